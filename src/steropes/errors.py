@@ -1,0 +1,30 @@
+"""What the library raises: errors and warnings that name the row or column and the remedy."""
+
+from __future__ import annotations
+
+__all__ = ["DataError", "NotConvergedWarning", "SeparationError"]
+
+
+class DataError(ValueError):
+    """The input cannot be used as it is; the message names the row or column and the remedy."""
+
+
+class SeparationError(ValueError):
+    """The likelihood has no finite or no unique maximum; the message names the columns.
+
+    Attributes
+    ----------
+    columns : list of str
+        The columns whose coefficients the data do not determine.
+    """
+
+    def __init__(self, message: str, columns: list[str] | None = None) -> None:
+        super().__init__(message)
+        self.columns = list(columns or [])
+
+    def __reduce__(self):
+        return type(self), (str(self), self.columns)
+
+
+class NotConvergedWarning(UserWarning):
+    """The certificate (largest KKT violation) stayed above ``tol``; the fit is kept."""
