@@ -1,0 +1,220 @@
+"""Who is studied: new users of two drugs, how each rule thinned them out, time at risk and event.
+
+The rules are one SQL statement that gives every exposed person the *first rule they fail*; the
+cohort and the attrition table are both read off that, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.omop import OmopDatabase
+
+__all__ = ["RULES", "Cohort", "CohortRules", "new_user_cohort"]
+
+# The order in which the rules are applied. {washout} is filled in for the reader.
+RULES = {
+    "exposed": "any drug era of this drug",
+    "first": "did not begin the other study drug earlier",
+    "single": "did not begin both drugs on the same day",
+    "observed": "start lies within an observation period",
+    "washout": "at least {washout} days of observation before the start",
+    "no_outcome": "no outcome on or before the start, ever",
+    "time_at_risk": "at least one day at risk after the start",
+}
+
+
+@dataclass(frozen=True)
+class CohortRules:
+    """The definition of a new-user cohort of two drugs and one outcome.
+
+    Attributes
+    ----------
+    target, comparator : int
+        Concept ids of the drugs: ingredients, or classes whose descendants are ingredients, as
+        they stand in ``drug_era``.
+    outcome : int
+        Concept id of a condition, as it stands in ``condition_occurrence``.
+    washout_days : int, default 365
+        Days of observation required before the start, in the same observation period.
+    risk_days : int, optional
+        Last day at risk, counted from the start. Default: the end of the observation period.
+    descendants : bool, default True
+        Whether a concept stands for all its descendants in ``concept_ancestor`` too.
+    """
+
+    target: int
+    comparator: int
+    outcome: int
+    washout_days: int = 365
+    risk_days: int | None = None
+    descendants: bool = True
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """People of both arms, in a fixed order; ``cohort`` is also a temporary table of the database.
+
+    Attributes
+    ----------
+    people : DataFrame
+        One row a person, ordered by person id: ``person_id``, ``treated`` (1 target,
+        0 comparator), ``start`` (index date), ``time`` (days at risk, counted from the start) and
+        ``event`` (1 if the first outcome falls in the time at risk).
+    attrition : DataFrame
+        One row a rule: ``rule``, then ``target``, ``target_dropped``, ``comparator``,
+        ``comparator_dropped`` (people left after the rule, and people it dropped).
+    drug_concepts : list of int
+        The study drugs and all their descendants; covariates must not hold them.
+    """
+
+    people: pd.DataFrame
+    attrition: pd.DataFrame
+    drug_concepts: list[int]
+
+
+def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
+    """Build the cohort.
+
+    A person starts on the day of the first era of either drug, and belongs to the drug that began
+    then. The person is kept who did not begin both that day; whose start lies in an observation
+    period with ``washout_days`` of it before; who had no outcome at any recorded time up to and
+    including the start; and whose observation lasts beyond the start. The time at risk runs from
+    the day after the start through the end of that observation period, or through day
+    ``risk_days`` if that is earlier; an outcome on day k after the start has time k.
+
+    Raises
+    ------
+    DataError
+        An unknown concept, drugs that overlap, or an arm in which nobody is left.
+    """
+    names = {c: db.concept_name(c) for c in (rules.target, rules.comparator, rules.outcome)}
+    if rules.washout_days < 0:
+        raise DataError(f"washout_days must be 0 or more, not {rules.washout_days}")
+    if rules.risk_days is not None and rules.risk_days < 1:
+        raise DataError(f"risk_days must be 1 or more, not {rules.risk_days}")
+
+    def members(concept: int) -> list[int]:
+        return db.descendants([concept]) if rules.descendants else [concept]
+
+    target, comparator = members(rules.target), members(rules.comparator)
+    shared = sorted({*target} & {*comparator})
+    if shared:
+        raise DataError(
+            f"target {rules.target} ({names[rules.target]}) and comparator {rules.comparator} "
+            f"({names[rules.comparator]}) overlap: both hold concept {shared[0]}"
+        )
+    _judge(db, rules, target, comparator, members(rules.outcome))
+    attrition = _attrition(db, rules)
+    for arm, concept in (("target", rules.target), ("comparator", rules.comparator)):
+        if attrition[arm].iloc[0] == 0:
+            raise DataError(f"nobody has a drug era of the {arm} {concept} ({names[concept]})")
+        if attrition[arm].iloc[-1] == 0:
+            rule = attrition["rule"][attrition[arm] == 0].iloc[0]
+            raise DataError(
+                f"nobody is left in the {arm} arm, {concept} ({names[concept]}), "
+                f"after the rule: {rule}"
+            )
+    people = db.run(
+        "SELECT person_id, treated, start, time, event FROM cohort ORDER BY row_id"
+    ).fetchnumpy()
+    table = pd.DataFrame({name: np.ma.getdata(values) for name, values in people.items()})
+    drugs = db.descendants([*target, *comparator])
+    return Cohort(table, attrition, drugs)
+
+
+def _judge(
+    db: OmopDatabase,
+    rules: CohortRules,
+    target: list[int],
+    comparator: list[int],
+    outcome: list[int],
+) -> None:
+    """Make the temporary tables ``judged`` (person × arm, first failed rule) and ``cohort``."""
+    horizon = "period_end" if rules.risk_days is None else f"start + {int(rules.risk_days)}"
+    db.run(f"""
+    CREATE OR REPLACE TEMP TABLE judged AS
+    WITH began AS (  -- each person's first day on either drug
+        SELECT person_id::BIGINT AS person_id,
+               min(drug_era_start_date::DATE) FILTER (
+                   drug_concept_id IN ({_list(target)})) AS target_start,
+               min(drug_era_start_date::DATE) FILTER (
+                   drug_concept_id IN ({_list(comparator)})) AS comparator_start
+        FROM {db.table("drug_era")}
+        WHERE drug_concept_id IN ({_list([*target, *comparator])})
+          AND drug_era_start_date IS NOT NULL
+        GROUP BY 1),
+    arms AS (
+        SELECT person_id, 1 AS treated, target_start AS start, comparator_start AS other
+        FROM began WHERE target_start IS NOT NULL
+        UNION ALL
+        SELECT person_id, 0, comparator_start, target_start
+        FROM began WHERE comparator_start IS NOT NULL),
+    periods AS (  -- the observation period that holds the start; of several, the longest before it
+        SELECT a.person_id, a.treated,
+               min(o.observation_period_start_date::DATE) AS period_start,
+               arg_min(o.observation_period_end_date::DATE,
+                       (o.observation_period_start_date::DATE,
+                        -epoch(o.observation_period_end_date::DATE))) AS period_end
+        FROM arms a
+        JOIN {db.table("observation_period")} o ON o.person_id = a.person_id
+         AND a.start BETWEEN o.observation_period_start_date::DATE
+                         AND o.observation_period_end_date::DATE
+        WHERE a.person_id IN (SELECT person_id FROM {db.table("person")})
+        GROUP BY 1, 2),
+    outcomes AS (
+        SELECT person_id, min(condition_start_date::DATE) AS first_outcome
+        FROM {db.table("condition_occurrence")}
+        WHERE condition_concept_id IN ({_list(outcome)})
+        GROUP BY 1),
+    facts AS (
+        SELECT a.*, period_start, first_outcome,
+               least(period_end, {horizon}) AS risk_end
+        FROM arms a
+        LEFT JOIN periods USING (person_id, treated)
+        LEFT JOIN outcomes ON outcomes.person_id = a.person_id)
+    SELECT person_id, treated, start, risk_end, first_outcome,
+           CASE WHEN other < start THEN 'first'
+                WHEN other = start THEN 'single'
+                WHEN period_start IS NULL THEN 'observed'
+                WHEN start - period_start < {int(rules.washout_days)} THEN 'washout'
+                WHEN first_outcome <= start THEN 'no_outcome'
+                WHEN risk_end <= start THEN 'time_at_risk'
+           END AS fails
+    FROM facts
+    """)
+    # An outcome after the end of the time at risk is not an event; none before the start is left.
+    db.run("""
+    CREATE OR REPLACE TEMP TABLE cohort AS
+    SELECT (row_number() OVER (ORDER BY person_id) - 1)::INTEGER AS row_id,
+           person_id, treated::TINYINT AS treated, start,
+           (least(risk_end, coalesce(first_outcome, risk_end)) - start)::DOUBLE AS time,
+           coalesce(first_outcome <= risk_end, FALSE)::TINYINT AS event
+    FROM judged WHERE fails IS NULL
+    ORDER BY person_id
+    """)
+
+
+def _attrition(db: OmopDatabase, rules: CohortRules) -> pd.DataFrame:
+    failed = {
+        (treated, rule): n
+        for treated, rule, n in db.rows("SELECT treated, fails, count(*) FROM judged GROUP BY 1, 2")
+    }
+    left = {arm: sum(n for (a, _), n in failed.items() if a == arm) for arm in (1, 0)}
+    lines = []
+    for rule, text in RULES.items():
+        line: dict[str, object] = {"rule": text.format(washout=rules.washout_days)}
+        for arm, name in ((1, "target"), (0, "comparator")):
+            dropped = failed.get((arm, rule), 0)
+            left[arm] -= dropped
+            line |= {name: left[arm], f"{name}_dropped": dropped}
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def _list(concepts: list[int]) -> str:
+    return ", ".join(str(int(c)) for c in concepts)

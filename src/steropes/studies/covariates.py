@@ -1,0 +1,199 @@
+"""What was known of each person at the start: a sparse 0/1 design matrix made by the database.
+
+DuckDB finds the distinct (person, covariate) pairs, counts and numbers the columns, and sorts the
+entries; they come over as Arrow batches that go straight into the design's column blocks. No
+dense matrix and no Python loop over people ever exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.cohorts import Cohort
+from steropes.studies.omop import OmopDatabase
+
+__all__ = ["CovariateRules", "Covariates", "extract_covariates"]
+
+# domain: (table, concept column, first day, last day). Drugs are ingredients, from the eras that
+# the CDM builds out of exposures: an era counts if any of its days lies in the window.
+DOMAINS = {
+    "condition": ("condition_occurrence", "condition_concept_id", "condition_start_date", None),
+    "drug": ("drug_era", "drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
+    "procedure": ("procedure_occurrence", "procedure_concept_id", "procedure_date", None),
+    "measurement": ("measurement", "measurement_concept_id", "measurement_date", None),
+    "observation": ("observation", "observation_concept_id", "observation_date", None),
+}
+
+
+@dataclass(frozen=True)
+class CovariateRules:
+    """Which covariates to make.
+
+    Attributes
+    ----------
+    window_days : int, default 365
+        Records count from this many days before the start up to and including the start.
+    min_people : int, default 10
+        A column that fewer people have is dropped.
+    min_share : float, default 0.001
+        A column that a smaller share of people has is dropped.
+    exclude : tuple of int
+        Concepts to leave out, with all their descendants. The two study drugs always are.
+    """
+
+    window_days: int = 365
+    min_people: int = 10
+    min_share: float = 0.001
+    exclude: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Covariates:
+    """A 0/1 design over the people of a cohort, in the cohort's order.
+
+    Attributes
+    ----------
+    design : Design
+        n people × p covariates.
+    columns : DataFrame
+        One row a column of the design, in order: ``name``, ``domain``, ``concept_id``, ``people``.
+    dropped : DataFrame
+        One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``constant`` (everybody).
+    entries : int
+        Ones in the design.
+    """
+
+    design: Any
+    columns: pd.DataFrame
+    dropped: pd.DataFrame
+    entries: int
+
+
+def extract_covariates(
+    db: OmopDatabase, cohort: Cohort, rules: CovariateRules | None = None
+) -> Covariates:
+    """Make the covariates of a cohort that :func:`new_user_cohort` has just built in ``db``.
+
+    Age in five-year groups (index year minus year of birth), sex, calendar year of the start, and
+    one column for each condition, drug (ingredient), procedure, measurement and observation
+    concept recorded in the window. Concept 0 ("no matching concept") makes no column. A column
+    that everybody has repeats the intercept and is dropped too.
+
+    Raises
+    ------
+    DataError
+        No covariate is left.
+    """
+    rules = rules or CovariateRules()
+    _collect(db, rules, sorted({*cohort.drug_concepts, *db.descendants(rules.exclude)}))
+    n = len(cohort.people)
+    least = max(rules.min_people, rules.min_share * n)
+    # A column of everyone is kept out like a rare one: its effect is the intercept's.
+    db.run(f"""
+    CREATE OR REPLACE TEMP TABLE columns AS
+    SELECT domain, code, people,
+           CASE WHEN people < {float(least)!r} THEN 'rare'
+                WHEN people = {n} THEN 'constant' ELSE 'kept' END AS fate
+    FROM (SELECT domain, code, count(*) AS people FROM entries GROUP BY domain, code)
+    """)
+    db.run("""
+    CREATE OR REPLACE TEMP TABLE kept AS
+    SELECT domain, code, people,
+           (row_number() OVER (ORDER BY domain, code) - 1)::INTEGER AS column_id
+    FROM columns WHERE fate = 'kept'
+    """)
+    kept = db.rows("SELECT domain, code, people FROM kept ORDER BY column_id")
+    if not kept:
+        raise DataError(f"no covariate is left: none is shared by at least {least:g} of {n} people")
+    names = db.concept_names(code for domain, code, _ in kept if _is_concept(domain))
+    columns = pd.DataFrame(
+        {
+            "name": [_name(domain, code, names) for domain, code, _ in kept],
+            "domain": [domain for domain, _, _ in kept],
+            "concept_id": pd.array(
+                [code if _is_concept(domain) else None for domain, code, _ in kept], dtype="Int64"
+            ),
+            "people": np.array([people for _, _, people in kept], dtype=np.int64),
+        }
+    )
+    design = _design(_batches(db), n, list(columns["name"]))
+    return Covariates(design, columns, _dropped(db), int(columns["people"].sum()))
+
+
+def _collect(db: OmopDatabase, rules: CovariateRules, excluded: list[int]) -> None:
+    """Make the temporary table ``entries``: distinct (row_id, domain, code)."""
+    person = db.table("person")
+    domains = ["age", "sex", "index year", *DOMAINS]
+    db.run(f"CREATE OR REPLACE TYPE domain AS ENUM ({', '.join(map(repr, domains))})")
+    db.run("CREATE OR REPLACE TEMP TABLE entries (row_id INTEGER, domain domain, code BIGINT)")
+    db.run("CREATE OR REPLACE TEMP TABLE excluded (concept_id BIGINT)")
+    db.run(f"INSERT INTO excluded SELECT unnest({excluded}::BIGINT[])")
+    # A person has one row in person; any_value guards against a table that repeats them.
+    db.run(f"""
+    INSERT INTO entries
+    WITH born AS (
+        SELECT person_id, min(year_of_birth)::BIGINT AS born, min(gender_concept_id)::BIGINT AS sex
+        FROM {person} GROUP BY 1),
+    known AS (SELECT row_id, year(start) AS year, year(start) - born AS age, sex
+              FROM cohort JOIN born USING (person_id))
+    SELECT row_id, 'age', age // 5 * 5 FROM known WHERE age >= 0
+    UNION ALL SELECT row_id, 'sex', sex FROM known WHERE sex <> 0
+    UNION ALL SELECT row_id, 'index year', year FROM known
+    """)
+    for domain, (table, concept, first, last) in DOMAINS.items():
+        if table not in db.tables:
+            continue
+        end = f"coalesce(e.{last}::DATE, e.{first}::DATE)" if last else f"e.{first}::DATE"
+        db.run(f"""
+        INSERT INTO entries
+        SELECT DISTINCT c.row_id, '{domain}', e.{concept}::BIGINT
+        FROM cohort c JOIN {db.table(table)} e ON e.person_id = c.person_id
+        WHERE e.{first}::DATE <= c.start
+          AND {end} >= c.start - {int(rules.window_days)}
+          AND e.{concept} <> 0
+          AND e.{concept}::BIGINT NOT IN (SELECT concept_id FROM excluded)
+        """)
+
+
+def _batches(db: OmopDatabase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Entries of the design as (rows, columns), sorted by column and then row."""
+    for batch in db.stream(
+        "SELECT row_id, column_id FROM entries JOIN kept USING (domain, code) "
+        "ORDER BY column_id, row_id"
+    ):
+        yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+
+
+def _design(batches: Iterator[tuple[np.ndarray, np.ndarray]], n: int, names: list[str]) -> Any:
+    from steropes.design import Design
+
+    return Design.from_entries(batches, n, names)
+
+
+def _dropped(db: OmopDatabase) -> pd.DataFrame:
+    counts = db.rows("""
+        SELECT domain, count(*) FILTER (fate = 'kept'), count(*) FILTER (fate = 'rare'),
+               count(*) FILTER (fate = 'constant')
+        FROM columns GROUP BY domain ORDER BY domain
+    """)
+    return pd.DataFrame(counts, columns=["domain", "kept", "rare", "constant"])
+
+
+def _is_concept(domain: str) -> bool:
+    return domain not in ("age", "index year")
+
+
+def _name(domain: str, code: int, names: dict[int, str]) -> str:
+    if domain == "age":
+        return f"age: {code}-{code + 4}"
+    if domain == "index year":
+        return f"index year: {code}"
+    if domain == "sex":
+        return f"sex: {names.get(code, code)}"
+    return f"{domain}: {names.get(code, 'unnamed concept')} ({code})"

@@ -1,0 +1,138 @@
+"""The outcome in two arms: events, rates, survival curves, hazard ratios, and what was detectable.
+
+Every function takes the people of one analysis (a table with ``treated``, ``time`` in days,
+``event``), so that the same code serves the whole cohort and the matched one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.data.kaplan_meier import KaplanMeier, kaplan_meier
+from steropes.errors import DataError, SeparationError
+
+__all__ = [
+    "DAYS_PER_YEAR",
+    "arm_curves",
+    "hazard_ratio",
+    "incidence_rates",
+    "minimum_detectable_ratio",
+    "refuse_without_events",
+]
+
+DAYS_PER_YEAR = 365.25
+ARMS = ((1, "target"), (0, "comparator"))
+
+
+def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
+    """People, person-years, events and events per 1,000 person-years in each arm.
+
+    Returns
+    -------
+    DataFrame
+        Rows ``target`` and ``comparator``; columns ``people``, ``person_years``, ``events``,
+        ``rate``, and its exact Poisson 95 % limits ``rate_lower`` and ``rate_upper``.
+    """
+    from scipy.stats import chi2
+
+    lines = []
+    for value, _ in ARMS:
+        arm = people[people["treated"] == value]
+        years = float(arm["time"].sum()) / DAYS_PER_YEAR
+        events = int(arm["event"].sum())
+        lower = chi2.ppf(0.025, 2 * events) / 2 if events else 0.0
+        upper = chi2.ppf(0.975, 2 * events + 2) / 2
+        scale = 1000 / years if years > 0 else math.nan
+        lines.append((len(arm), years, events, events * scale, lower * scale, upper * scale))
+    return pd.DataFrame(
+        lines,
+        index=pd.Index([name for _, name in ARMS], name="arm"),
+        columns=["people", "person_years", "events", "rate", "rate_lower", "rate_upper"],
+    )
+
+
+def arm_curves(people: pd.DataFrame) -> dict[str, KaplanMeier]:
+    """Kaplan–Meier curves of the ``target`` and the ``comparator`` arm."""
+    curves = {}
+    for value, name in ARMS:
+        arm = people[people["treated"] == value]
+        curves[name] = kaplan_meier(arm["time"], arm["event"])
+    return curves
+
+
+def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
+    """Hazard ratio of target against comparator by Cox regression on the arm alone.
+
+    Parameters
+    ----------
+    people : DataFrame
+        ``treated``, ``time``, ``event``.
+    strata : array_like, optional
+        Stratum (matched set) of each person: hazards are compared within strata only.
+
+    Returns
+    -------
+    dict
+        ``people``, ``events``, ``hr``, ``lower``, ``upper`` (95 %), ``p``, ``log_hr``, ``se`` and
+        ``note``: empty, or why there is no estimate (the numbers are then NaN).
+    """
+    from steropes import CoxRegression, Surv
+
+    result: dict[str, Any] = {
+        "people": len(people),
+        "events": int(people["event"].sum()),
+        **dict.fromkeys(("hr", "lower", "upper", "p", "log_hr", "se"), math.nan),
+        "note": "",
+    }
+    x = pd.DataFrame({"treatment": people["treated"].to_numpy(dtype=float)})
+    y = Surv(people["time"].to_numpy(), people["event"].to_numpy())
+    try:
+        fit = CoxRegression(ties="efron").fit(x, y, strata=strata)
+    except (SeparationError, DataError) as error:
+        result["note"] = str(error)
+        return result
+    line = fit.summary(level=0.95).loc["treatment"]
+    result |= {
+        "hr": float(line["exp(coef)"]),
+        "lower": math.exp(line["lower"]),
+        "upper": math.exp(line["upper"]),
+        "p": float(line["p"]),
+        "log_hr": float(line["coef"]),
+        "se": float(line["se"]),
+    }
+    return result
+
+
+def minimum_detectable_ratio(
+    people: pd.DataFrame, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """Smallest hazard ratio above 1 that the events would show with the given power.
+
+    exp((z₁₋α/₂ + z_power) / sqrt(E q (1 − q))) with E events in all and a share q of people in the
+    target arm (Schoenfeld 1983, Biometrics 39:499). Infinite without events.
+    """
+    from scipy.special import ndtri
+
+    events = float(people["event"].sum())
+    q = float(np.mean(people["treated"]))
+    information = events * q * (1 - q)
+    if information <= 0:
+        return math.inf
+    return math.exp(float(ndtri(1 - alpha / 2) + ndtri(power)) / math.sqrt(information))
+
+
+def refuse_without_events(people: pd.DataFrame, names: dict[str, str], where: str) -> None:
+    """Raise ``DataError`` if an arm has no events: a hazard ratio would be 0 or infinite."""
+    events = incidence_rates(people)["events"]
+    for arm in ("target", "comparator"):
+        if events[arm] == 0:
+            other = "comparator" if arm == "target" else "target"
+            raise DataError(
+                f"no events in one arm: nobody in the {arm} arm ({names[arm]}) had the outcome "
+                f"{names['outcome']} during the time at risk {where}, "
+                f"{events[other]} people in the other arm did; a hazard ratio cannot be estimated"
+            )

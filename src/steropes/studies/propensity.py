@@ -1,0 +1,123 @@
+"""The propensity score: who was likely to get the target drug, by a cross-validated lasso."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+
+__all__ = ["Propensity", "auc", "fit_propensity", "preference_score"]
+
+
+@dataclass(frozen=True)
+class Propensity:
+    """A fitted propensity model.
+
+    Attributes
+    ----------
+    model : LogisticRegression
+        The fitted model: ``variance_`` of the prior, ``cv_results_``, ``optimality_`` …
+    logit : ndarray, shape (n,)
+        Linear predictor.
+    score : ndarray, shape (n,)
+        Propensity score, the probability of the target drug.
+    preference : ndarray, shape (n,)
+        Preference score.
+    auc : float
+        Area under the ROC curve, on the people the model was fitted to.
+    coefficients : DataFrame
+        The intercept and the covariates whose coefficient is not zero, largest first: ``name``,
+        ``coef``.
+    """
+
+    model: Any
+    logit: NDArray
+    score: NDArray
+    preference: NDArray
+    auc: float
+    coefficients: pd.DataFrame
+
+    def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
+        """Share of people whose preference score is from ``low`` to ``high``."""
+        return float(np.mean((self.preference >= low) & (self.preference <= high)))
+
+
+def fit_propensity(
+    design: Any, treated: ArrayLike, *, folds: int = 10, seed: int = 0, n_jobs: int | None = None
+) -> Propensity:
+    """Fit a logistic model of the arm with a Laplace prior, its variance by cross-validation.
+
+    Parameters
+    ----------
+    design : Design or matrix, shape (n, p)
+        Covariates.
+    treated : array_like, shape (n,)
+        1 for the target arm, 0 for the comparator.
+    folds : int, default 10
+    seed : int, default 0
+        Seed of the division into folds.
+    n_jobs : int, optional
+        Passed to the model.
+    """
+    from scipy.special import expit
+
+    from steropes import CrossValidation, Laplace, LogisticRegression
+
+    treated = np.asarray(treated)
+    fewest = int(min(np.sum(treated == 1), np.sum(treated == 0)))
+    if fewest < 2:
+        raise DataError(f"propensity model: an arm has {fewest} people; it needs at least 2")
+    model = LogisticRegression(
+        prior=Laplace(),
+        cv=CrossValidation(folds=min(folds, fewest), random_state=seed),
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    model.fit(design, treated)
+    logit = np.asarray(model.decision_function(design), dtype=float).ravel()
+    coef = np.ravel(model.coef_)
+    at = np.flatnonzero(coef)
+    at = at[np.argsort(-np.abs(coef[at]), kind="stable")]
+    names = [str(name) for name in model.feature_names_in_]
+    coefficients = pd.DataFrame(
+        {
+            "name": ["intercept", *(names[i] for i in at)],
+            "coef": np.concatenate((np.ravel(model.intercept_), coef[at])),
+        }
+    )
+    return Propensity(
+        model=model,
+        logit=logit,
+        score=expit(logit),
+        preference=preference_score(logit, treated),
+        auc=auc(logit, treated),
+        coefficients=coefficients,
+    )
+
+
+def auc(score: ArrayLike, treated: ArrayLike) -> float:
+    """Area under the ROC curve: share of pairs in which the treated scores higher, ties half."""
+    from scipy.stats import rankdata
+
+    treated = np.asarray(treated).astype(bool)
+    n1, n0 = int(treated.sum()), int((~treated).sum())
+    if n1 == 0 or n0 == 0:
+        raise DataError("auc: both arms must have people")
+    ranks = rankdata(np.asarray(score, dtype=float))
+    return float((ranks[treated].sum() - n1 * (n1 + 1) / 2) / (n1 * n0))
+
+
+def preference_score(logit: ArrayLike, treated: ArrayLike) -> NDArray:
+    """Propensity score adjusted for how common the target drug is (Walker et al. 2013).
+
+    Its logit is that of the propensity score minus that of the target's share, so 0.5 means "as
+    likely as anybody to get the target drug".
+    """
+    from scipy.special import expit, logit as log_odds
+
+    return expit(np.asarray(logit, dtype=float) - log_odds(float(np.mean(treated))))
