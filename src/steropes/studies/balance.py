@@ -26,7 +26,7 @@ def standardized_differences(
     Parameters
     ----------
     design : Design or matrix, shape (n, p)
-        0/1 covariates; anything that ``design.T @ matrix`` works for.
+        0/1 covariates, as the estimators accept them.
     treated : array_like, shape (n,)
         1 for the target arm, 0 for the comparator.
     weights : array_like, shape (n,), optional
@@ -43,8 +43,13 @@ def standardized_differences(
     totals = arms.sum(axis=0)
     if not (totals > 0).all():
         raise DataError("balance: an arm has no people")
-    prevalence = np.clip(np.asarray(design.T @ arms) / totals, 0.0, 1.0)
-    p1, p0 = prevalence.T
+    prevalence = _column_sums(design, arms) / totals
+    outside = (prevalence < -1e-9).any(axis=1) | (prevalence > 1 + 1e-9).any(axis=1)
+    if outside.any():
+        raise DataError(
+            f"balance: column {int(np.argmax(outside))} is not 0/1; cut it into groups first"
+        )
+    p1, p0 = np.clip(prevalence, 0.0, 1.0).T
     return pd.DataFrame({"target": p1, "comparator": p0, "smd": _smd(p1, p0)})
 
 
@@ -75,6 +80,16 @@ def balance_table(
     table.index = pd.Index(list(names), name="covariate")
     order = np.argsort(-table["smd_before"].abs().to_numpy(), kind="stable")
     return table.iloc[order]
+
+
+def _column_sums(design: Any, weights: NDArray) -> NDArray:
+    """X' weights, (p, B), whatever kind of matrix X is."""
+    from steropes.backends import get_backend
+    from steropes.design import as_design
+
+    x, backend = as_design(design), get_backend()
+    scaled = np.hstack([x.rmatmul(weights[:, [b]], backend) for b in range(weights.shape[1])])
+    return x.scale[:, None] * scaled + x.center[:, None] * weights.sum(axis=0)
 
 
 def _smd(p1: NDArray, p0: NDArray) -> NDArray:

@@ -212,9 +212,7 @@ def comparative_study(
     people["preference"] = propensity.preference
 
     say("matching")
-    people["matched_set"] = match_propensity(
-        propensity.logit, people["treated"], settings.caliper
-    )
+    people["matched_set"] = match_propensity(propensity.logit, people["treated"], settings.caliper)
     matched = people[people["matched_set"] >= 0]
     if matched.empty:
         raise DataError(
@@ -245,6 +243,6 @@ def comparative_study(
             {"all": incidence_rates(people), "matched": incidence_rates(matched)},
             names=["analysis"],
         ),
-        hazard_ratios=pd.DataFrame(analyses).T.rename_axis("analysis"),
+        hazard_ratios=pd.DataFrame.from_dict(analyses, orient="index").rename_axis("analysis"),
         detectable=minimum_detectable_ratio(matched),
     )

@@ -90,6 +90,8 @@ def extract_covariates(
     DataError
         No covariate is left.
     """
+    from steropes.design import Design
+
     rules = rules or CovariateRules()
     _collect(db, rules, sorted({*cohort.drug_concepts, *db.descendants(rules.exclude)}))
     n = len(cohort.people)
@@ -122,7 +124,7 @@ def extract_covariates(
             "people": np.array([people for _, _, people in kept], dtype=np.int64),
         }
     )
-    design = _design(_batches(db), n, list(columns["name"]))
+    design = Design.from_entries(_batches(db), n, list(columns["name"]))
     return Covariates(design, columns, _dropped(db), int(columns["people"].sum()))
 
 
@@ -168,12 +170,6 @@ def _batches(db: OmopDatabase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         "ORDER BY column_id, row_id"
     ):
         yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
-
-
-def _design(batches: Iterator[tuple[np.ndarray, np.ndarray]], n: int, names: list[str]) -> Any:
-    from steropes.design import Design
-
-    return Design.from_entries(batches, n, names)
 
 
 def _dropped(db: OmopDatabase) -> pd.DataFrame:

@@ -118,6 +118,7 @@ def preference_score(logit: ArrayLike, treated: ArrayLike) -> NDArray:
     Its logit is that of the propensity score minus that of the target's share, so 0.5 means "as
     likely as anybody to get the target drug".
     """
-    from scipy.special import expit, logit as log_odds
+    from scipy.special import expit
+    from scipy.special import logit as log_odds
 
     return expit(np.asarray(logit, dtype=float) - log_odds(float(np.mean(treated))))

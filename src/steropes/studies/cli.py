@@ -1,0 +1,78 @@
+"""The command ``steropes``: runs the commands and turns what goes wrong into one clear line.
+
+Exit status: 0 done; 2 the input or a setting cannot be used; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies._extras import MissingExtraError, need
+
+__all__ = ["main"]
+
+REFUSED, INTERRUPTED = 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+    """
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    try:
+        need("typer")
+        need("duckdb")
+        need("rich")
+        from steropes.studies.commands import app
+
+        return _call(app, arguments)
+    except (DataError, SeparationError, MissingExtraError) as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _fail("interrupted; nothing was written", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
+        sys.stdout = None  # type: ignore[assignment]
+        return 0
+
+
+def _call(app: object, arguments: Sequence[str] | None) -> int:
+    import duckdb
+    import typer
+
+    command = typer.main.get_command(app)  # type: ignore[arg-type]
+    try:
+        status = command.main(
+            args=list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
+            prog_name="steropes",
+            standalone_mode=False,
+        )
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.Error as error:
+        said = " ".join(str(error).split())
+        return _fail(f"the database could not answer a query: {said[:400]}")
+    except Exception as error:
+        # wrong options and the like (click's exceptions, which typer may keep a copy of)
+        if hasattr(error, "format_message"):
+            return _fail(f"{error.format_message().rstrip('.')} (see steropes --help)")
+        if type(error).__name__ == "Abort":
+            raise KeyboardInterrupt from None
+        raise
+    if status == INTERRUPTED:  # typer has caught it
+        raise KeyboardInterrupt
+    return status if isinstance(status, int) else 0
+
+
+def _fail(line: str, status: int = REFUSED) -> int:
+    print(f"steropes: {' '.join(line.split())}", file=sys.stderr)
+    return status

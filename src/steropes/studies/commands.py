@@ -1,0 +1,125 @@
+"""The commands of the command line: options in, a study, two files and a summary out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steropes.errors import DataError
+from steropes.studies.comparative import StudySettings, comparative_study
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="steropes",
+    help="Penalised regression for health data at scale.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its tables leave no room for the help at 80 columns
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Output = Annotated[Path, typer.Option(help="Folder for report.html and study.json.")]
+Seed = Annotated[int, typer.Option(help="Seed of the division into folds.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"steropes {version('steropes')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def steropes(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Penalised regression for health data at scale."""
+
+
+@app.command()
+def study(
+    database: Annotated[Path, typer.Argument(help="DuckDB file that holds an OMOP CDM v5.x.")],
+    target: Annotated[int, typer.Option(help="Concept id of the drug in question.")],
+    comparator: Annotated[int, typer.Option(help="Concept id of the drug to compare it with.")],
+    outcome: Annotated[int, typer.Option(help="Concept id of the outcome, a condition.")],
+    output: Output = Path("steropes-study"),
+    risk_days: Annotated[
+        int | None,
+        typer.Option(min=1, help="Last day at risk after the start, if observation lasts longer."),
+    ] = None,
+    washout: Annotated[
+        int, typer.Option(min=0, help="Days of observation required before the start.")
+    ] = 365,
+    window: Annotated[
+        int, typer.Option(min=0, help="Covariates come from this many days before the start.")
+    ] = 365,
+    caliper: Annotated[
+        float, typer.Option(min=0, help="In standard deviations of the logit propensity.")
+    ] = 0.2,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
+    exclude: Annotated[
+        list[int] | None,
+        typer.Option(help="Concept that is no covariate, with its descendants; repeatable."),
+    ] = None,
+    descendants: Annotated[
+        bool, typer.Option(help="Concepts stand for their descendants too.")
+    ] = True,
+    schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
+    seed: Seed = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Compare an outcome between new users of two drugs in an OMOP database."""
+    settings = StudySettings(
+        target=target,
+        comparator=comparator,
+        outcome=outcome,
+        washout_days=washout,
+        risk_days=risk_days,
+        descendants=descendants,
+        window_days=window,
+        exclude=tuple(exclude or ()),
+        caliper=caliper,
+        folds=folds,
+        seed=seed,
+        schema=schema,
+    )
+    _run(database, settings, output, quiet)
+
+
+@app.command()
+def demo(output: Output = Path("steropes-demo"), seed: Seed = 1, quiet: Quiet = False) -> None:
+    """Celecoxib against diclofenac and gastrointestinal bleeding, in synthetic data."""
+    from steropes.studies.demo import DEMO, demo_database
+
+    _run(demo_database(), StudySettings(**DEMO, seed=seed), output, quiet)
+
+
+def _run(database: Path, settings: StudySettings, output: Path, quiet: bool) -> None:
+    from steropes.studies.report import output_folder
+    from steropes.studies.terminal import Progress, print_study
+
+    if not database.exists():
+        raise DataError(f"there is no file {database}")
+    made = not output.exists()
+    folder = output_folder(output)  # before the work, not after it
+    try:
+        with Progress(quiet) as progress:
+            result = comparative_study(database, settings, progress=progress)
+            progress("writing the report")
+            paths = result.write(folder)
+    except BaseException:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    if not quiet:
+        print_study(result, paths)

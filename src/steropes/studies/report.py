@@ -1,0 +1,344 @@
+"""The two files of a study: one self-contained HTML page, and one JSON file with every number."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steropes.errors import DataError
+from steropes.studies.numbers import study_json
+from steropes.studies.plots import figure_svg, plot_balance, plot_preference, plot_survival
+from steropes.studies.wording import (
+    analysis_name,
+    checks,
+    count,
+    decimals,
+    p_value,
+    risk_period,
+    title_case,
+)
+
+if TYPE_CHECKING:
+    from steropes.studies.comparative import ComparativeStudy
+
+__all__ = ["output_folder", "study_page", "write_report"]
+
+TOP_ROWS = 20
+
+
+def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
+    """Write ``report.html`` and ``study.json`` into ``folder``: both whole, or neither."""
+    folder = output_folder(folder)
+    texts = {"report.html": study_page(study), "study.json": study_json(study)}
+    waiting: list[Path] = []  # complete files under other names, until all of them are
+    try:
+        for name, text in texts.items():
+            handle, draft = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+            waiting.append(Path(draft))
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(draft, 0o666 & ~mask)  # mkstemp lets nobody else read
+        return [draft.replace(folder / name) for draft, name in zip(waiting, texts, strict=True)]
+    except OSError as error:
+        raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
+    finally:
+        for draft in waiting:
+            draft.unlink(missing_ok=True)
+
+
+def output_folder(folder: str | Path) -> Path:
+    """Make the folder if need be and make sure that it can be written to.
+
+    Raises
+    ------
+    DataError
+        The folder cannot be made or written to.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def study_page(study: ComparativeStudy) -> str:
+    """The study as one HTML page without outside references."""
+    target, comparator, outcome = (_safe(title_case(name)) for name in study.names.values())
+    title = f"{target} compared with {comparator}: {outcome}"
+    sections = (
+        _head(study, title),
+        _results(study),
+        _attrition(study),
+        _propensity(study),
+        _balance(study),
+        _methods(study),
+        _settings(study),
+    )
+    style = files("steropes.studies").joinpath("report.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(sections)
+        + f"\n<footer>Made by steropes {version('steropes')}. Every number on this page, and more, "
+        "is in study.json beside it.</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _head(study: ComparativeStudy, title: str) -> str:
+    line = study.hazard_ratios.loc["matched, stratified"]
+    if line["note"]:
+        line = study.hazard_ratios.loc["matched"]
+    after = float(study.balance["smd_after"].abs().max())
+    before = float(study.balance["smd_before"].abs().max())
+    cards = [
+        (
+            decimals(line["hr"]),
+            f"hazard ratio, 95% interval {decimals(line['lower'])} to {decimals(line['upper'])}, "
+            f"p {_p(line['p'])}",
+        ),
+        (count(study.pairs), f"matched pairs, {count(line['events'])} events"),
+        (decimals(study.propensity.auc), "AUC of the propensity model (0.5: groups alike)"),
+        (
+            f"{decimals(before)} → {decimals(after)}",
+            "largest standardised difference, before and after matching",
+        ),
+    ]
+    boxes = "".join(
+        f'<div class="card{" main" if i == 0 else ""}"><b>{value}</b><span>{text}</span></div>'
+        for i, (value, text) in enumerate(cards)
+    )
+    found = "".join(
+        f'<li class="{"ok" if c.passed else "warn"}">{_safe(c.finding)}</li>' for c in checks(study)
+    )
+    source = f" in “{_safe(study.source)}”" if study.source else ""
+    return (
+        f'<h1>{title}</h1>\n<p class="lead">A new-user cohort study{source}, matched on the '
+        f'propensity score.</p>\n<div class="cards">{boxes}</div>\n<ul class="checks">{found}</ul>'
+    )
+
+
+def _results(study: ComparativeStudy) -> str:
+    hazards = [
+        (
+            title_case(analysis_name(name)),
+            count(line["people"]),
+            count(line["events"]),
+            decimals(line["hr"]),
+            f"{decimals(line['lower'])} to {decimals(line['upper'])}",
+            p_value(line["p"]),
+        )
+        for name, line in study.hazard_ratios.iterrows()
+    ]
+    rates = [
+        (
+            f"{_safe(title_case(study.names[arm]))}, {when}",
+            count(line["people"]),
+            count(line["person_years"]),
+            count(line["events"]),
+            decimals(line["rate"]),
+            f"{decimals(line['rate_lower'])} to {decimals(line['rate_upper'])}",
+        )
+        for (when, arm), line in study.rates.iterrows()
+    ]
+    heads = ("Arm", "People", "Person-years", "Events", "Per 1,000 years", "95% interval")
+    return (
+        "<h2>Result</h2>\n"
+        + _table(
+            ("Among", "People", "Events", "Hazard ratio", "95% interval", "p"),
+            hazards,
+            f"Hazard ratio of {_safe(study.names['target'])} against "
+            f"{_safe(study.names['comparator'])}; above 1 means more events.",
+        )
+        + _picture(
+            study,
+            plot_survival,
+            "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
+            "need not start at zero; the picture ends soon after the last event.",
+        )
+        + _table(
+            heads,
+            rates,
+            "Events and incidence rates, of everybody before matching and of the matched.",
+        )
+        + "<p>With the events of the matched people, a hazard ratio of "
+        f"{decimals(study.detectable)} would have been found with a probability of 80%.</p>"
+    )
+
+
+def _attrition(study: ComparativeStudy) -> str:
+    rows = []
+    for line in study.attrition.itertuples():
+        row = [_safe(title_case(line.rule))]
+        for left, dropped in (
+            (line.target, line.target_dropped),
+            (line.comparator, line.comparator_dropped),
+        ):
+            row += [count(left), f"−{count(dropped)}" if dropped else ""]
+        rows.append(tuple(row))
+    smaller = study.matched["treated"].sum()
+    arms = [study.attrition[arm].iloc[-1] for arm in ("target", "comparator")]
+    matched = ["In a matched pair"]
+    for arm in arms:
+        matched += [count(smaller), f"−{count(arm - smaller)}" if arm > smaller else ""]
+    rows.append(tuple(matched))
+    names = tuple(_safe(title_case(study.names[arm])) for arm in ("target", "comparator"))
+    return (
+        "<h2>Who was studied</h2>\n<p>The rules in the order in which they were applied, with the "
+        "people left and the people dropped.</p>\n"
+        + _table(("Rule", names[0], "dropped", names[1], "dropped"), rows)
+    )
+
+
+def _propensity(study: ComparativeStudy) -> str:
+    fit = study.propensity
+    strongest = fit.coefficients.iloc[1 : TOP_ROWS // 2 + 1]
+    rows = [
+        (_safe(line.name_), decimals(line.coef))
+        for line in strongest.rename(columns={"name": "name_"}).itertuples()
+    ]
+    return (
+        "<h2>Propensity score</h2>\n"
+        f"<p>Of {count(len(study.covariates.columns))} covariates, {len(fit.coefficients) - 1} "
+        f"have a coefficient; the area under the ROC curve is {decimals(fit.auc, 3)}. "
+        f"Cross-validation chose a prior variance of {fit.model.variance_:.3g}.</p>\n"
+        + _picture(
+            study,
+            plot_preference,
+            "Preference score: the propensity score adjusted for how common each drug is. People "
+            "between the dashed lines could well have been given either drug.",
+        )
+        + _table(
+            ("Strongest covariates", "Log odds ratio"),
+            rows,
+            f"Positive: more likely to get {_safe(study.names['target'])}.",
+        )
+    )
+
+
+def _balance(study: ComparativeStudy) -> str:
+    rows = []
+    for name, line in study.balance.iloc[:TOP_ROWS].iterrows():
+        row = [_safe(str(name))]
+        for when in ("before", "after"):
+            row += [f"{100 * line[f'{arm}_{when}']:.1f}%" for arm in ("target", "comparator")]
+            row.append(decimals(line[f"smd_{when}"], 3))
+        rows.append(tuple(row))
+    heads = (
+        "Covariate",
+        "Target",
+        "Comparator",
+        "Difference",
+        "Target",
+        "Comparator",
+        "Difference",
+    )
+    domains = [
+        (_safe(title_case(line.domain)), count(line.kept), count(line.rare), count(line.constant))
+        for line in study.covariates.dropped.itertuples()
+    ]
+    return (
+        "<h2>Covariate balance</h2>\n"
+        + _picture(
+            study,
+            plot_balance,
+            "Absolute standardised mean difference of each covariate. Below the dashed horizontal "
+            "line at 0.1, a covariate counts as balanced.",
+            "narrow",
+        )
+        + _table(
+            heads,
+            rows,
+            f"The {len(rows)} covariates most unequal before matching: prevalence and standardised "
+            "difference, before matching (left) and after (right).",
+        )
+        + _table(
+            ("Covariates", "Kept", "Dropped: rare", "Dropped: everybody has it"),
+            domains,
+            "Columns of the propensity model by kind.",
+        )
+    )
+
+
+def _methods(study: ComparativeStudy) -> str:
+    s = study.settings
+    target, comparator, outcome = (_safe(study.names[role]) for role in study.names)
+    paragraphs = (
+        f"<b>People.</b> Whoever used {target} or {comparator} is in the arm of the drug that "
+        "they began first, on the day of its first era (the start); people who began both on one "
+        f"day are left out. They must have been under observation for {s.washout_days} days "
+        f"before the start without a gap, and never have had {outcome} recorded up to and "
+        "including the start.",
+        f"<b>Outcome.</b> The first record of {outcome}. People are at risk {risk_period(s)}; "
+        "whoever reaches that end without the outcome is censored there.",
+        "<b>Covariates.</b> Age in five-year groups, sex, calendar year of the start, and one "
+        "yes-or-no covariate for each condition, drug ingredient, procedure, measurement and "
+        f"observation recorded in the {s.window_days} days up to and including the start, the two "
+        f"study drugs excepted. Covariates of fewer than {s.min_people} people or less than "
+        f"{100 * s.min_share:g}% of them are left out.",
+        "<b>Propensity score.</b> Logistic regression of the arm on all covariates with a Laplace "
+        f"prior (a lasso), whose variance is the one that predicts best in {s.folds}-fold "
+        "cross-validation.",
+        "<b>Matching.</b> One to one: of all pairs of a person on each drug, the closest is taken "
+        "first, and so on until no pair is left within "
+        f"{s.caliper:g} standard deviations of the logit of the propensity score.",
+        "<b>Balance.</b> The standardised mean difference is the difference of two prevalences, "
+        "divided by the root of the mean of their variances.",
+        "<b>Effect.</b> Cox regression of the time to the outcome on the arm, ties after Efron, "
+        "with Wald intervals: within matched pairs (stratified), among the matched people without "
+        "regard to pairs, and among everybody without any adjustment, for comparison.",
+        "<b>Limits.</b> Matching balances what is recorded. What the database does not hold, such "
+        "as the severity of a disease or smoking, may still differ between the arms.",
+    )
+    return "<h2>How it was done</h2>\n" + "\n".join(f"<p>{p}</p>" for p in paragraphs)
+
+
+def _settings(study: ComparativeStudy) -> str:
+    lines = []
+    for name, value in asdict(study.settings).items():
+        shown = "none" if value in (None, ()) else str(value)
+        if name in study.names:
+            shown = f"{shown} ({study.names[name]})"
+        lines.append(f"<dt>{_safe(name)}</dt><dd>{_safe(shown)}</dd>")
+    return "<h2>Settings</h2>\n<dl>" + "".join(lines) + "</dl>"
+
+
+def _picture(study: ComparativeStudy, plot: Any, caption: str, kind: str = "") -> str:
+    shape = f' class="{kind}"' if kind else ""
+    # as an image, so that the names inside one picture cannot clash with another's
+    data = base64.b64encode(figure_svg(plot, study).encode()).decode("ascii")
+    image = f'<img alt="{_safe(caption)}" src="data:image/svg+xml;base64,{data}">'
+    return f"<figure{shape}>\n{image}\n<figcaption>{_safe(caption)}</figcaption>\n</figure>\n"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """A table; the cells are HTML already."""
+    title = f"<caption>{caption}</caption>" if caption else ""
+    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
+    body = "\n".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table>{title}<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody></table></div>\n"
+    )
+
+
+def _p(p: float) -> str:
+    text = p_value(p)
+    return text if text.startswith(("<", "–")) else f"= {text}"
+
+
+def _safe(text: str) -> str:
+    return html.escape(str(text))

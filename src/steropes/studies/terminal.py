@@ -1,0 +1,150 @@
+"""What a study shows in a terminal: progress while it works (stderr), then a summary (stdout)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from steropes.studies.wording import (
+    analysis_name,
+    checks,
+    count,
+    decimals,
+    p_value,
+    title_case,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from steropes.studies.comparative import ComparativeStudy
+
+__all__ = ["Progress", "print_study"]
+
+
+class Progress:
+    """Shows the step at work, with a spinner where there is a terminal; a line for each step done.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._status: Any = None
+        self._step: tuple[str, float] | None = None
+
+    def __call__(self, step: str) -> None:
+        """Begin a step; the one before it is done."""
+        self._done()
+        self._step = step, time.perf_counter()
+        if self._status is not None:
+            self._status.update(f"{title_case(step)} …")
+
+    def __enter__(self) -> Progress:
+        if self.console.is_terminal and not self.console.quiet:
+            self._status = self.console.status("")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+        if error is None:
+            self._done()
+
+    def _done(self) -> None:
+        if self._step is not None:
+            step, began = self._step
+            seconds = time.perf_counter() - began
+            self.console.print(f"[green]✓[/] {title_case(step)} [dim]{seconds:.1f} s[/]")
+            self._step = None
+
+
+def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
+    """Print the tables a reader wants first, and where the files are."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    target, comparator, outcome = (escape(title_case(name)) for name in study.names.values())
+    console.print(f"\n[bold]{target} compared with {comparator}: {outcome}[/]")
+    if study.source:
+        console.print(f"[dim]{escape(study.source)}[/]")
+    console.print()
+    console.print(_attrition(study, target, comparator))
+    console.print(_rates(study, target, comparator))
+    console.print(_hazards(study))
+    console.print(
+        f"Propensity model: AUC {decimals(study.propensity.auc, 3)}, "
+        f"{len(study.propensity.coefficients) - 1} of {len(study.covariates.columns)} covariates "
+        f"(prior variance {study.propensity.model.variance_:.3g})"
+    )
+    largest = [float(study.balance[f"smd_{when}"].abs().max()) for when in ("before", "after")]
+    console.print(
+        "Largest standardised difference: "
+        f"{decimals(largest[0])} before matching, {decimals(largest[1])} after"
+    )
+    for check in checks(study):
+        mark = "[green]✓[/]" if check.passed else "[yellow]![/]"
+        console.print(f"{mark} {escape(check.finding)}")
+    console.print()
+    for path in paths:
+        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def _attrition(study: ComparativeStudy, target: str, comparator: str) -> Table:
+    table = _table("People left by each rule", ("Rule", target, comparator))
+    for line in study.attrition.itertuples():
+        table.add_row(title_case(line.rule), count(line.target), count(line.comparator))
+    table.add_row("In a matched pair", count(study.pairs), count(study.pairs))
+    return table
+
+
+def _rates(study: ComparativeStudy, target: str, comparator: str) -> Table:
+    table = _table("Outcome", ("Arm", "People", "Person-years", "Events", "Per 1,000 years"))
+    arms = {"target": target, "comparator": comparator}
+    for (when, arm), line in study.rates.iterrows():
+        table.add_row(
+            f"{arms[arm]}, {when}",
+            count(line["people"]),
+            count(line["person_years"]),
+            count(line["events"]),
+            decimals(line["rate"]),
+        )
+    return table
+
+
+def _hazards(study: ComparativeStudy) -> Table:
+    table = _table("Hazard ratio", ("Among", "Events", "Hazard ratio", "95% interval", "p"))
+    for name, line in study.hazard_ratios.iterrows():
+        table.add_row(
+            title_case(analysis_name(name)),
+            count(line["events"]),
+            decimals(line["hr"]),
+            f"{decimals(line['lower'])} to {decimals(line['upper'])}",
+            p_value(line["p"]),
+            style="bold" if name == "matched, stratified" else "",
+        )
+    return table
+
+
+def _table(title: str, heads: tuple[str, ...]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left")
+    return table
