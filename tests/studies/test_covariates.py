@@ -1,0 +1,212 @@
+"""Which records become columns, who is in them, and which columns are dropped."""
+
+import numpy as np
+import pytest
+
+from steropes.errors import DataError
+from steropes.studies import (
+    CohortRules,
+    CovariateRules,
+    OmopDatabase,
+    extract_covariates,
+    new_user_cohort,
+)
+
+TARGET, COMPARATOR, OUTCOME = 1, 2, 3
+EVERY = {"min_people": 1, "min_share": 0.0}
+
+
+def extract(omop, **rules):
+    """(cohort, covariates) of the database; by default no column is rare."""
+    with OmopDatabase(omop.write()) as db:
+        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        return cohort, extract_covariates(db, cohort, CovariateRules(**(EVERY | rules)))
+
+
+def columns(covariates):
+    """Rows of the design in each column, by name."""
+    (block,) = covariates.design.blocks
+    return {
+        name: set(block.indices[block.indptr[j] : block.indptr[j + 1]].tolist())
+        for j, name in enumerate(covariates.design.names)
+    }
+
+
+@pytest.fixture
+def four(omop):
+    """Two people in each arm, ids 1 to 4, rows 0 to 3."""
+    for arm in ("target", "comparator", "target", "comparator"):
+        omop.person(**{arm: 0})
+    return omop
+
+
+@pytest.mark.parametrize(
+    ("table", "domain"),
+    [
+        ("condition_occurrence", "condition"),
+        ("procedure_occurrence", "procedure"),
+        ("measurement", "measurement"),
+        ("observation", "observation"),
+    ],
+)
+def test_a_record_counts_from_365_days_before_through_the_start(four, table, domain):
+    four.concept(70, "thing")
+    for person, on in ((1, -366), (2, -365), (3, 0), (4, 1)):
+        four.record(table, person, 70, on)
+    _, covariates = extract(four)
+    assert columns(covariates)[f"{domain}: thing (70)"] == {1, 2}
+
+
+def test_a_drug_era_counts_if_any_day_of_it_lies_in_the_window(four):
+    four.concept(70, "aspirin")
+    for person, first, last in ((1, -500, -366), (2, -500, -365), (3, 0, 30), (4, 1, 30)):
+        four.drug(person, 70, first, last)
+    _, covariates = extract(four)
+    assert columns(covariates)["drug: aspirin (70)"] == {1, 2}
+
+
+def test_a_drug_era_without_an_end_counts_on_its_first_day(four):
+    four.concept(70, "aspirin")
+    for person, first in ((1, -366), (2, -365)):
+        four.drug(person, 70, first)
+        *row, _ = four.rows["drug_era"].pop()
+        four.rows["drug_era"].append((*row, None))
+    _, covariates = extract(four)
+    assert columns(covariates)["drug: aspirin (70)"] == {1}
+
+
+def test_the_window_can_be_changed(four):
+    four.record("measurement", 1, 70, -31)
+    four.record("measurement", 2, 70, -30)
+    _, covariates = extract(four, window_days=30)
+    assert columns(covariates)["measurement: unnamed concept (70)"] == {1}
+
+
+def test_repeated_records_are_one_entry(four):
+    for on in (-5, -5, -4):
+        four.record("observation", 1, 70, on)
+    _, covariates = extract(four)
+    assert columns(covariates)["observation: unnamed concept (70)"] == {0}
+    assert covariates.entries == covariates.columns["people"].sum()
+
+
+def test_study_drugs_and_their_descendants_are_no_covariates(four):
+    four.ancestor(TARGET, 11)
+    four.ancestor(COMPARATOR, 21)
+    for person, concept in ((1, 11), (2, 21), (3, 70)):
+        four.drug(person, concept, 0)
+    four.record("procedure_occurrence", 1, 11, 0)  # wherever they are recorded
+    _, covariates = extract(four)
+    assert list(covariates.columns["name"]) == ["drug: unnamed concept (70)"]
+
+
+def test_excluded_concepts_go_with_their_descendants(four):
+    four.ancestor(70, 71)
+    for concept in (70, 71, 72):
+        four.condition(1, concept, -1)
+    _, covariates = extract(four, exclude=(70,))
+    assert list(covariates.columns["concept_id"].dropna()) == [72]
+
+
+def test_concept_zero_is_no_covariate(four):
+    four.condition(1, 0, -1)
+    four.condition(1, 70, -1)
+    _, covariates = extract(four)
+    assert list(covariates.columns["concept_id"].dropna()) == [70]
+
+
+def test_age_is_in_five_year_groups_at_the_start(omop):
+    # the start is in 2010
+    for born, arm in ((1970, "target"), (1966, "comparator"), (1965, "target"), (1971, "target")):
+        omop.person(born=born, **{arm: 0})
+    _, covariates = extract(omop)
+    found = {k: v for k, v in columns(covariates).items() if k.startswith("age")}
+    assert found == {"age: 35-39": {3}, "age: 40-44": {0, 1}, "age: 45-49": {2}}
+
+
+def test_sex_and_index_year(omop):
+    omop.person(target=0, sex=8507)
+    omop.person(comparator=0, sex=8532)
+    omop.person(comparator=-200, sex=0)  # unknown: no column
+    _, covariates = extract(omop)
+    found = columns(covariates)
+    assert found["sex: Male"] == {0}
+    assert found["sex: Female"] == {1}
+    assert found["index year: 2009"] == {2}
+    assert found["index year: 2010"] == {0, 1}
+
+
+def test_rare_columns_are_dropped_and_counted(omop):
+    for i in range(12):
+        omop.person(**{("target", "comparator")[i % 2]: 0})
+        if i < 10:
+            omop.condition(i + 1, 70, -1)
+        if i < 9:
+            omop.condition(i + 1, 71, -1)
+    _, covariates = extract(omop, min_people=10)
+    assert list(covariates.columns["concept_id"].dropna()) == [70]
+    counts = covariates.dropped.set_index("domain")
+    assert counts.loc["condition", ["kept", "rare", "constant"]].tolist() == [1, 1, 0]
+
+
+def test_rare_is_also_a_share(omop):
+    for i in range(20):
+        omop.person(**{("target", "comparator")[i % 2]: 0})
+        if i < 5:
+            omop.condition(i + 1, 70, -1)
+        if i < 4:
+            omop.condition(i + 1, 71, -1)
+    _, covariates = extract(omop, min_share=0.25)
+    assert list(covariates.columns["concept_id"].dropna()) == [70]
+
+
+def test_columns_of_everybody_are_dropped_and_counted(four):
+    for person in (1, 2, 3, 4):
+        four.condition(person, 70, -1)
+    four.condition(1, 71, -1)
+    _, covariates = extract(four)
+    assert list(covariates.columns["name"]) == ["condition: unnamed concept (71)"]
+    assert covariates.dropped["constant"].sum() == 4  # age, sex, year, condition 70
+
+
+def test_people_outside_the_cohort_leave_no_trace(four):
+    four.person(target=0, outcome=-5)
+    four.condition(5, 70, -1)
+    four.condition(1, 71, -1)
+    _, covariates = extract(four)
+    assert list(covariates.columns["concept_id"].dropna()) == [71]
+
+
+def test_without_any_covariate_the_study_is_refused(four):
+    with pytest.raises(DataError, match="no covariate is left"):
+        extract(four, min_people=10)
+
+
+def test_optional_tables_may_be_missing(four):
+    four.condition(1, 70, -1)
+    path = four.write(without=("measurement", "observation", "procedure_occurrence"))
+    with OmopDatabase(path) as db:
+        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        covariates = extract_covariates(db, cohort, CovariateRules(**EVERY))
+    assert list(covariates.columns["concept_id"].dropna()) == [70]
+
+
+def test_columns_are_numbered_by_domain_and_concept(four):
+    for person, concept in ((1, 90), (2, 80), (3, 70)):
+        four.condition(person, concept, -1)
+    four.drug(1, 60, -1)
+    _, covariates = extract(four)
+    table = covariates.columns
+    assert table["concept_id"].tolist() == [70, 80, 90, 60]
+    assert covariates.design.names == table["name"].tolist()
+    assert covariates.design.shape == (4, 4)
+    assert np.array_equal(table["people"], [1, 1, 1, 1])
+
+
+def test_extracting_twice_gives_the_same(four):
+    four.condition(1, 70, -1)
+    with OmopDatabase(four.write()) as db:
+        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        first = extract_covariates(db, cohort, CovariateRules(**EVERY))
+        second = extract_covariates(db, cohort, CovariateRules(**EVERY))
+    assert columns(first) == columns(second)

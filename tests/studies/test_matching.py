@@ -1,0 +1,120 @@
+"""Greedy matching: by hand, against brute force, and within its caliper."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steropes.errors import DataError
+from steropes.studies import match_pairs, match_propensity
+
+
+def brute_force(score, treated, width):
+    """Take the closest pair that is left, ties by treated row, then comparator row."""
+    matched = np.full(len(score), -1)
+    t, c = (set(np.flatnonzero(np.array(treated) == arm)) for arm in (1, 0))
+    pairs = []
+    while t and c:
+        d, i, j = min((abs(score[i] - score[j]), i, j) for i in t for j in c)
+        if d > width:
+            break
+        pairs.append((i, j))
+        t.remove(i)
+        c.remove(j)
+    for k, pair in enumerate(sorted(pairs)):
+        matched[list(pair)] = k
+    return matched
+
+
+def test_the_closest_pair_goes_first():
+    # 0.3 is nearer to 0.35 than to 0.0; the person at 0.0 then has nobody within 0.5
+    score, treated = [0.0, 0.3, 0.35, 1.0], [1, 1, 0, 0]
+    assert match_pairs(score, treated, 0.5).tolist() == [-1, 0, 0, -1]
+    assert match_pairs(score, treated, 1.0).tolist() == [0, 1, 1, 0]
+
+
+def test_the_caliper_is_inclusive():
+    assert match_pairs([0.0, 0.25], [1, 0], 0.25).tolist() == [0, 0]
+    assert match_pairs([0.0, 0.25], [1, 0], 0.2).tolist() == [-1, -1]
+
+
+def test_ties_go_to_the_smaller_row():
+    assert match_pairs([1.0, 1.0, 1.0], [0, 0, 1], 0).tolist() == [0, -1, 0]
+    assert match_pairs([0.0, 1.0, 2.0], [1, 0, 1], 1).tolist() == [0, 0, -1]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=16),
+    st.integers(0, 6),
+)
+def test_agrees_with_brute_force(people, width):
+    score = np.array([s for s, _ in people], dtype=float)
+    treated = np.array([t for _, t in people], dtype=int)
+    expected = brute_force(score, treated, width)
+    assert match_pairs(score, treated, width).tolist() == expected.tolist()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10_000))
+def test_every_pair_has_one_of_each_arm_within_the_caliper(seed):
+    random = np.random.default_rng(seed)
+    n = int(random.integers(2, 200))
+    score, treated = random.normal(size=n), random.integers(0, 2, n)
+    matched = match_pairs(score, treated, 0.1)
+    for k in range(matched.max() + 1):
+        pair = np.flatnonzero(matched == k)
+        assert sorted(treated[pair]) == [0, 1]
+        assert abs(np.diff(score[pair])[0]) <= 0.1
+
+
+def test_nobody_within_the_caliper_is_left_over():
+    random = np.random.default_rng(5)
+    score, treated = random.normal(size=500), random.integers(0, 2, 500)
+    left = match_pairs(score, treated, 0.05) < 0
+    t, c = score[left & (treated == 1)], score[left & (treated == 0)]
+    assert np.abs(t[:, None] - c[None, :]).min() > 0.05
+
+
+def test_the_propensity_caliper_is_in_standard_deviations_of_everybody():
+    logit = np.array([0.0, 1.0, 4.0, 9.0])
+    width = np.std(logit, ddof=1) * 0.25
+    expected = match_pairs(logit, [1, 0, 1, 0], width)
+    assert match_propensity(logit, [1, 0, 1, 0], 0.25).tolist() == expected.tolist()
+    assert expected.tolist() == [0, 0, -1, -1]
+
+
+def test_a_hundred_thousand_people_take_seconds():
+    random = np.random.default_rng(1)
+    score, treated = random.normal(size=100_000), random.integers(0, 2, 100_000)
+    start = time.perf_counter()
+    match_propensity(score, treated)
+    match_propensity(score.round(2), treated)
+    assert time.perf_counter() - start < 10
+
+
+def test_the_input_is_not_changed():
+    score, treated = np.array([0.2, 0.1]), np.array([1, 0])
+    match_pairs(score, treated, 1)
+    assert score.tolist() == [0.2, 0.1]
+    assert treated.tolist() == [1, 0]
+
+
+def test_no_people_make_no_pairs():
+    assert match_pairs([], [], 1).tolist() == []
+    assert match_propensity([0.5], [1]).tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    ("score", "treated", "width", "words"),
+    [
+        ([0.1, np.nan], [1, 0], 1, "score of row 1"),
+        ([0.1, 0.2], [1], 1, "one value a person"),
+        ([0.1, 0.2], [1, 0], -1, "caliper"),
+    ],
+)
+def test_bad_input_is_refused(score, treated, width, words):
+    with pytest.raises(DataError, match=words):
+        match_pairs(score, treated, width)

@@ -1,0 +1,110 @@
+"""Kaplan–Meier: against lifelines, by its identities, and what it refuses."""
+
+import numpy as np
+import pytest
+from lifelines import KaplanMeierFitter
+
+from steropes.data.kaplan_meier import kaplan_meier
+from steropes.errors import DataError
+
+RANDOM = np.random.default_rng(3)
+N = 200
+ENTRY = RANDOM.integers(0, 10, N).astype(float)
+TIME = ENTRY + RANDOM.integers(1, 15, N)
+EVENT = RANDOM.random(N) < 0.5
+COUNTS = RANDOM.integers(0, 4, N)
+
+
+@pytest.mark.parametrize("entry", [None, ENTRY], ids=["from the start", "late entry"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_agrees_with_lifelines(entry):
+    ours = kaplan_meier(TIME, EVENT, entry)
+    theirs = KaplanMeierFitter().fit(TIME, EVENT, entry=entry)
+    expected = theirs.survival_function_.iloc[:, 0].loc[ours.times].to_numpy()
+    np.testing.assert_allclose(ours.survival, expected, rtol=1e-12, atol=1e-12)
+    limits = theirs.confidence_interval_survival_function_.loc[ours.times].to_numpy()
+    inside = np.isfinite(limits).all(axis=1) & (ours.survival < 1) & (ours.survival > 0)
+    for mine, other in zip(ours.interval(), limits.T, strict=True):
+        np.testing.assert_allclose(mine[inside], other[inside], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("entry", [None, ENTRY], ids=["from the start", "late entry"])
+def test_at_risk_and_events_are_counts(entry):
+    curve = kaplan_meier(TIME, EVENT, entry)
+    start = np.full(N, -1.0) if entry is None else entry
+    for i, t in enumerate(curve.times):
+        assert curve.at_risk[i] == ((start < t) & (t <= TIME)).sum()
+        assert curve.events[i] == ((t == TIME) & EVENT).sum()
+
+
+def test_greenwood_by_hand():
+    # 4 people; events at 1 and 3: S = 3/4, then 3/8; sums 1/(4·3), + 1/(2·1)
+    curve = kaplan_meier([1, 2, 3, 4], [1, 0, 1, 0])
+    assert curve.survival.tolist() == [0.75, 0.75, 0.375, 0.375]
+    expected = [0.75**2 / 12, 0.75**2 / 12, 0.375**2 * (1 / 12 + 1 / 2)]
+    np.testing.assert_allclose(curve.variance[:3], expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("entry", [None, ENTRY])
+def test_weights_are_repeats(entry):
+    rows = np.repeat(np.arange(N), COUNTS)
+    weighted = kaplan_meier(TIME, EVENT, entry, weights=COUNTS)
+    repeated = kaplan_meier(TIME[rows], EVENT[rows], None if entry is None else entry[rows])
+    at = np.isin(weighted.times, repeated.times)
+    for name in ("survival", "variance", "at_risk", "events"):
+        np.testing.assert_allclose(
+            getattr(weighted, name)[at], getattr(repeated, name), rtol=1e-12, atol=1e-15
+        )
+
+
+def test_order_does_not_matter():
+    order = RANDOM.permutation(N)
+    a, b = kaplan_meier(TIME, EVENT, ENTRY), kaplan_meier(TIME[order], EVENT[order], ENTRY[order])
+    np.testing.assert_array_equal(a.survival, b.survival)
+
+
+def test_survival_times_censoring_is_the_share_still_watched():
+    s, g = kaplan_meier(TIME, EVENT), kaplan_meier(TIME, EVENT, censoring=True)
+    still = [(t < TIME).mean() for t in s.times]
+    np.testing.assert_allclose(s.survival * g.survival, still, atol=1e-13)
+
+
+def test_without_weight_rounding_the_last_death_ends_the_curve():
+    weights = np.full(10, 0.1)
+    curve = kaplan_meier(np.arange(1, 11), np.ones(10), weights=weights)
+    assert curve.survival[-1] == 0
+    assert curve.variance[-1] == 0
+
+
+def test_values_between_and_outside_the_times():
+    curve = kaplan_meier([1, 3], [1, 1])
+    assert curve.at([0.5, 1, 2, 3, 9]).tolist() == [1, 0.5, 0.5, 0, 0]
+    assert curve.at([1, 3], left=True).tolist() == [1, 0.5]
+
+
+def test_limits_bracket_the_curve():
+    curve = kaplan_meier(TIME, EVENT, ENTRY)
+    for level in (0.5, 0.95):
+        lower, upper = curve.interval(level)
+        assert (lower <= curve.survival).all()
+        assert (curve.survival <= upper).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([], []), "at least one person"),
+        (([1, np.nan], [1, 0]), "time is missing or infinite in row 1"),
+        (([1, 2], [1]), "event has shape"),
+        (([1, 2], [1, 0], [0, 2]), "entry must be smaller than time in row 1"),
+    ],
+)
+def test_bad_input_is_refused(arguments, words):
+    with pytest.raises(DataError, match=words):
+        kaplan_meier(*arguments)
+
+
+def test_negative_weights_are_refused():
+    with pytest.raises(DataError, match="weights must be a number >= 0 in row 0"):
+        kaplan_meier([1, 2], [1, 0], weights=[-1, 1])
