@@ -1,0 +1,37 @@
+"""The few kernels everything rests on, behind one face; no statistics in here.
+
+`get_backend(device, n_jobs)` returns an object with the operations of
+`steropes.backends.cpu.CpuBackend`; ``cuda`` has the same operations on the GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import DataError
+
+__all__ = ["get_backend"]
+
+
+def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Any:
+    """Return the backend for a device.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda", "auto"}
+        ``"auto"`` takes the GPU when CuPy finds one.
+    n_jobs : int or None
+        Threads of the CPU backend; None and -1 mean all cores. No result depends on it.
+    """
+    if device not in ("cpu", "cuda", "auto"):
+        raise DataError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}.")
+    if device != "cpu":
+        from . import cuda
+
+        if cuda.available():
+            return cuda.CudaBackend()
+        if device == "cuda":
+            raise DataError(cuda.why_not())
+    from .cpu import CpuBackend
+
+    return CpuBackend(n_jobs)

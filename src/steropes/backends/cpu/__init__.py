@@ -1,0 +1,259 @@
+"""The CPU backend: Numba kernels over fixed chunks, run by the one thread pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..threads import ThreadPool, balanced_chunks
+from . import scans, sparse
+
+__all__ = ["CpuBackend", "Lines"]
+
+NO_DATA = np.empty(0)
+CHUNKS = 16  # fixed: never a function of the number of threads
+ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
+GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
+
+
+class Lines(NamedTuple):
+    """A sparse matrix by lines (rows or columns); ``data`` is empty when all entries are one."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    width: int
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries."""
+        return int((self.ends - self.starts).sum())
+
+    def take(self, lines: np.ndarray) -> Lines:
+        """Return a view of some lines."""
+        return self._replace(starts=self.starts[lines], ends=self.ends[lines])
+
+
+class CpuBackend:
+    """The kernels on the CPU; ``xp`` is NumPy.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads; None and -1 mean all cores. No result depends on it.
+    """
+
+    name = "cpu"
+    xp = np
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.pool = ThreadPool(n_jobs)
+
+    @staticmethod
+    def lanes(B: int) -> int:
+        """Width that B replicates are padded to: 1, or a multiple of eight."""
+        return 1 if B == 1 else -(-B // 8) * 8
+
+    @staticmethod
+    def asarray(x: np.ndarray, dtype=None) -> np.ndarray:
+        """Bring an array to the device."""
+        return np.asarray(x, dtype=dtype)
+
+    @staticmethod
+    def lines(x: Lines) -> Lines:
+        """Bring a sparse matrix to the device."""
+        return x
+
+    @staticmethod
+    def to_host(x: np.ndarray) -> np.ndarray:
+        """Bring an array back."""
+        return x
+
+    # -- sparse products -------------------------------------------------------------------
+
+    @staticmethod
+    def _chunks(lines: Lines) -> list[tuple[int, int]]:
+        work = np.concatenate([[0], np.cumsum(lines.ends - lines.starts + 1)])
+        return balanced_chunks(work, CHUNKS)
+
+    def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
+        """Return line · D for every line: D (width, B) → (lines, B), B = 1 or a multiple of 8."""
+        B = D.shape[1]
+        out = np.zeros((len(lines.starts), B))
+        if B == 1:
+            args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
+        else:
+            D3 = np.ascontiguousarray(D).reshape(len(D), B // 8, 8)
+            args, kernel, shaped = (D3,), sparse.gather8, out.reshape(len(out), B // 8, 8)
+        self.pool.map(
+            lambda a, b: kernel(
+                lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
+            ),
+            self._chunks(lines),
+        )
+        return out
+
+    def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
+        """Return the transposed product: R (lines, B) → (width, B)."""
+        B = R.shape[1]
+        if B == 1:
+            args, kernel, shape = np.ascontiguousarray(R[:, 0]), sparse.scatter, (lines.width,)
+        else:
+            args = np.ascontiguousarray(R).reshape(len(R), B // 8, 8)
+            kernel, shape = sparse.scatter8, (lines.width, B // 8, 8)
+
+        def part(a: int, b: int) -> np.ndarray:
+            out = np.zeros(shape)
+            kernel(lines.starts, lines.ends, lines.indices, lines.data, args, out, a, b)
+            return out
+
+        total = np.zeros(shape)
+        for x in self.pool.map(part, self._chunks(lines)):
+            total += x
+        return total.reshape(lines.width, B)
+
+    def gram(self, lines: Lines, v: np.ndarray, G: np.ndarray, first: int = 0) -> None:
+        """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on."""
+        self.pool.map(
+            lambda a, b: sparse.gram(
+                lines.starts, lines.ends, lines.indices, lines.data, v, G, first, a, b
+            ),
+            _stripes(len(G), first),
+        )
+
+    def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
+        """Subtract Σ_g c_g m_g m_g' from the lower triangle of G (`sparse.gram_groups`)."""
+        self.pool.map(
+            lambda a, b: sparse.gram_groups(
+                lines.starts, lines.ends, lines.indices, lines.data, u, runs, flush, c, G, a, b
+            ),
+            balanced_chunks(np.arange(len(G) + 1) ** 2, 4),
+        )
+
+    def line_sums(self, lines: Lines, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:
+        """Return Σ u_i x_i over each run of lines pointers[s] … pointers[s+1], dense (s, width)."""
+        out = np.zeros((len(pointers) - 1, lines.width))
+
+        def part(s0: int, s1: int) -> None:
+            for s in range(s0, s1):
+                sparse.scatter(
+                    lines.starts, lines.ends, lines.indices, lines.data, u, out[s],
+                    pointers[s], pointers[s + 1],
+                )  # fmt: skip
+
+        self.pool.map(part, balanced_chunks(pointers, CHUNKS))
+        return out
+
+    def to_rows(
+        self, columns: list[tuple[Lines, np.ndarray]], position: np.ndarray, n: int, width: int
+    ) -> Lines:
+        """Turn chosen columns into rows.
+
+        Parameters
+        ----------
+        columns : list of (Lines, local numbers)
+            The columns of each block and the increasing number that each is to have.
+        position : (rows of X,) int array
+            The model's row for each row of X; -1 leaves the row out.
+        n, width : int
+            Rows of the model; how many columns there are.
+        """
+        index = np.uint16 if width <= np.iinfo(np.uint16).max else np.int32
+        counts = np.zeros(n, np.int64)
+        for lines, _ in columns:
+            sparse.count_rows(lines.starts, lines.ends, lines.indices, position, counts)
+        ends = np.cumsum(counts)
+        cursor = ends - counts
+        starts = cursor.copy()
+        valued = any(lines.data.size for lines, _ in columns)
+        out_indices = np.empty(int(ends[-1]) if n else 0, index)
+        out_data = np.empty(len(out_indices)) if valued else NO_DATA
+        # Rows must come out sorted, so blocks are merged in the order of the local numbers.
+        runs = sorted(
+            (
+                (int(numbers[a]), lines, numbers, a, b)
+                for lines, numbers in columns
+                for a, b in _increasing_runs(numbers, [m for _, m in columns])
+            ),
+            key=lambda run: run[0],
+        )
+        for _, lines, numbers, a, b in runs:
+            sparse.csc_to_csr(
+                lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, position,
+                numbers[a:b], cursor, out_indices, out_data,
+            )  # fmt: skip
+        return Lines(starts, ends, out_indices, out_data, width)
+
+    # -- scans and elementwise work ----------------------------------------------------------
+
+    def scan(self, x: np.ndarray, pointers: np.ndarray, reverse: bool = False) -> np.ndarray:
+        """Inclusive running sums of x (n, B) within the segments, from the end if ``reverse``."""
+        out = np.empty_like(x)
+        self.pool.map(
+            lambda a, b: scans.scan(x, pointers, reverse, out, a, b),
+            balanced_chunks(pointers, CHUNKS),
+        )
+        return out
+
+    def segment_sum(self, x: np.ndarray, pointers: np.ndarray) -> np.ndarray:
+        """Sums of x (n, B) over the segments; an empty segment gives zero."""
+        out = np.empty((len(pointers) - 1, x.shape[1]))
+        work = pointers + np.arange(len(pointers))
+        self.pool.map(
+            lambda a, b: scans.segment_sum(x, pointers, out, a, b), balanced_chunks(work, CHUNKS)
+        )
+        return out
+
+    def map_rows(self, function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
+        """Apply an elementwise function to chunks of rows; it returns a tuple of arrays.
+
+        Chunks stay in the cache, so a formula of ten NumPy operations reads memory once.
+        """
+        return self.sum_rows(lambda *x: (0.0, *function(*x)), *arrays)[1]
+
+    def sum_rows(self, function: Callable, *arrays: np.ndarray) -> tuple:
+        """The same for a function that returns a partial sum and then elementwise arrays.
+
+        Returns the sum over all chunks, added in their order, and the list of whole arrays.
+        """
+        n = len(arrays[0])
+        chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
+        if len(chunks) <= 1:
+            total, *results = function(*arrays)
+            return total, results
+        out: list[np.ndarray] = []
+
+        def part(a: int, b: int) -> Any:
+            partial, *results = function(*(x[a:b] for x in arrays))
+            if not out:  # the first chunk runs alone and tells the shapes
+                out.extend(np.empty((n, *y.shape[1:]), y.dtype) for y in results)
+            for whole, piece in zip(out, results, strict=True):
+                whole[a:b] = piece
+            return partial
+
+        total = part(*chunks[0])
+        for partial in self.pool.map(part, chunks[1:]):
+            total = total + partial
+        return total, out
+
+
+def _stripes(k: int, first: int) -> list[tuple[int, int]]:
+    """Ranges of rows of a lower triangle, of equal area and at most one cache each."""
+    area = np.arange(k + 1, dtype=np.float64) ** 2
+    area -= area[first]
+    n = max(4, int(np.ceil(area[-1] * 4 / GRAM_STRIPE)))
+    return balanced_chunks(np.maximum(area, 0.0), n)
+
+
+def _increasing_runs(numbers: np.ndarray, others: list[np.ndarray]) -> list[tuple[int, int]]:
+    """Cut a block's local numbers where a column of another block comes between."""
+    if len(numbers) == 0:
+        return []
+    if len(others) == 1:
+        return [(0, len(numbers))]
+    cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
+    edges = [0, *cuts.tolist(), len(numbers)]
+    return list(zip(edges[:-1], edges[1:], strict=True))

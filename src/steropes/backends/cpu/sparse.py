@@ -1,0 +1,195 @@
+"""Products with a sparse matrix, several replicates at a time, and the weighted Gram matrix.
+
+A matrix comes as ``starts, ends, indices, data``: line `a` (a row of CSR or a column of CSC)
+has its nonzeros at ``indices[starts[a]:ends[a]]``; ``data`` is empty when they all are one.
+Replicates come as ``(·, B/8, 8)``: eight doubles are one cache line and one AVX-512 register,
+so a nonzero costs one load for eight fits. The four-fold unrolling breaks the chain of
+dependent additions, which otherwise bounds the speed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+__all__ = ["csc_to_csr", "gather", "gather8", "gram", "gram_groups", "scatter", "scatter8"]
+
+OPTIONS = {"nogil": True, "cache": True, "fastmath": {"reassoc", "contract", "nsz"}}
+
+
+@njit(**OPTIONS)
+def gather(starts, ends, indices, data, D, out, a0, a1):
+    """out[a] += Σ_k data[k] D[indices[k]] for the lines a0 … a1."""
+    for a in range(a0, a1):
+        s = 0.0
+        if data.size == 0:
+            for k in range(starts[a], ends[a]):
+                s += D[indices[k]]
+        else:
+            for k in range(starts[a], ends[a]):
+                s += data[k] * D[indices[k]]
+        out[a] += s
+
+
+@njit(**OPTIONS)
+def gather8(starts, ends, indices, data, D, out, a0, a1):
+    """The same for D (·, B/8, 8) and out (·, B/8, 8)."""
+    s = np.empty(8)
+    for a in range(a0, a1):
+        for b in range(D.shape[1]):
+            for q in range(8):
+                s[q] = 0.0
+            k, e = starts[a], ends[a]
+            if data.size == 0:
+                while k + 4 <= e:
+                    i0, i1, i2, i3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
+                    for q in range(8):
+                        s[q] += (D[i0, b, q] + D[i1, b, q]) + (D[i2, b, q] + D[i3, b, q])
+                    k += 4
+                while k < e:
+                    i0 = indices[k]
+                    for q in range(8):
+                        s[q] += D[i0, b, q]
+                    k += 1
+            else:
+                while k < e:
+                    i0, x = indices[k], data[k]
+                    for q in range(8):
+                        s[q] += x * D[i0, b, q]
+                    k += 1
+            for q in range(8):
+                out[a, b, q] += s[q]
+
+
+@njit(**OPTIONS)
+def scatter(starts, ends, indices, data, R, out, a0, a1):
+    """out[indices[k]] += data[k] R[a] over the lines a0 … a1."""
+    for a in range(a0, a1):
+        r = R[a]
+        if data.size == 0:
+            for k in range(starts[a], ends[a]):
+                out[indices[k]] += r
+        else:
+            for k in range(starts[a], ends[a]):
+                out[indices[k]] += data[k] * r
+
+
+@njit(**OPTIONS)
+def scatter8(starts, ends, indices, data, R, out, a0, a1):
+    """The same for R (·, B/8, 8) and out (·, B/8, 8)."""
+    for a in range(a0, a1):
+        for b in range(R.shape[1]):
+            r0, r1, r2, r3 = R[a, b, 0], R[a, b, 1], R[a, b, 2], R[a, b, 3]
+            r4, r5, r6, r7 = R[a, b, 4], R[a, b, 5], R[a, b, 6], R[a, b, 7]
+            for k in range(starts[a], ends[a]):
+                i = indices[k]
+                x = 1.0 if data.size == 0 else data[k]
+                out[i, b, 0] += x * r0
+                out[i, b, 1] += x * r1
+                out[i, b, 2] += x * r2
+                out[i, b, 3] += x * r3
+                out[i, b, 4] += x * r4
+                out[i, b, 5] += x * r5
+                out[i, b, 6] += x * r6
+                out[i, b, 7] += x * r7
+
+
+@njit(**OPTIONS)
+def gram(starts, ends, indices, data, v, G, first, b0, b1):
+    """G[b, a] += Σ_i v_i x_ia x_ib for a ≤ b, the rows b0 … b1 of G, and b ≥ first.
+
+    The indices of each line must increase. A caller gives each thread its own stripe of G,
+    sized to stay in its cache, so that the sums run over the lines in order whatever the
+    number of threads.
+    """
+    b0 = max(b0, first)
+    for i in range(len(starts)):
+        vi = v[i]
+        if vi == 0.0:
+            continue
+        lo, hi = starts[i], ends[i]
+        s, e = lo, hi
+        while s < e:  # bisection: the first entry of the stripe
+            m = (s + e) >> 1
+            if indices[m] < b0:
+                s = m + 1
+            else:
+                e = m
+        if data.size == 0:
+            while s < hi and indices[s] < b1:
+                row = G[indices[s]]
+                for k in range(lo, s + 1):
+                    row[indices[k]] += vi
+                s += 1
+        else:
+            while s < hi and indices[s] < b1:
+                row = G[indices[s]]
+                x = vi * data[s]
+                for k in range(lo, s + 1):
+                    row[indices[k]] += x * data[k]
+                s += 1
+
+
+@njit(**OPTIONS)
+def gram_groups(starts, ends, indices, data, u, group_start, flush, c, G, b0, b1):
+    """G[b, a] -= Σ_g c_g m_ga m_gb with m_g = Σ u_i x_i over the lines of group g, sparse in m.
+
+    Groups are nested prefixes of runs of lines: a run (stratum) s is the lines from
+    ``group_start[s]`` to ``group_start[s + 1]``; after line i the running sum is flushed with
+    weight ``c[i]`` where ``flush[i]`` is not zero. G's rows b0 … b1 are filled, a ≤ b.
+    """
+    total = np.zeros(G.shape[1])
+    touched = np.empty(G.shape[1], np.int64)
+    seen = np.zeros(G.shape[1], np.bool_)
+    for s in range(len(group_start) - 1):
+        n_touched = 0
+        for i in range(group_start[s], group_start[s + 1]):
+            for k in range(starts[i], ends[i]):
+                j = indices[k]
+                if not seen[j]:
+                    seen[j] = True
+                    touched[n_touched] = j
+                    n_touched += 1
+                total[j] += u[i] * (1.0 if data.size == 0 else data[k])
+            if flush[i]:
+                for k in range(n_touched):
+                    b = touched[k]
+                    if b0 <= b < b1:
+                        row = G[b]
+                        x = c[i] * total[b]
+                        for m in range(n_touched):
+                            a = touched[m]
+                            if a <= b:
+                                row[a] -= x * total[a]
+        for k in range(n_touched):
+            total[touched[k]] = 0.0
+            seen[touched[k]] = False
+
+
+@njit(**OPTIONS)
+def csc_to_csr(starts, ends, indices, data, position, locals_, cursor, out_indices, out_data):
+    """Turn chosen columns into rows in the model's order; rows at position -1 are left out.
+
+    ``cursor[r]`` is where row r's next entry goes. Columns are taken in the order given, which
+    must be that of ``locals_``, so the entries of each row come out sorted.
+    """
+    for a in range(len(starts)):
+        j = locals_[a]
+        for k in range(starts[a], ends[a]):
+            r = position[indices[k]]
+            if r >= 0:
+                at = cursor[r]
+                out_indices[at] = j
+                if out_data.size != 0:
+                    out_data[at] = 1.0 if data.size == 0 else data[k]
+                cursor[r] = at + 1
+
+
+@njit(**OPTIONS)
+def count_rows(starts, ends, indices, position, counts):
+    """Add to ``counts`` the entries that each row has in the chosen columns."""
+    for a in range(len(starts)):
+        for k in range(starts[a], ends[a]):
+            r = position[indices[k]]
+            if r >= 0:
+                counts[r] += 1

@@ -1,0 +1,67 @@
+"""The one place with threads: a pool over chunks that are fixed by the problem.
+
+The chunks never depend on the number of threads and partial results are added in the order
+of the chunks, so no result depends on the number of threads either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
+
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Threads meant by ``n_jobs``: None and -1 are all the cores this process may use."""
+    if n_jobs is None or n_jobs == -1:
+        try:
+            return len(os.sched_getaffinity(0))
+        except AttributeError:  # macOS, Windows
+            return os.cpu_count() or 1
+    if n_jobs < 1:
+        raise DataError(f"n_jobs must be None, -1 or at least 1, not {n_jobs!r}.")
+    return int(n_jobs)
+
+
+class ThreadPool:
+    """Run a function over chunks; one executor a process, made again after a fork."""
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_threads = count_threads(n_jobs)
+
+    def map(self, function: Callable, chunks: Iterable[tuple]) -> list:
+        """Return ``[function(*chunk) for chunk in chunks]``, in order."""
+        chunks = list(chunks)
+        if self.n_threads == 1 or len(chunks) <= 1:
+            return [function(*chunk) for chunk in chunks]
+        key = (os.getpid(), self.n_threads)  # an executor does not survive a fork
+        if key not in _pools:
+            _pools[key] = ThreadPoolExecutor(self.n_threads, thread_name_prefix="steropes")
+        return list(_pools[key].map(lambda chunk: function(*chunk), chunks))
+
+
+def balanced_chunks(cumulative: np.ndarray, n_chunks: int) -> list[tuple[int, int]]:
+    """Cut ``len(cumulative) - 1`` items into ranges of nearly equal work.
+
+    Parameters
+    ----------
+    cumulative : (m + 1,) array
+        Work done before each item, increasing; an index pointer of a sparse matrix serves.
+    n_chunks : int
+        Upper bound on the number of ranges.
+    """
+    m = len(cumulative) - 1
+    if m <= 0:
+        return []
+    goals = np.linspace(float(cumulative[0]), float(cumulative[-1]), max(1, n_chunks) + 1)[1:-1]
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(cumulative, goals), [m]]))
+    cuts = np.clip(cuts, 0, m)
+    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]

@@ -1,0 +1,138 @@
+"""Survival outcomes: one structured array that slices like any array."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import DataError
+from .checks import vector
+
+__all__ = ["Surv", "Survival", "check_survival"]
+
+
+class Survival(NamedTuple):
+    """A checked survival outcome; ``entry`` is None where everyone is at risk from the start."""
+
+    time: np.ndarray
+    event: np.ndarray
+    entry: np.ndarray | None
+
+
+def Surv(time: Any, event: Any, entry: Any = None) -> np.ndarray:
+    """Build a survival outcome.
+
+    Parameters
+    ----------
+    time : (n,) array
+        Time of the event or of censoring, at least zero (with ``entry`` any finite value).
+    event : (n,) array of int or bool
+        0 censored, 1 event, 2, 3, … competing events.
+    entry : (n,) array, optional
+        Start of the time at risk: a row is at risk on (entry, time]. −infinity is allowed.
+
+    Returns
+    -------
+    (n,) structured array
+        Fields ``event`` (int64), ``time`` (float64) and, if given, ``entry`` (float64).
+
+    Raises
+    ------
+    DataError
+        NaN, infinite or negative times, entry ≥ time, events that are not whole numbers from 0;
+        the message names the row.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([5.0, 3.0], [1, 0])
+    >>> y["time"].tolist()
+    [5.0, 3.0]
+    """
+    t = vector(time, None, "time")
+    n = len(t)
+    e = vector(event, n, "event") if len(np.shape(event)) else np.full(n, float(event))
+    if len(e) != n:
+        raise DataError(f"event has {len(e)} entries, but time has {n}.")
+    dtype: list[tuple[str, type]] = [("event", np.int64), ("time", np.float64)]
+    if entry is not None:
+        dtype.append(("entry", np.float64))
+    y = np.empty(n, dtype)
+    bad = (e < 0) | (e != np.floor(e))
+    if bad.any():
+        i = int(bad.argmax())
+        raise DataError(
+            f"event must be 0 (censored), 1 (event), 2, 3, … (competing); row {i} is {e[i]:g}."
+        )
+    y["time"], y["event"] = t, e
+    if entry is not None:
+        start = np.asarray(entry, np.float64)
+        if start.shape != (n,):
+            raise DataError(f"entry has shape {start.shape}, but time has {n} entries.")
+        y["entry"] = start
+    _check_times(t, y["entry"] if entry is not None else None)
+    return y
+
+
+def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
+    if entry is None:
+        if (time < 0).any():
+            i = int((time < 0).argmax())
+            raise DataError(f"time must not be negative; row {i} is {time[i]:g}.")
+        return
+    bad = np.isnan(entry) | (entry == np.inf)
+    if bad.any():
+        i = int(bad.argmax())
+        raise DataError(f"entry must be a number or −infinity; row {i} is {entry[i]}.")
+    if (entry >= time).any():
+        i = int((entry >= time).argmax())
+        raise DataError(
+            f"entry must be before time (at risk on (entry, time]); row {i} has entry "
+            f"{entry[i]:g} and time {time[i]:g}."
+        )
+
+
+def check_survival(y: Any, n: int, competing: bool = False) -> Survival:
+    """Read `Surv` arrays and scikit-survival's structured arrays.
+
+    Parameters
+    ----------
+    y : structured array
+        Fields as of `Surv`, or one bool and one float field as scikit-survival has them.
+    n : int
+        Rows of X.
+    competing : bool
+        Whether event codes above 1 are allowed.
+    """
+    y = np.asarray(y)
+    if y.dtype.names is None:
+        raise DataError(
+            "y must be a survival outcome, steropes.Surv(time, event), not a plain array."
+        )
+    if y.shape != (n,):
+        raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
+    names = y.dtype.names
+    if "time" in names and "event" in names:
+        event, time = y["event"], y["time"]
+        entry = y["entry"] if "entry" in names else None
+    else:
+        flags = [f for f in names if y.dtype[f].kind == "b"]
+        floats = [f for f in names if y.dtype[f].kind in "fiu"]
+        if len(flags) != 1 or len(floats) != 1:
+            raise DataError(
+                f"y has fields {names}; expected event and time (steropes.Surv), or one bool "
+                "and one float field."
+            )
+        event, time, entry = y[flags[0]], y[floats[0]], None
+    checked = Surv(time, event, entry)
+    e = checked["event"]
+    if not competing and (e > 1).any():
+        i = int((e > 1).argmax())
+        raise DataError(
+            f"event must be 0 or 1 here; row {i} is {e[i]}. For competing events use "
+            "FineGrayRegression, or code them 0 for a cause-specific hazard."
+        )
+    return Survival(
+        checked["time"], e, checked["entry"] if "entry" in (checked.dtype.names or ()) else None
+    )

@@ -1,0 +1,175 @@
+"""The design matrix: blocks side by side, never copied for a fold and never reordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import DataError
+from .blocks import Block, ConstantBlock, DenseBlock, SparseBlock
+
+__all__ = ["Design"]
+
+
+class Design:
+    """The matrix X of a model, (n, p), as blocks of columns.
+
+    Most users never make one: estimators accept arrays, sparse matrices and data frames. Build
+    one to stream 0/1 covariates from a database (`from_entries`) or to use one X for many fits
+    without converting it each time (`steropes.as_design`).
+
+    Parameters
+    ----------
+    blocks : sequence of blocks
+        Columns of each kind, with the same number of rows.
+    names : sequence of str, optional
+        Column names, default ``x0``, ``x1``, …
+    """
+
+    def __init__(self, blocks: Sequence[Block], names: Sequence[str] | None = None) -> None:
+        self.blocks = list(blocks)
+        if not self.blocks:
+            raise DataError("A design needs at least one block of columns.")
+        self.n = self.blocks[0].n
+        if any(b.n != self.n for b in self.blocks):
+            raise DataError(f"Blocks differ in rows: {[b.n for b in self.blocks]}.")
+        sizes = [b.p for b in self.blocks]
+        self.p = int(sum(sizes))
+        self.block_start = np.concatenate([[0], np.cumsum(sizes)])
+        self.scale = np.concatenate([b.scale for b in self.blocks])
+        names = [f"x{j}" for j in range(self.p)] if names is None else [str(s) for s in names]
+        if len(names) != self.p:
+            raise DataError(f"{len(names)} names for {self.p} columns.")
+        self.names = names
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, p)."""
+        return self.n, self.p
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        return f"Design({self.n} x {self.p}, {self.nnz} stored entries)"
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return int(
+            sum(len(b.indices) if isinstance(b, SparseBlock) else b.n * b.p for b in self.blocks)
+        )
+
+    @classmethod
+    def from_entries(
+        cls,
+        batches: Iterable[tuple[np.ndarray, np.ndarray]],
+        n_rows: int,
+        names: Sequence[str],
+    ) -> Design:
+        """Build 0/1 columns from a stream of the places of the ones.
+
+        Parameters
+        ----------
+        batches : iterable of (rows, columns)
+            Integer arrays, sorted by column and then row over the whole stream, no duplicates.
+        n_rows : int
+            Rows of X.
+        names : sequence of str
+            The names of the columns, p of them; a column that never occurs is all zero.
+
+        Raises
+        ------
+        DataError
+            Where entries are out of range, out of order or repeated.
+        """
+        p = len(names)
+        index = np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64
+        counts = np.zeros(p, np.int64)
+        parts: list[np.ndarray] = []
+        last = (-1, -1)
+        for rows, columns in batches:
+            rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+            if len(rows) == 0:
+                continue
+            if rows.min() < 0 or rows.max() >= n_rows:
+                raise DataError(f"Entry row {rows.max()} is outside 0 … {n_rows - 1}.")
+            if columns.min() < 0 or columns.max() >= p:
+                raise DataError(f"Entry column {columns.max()} is outside 0 … {p - 1}.")
+            step = np.diff(columns, prepend=last[0])
+            rise = np.diff(rows, prepend=last[1])
+            bad = (step < 0) | ((step == 0) & (rise <= 0))
+            if bad.any():
+                at = int(np.argmax(bad))
+                raise DataError(
+                    f"Entries must be sorted by column, then row, without duplicates; row "
+                    f"{rows[at]} of column {names[columns[at]]!r} is not."
+                )
+            last = (int(columns[-1]), int(rows[-1]))
+            counts += np.bincount(columns, minlength=p)
+            parts.append(rows.astype(index))
+        indices = np.concatenate(parts) if parts else np.empty(0, index)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        return cls([SparseBlock.indicator(n_rows, indptr, indices)], names)
+
+    # -- columns -----------------------------------------------------------------------------
+
+    def with_intercept(self) -> Design:
+        """Return the same design with a column of ones in front."""
+        return Design([ConstantBlock(self.n), *self.blocks], ["intercept", *self.names])
+
+    def centered(self) -> Design:
+        """Return the same design with dense columns centred, for models that allow a shift."""
+        blocks: list[Block] = []
+        for b in self.blocks:
+            if isinstance(b, DenseBlock):
+                z = DenseBlock.standardized(b.values, center=True)
+                b = replace(z, center=b.center + z.center * b.scale, scale=b.scale * z.scale)
+            blocks.append(b)
+        return Design(blocks, self.names)
+
+    @property
+    def center(self) -> np.ndarray:
+        """What was subtracted from each column, (p,), in the user's units."""
+        return np.concatenate(
+            [b.center if isinstance(b, DenseBlock) else np.zeros(b.p) for b in self.blocks]
+        )
+
+    def columns(self, chosen: np.ndarray) -> Iterable[tuple[Block, np.ndarray, np.ndarray]]:
+        """Yield (block, its columns, their places in ``chosen``) for every block concerned."""
+        chosen = np.asarray(chosen)
+        for b, start in zip(self.blocks, self.block_start[:-1], strict=True):
+            at = np.flatnonzero((chosen >= start) & (chosen < start + b.p))
+            if len(at):
+                yield b, chosen[at] - start, at
+
+    # -- products, in the scaled columns -------------------------------------------------------
+
+    def rmatmul(self, R: np.ndarray, backend, chosen: np.ndarray | None = None) -> np.ndarray:
+        """X[:, chosen]' R in the scaled columns: R (n, B) → (len(chosen), B)."""
+        chosen = np.arange(self.p) if chosen is None else chosen
+        out = backend.xp.zeros((len(chosen), R.shape[1]))
+        for b, local, at in self.columns(chosen):
+            if isinstance(b, SparseBlock):
+                out[at] = backend.gather(backend.lines(b.lines.take(local)), R)
+            elif isinstance(b, DenseBlock):
+                out[at] = backend.asarray(b.values[:, local]).T @ R
+            else:
+                out[at] = R.sum(axis=0)
+        return out
+
+    def matmul(self, D: np.ndarray, backend) -> np.ndarray:
+        """X D in the scaled columns: D (p, B) → (n, B); only rows of D that are not zero count."""
+        out = backend.xp.zeros((self.n, D.shape[1]))
+        chosen = np.flatnonzero(np.any(backend.to_host(D) != 0, axis=1))
+        for b, local, at in self.columns(chosen):
+            d = D[chosen[at]]
+            if isinstance(b, SparseBlock):
+                out += backend.scatter(backend.lines(b.lines.take(local)), d)
+            elif isinstance(b, DenseBlock):
+                out += backend.asarray(b.values[:, local]) @ d
+            else:
+                out += d
+        return out

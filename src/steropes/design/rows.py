@@ -1,0 +1,128 @@
+"""The active columns by rows, in the order of the model: where the solver spends its time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .blocks import ConstantBlock, DenseBlock, SparseBlock
+from .design import Design
+
+__all__ = ["RowMatrix"]
+
+
+class RowMatrix:
+    """Chosen columns of a design, stored by rows in the model's row order.
+
+    By rows, both products stream through memory and touch only the small p × B side at random;
+    16-bit column numbers make the copy half the size of the columns it comes from.
+
+    Parameters
+    ----------
+    design : Design
+    chosen : (k,) int array
+        Columns; their order is the local numbering 0 … k−1.
+    order : (m,) int array or None
+        The row of X for each row of the model; None is the identity.
+    backend
+        See `steropes.backends`.
+    """
+
+    def __init__(self, design: Design, chosen: np.ndarray, order, backend) -> None:
+        self.backend = backend
+        self.chosen = np.asarray(chosen, dtype=np.int64)
+        k = len(self.chosen)
+        if order is None:
+            order = np.arange(design.n)
+        n = len(order)
+        position = np.full(design.n, -1, np.int64)
+        position[order] = np.arange(n)
+        sparse_at, dense_at, dense = [], [], []
+        for b, local, at in design.columns(self.chosen):
+            if isinstance(b, SparseBlock):
+                sparse_at.append((b.lines.take(local), at))
+            elif isinstance(b, DenseBlock):
+                dense.append(b.values[np.ix_(order, local)])
+                dense_at.append(at)
+            elif isinstance(b, ConstantBlock):
+                dense.append(np.ones((n, 1)))
+                dense_at.append(at)
+        self.n, self.k = n, k
+        self.dense_at = np.concatenate(dense_at) if dense_at else np.empty(0, np.int64)
+        self.dense = (
+            backend.asarray(np.ascontiguousarray(np.concatenate(dense, axis=1))) if dense else None
+        )
+        self.sparse_at = (
+            np.sort(np.concatenate([at for _, at in sparse_at]))
+            if sparse_at
+            else np.empty(0, np.int64)
+        )
+        self.lines = None
+        if sparse_at:
+            numbered = [(lines, np.searchsorted(self.sparse_at, at)) for lines, at in sparse_at]
+            self.lines = backend.to_rows(numbered, position, n, len(self.sparse_at))
+
+    def matmul(self, D: np.ndarray) -> np.ndarray:
+        """X D: (k, B) → (n, B)."""
+        out = self.backend.xp.zeros((self.n, D.shape[1]))
+        if self.lines is not None:
+            out = self.backend.gather(self.lines, D[self.sparse_at])
+        if self.dense is not None:
+            out += self.dense @ D[self.dense_at]
+        return out
+
+    def rmatmul(self, R: np.ndarray) -> np.ndarray:
+        """X' R: (n, B) → (k, B)."""
+        out = self.backend.xp.zeros((self.k, R.shape[1]))
+        if self.lines is not None:
+            out[self.sparse_at] = self.backend.scatter(self.lines, R)
+        if self.dense is not None:
+            out[self.dense_at] = self.dense.T @ R
+        return out
+
+    def gram(self, v: np.ndarray, first: int = 0) -> np.ndarray:
+        """Σ_i v_i x_i x_i', (k, k); with ``first``, only its rows and columns from there on."""
+        xp = self.backend.xp
+        G = xp.zeros((self.k, self.k))
+        S, D = self.sparse_at, self.dense_at
+        if self.lines is not None:
+            whole = len(S) == self.k
+            g = G if whole else xp.zeros((len(S), len(S)))
+            self.backend.gram(self.lines, v, g, int(np.searchsorted(S, first)))
+            g += xp.tril(g, -1).T
+            if not whole:
+                G[np.ix_(S, S)] = g
+        if self.dense is not None:
+            vZ = self.dense * v[:, None]
+            G[np.ix_(D, D)] = self.dense.T @ vZ
+            if self.lines is not None:
+                cross = self._lines_times(vZ)
+                G[np.ix_(S, D)] = cross
+                G[np.ix_(D, S)] = cross.T
+        return G
+
+    def diagonal(self, v: np.ndarray) -> np.ndarray:
+        """Σ_i v_i x_ij² of each column, (k,)."""
+        out = self.backend.xp.zeros(self.k)
+        if self.lines is not None:
+            squared = self.lines._replace(data=self.lines.data**2)
+            out[self.sparse_at] = self.backend.scatter(squared, v[:, None])[:, 0]
+        if self.dense is not None:
+            out[self.dense_at] = v @ self.dense**2
+        return out
+
+    def sums(self, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:
+        """Σ u_i x_i over each run of rows pointers[s] … pointers[s+1]: (s, k)."""
+        xp = self.backend.xp
+        out = xp.zeros((len(pointers) - 1, self.k))
+        if self.lines is not None:
+            out[:, self.sparse_at] = self.backend.line_sums(self.lines, u, pointers)
+        if self.dense is not None:
+            out[:, self.dense_at] = self.backend.segment_sum(self.dense * u[:, None], pointers)
+        return out
+
+    def _lines_times(self, Z: np.ndarray) -> np.ndarray:
+        """The sparse part's transpose times a dense matrix of any width."""
+        k = Z.shape[1]
+        padded = self.backend.xp.zeros((self.n, self.backend.lanes(k)))
+        padded[:, :k] = Z
+        return self.backend.scatter(self.lines, padded)[:, :k]

@@ -1,0 +1,5 @@
+"""What the data say about the coefficients: information, intervals, tests."""
+
+from .information import Information, refuse_undetermined
+
+__all__ = ["Information", "refuse_undetermined"]

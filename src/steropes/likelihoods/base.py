@@ -1,0 +1,101 @@
+"""What the solver asks of a likelihood."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Curvature", "Likelihood"]
+
+
+@dataclass
+class Curvature:
+    """The Hessian in the linear predictor: a diagonal minus rank-one terms of nested groups.
+
+    H = X' diag(v) X − Σ_g c_g m_g m_g',   m_g = Σ_{i in g} u_i x_i.
+
+    Groups are prefixes of runs: the solver walks through the lines of the stream, adding
+    u_i x_i to a sum that starts from zero at each run, and takes the term of a group out where
+    ``c`` is not zero. A line is a row of the model, or ``rows[line]`` where given (a row can
+    come twice, or be taken out again with a negative u).
+
+    Attributes
+    ----------
+    v : (n,) array
+        Diagonal, at least zero.
+    u : (L,) array or None
+        Weights of the lines; None where there are no groups.
+    runs : (S + 1,) int array or None
+        Where the runs (strata) begin and end among the lines.
+    c : (L,) array or None
+        Weight of the group that ends with each line, zero where none does.
+    rows : (L,) int array or None
+        The model's row for each line; None is the identity.
+    """
+
+    v: Any
+    u: Any = None
+    runs: Any = None
+    c: Any = None
+    rows: Any = None
+
+
+class Likelihood(ABC):
+    """Negative log-likelihood of a batch of replicates, in the linear predictor.
+
+    Attributes
+    ----------
+    n : int
+        Rows of the model (those that can matter), in the model's own order.
+    order : (n,) int array or None
+        The user's row for each row of the model; None is the identity.
+    shift_invariant : bool
+        Whether adding a constant to η changes nothing: no intercept, and columns may be
+        centred.
+    convex : bool
+        Whether the loss is convex in η.
+    """
+
+    n: int
+    order: np.ndarray | None = None
+    shift_invariant = False
+    convex = True
+
+    def __init__(self, backend: Any) -> None:
+        self.backend = backend
+
+    def weigh(self, w: Any) -> Any:
+        """Bind row weights (n, B) in the model's order; what it returns goes to the others."""
+        return w
+
+    @abstractmethod
+    def evaluate(self, eta: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the loss, (B,), and its derivative in η, (n, B)."""
+
+    @abstractmethod
+    def loss(self, eta: Any, weights: Any) -> Any:
+        """Return the loss alone, (B,)."""
+
+    @abstractmethod
+    def curvature(self, eta: Any, weights: Any, exact: bool = False) -> Curvature:
+        """Return the curvature of one replicate: eta (n, 1).
+
+        Parameters
+        ----------
+        exact : bool
+            False allows an approximation that is cheaper and good enough for Newton steps.
+        """
+
+    def score(self, eta: Any, held_out: Any, train: Any) -> Any:
+        """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training.
+
+        Constants that are the same for every prior are left out.
+        """
+        return -self.loss(eta, self.weigh(held_out))
+
+    def log_likelihood_constant(self, weights: Any) -> Any:
+        """Terms of the log-likelihood that do not depend on η, left out of the loss."""
+        return 0.0

@@ -1,0 +1,59 @@
+"""Logistic regression: y in {0, 1}, P(y = 1) = 1 / (1 + exp(−η))."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import Curvature, Likelihood
+
+__all__ = ["LogisticLikelihood"]
+
+
+class LogisticLikelihood(Likelihood):
+    """Σ w [log(1 + exp η) − y η].
+
+    Parameters
+    ----------
+    y : (n,) array of 0 and 1 (fractions between are accepted)
+    """
+
+    def __init__(self, y: np.ndarray, backend: Any) -> None:
+        super().__init__(backend)
+        self.n = len(y)
+        self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
+
+    def evaluate(self, eta, weights):
+        """See `Likelihood.evaluate`."""
+        xp = self.backend.xp
+
+        def part(eta, w, y):
+            e = xp.exp(-abs(eta))  # never overflows
+            loss = w * (xp.log1p(e) + xp.maximum(eta, 0.0) - y * eta)
+            p = xp.where(eta >= 0, 1.0, e) / (1.0 + e)
+            return loss.sum(axis=0), w * (p - y)
+
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
+        return loss, r
+
+    def loss(self, eta, weights):
+        """See `Likelihood.loss`."""
+        xp = self.backend.xp
+
+        def part(eta, w, y):
+            loss = w * (xp.log1p(xp.exp(-abs(eta))) + xp.maximum(eta, 0.0) - y * eta)
+            return (loss.sum(axis=0),)
+
+        return self.backend.sum_rows(part, eta, weights, self.y)[0]
+
+    def curvature(self, eta, weights, exact=False):
+        """v = w p (1 − p)."""
+        xp = self.backend.xp
+
+        def part(eta, w):
+            e = xp.exp(-abs(eta))
+            return (w * e / (1.0 + e) ** 2,)
+
+        (v,) = self.backend.map_rows(part, eta, weights)
+        return Curvature(v[:, 0])

@@ -1,0 +1,61 @@
+"""Poisson regression: E(y) = exp(η), with the log of the exposure as offset in η."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from .base import Curvature, Likelihood
+
+__all__ = ["PoissonLikelihood"]
+
+
+class PoissonLikelihood(Likelihood):
+    """Σ w [exp η − y η]; the constant Σ w log y! is kept apart.
+
+    Parameters
+    ----------
+    y : (n,) array, at least zero
+    """
+
+    def __init__(self, y: np.ndarray, backend: Any) -> None:
+        super().__init__(backend)
+        y = np.asarray(y, np.float64)
+        self.n = len(y)
+        self.y = backend.asarray(y[:, None])
+        self.log_factorial = backend.asarray(gammaln(y + 1.0)[:, None])
+
+    def evaluate(self, eta, weights):
+        """See `Likelihood.evaluate`."""
+        xp = self.backend.xp
+
+        def part(eta, w, y):
+            with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
+                mu = xp.exp(eta)
+            # A row without weight counts nothing, whatever its prediction.
+            wmu = xp.where(w > 0, w * mu, 0.0)
+            return (wmu - w * y * eta).sum(axis=0), wmu - w * y
+
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
+        return loss, r
+
+    def loss(self, eta, weights):
+        """See `Likelihood.loss`."""
+        xp = self.backend.xp
+
+        def part(eta, w, y):
+            with np.errstate(over="ignore"):
+                mu = xp.exp(eta)
+            return ((xp.where(w > 0, w * mu, 0.0) - w * y * eta).sum(axis=0),)
+
+        return self.backend.sum_rows(part, eta, weights, self.y)[0]
+
+    def curvature(self, eta, weights, exact=False):
+        """v = w exp η."""
+        return Curvature((weights * self.backend.xp.exp(eta))[:, 0])
+
+    def log_likelihood_constant(self, weights):
+        """−Σ w log y!."""
+        return -(weights * self.log_factorial).sum(axis=0)

@@ -1,0 +1,158 @@
+"""Sums over the risk sets of a survival model, and their transpose, without any subtraction.
+
+Rows are sorted by stratum, then by time from late to early, at equal times those without the
+event first. The *groups* are the distinct event times of each stratum in the same order. Row i
+is in the risk set of the groups a_i … b_i − 1, its own event's group left out (the tied events
+are summed apart, as Efron's method needs): a_i is the first group no later than the row's time
+and b_i the first no later than its entry.
+
+Without entry times b_i is the end of the stratum, and the sums are running sums. With them, a
+difference of two running sums would lose digits; instead each range is cut at the multiple of
+the highest power of two inside it, into a suffix of one dyadic block and a prefix of the next
+(a disjoint sparse table), so that every sum is still a running sum of positive terms, one scan
+for each of the log₂(groups) block sizes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["RiskSets", "sort_survival"]
+
+
+def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
+    """Rows by stratum, then time from late to early, then rows without the event first."""
+    keys = (event, -time) if strata is None else (event, -time, strata)
+    return np.lexsort(keys)
+
+
+class RiskSets:
+    """Which rows are at risk at which event times.
+
+    Parameters
+    ----------
+    time, event : (n,) arrays
+        Sorted as `sort_survival` does; event is 0 or 1.
+    entry : (n,) array or None
+        At risk on (entry, time].
+    strata_start : (S + 1,) int array
+        Where the strata begin and end among the rows.
+    """
+
+    def __init__(self, time, event, entry, strata_start: np.ndarray, backend: Any) -> None:
+        self.backend = backend
+        n = len(time)
+        self.strata_start = strata_start
+        stratum = np.repeat(np.arange(len(strata_start) - 1), np.diff(strata_start))
+        at = np.flatnonzero(event)
+        new = np.ones(len(at), bool)
+        new[1:] = (time[at[1:]] != time[at[:-1]]) | (stratum[at[1:]] != stratum[at[:-1]])
+        self.event_rows = at
+        self.m = int(new.sum())
+        first = np.flatnonzero(new)
+        self.event_start = np.append(first, len(at))  # into event_rows
+        self.group_of_event = np.cumsum(new) - 1
+        self.group_time = time[at[first]]
+        self.group_stratum = stratum[at[first]]
+        self.groups_start = np.searchsorted(self.group_stratum, np.arange(len(strata_start)))
+        first_row = at[first]  # of the tied events of each group; they are contiguous rows
+        # a: groups whose first event row comes after the row's own place; the tied events of a
+        # group come after all others with that time, so this leaves their own group out.
+        a = np.searchsorted(first_row, np.arange(n), side="right")
+        end = self.groups_start[stratum + 1]
+        if entry is None:
+            self.b = None
+        else:
+            self.b = np.clip(self._first_not_after(entry, stratum), a, end)
+        self.a = np.minimum(a, end)  # at the end of the stratum's groups: never at risk again
+        self._end = end
+        if self.b is None:
+            starts = np.empty(self.m + 1, np.int64)
+            starts[:-1] = np.searchsorted(a, np.arange(self.m))
+            # Rows of a stratum that are in no risk set would join the next stratum's first
+            # group; its run begins at the stratum's first row instead.
+            is_first = np.zeros(self.m, bool)
+            is_first[self.groups_start[:-1][np.diff(self.groups_start) > 0]] = True
+            starts[:-1][is_first] = strata_start[self.group_stratum[is_first]]
+            starts[-1] = n
+            self.join_start = starts[:-1]
+            self.join_end = first_row
+            self._joins = self._cover(self.join_start, self.join_end)
+        else:
+            self._levels = self._dyadic(self.a, self.b)
+
+    def _first_not_after(self, entry: np.ndarray, stratum: np.ndarray) -> np.ndarray:
+        """For each row, the first group of its stratum with time ≤ entry."""
+        # Times fall inside a stratum, so one search over (stratum, −time) pairs serves all.
+        distinct, code = np.unique(np.concatenate([self.group_time, entry]), return_inverse=True)
+        size = len(distinct)
+        key = self.group_stratum * size + (size - 1 - code[: self.m])
+        return np.searchsorted(key, stratum * size + (size - 1 - code[self.m :]), side="left")
+
+    def _cover(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pointers for a segment sum over runs with gaps: every second segment is a gap."""
+        return np.append(np.stack([starts, ends], 1).ravel(), ends[-1:]), np.arange(self.m) * 2
+
+    def _dyadic(self, a: np.ndarray, b: np.ndarray) -> list[tuple]:
+        """Split the ranges [a, b) by the block size at which they are cut."""
+        size = b - a
+        last = np.where(size > 0, b - 1, a)
+        level = np.frexp((a ^ last).astype(np.float64))[1]  # bits: 0 where one group
+        levels = []
+        for h in np.unique(level[size > 0]):
+            rows = np.flatnonzero((level == h) & (size > 0))
+            if h == 0:
+                levels.append((0, self._runs(rows, a[rows]), None))
+            else:
+                left, right = self._runs(rows, a[rows]), self._runs(rows, last[rows])
+                levels.append((1 << (int(h) - 1), left, right))
+        return levels
+
+    def _runs(self, rows: np.ndarray, group: np.ndarray) -> tuple:
+        """Rows sorted by group, with pointers for the segment sum, and the groups as given."""
+        by = np.argsort(group, kind="stable")
+        pointers = np.searchsorted(group[by], np.arange(self.m + 1))
+        return rows[by], pointers, rows, group
+
+    def _blocks(self, size: int) -> np.ndarray:
+        return np.append(np.arange(0, self.m, size), self.m)
+
+    def over_rows(self, r: Any) -> Any:
+        """Σ of r (n, B) over the rows at risk in each group, its own events left out: (m, B)."""
+        bk = self.backend
+        if self.b is None:
+            pointers, at = self._joins
+            joined = bk.segment_sum(r, pointers)[at]
+            return bk.scan(joined, self.groups_start)
+        total = bk.xp.zeros((self.m, r.shape[1]))
+        for size, left, right in self._levels:
+            x = bk.segment_sum(r[left[0]], left[1])
+            if right is None:
+                total += x
+                continue
+            total += bk.scan(x, self._blocks(size))
+            total += bk.scan(bk.segment_sum(r[right[0]], right[1]), self._blocks(size), True)
+        return total
+
+    def over_groups(self, c: Any) -> Any:
+        """The transpose: Σ of c (m, B) over the groups each row is at risk in: (n, B)."""
+        bk, xp = self.backend, self.backend.xp
+        if self.b is None:
+            after = bk.scan(c, self.groups_start, True)
+            after = xp.concatenate([after, xp.zeros((1, c.shape[1]))])
+            return after[xp.where(self.a < self._end, self.a, self.m)]
+        total = xp.zeros((len(self.a), c.shape[1]))
+        for size, left, right in self._levels:
+            if right is None:
+                total[left[2]] += c[left[3]]
+                continue
+            blocks = self._blocks(size)
+            total[left[2]] += bk.scan(c, blocks, True)[left[3]]
+            total[right[2]] += bk.scan(c, blocks)[right[3]]
+        return total
+
+    def over_events(self, r: Any) -> Any:
+        """Σ of r (n, B) over the tied events of each group: (m, B)."""
+        return self.backend.segment_sum(r[self.event_rows], self.event_start)

@@ -1,0 +1,8 @@
+"""What a user touches: scikit-learn estimators over the engine; no numerics in here."""
+
+from .cox import CoxRegression
+from .linear import LinearRegression
+from .logistic import LogisticRegression
+from .poisson import PoissonRegression
+
+__all__ = ["CoxRegression", "LinearRegression", "LogisticRegression", "PoissonRegression"]

@@ -1,0 +1,300 @@
+"""What all estimators share: input, the choice of the prior, the fit, and its attributes."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..backends import get_backend
+from ..data import check_offset, check_weights
+from ..design import Design, as_design
+from ..errors import DataError, NotConvergedWarning
+from ..infer import Information, refuse_undetermined
+from ..likelihoods import Likelihood
+from ..priors import Prior
+from ..select import CrossValidation
+from ..select.path import Problem
+from .inference import Inference
+from .progress import Progress
+
+__all__ = ["PenalizedModel"]
+
+
+class PenalizedModel(Inference, BaseEstimator):
+    """Base of the estimators: subclasses say how to read y and which likelihood they have.
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Coefficients in the units of X's columns.
+    log_likelihood_ : float
+        Log-likelihood at the coefficients, without the prior, with all its constants.
+    prior_ : Prior or None
+        The prior in use, with its variance.
+    optimality_ : float
+        The certificate: the largest violation of the optimality (KKT) conditions over all
+        columns at ``coef_``, each in units of the column's λ where it has a Laplace prior and
+        otherwise of its score's standard error. Zero is an exact optimum.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Newton steps (sweeps for ``solver="ccd"``).
+    n_features_in_, feature_names_in_
+        As in scikit-learn; the names only where X had some.
+    cv_results_ : DataFrame
+        With ``cv``: ``variance``, ``mean`` (average over folds of the held-out log-likelihood),
+        ``se``, ``nonzero`` and one column a fold.
+    variance_ : float
+        With ``cv``: the variance chosen, one of those in ``cv_results_``.
+    """
+
+    _intercept = False  # whether the family can have one
+    coef_: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        solver: str = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.prior = prior
+        self.cv = cv
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- what a family supplies --------------------------------------------------------------
+
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Any
+    ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the outcome; return the likelihood and extras of the `Problem` (fold labels…).
+
+        An ``offset`` among the extras is added to the user's.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    # -- fit -----------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        strata: Any = None,
+    ):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or array, data frame or Design, (n, p)
+            Covariates. Nothing passed in is modified.
+        y : (n,) array
+            Outcome; see the class.
+        sample_weight : (n,) array, optional
+            Row weights, at least zero; a weight of 2 is a row that is there twice.
+        offset : (n,) array, optional
+            Added to the linear predictor.
+        exposure : (n,) array, optional
+            Time at risk, > 0, where the family has one; its log is added to the offset.
+        strata : (n,) labels, optional
+            Any hashable labels, in any order, where the family has strata.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            Input that cannot be used; the message names the column or row.
+        SeparationError
+            Coefficients without penalty that the data do not determine, by name.
+        """
+        self._check_settings()
+        design = self._read_design(X, y)
+        problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
+        with Progress(self.verbose) as progress:
+            prior, start = self._select(problem, progress)
+            self._fit_problem(problem, prior, start, progress)
+        return self
+
+    def _check_settings(self) -> None:
+        if self.solver not in ("newton", "ccd"):
+            raise DataError(f"solver must be 'newton' or 'ccd', not {self.solver!r}.")
+        if not self.tol > 0:
+            raise DataError(f"tol must be positive, not {self.tol!r}.")
+        if not self.max_iter >= 1:
+            raise DataError(f"max_iter must be at least 1, not {self.max_iter!r}.")
+        if self.prior is not None and not isinstance(self.prior, Prior):
+            raise DataError(
+                f"prior must be None or a prior such as steropes.Laplace(), not {self.prior!r}."
+            )
+
+    def _read_design(self, X: Any, y: Any) -> Design:
+        if y is None:
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        design = as_design(X)
+        self.n_features_in_ = design.p
+        self._names = design.names
+        if _has_names(X):
+            self.feature_names_in_ = np.array(design.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return design
+
+    def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Problem:
+        n = design.n
+        weights = check_weights(sample_weight, n)
+        offset = check_offset(offset, n)
+        backend = get_backend(self.device, self.n_jobs)
+        likelihood, extras = self._likelihood(y, n, strata, exposure, backend)
+        log_exposure = extras.pop("offset", None)
+        if log_exposure is not None:
+            offset = log_exposure if offset is None else offset + log_exposure
+        intercept = self._has_intercept()
+        if intercept or likelihood.shift_invariant:
+            design = design.centered()
+        names = design.names
+        return Problem(
+            design=design.with_intercept() if intercept else design,
+            likelihood=likelihood,
+            weights=weights,
+            offset=offset,
+            prior=self.prior,
+            names=names,
+            n_free=int(intercept),
+            **extras,
+        )
+
+    def _has_intercept(self) -> bool:
+        return self._intercept and bool(getattr(self, "fit_intercept", True))
+
+    def _select(self, problem: Problem, progress: Progress):
+        """Choose the prior's variance; return the prior in use and where to start."""
+        for name in ("cv_results_", "variance_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.cv is None:
+            return self.prior, None
+        cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
+        if cv.random_state is None and self.random_state is not None:
+            cv = copy.copy(cv)
+            object.__setattr__(cv, "random_state", self.random_state)
+        selection = cv.run(problem, progress.report)
+        self.cv_results_ = selection.results
+        self.variance_ = selection.variance
+        return problem.prior.with_variance(selection.variance), selection.beta
+
+    def _fit_problem(self, problem: Problem, prior, start, progress: Progress) -> None:
+        l1, l2 = problem.penalties(prior)
+        if self.solver == "ccd":
+            from ..solve.ccd import solve_ccd
+
+            fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
+        else:
+            batch = problem.batch()
+            refuse_undetermined(batch, problem.design.names, l1, l2)
+            if start is not None:
+                batch.set_beta(start[:, None])
+            fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step)[0]
+        self._problem = problem
+        self._information = None
+        self._beta = fit.beta
+        self.prior_ = prior
+        center = problem.design.center
+        if problem.n_free:
+            self.intercept_ = float(fit.beta[0] - center[1:] @ fit.beta[1:])
+            self.coef_ = fit.beta[1:].copy()
+        else:
+            self.coef_ = fit.beta.copy()
+            if self._intercept:
+                self.intercept_ = 0.0
+        self.optimality_ = fit.optimality
+        self.converged_ = fit.converged
+        self.n_iter_ = fit.n_iter
+        self._set_likelihood(fit.loss, problem)
+        if ((l1 == 0) & (l2 == 0)).any():
+            Information(problem, fit.beta, l1, l2).refuse_flat(problem)
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {fit.n_iter} steps with a KKT violation of "
+                f"{fit.optimality:.2g}, above tol={self.tol:g}. Raise max_iter or tol, or look "
+                "for nearly collinear columns.",
+                NotConvergedWarning,
+                stacklevel=3,
+            )
+
+    def _set_likelihood(self, loss: float, problem: Problem) -> None:
+        likelihood, w = problem.likelihood, problem.weights[:, None]
+        w = w if likelihood.order is None else w[likelihood.order]
+        constant = likelihood.log_likelihood_constant(likelihood.backend.asarray(w))
+        self.log_likelihood_ = -loss + float(np.sum(likelihood.backend.to_host(constant)))
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return η = intercept + X β (+ offset), (n,)."""
+        design = self._check_new(X)
+        backend = get_backend("cpu", self.n_jobs)
+        beta = (self.coef_ * design.scale)[:, None]
+        eta = design.matmul(beta, backend)[:, 0] + getattr(self, "intercept_", 0.0)
+        offset = check_offset(offset, design.n)
+        return eta if offset is None else eta + offset
+
+    def _check_new(self, X: Any) -> Design:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "coef_")
+        design = as_design(X)
+        if design.p != self.n_features_in_:
+            raise DataError(
+                f"X has {design.p} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        fitted = getattr(self, "feature_names_in_", None)
+        if fitted is not None and _has_names(X) and list(fitted) != design.names:
+            j = next(j for j, (a, b) in enumerate(zip(fitted, design.names, strict=True)) if a != b)
+            raise DataError(
+                "The feature names should match those that were passed during fit: column "
+                f"{j} was {fitted[j]!r} and is {design.names[j]!r}."
+            )
+        return design
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        # The data stay out of a pickle; what they are needed for after the fit says so.
+        state.pop("_problem", None)
+        return state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _has_names(X: Any) -> bool:
+    return isinstance(X, Design) or hasattr(X, "columns") or hasattr(X, "column_names")

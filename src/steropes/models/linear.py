@@ -1,0 +1,80 @@
+"""Linear regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from ..data import check_response
+from ..likelihoods import LinearLikelihood
+from .base import PenalizedModel
+from .logistic import _refuse_extras
+
+__all__ = ["LinearRegression"]
+
+
+class LinearRegression(RegressorMixin, PenalizedModel):
+    """Linear regression with a prior on the coefficients.
+
+    Minimises ½ Σ w (y − η)² + penalty over η = intercept + X β + offset: the prior is relative
+    to a residual variance of one, as in glmnet and Cyclops. The residual variance is estimated
+    afterwards and enters ``log_likelihood_`` and the standard errors.
+
+    Parameters
+    ----------
+    prior, cv, fit_intercept, solver, tol, max_iter, n_jobs, device, random_state, verbose
+        As in `LogisticRegression`.
+
+    Attributes
+    ----------
+    intercept_ : float
+    sigma2_ : float
+        Residual variance: Σ w (y − η)² divided by Σ w minus the number of coefficients that are
+        not zero (the intercept counted).
+    log_likelihood_ : float
+        Normal log-likelihood at the maximum-likelihood variance Σ w (y − η)² / Σ w, as R's
+        ``logLik`` has it.
+    """
+
+    _intercept = True
+
+    def __init__(
+        self,
+        *,
+        prior=None,
+        cv=None,
+        fit_intercept=True,
+        solver="newton",
+        tol=1e-8,
+        max_iter=200,
+        n_jobs=None,
+        device="cpu",
+        random_state=None,
+        verbose=0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.fit_intercept = fit_intercept
+
+    def _likelihood(self, y, n, strata, exposure, backend):
+        _refuse_extras(self, strata=strata, exposure=exposure)
+        return LinearLikelihood(check_response(y, n), backend), {}
+
+    def _set_likelihood(self, loss, problem):
+        n = problem.weights.sum()
+        used = int(np.count_nonzero(self.coef_)) + problem.n_free
+        variance = 2.0 * loss / n
+        self.sigma2_ = 2.0 * loss / (n - used) if n > used else np.nan
+        with np.errstate(divide="ignore"):
+            self.log_likelihood_ = float(-0.5 * n * (np.log(2 * np.pi * variance) + 1.0))
+
+    def _dispersion(self) -> float:
+        return self.sigma2_
+
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the expected outcome, (n,)."""
+        return self.linear_predictor(X, offset)

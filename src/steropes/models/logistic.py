@@ -1,0 +1,145 @@
+"""Logistic regression: propensity scores, case-control studies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import type_of_target
+
+from ..data.checks import vector
+from ..errors import DataError
+from ..likelihoods import LogisticLikelihood
+from .base import PenalizedModel
+
+__all__ = ["LogisticRegression"]
+
+
+class LogisticRegression(ClassifierMixin, PenalizedModel):
+    """Logistic regression with a prior on the coefficients.
+
+    Maximises Σ w [y η − log(1 + exp η)] − penalty over η = intercept + X β + offset, for y of
+    two classes. The intercept is not penalised.
+
+    Parameters
+    ----------
+    prior : Prior, optional
+        `Laplace`, `Normal`, `ElasticNet`, …; None (default) is maximum likelihood.
+    cv : CrossValidation or int, optional
+        Choose the prior's variance; an int is the number of folds.
+    fit_intercept : bool
+        Default True.
+    solver : {"newton", "ccd"}
+        Proximal Newton (default), or the cyclic coordinate descent of Suchard and others
+        (2013), literally.
+    tol : float
+        Largest ``optimality_`` at which the fit counts as converged, default 1e-8.
+    max_iter : int
+        Newton steps, default 200.
+    n_jobs : int, optional
+        Threads, default all cores; no result depends on it.
+    device : {"cpu", "cuda", "auto"}
+    random_state : int, Generator or None
+        Seed of the folds where ``cv`` has none of its own.
+    verbose : int
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+        Labels of y; the model is of the second.
+    intercept_ : float
+
+    Notes
+    -----
+    See `PenalizedModel` for the other attributes. With separated data the maximum likelihood
+    estimate does not exist and `SeparationError` names the columns (Albert and Anderson 1984).
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> m = steropes.LogisticRegression(prior=steropes.Normal(1.0)).fit(X, [0, 1, 0, 1])
+    >>> m.predict_proba(X).shape
+    (4, 2)
+    """
+
+    _intercept = True
+
+    def __init__(
+        self,
+        *,
+        prior=None,
+        cv=None,
+        fit_intercept=True,
+        solver="newton",
+        tol=1e-8,
+        max_iter=200,
+        n_jobs=None,
+        device="cpu",
+        random_state=None,
+        verbose=0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.fit_intercept = fit_intercept
+
+    def _likelihood(self, y, n, strata, exposure, backend):
+        _refuse_extras(self, strata=strata, exposure=exposure)
+        codes = self._classes(y, n)
+        return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
+
+    def _classes(self, y: Any, n: int) -> np.ndarray:
+        y = np.asarray(y)
+        if y.dtype.kind in "fc":
+            y = vector(y, n, "y")
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.shape != (n,):
+            raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
+        if type_of_target(y) in ("continuous", "continuous-multioutput"):
+            raise DataError(
+                "Unknown label type: continuous. y must have two classes; for a continuous "
+                "outcome use LinearRegression."
+            )
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) == 1:
+            raise DataError(f"y has one class only, {classes[0]!r}; two classes are needed.")
+        if len(classes) > 2:
+            raise DataError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(y)}: y has {len(classes)} classes."
+            )
+        self.classes_ = classes
+        return codes.astype(np.float64)
+
+    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the linear predictor η, (n,)."""
+        return self.linear_predictor(X, offset)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the probabilities of the two classes, (n, 2)."""
+        eta = self.linear_predictor(X, offset)
+        e = np.exp(-np.abs(eta))
+        p = np.where(eta >= 0, 1.0, e) / (1.0 + e)
+        q = np.where(eta >= 0, e, 1.0) / (1.0 + e)
+        return np.stack([q, p], axis=1)
+
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the more probable class, (n,)."""
+        return self.classes_[(self.linear_predictor(X, offset) > 0).astype(np.int64)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _refuse_extras(model: Any, **given: Any) -> None:
+    """Refuse arguments of ``fit`` that the family has no use for, instead of ignoring them."""
+    for name, value in given.items():
+        if value is not None:
+            raise DataError(f"{type(model).__name__} has no use for {name}; leave it out.")

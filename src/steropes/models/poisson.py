@@ -1,0 +1,72 @@
+"""Poisson regression: rates and counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from ..data import check_exposure, check_response
+from ..errors import DataError
+from ..likelihoods import PoissonLikelihood
+from .base import PenalizedModel
+from .logistic import _refuse_extras
+
+__all__ = ["PoissonRegression"]
+
+
+class PoissonRegression(RegressorMixin, PenalizedModel):
+    """Poisson regression with a prior on the coefficients.
+
+    Maximises Σ w [y η − exp η − log y!] − penalty over η = intercept + X β + log exposure +
+    offset. The intercept is not penalised.
+
+    Parameters
+    ----------
+    prior, cv, fit_intercept, solver, tol, max_iter, n_jobs, device, random_state, verbose
+        As in `LogisticRegression`.
+
+    Attributes
+    ----------
+    intercept_ : float
+    """
+
+    _intercept = True
+
+    def __init__(
+        self,
+        *,
+        prior=None,
+        cv=None,
+        fit_intercept=True,
+        solver="newton",
+        tol=1e-8,
+        max_iter=200,
+        n_jobs=None,
+        device="cpu",
+        random_state=None,
+        verbose=0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.fit_intercept = fit_intercept
+
+    def _likelihood(self, y, n, strata, exposure, backend):
+        _refuse_extras(self, strata=strata)
+        y = check_response(y, n, minimum=0.0)
+        if not y.any():
+            raise DataError("y is zero in every row: the rate has no finite logarithm.")
+        extras = {"fold_label": (y > 0).astype(np.int64)}
+        log_exposure = check_exposure(exposure, n)
+        if log_exposure is not None:
+            extras["offset"] = log_exposure
+        return PoissonLikelihood(y, backend), extras
+
+    def predict(self, X: Any, *, offset: Any = None, exposure: Any = None) -> np.ndarray:
+        """Return expected counts exp(η), (n,); without ``exposure`` for one unit of it."""
+        eta = self.linear_predictor(X, offset)
+        log_exposure = check_exposure(exposure, len(eta))
+        return np.exp(eta if log_exposure is None else eta + log_exposure)

@@ -1,0 +1,64 @@
+"""Folds as numbers of rows: stratified by outcome, whole strata kept together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["make_folds"]
+
+
+def make_folds(
+    folds: int,
+    repeats: int,
+    label: np.ndarray | None,
+    together: np.ndarray | None,
+    n: int,
+    random_state,
+) -> np.ndarray:
+    """Assign rows to folds at random.
+
+    Parameters
+    ----------
+    folds, repeats : int
+    label : (n,) int array or None
+        Outcome classes to spread evenly over the folds.
+    together : (n,) int array or None
+        Codes of strata that are to stay whole in a fold.
+    n : int
+        Number of rows.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    (n, repeats) int array
+        The fold of each row in each repeat.
+    """
+    rng = np.random.default_rng(random_state)
+    if together is None:
+        units, of_unit = n, None
+        unit_label = label
+    else:
+        units, of_unit = int(together.max()) + 1, together
+        unit_label = None
+        if label is not None:
+            unit_label = np.zeros(units, np.int64)
+            np.maximum.at(unit_label, together, label)
+    if units < folds:
+        what = "rows" if together is None else "strata"
+        raise DataError(f"{folds} folds need at least as many {what}; there are {units}.")
+    out = np.empty((n, repeats), np.int16)
+    for r in range(repeats):
+        fold = np.empty(units, np.int16)
+        if unit_label is None:
+            fold[rng.permutation(units)] = np.arange(units) % folds
+        else:
+            start = 0
+            for value in np.unique(unit_label):
+                at = np.flatnonzero(unit_label == value)
+                # Go on where the last class stopped, so that fold sizes differ by one at most.
+                fold[at[rng.permutation(len(at))]] = (np.arange(len(at)) + start) % folds
+                start += len(at)
+        out[:, r] = fold if of_unit is None else fold[of_unit]
+    return out

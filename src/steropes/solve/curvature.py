@@ -1,0 +1,93 @@
+"""From a likelihood's curvature in η to the Hessian of the active columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..design import RowMatrix
+from ..likelihoods import Curvature
+
+__all__ = ["hessian"]
+
+DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
+
+
+def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
+    """X' diag(v) X − Σ_g c_g m_g m_g' for the active columns, (k, k).
+
+    Parameters
+    ----------
+    first : int
+        Only the rows and columns from here on are needed (the rest is left undefined).
+    """
+    G = rows.gram(curvature.v, first)
+    if curvature.u is None or not curvature.c.any():
+        return G
+    lines = np.arange(rows.n) if curvature.rows is None else curvature.rows
+    flushes = int(np.count_nonzero(curvature.c))
+    runs = len(curvature.runs) - 1
+    filled = 1.0
+    if rows.lines is not None and rows.dense is None:
+        filled = min(1.0, rows.lines.nnz / max(rows.n, 1) * (len(lines) / runs) / rows.k)
+    # Small groups touch few columns: their sums are kept sparse. Large ones go to BLAS, whose
+    # multiply-adds are some twenty times cheaper.
+    if rows.lines is not None and rows.dense is None and filled < 0.2:
+        part = rows.backend.xp.zeros_like(G)
+        rows.backend.gram_groups(
+            rows.lines if curvature.rows is None else rows.lines.take(lines),
+            curvature.u, curvature.runs, curvature.c != 0, curvature.c, part,
+        )  # fmt: skip
+        G += np.tril(part) + np.tril(part, -1).T
+        return G
+    batch = max(1, DENSE_SUMS // max(1, rows.k))
+    for M, c in _group_sums(rows, curvature, lines, flushes, batch):
+        G -= (M * c[:, None]).T @ M
+    return G
+
+
+def _group_sums(rows, curvature, lines, flushes, batch):
+    """Yield dense sums of the groups, (at most about ``batch``, k), with their weights."""
+    ends = np.flatnonzero(curvature.c) + 1  # just after each flush
+    runs = curvature.runs
+    view = _View(rows, lines if curvature.rows is not None else None)
+    run_of_end = np.searchsorted(runs, ends, side="left") - 1
+    carried, carried_run = None, -1
+    for a in range(0, len(ends), batch):
+        e, run = ends[a : a + batch], run_of_end[a : a + batch]
+        previous = ends[a - 1] if a else 0
+        new_run = np.append(True, run[1:] != run[:-1])
+        if a and run[0] == carried_run:
+            new_run[0] = False
+        begin = np.where(new_run, runs[run], np.append(previous, e[:-1]))
+        pointers = np.append(np.stack([begin, e], 1).ravel(), e[-1:])
+        S = view.sums(curvature.u, pointers)[::2][: len(e)]
+        if not new_run[0] and carried is not None:
+            S[0] += carried
+        starts = np.append(np.flatnonzero(np.append(True, run[1:] != run[:-1])), len(e))
+        M = rows.backend.scan(S, starts)
+        carried, carried_run = M[-1].copy(), run[-1]
+        yield M, curvature.c[e - 1]
+
+
+class _View:
+    """The rows of a `RowMatrix` in the order of a stream of lines."""
+
+    def __init__(self, rows: RowMatrix, lines) -> None:
+        self.rows, self.lines = rows, lines
+
+    def sums(self, u, pointers):
+        if self.lines is None:
+            return self.rows.sums(u, pointers)
+        rows, xp = self.rows, self.rows.backend.xp
+        out = xp.zeros((len(pointers) - 1, rows.k))
+        if rows.lines is not None:
+            out[:, rows.sparse_at] = rows.backend.line_sums(
+                rows.lines.take(self.lines), u, pointers
+            )
+        if rows.dense is not None:
+            out[:, rows.dense_at] = rows.backend.segment_sum(
+                rows.dense[self.lines] * u[:, None], pointers
+            )
+        return out

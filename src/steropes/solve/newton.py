@@ -1,0 +1,384 @@
+"""Proximal Newton for a batch of replicates that share X, and mostly the curvature too.
+
+The working set W holds every column that has been nonzero, every column without penalty and
+those that the sequential strong rule (Tibshirani and others 2012) expects to enter; all other
+columns are only looked at when W is solved, and join it if they violate the KKT conditions.
+Each step minimises a quadratic model with the exact gradient of each replicate and one shared
+Hessian of W, followed by a line search; the Hessian is computed again where it contracts badly,
+and for a single replicate corrected by BFGS updates in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..design import Design
+from ..likelihoods import Likelihood
+from .certificate import units, violations
+from .fit import Fit
+from .quadratic import minimize_quadratic
+from .working import WorkingSet
+
+__all__ = ["Batch"]
+
+ADD_AT_ONCE = 1500  # columns that may join W in one round, or as many as W has
+GOOD = 0.3  # contraction of the KKT violation below which a Hessian is kept
+ARMIJO = 1e-4
+ROUNDING = 2e-14  # relative noise of a sum over rows
+
+
+class Batch:
+    """B replicates of one model: same X and outcome, other row weights or offsets.
+
+    Parameters
+    ----------
+    design : Design
+    likelihood : Likelihood
+    weights : (n, B) or (n, 1) array
+        Row weights of the replicates, in the rows of X.
+    offset : (n, B) or (n, 1) array or None
+        Added to the linear predictor.
+    B : int
+        Number of replicates.
+    shared : WorkingSet, optional
+        A working set and Hessian to share with other batches of the same model.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        likelihood: Likelihood,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        shared: WorkingSet | None = None,
+    ) -> None:
+        self.design, self.likelihood = design, likelihood
+        self.backend = backend = likelihood.backend
+        self.B, self.lanes = B, backend.lanes(B)
+        order = likelihood.order
+        self.order = order
+        take = (lambda x: x) if order is None else (lambda x: x[order])
+        w = np.zeros((likelihood.n, self.lanes))
+        w[:, :B] = take(np.asarray(weights, np.float64))
+        self.weight_sum = w.sum(axis=0)
+        self.w = backend.asarray(w)
+        self.bound = likelihood.weigh(self.w)
+        self.offset = np.zeros((likelihood.n, 1))
+        if offset is not None:
+            self.offset = np.zeros((likelihood.n, self.lanes))
+            self.offset[:, :B] = take(np.asarray(offset))
+        self.offset = backend.asarray(self.offset)
+        self.work = WorkingSet(design, order, backend) if shared is None else shared
+        self.own: dict[int, np.ndarray] = {}  # Hessians of replicates that the shared one fails
+        self.beta = np.zeros((design.p, self.lanes))
+        self.l1 = np.full((design.p, self.lanes), np.inf)
+        self.steps = np.zeros(self.lanes, np.int64)
+        self.curvature_of = -1  # the replicate whose curvature the Hessian is
+        self._restart()
+
+    # -- state ---------------------------------------------------------------------------
+
+    def set_beta(self, beta: np.ndarray) -> None:
+        """Start from these coefficients, (p, B), in the scaled columns."""
+        self.beta[:, : self.B] = beta
+        self.work.join(np.flatnonzero(self.beta.any(axis=1)))
+        self._restart()
+
+    def _restart(self) -> None:
+        self.eta = self.offset + np.zeros((1, self.lanes))
+        if self.work.k:
+            self.eta = self.eta + self.work.rows.matmul(self.beta[self.work.W])
+        self.loss, self.r = self.likelihood.evaluate(self.eta, self.bound)
+        self._gW = None
+        self.g: np.ndarray | None = None
+
+    @property
+    def gW(self) -> np.ndarray:
+        """Gradient of the loss over the working set, (k, lanes)."""
+        if self._gW is None or len(self._gW) != self.work.k:
+            self._gW = self.backend.to_host(self.work.rows.rmatmul(self.r))
+        return self._gW
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Curvature of each replicate relative to the shared Hessian's, (lanes,)."""
+        return np.where(self.weight_sum > 0, self.weight_sum / self.work.weight, 1.0)
+
+    def prepare(self, columns: np.ndarray) -> None:
+        """Let columns into the working set and compute the Hessian at the start."""
+        self.work.join(columns)
+        if self.work.G is None:
+            self._refresh(0)
+
+    def full_gradient(self) -> np.ndarray:
+        """Gradient of the loss for all p columns, (p, lanes), in the scaled columns."""
+        r = self.r
+        if self.order is not None:
+            whole = self.backend.xp.zeros((self.design.n, self.lanes))
+            whole[self.order] = r
+            r = whole
+        return self.backend.to_host(self.design.rmatmul(r, self.backend))
+
+    # -- the driver ------------------------------------------------------------------------
+
+    def solve(
+        self,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        callback: Callable[[int, float], None] | None = None,
+        screen: bool = True,
+    ) -> list[Fit]:
+        """Fit all replicates with penalties λ (p,) or (p, B) and κ alike, in X's units.
+
+        Starts from where the last call ended, so a path of penalties is a row of calls.
+
+        Parameters
+        ----------
+        tol : float
+            Largest KKT violation, in the units of `steropes.solve.certificate`.
+        max_iter : int
+            Newton steps.
+        callback : callable, optional
+            Called with the step and the largest violation after each step.
+        screen : bool
+            False where the working set is likely to be complete already: a look at all columns
+            before the fit is saved, the one after it is not.
+        """
+        l1, l2 = self._scaled(l1, 1), self._scaled(l2, 2)
+        self._left_out = False
+        if screen:
+            self._screen(l1, l2)
+        else:
+            self.work.join(np.flatnonzero((l1 == 0).any(axis=1)))
+        self.l1, self.l2 = l1, l2
+        self.objective = self.loss + self._penalty(self.beta)
+        self.steps[:] = 0
+        last = np.full(self.lanes, np.inf)
+        stuck = np.zeros(self.lanes, bool)
+        fresh = False
+        complete = not self._left_out
+        for iteration in range(max_iter + 1):
+            kkt, unit = self._working_kkt()
+            aim = tol if complete else max(tol, 0.1)
+            todo = (kkt > aim) & ~stuck
+            if not todo.any() or iteration == max_iter:
+                added = self._check_all(tol)
+                if not added or iteration == max_iter:
+                    break
+                complete = not self._left_out
+                last[:] = np.inf
+                stuck[:] = False
+                kkt, unit = self._working_kkt()
+                todo = kkt > (tol if complete else max(tol, 0.1))
+                if not todo.any():
+                    continue
+            if callback is not None:
+                callback(iteration, float(kkt.max()))
+            ratio = kkt[todo] / last[todo]
+            slow = np.flatnonzero(todo)[ratio > GOOD]
+            if self.work.G is None or (len(slow) and not fresh and self._worth_it(kkt, last, tol)):
+                self._refresh(int(np.argmax(np.where(todo, kkt, 0.0))) if self.B > 1 else 0)
+                fresh = True
+            elif len(slow) and self.B > 1 and fresh:
+                for b in slow:
+                    if b < self.B and b != self.curvature_of:
+                        self.own[b] = self._hessian_of(b)
+            else:
+                fresh = False
+            last = np.where(todo, kkt, last)
+            moved = self._step(todo, kkt, unit, tol)
+            failed = todo & ~moved
+            if failed.any():
+                if fresh:
+                    stuck |= failed
+                else:
+                    self._refresh(int(np.flatnonzero(failed)[0]))
+                    fresh = True
+        return self._fits(tol)
+
+    def _scaled(self, penalty: np.ndarray, power: int) -> np.ndarray:
+        penalty = np.asarray(penalty, np.float64)
+        if penalty.ndim == 1:
+            penalty = penalty[:, None]
+        s = self.design.scale[:, None]
+        scaled = penalty / s if power == 1 else penalty / s / s
+        out = np.empty((self.design.p, self.lanes))
+        out[:, : self.B] = scaled
+        out[:, self.B :] = scaled[:, :1]
+        return out
+
+    def _penalty(self, beta: np.ndarray) -> np.ndarray:
+        return (self.l1 * np.abs(beta) + 0.5 * self.l2 * beta**2).sum(axis=0)
+
+    def _screen(self, l1: np.ndarray, l2: np.ndarray) -> None:
+        """Choose who joins W before the fit: no penalty, ridge alone, or the strong rule."""
+        if self.g is None:
+            self.g = self.full_gradient()
+        slope = np.abs(self.g + l2 * self.beta)
+        if np.isfinite(self.l1).all():
+            threshold = 2 * l1 - self.l1
+        else:
+            threshold = l1
+        must = ((l1 == 0) & (slope >= 0)).any(axis=1)
+        expected = (slope > np.maximum(threshold, 0)).any(axis=1) & ~must
+        expected[self.work.W] = False
+        with np.errstate(divide="ignore", invalid="ignore"):
+            urgency = np.where(expected, (slope / l1).max(axis=1), 0.0)
+        chosen = self._most_urgent(urgency)
+        if 2 * (len(chosen) + self.work.k) > self.design.p and self.design.p <= ADD_AT_ONCE:
+            chosen = np.arange(self.design.p)  # most are in: the rest costs less than a search
+        self._left_out = len(chosen) < int(expected.sum())
+        self.work.join(np.concatenate([np.flatnonzero(must), chosen]))
+
+    def _most_urgent(self, urgency: np.ndarray) -> np.ndarray:
+        limit = max(ADD_AT_ONCE, self.work.k)
+        wanted = np.flatnonzero(urgency > 0)
+        if len(wanted) > limit:
+            wanted = wanted[np.argsort(-urgency[wanted], kind="stable")[:limit]]
+        return np.sort(wanted)
+
+    def _working_kkt(self) -> tuple[np.ndarray, np.ndarray]:
+        """Largest violation within W for each lane, and the units of W."""
+        W = self.work.W
+        if len(W) == 0:
+            return np.zeros(self.lanes), np.ones((0, self.lanes))
+        if self.work.G is None:
+            self._refresh(0)
+        h = np.diag(self.work.G)[:, None] * self.scale
+        unit = units(self.l1[W], h)
+        v = violations(self.gW, self.beta[W], self.l1[W], self.l2[W]) / unit
+        return v.max(axis=0), unit
+
+    def _check_all(self, tol: float) -> bool:
+        """Compute the certificate over all columns; let violators into W and say if any did."""
+        self.g = self.full_gradient()
+        W = self.work.W
+        v = violations(self.g, self.beta, self.l1, self.l2)
+        unit = np.where(self.l1 > 0, self.l1, 1.0)
+        if len(W):
+            h = np.diag(self.work.G)[:, None] * self.scale
+            unit[W] = units(self.l1[W], h)
+        self.certificate = (v / unit).max(axis=0, initial=0.0)
+        urgency = np.where(~self.work.inside, (v / unit).max(axis=1), 0.0)
+        urgency[urgency <= tol] = 0.0
+        chosen = self._most_urgent(urgency)
+        self._left_out = len(chosen) < np.count_nonzero(urgency)
+        self.work.join(chosen)
+        return len(chosen) > 0
+
+    # -- curvature ---------------------------------------------------------------------------
+
+    def _lane(self, b: int) -> Any:
+        """The likelihood's curvature of one replicate at its own point."""
+        weights = self.likelihood.weigh(self.w[:, b : b + 1])
+        return self.likelihood.curvature(self.eta[:, b : b + 1], weights)
+
+    def _refresh(self, b: int) -> None:
+        """Compute the shared Hessian again, at replicate b."""
+        self.curvature_of = b
+        self.work.refresh(self._lane(b), float(self.weight_sum[b]))
+        self.own.clear()
+
+    def _hessian_of(self, b: int) -> np.ndarray:
+        """A replicate's own Hessian, divided by its scale as the shared one is."""
+        return self.work.hessian(self._lane(b)) / max(float(self.scale[b]), 1e-300)
+
+    def _worth_it(self, kkt: np.ndarray, last: np.ndarray, tol: float) -> bool:
+        """Whether a new Hessian costs less than the steps it is likely to save."""
+        live = np.isfinite(last) & (kkt > tol)
+        if not live.any():
+            return False
+        rate = float(np.max(kkt[live] / last[live]))
+        if rate >= 0.9:
+            return True
+        left = np.log(tol / kkt[live].max())
+        saved = left / np.log(rate) - left / np.log(0.1)
+        rows = self.work.rows
+        lines = rows.lines
+        per_row = lines.nnz / max(rows.n, 1) if lines is not None else 1.0
+        cost = per_row / (4.0 * (0.5 + 0.2 * self.lanes)) + 1.0  # a Hessian's, in steps
+        return saved > cost
+
+    # -- one step ------------------------------------------------------------------------------
+
+    def _step(self, todo, kkt, unit, tol) -> np.ndarray:
+        """Model minimum, line search, update; returns which replicates moved."""
+        W, k = self.work.W, self.work.k
+        beta = self.beta[W]
+        l1, l2 = self.l1[W], self.l2[W]
+
+        def model(b: int) -> np.ndarray:
+            # Solve the model more exactly as the end comes near, so that it never bounds the
+            # rate of the steps around it.
+            tolerance = max(min(0.1, kkt[b]) * kkt[b] * 0.5, 0.1 * tol)
+            G = self.own.get(b, self.work.G)
+            if len(G) != k:  # columns have joined since
+                G = self.work.G
+            return minimize_quadratic(
+                G, float(self.scale[b]), self.gW[:, b].copy(), beta[:, b].copy(),
+                l1[:, b].copy(), l2[:, b].copy(), unit[:, b].copy(), tolerance,
+            )  # fmt: skip
+
+        D = np.zeros((k, self.lanes))
+        live = [b for b in range(self.B) if todo[b]]
+        for b, d in zip(live, self.backend.pool.map(model, [(b,) for b in live]), strict=True):
+            D[:, b] = d
+        slope = (self.gW * D).sum(axis=0) + (
+            l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)
+        ).sum(axis=0)
+        d_eta = self.work.rows.matmul(self.backend.asarray(D))
+        t = np.where(todo, 1.0, 0.0)
+        waiting = todo.copy()
+        slack = ROUNDING * (np.abs(self.objective) + self.weight_sum)
+        for _ in range(40):
+            trial = self.eta + d_eta * self.backend.asarray(t)
+            loss, r = self.likelihood.evaluate(trial, self.bound)
+            host = self.backend.to_host(loss)
+            now = beta + t * D
+            penalty = (l1 * np.abs(now) + 0.5 * l2 * now**2).sum(axis=0)
+            gain = host + penalty
+            good = gain <= self.objective + ARMIJO * t * np.minimum(slope, 0.0) + slack
+            waiting &= ~(good & np.isfinite(host))
+            if not waiting.any():
+                break
+            t[waiting] *= 0.5
+        t[waiting] = 0.0
+        if waiting.any():  # no descent along the model's step: those stay where they are
+            trial = self.eta + d_eta * self.backend.asarray(t)
+            loss, r = self.likelihood.evaluate(trial, self.bound)
+            now = beta + t * D
+            host = self.backend.to_host(loss)
+            gain = host + (l1 * np.abs(now) + 0.5 * l2 * now**2).sum(axis=0)
+        # A coefficient that the model put at zero is at zero exactly.
+        now[(t == 1.0) & (beta + D == 0.0)] = 0.0
+        old = self.gW
+        self.beta[W] = now
+        self.eta, self.loss, self.r, self.objective = trial, loss, r, gain
+        self._gW = None
+        self.steps += todo
+        if self.B == 1 and t[0] > 0 and l1.any():
+            self.work.correct(t[0] * D[:, 0], self.gW[:, 0] - old[:, 0])
+        return (t > 0) & todo
+
+    # -- results -------------------------------------------------------------------------------
+
+    def _fits(self, tol: float) -> list[Fit]:
+        loss = self.backend.to_host(self.loss)
+        return [
+            Fit(
+                beta=self.beta[:, b] / self.design.scale,
+                loss=float(loss[b]),
+                objective=float(self.objective[b]),
+                optimality=float(self.certificate[b]),
+                tol=tol,
+                n_iter=int(self.steps[b]),
+                n_hessian=self.work.n_hessian,
+            )
+            for b in range(self.B)
+        ]

@@ -1,0 +1,78 @@
+"""The working set: the columns that matter now, by rows, with the Hessian that is shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..design import Design, RowMatrix
+from ..likelihoods import Curvature
+from .curvature import hessian
+
+__all__ = ["WorkingSet"]
+
+
+class WorkingSet:
+    """Columns W of a design in the model's row order, and one Hessian over them.
+
+    Batches of replicates of the same model may share one: its columns are the union of what
+    each of them needs.
+
+    Attributes
+    ----------
+    W : (k,) int array
+        Columns, in the order in which they joined.
+    rows : RowMatrix
+    G : (k, k) array or None
+        Hessian where ``curvature`` was taken, for a replicate of total weight ``weight``.
+    n_hessian : int
+        Gram matrices computed so far.
+    """
+
+    def __init__(self, design: Design, order: np.ndarray | None, backend: Any) -> None:
+        self.design, self.order, self.backend = design, order, backend
+        self.W = np.empty(0, np.int64)
+        self.inside = np.zeros(design.p, bool)
+        self.rows = RowMatrix(design, self.W, order, backend)
+        self.G: Any = None
+        self.curvature: Curvature | None = None
+        self.weight = 1.0
+        self.n_hessian = 0
+
+    @property
+    def k(self) -> int:
+        """Number of columns."""
+        return len(self.W)
+
+    def join(self, columns: np.ndarray) -> bool:
+        """Let columns in; the Hessian grows at the point where it was computed."""
+        new = columns[~self.inside[columns]]
+        if len(new) == 0:
+            return False
+        first = self.k
+        self.W = np.concatenate([self.W, new])
+        self.inside[new] = True
+        self.rows = RowMatrix(self.design, self.W, self.order, self.backend)
+        if self.G is not None and self.curvature is not None:
+            H = self.hessian(self.curvature, first)
+            H[:first, :first] = self.G
+            self.G = H
+        return True
+
+    def hessian(self, curvature: Curvature, first: int = 0) -> np.ndarray:
+        """The Hessian over W for a curvature."""
+        self.n_hessian += 1
+        return self.backend.to_host(hessian(self.rows, curvature, first))
+
+    def refresh(self, curvature: Curvature, weight: float) -> None:
+        """Compute the shared Hessian again."""
+        self.curvature, self.weight = curvature, max(weight, 1e-300)
+        self.G = self.hessian(curvature)
+
+    def correct(self, s: np.ndarray, y: np.ndarray) -> None:
+        """BFGS: make G agree with the change y of the gradient along a step s."""
+        Gs = self.G @ s
+        sGs, sy = float(s @ Gs), float(s @ y)
+        if sGs > 0 and sy > 1e-8 * sGs:
+            self.G += np.outer(y, y / sy) - np.outer(Gs, Gs / sGs)
