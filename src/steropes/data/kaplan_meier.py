@@ -6,6 +6,7 @@ Everything here is sorting and cumulative sums over people; it knows nothing of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,7 @@ from steropes.errors import DataError
 
 __all__ = ["KaplanMeier", "kaplan_meier"]
 
-Floats = NDArray[np.float64]
+Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,7 @@ class KaplanMeier:
 
     def at(self, times: ArrayLike, *, left: bool = False) -> Floats:
         """S at the given times; with ``left`` the limit S(t−), as inverse weights need it."""
-        side = "left" if left else "right"
-        i = np.searchsorted(self.times, np.asarray(times, dtype=float), side=side)
+        i = np.searchsorted(self.times, np.asarray(times), side="left" if left else "right")
         return np.concatenate(([1.0], self.survival))[i]
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:

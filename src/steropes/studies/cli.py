@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies._extras import MissingExtraError, need
@@ -45,11 +46,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _call(app: object, arguments: Sequence[str] | None) -> int:
+def _call(app: Any, arguments: Sequence[str] | None) -> int:
     import duckdb
     import typer
 
-    command = typer.main.get_command(app)  # type: ignore[arg-type]
+    command = typer.main.get_command(app)
     try:
         status = command.main(
             args=list(sys.argv[1:] if arguments is None else arguments) or ["--help"],

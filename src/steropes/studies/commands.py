@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
 
@@ -28,9 +29,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        print(f"steropes {version('steropes')}")
+        print(f"steropes {__version__}")
         raise typer.Exit()
 
 

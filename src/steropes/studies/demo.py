@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from steropes.studies._extras import MissingExtraError
 
 __all__ = ["DEMO", "demo_database"]
 
 # Does celecoxib, compared with diclofenac, change the hazard of gastrointestinal haemorrhage?
-DEMO = {"target": 1118084, "comparator": 1124300, "outcome": 192671}
+DEMO: dict[str, Any] = {"target": 1118084, "comparator": 1124300, "outcome": 192671}
 
 
 def demo_database() -> Path:

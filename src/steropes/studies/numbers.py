@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steropes import __version__
+
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative import ComparativeStudy
@@ -24,13 +26,11 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
 
     No time of day and no file path is in it: the same database and settings give the same result.
     """
-    from importlib.metadata import version
-
     model = study.propensity.model
     balance = study.balance
     numbers = {
         "format": FORMAT,
-        "software": {"name": "steropes", "version": version("steropes")},
+        "software": {"name": "steropes", "version": __version__},
         "database": study.source,
         "settings": asdict(study.settings),
         "names": study.names,

@@ -170,7 +170,7 @@ def _numbers_at_risk(
 ) -> None:
     axis.set(xlim=(0, ticks[-1]), ylim=(-0.6, 2.2))
     axis.axis("off")
-    lines = [("At risk", MUTED, None)]
+    lines: list[tuple[str, str, KaplanMeier | None]] = [("At risk", MUTED, None)]
     lines += [
         (_short(title_case(names[arm]), 16), COLOURS[arm], curve) for arm, curve in curves.items()
     ]
@@ -179,7 +179,9 @@ def _numbers_at_risk(
             label, (0, y), xytext=(-22, 0), textcoords="offset points",
             ha="right", va="center", fontsize=9, color=colour,
         )  # fmt: skip
-        for t in ticks if curve is not None else ():
+        if curve is None:
+            continue
+        for t in ticks:
             number = f"{still_at_risk(curve, t * days):,.0f}"
             axis.text(t, y, number, ha="center", va="center", fontsize=9)
 

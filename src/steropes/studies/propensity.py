@@ -67,6 +67,7 @@ def fit_propensity(
     from scipy.special import expit
 
     from steropes import CrossValidation, Laplace, LogisticRegression
+    from steropes.design import as_design
 
     treated = np.asarray(treated)
     fewest = int(min(np.sum(treated == 1), np.sum(treated == 0)))
@@ -83,7 +84,7 @@ def fit_propensity(
     coef = np.ravel(model.coef_)
     at = np.flatnonzero(coef)
     at = at[np.argsort(-np.abs(coef[at]), kind="stable")]
-    names = [str(name) for name in model.feature_names_in_]
+    names = as_design(design).names
     coefficients = pd.DataFrame(
         {
             "name": ["intercept", *(names[i] for i in at)],
@@ -121,4 +122,4 @@ def preference_score(logit: ArrayLike, treated: ArrayLike) -> NDArray:
     from scipy.special import expit
     from scipy.special import logit as log_odds
 
-    return expit(np.asarray(logit, dtype=float) - log_odds(float(np.mean(treated))))
+    return expit(np.asarray(logit, dtype=float) - log_odds(float(np.asarray(treated).mean())))

@@ -8,11 +8,11 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.numbers import study_json
 from steropes.studies.plots import figure_svg, plot_balance, plot_preference, plot_survival
@@ -41,13 +41,13 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     waiting: list[Path] = []  # complete files under other names, until all of them are
     try:
         for name, text in texts.items():
-            handle, draft = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-            waiting.append(Path(draft))
+            handle, hidden = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+            waiting.append(Path(hidden))
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
             mask = os.umask(0)
             os.umask(mask)
-            os.chmod(draft, 0o666 & ~mask)  # mkstemp lets nobody else read
+            os.chmod(hidden, 0o666 & ~mask)  # mkstemp lets nobody else read
         return [draft.replace(folder / name) for draft, name in zip(waiting, texts, strict=True)]
     except OSError as error:
         raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
@@ -93,7 +93,7 @@ def study_page(study: ComparativeStudy) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
-        + f"\n<footer>Made by steropes {version('steropes')}. Every number on this page, and more, "
+        + f"\n<footer>Made by steropes {__version__}. Every number on this page, and more, "
         "is in study.json beside it.</footer>\n</main>\n</body>\n</html>\n"
     )
 

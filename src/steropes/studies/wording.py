@@ -58,7 +58,7 @@ def checks(study: ComparativeStudy) -> list[Check]:
         ),
         Check(
             share >= 0.5,
-            f"Matching: {count(study.pairs)} pairs, {100 * share:.0f}% of the smaller arm.",
+            f"Matching: {count(study.pairs)} pairs, {100 * share:.1f}% of the smaller arm.",
         ),
         Check(
             study.propensity.model.converged_,

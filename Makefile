@@ -1,0 +1,41 @@
+# `make demo` and `make test` need git, make and Python >= 3.11; everything else goes into .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint types check clean help
+
+help:
+	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
+	@echo "make test    install, and run the tests"
+	@echo "make lint    check style      make types   check types"
+	@echo "make check   all of them      make clean   remove what these made"
+
+demo: $(VENV)/.demo
+	$(BIN)/steropes demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+check: lint types test
+
+# One stamp for each extra: a second run installs nothing unless pyproject.toml has changed.
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[$*]"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "steropes needs Python 3.11 or later; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,218 @@
+"""The command line as a user calls it: one clear line, an exit status, whole files or none."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from steropes.studies.cli import run
+
+STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
+
+
+@pytest.fixture
+def small(omop):
+    """Sixty people with a covariate and events in both arms."""
+    for i in range(60):
+        arm = ("target", "comparator")[i % 2]
+        person = omop.person(**{arm: 0}, outcome=10 + i if i % 3 else None, born=1950 + i % 20)
+        if i % 4 == 0:
+            omop.condition(person, 70, -5)
+    return omop
+
+
+def refused(capsys, *arguments):
+    """The single line on stderr of a command that must fail with status 2."""
+    assert run([str(a) for a in arguments]) == 2
+    out, err = capsys.readouterr()
+    lines = [line for line in err.splitlines() if not line.startswith("✓")]
+    assert len(lines) == 1
+    assert lines[0].startswith("steropes: ")
+    assert "Traceback" not in out + err
+    return lines[0]
+
+
+def test_version(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("steropes 0.")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["study", "--help"], ["demo", "-h"]])
+def test_help(capsys, arguments):
+    assert run(arguments) == 0
+    assert "Usage: steropes" in capsys.readouterr().out
+
+
+def test_a_missing_file(capsys, tmp_path):
+    line = refused(capsys, "study", tmp_path / "none.duckdb", *STUDY, "--output", tmp_path / "o")
+    assert "there is no file" in line
+    assert not (tmp_path / "o").exists()
+
+
+def test_not_duckdb(capsys, tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n" * 5000)
+    line = refused(capsys, "study", tmp_path / "x.csv", *STUDY, "--output", tmp_path / "o")
+    assert "cannot open" in line
+    assert "DuckDB" in line
+
+
+def test_not_omop(capsys, omop, tmp_path):
+    path = omop.write(without=("person", "drug_era"))
+    line = refused(capsys, "study", path, *STUDY, "--output", tmp_path / "o")
+    assert "is not an OMOP database" in line
+    assert "person, drug_era" in line
+
+
+@pytest.mark.parametrize("role", ["target", "comparator", "outcome"])
+def test_an_unknown_concept(capsys, small, tmp_path, role):
+    arguments = dict(zip(STUDY[::2], STUDY[1::2], strict=True)) | {f"--{role}": "987"}
+    flat = [x for pair in arguments.items() for x in pair]
+    line = refused(capsys, "study", small.write(), *flat, "--output", tmp_path / "o")
+    assert "concept 987 is unknown" in line
+
+
+def test_target_equal_to_comparator(capsys, small, tmp_path):
+    line = refused(
+        capsys, "study", small.write(), "--target", 1, "--comparator", 1, "--outcome", 3,
+        "--output", tmp_path / "o",
+    )  # fmt: skip
+    assert "target and comparator are the same concept" in line
+
+
+def test_nobody_in_one_arm(capsys, omop, tmp_path):
+    omop.person(target=0, outcome=5)
+    line = refused(capsys, "study", omop.write(), *STUDY, "--output", tmp_path / "o")
+    assert "nobody has a drug era of the comparator 2 (olddrug)" in line
+
+
+def test_no_events_in_one_arm(capsys, omop, tmp_path):
+    for i in range(20):
+        omop.person(target=0, outcome=5 + i)
+        omop.person(comparator=0)
+    line = refused(capsys, "study", omop.write(), *STUDY, "--output", tmp_path / "o")
+    assert "no events in one arm" in line
+    assert "olddrug" in line
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_output_folder_that_cannot_be_written(capsys, small, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    line = refused(capsys, "study", small.write(), *STUDY, "--output", tmp_path / "file" / "o")
+    assert "cannot write to the folder" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["study"], "Missing argument"),
+        (["study", "x", "--target", "aspirin"], "--target"),
+        (["study", "x", *STUDY, "--risk-days", "0"], "--risk-days"),
+        (["study", "x", *STUDY, "--caliper", "-1"], "--caliper"),
+        (["study", "x", *STUDY, "--folds", "1"], "--folds"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_wrong_arguments(capsys, arguments, words):
+    assert words in refused(capsys, *arguments)
+
+
+def test_a_broken_table_is_one_line(capsys, omop, tmp_path):
+    omop.person(target=0)
+    path = omop.write()
+    import duckdb
+
+    with duckdb.connect(str(path)) as con:
+        con.execute("DROP TABLE drug_era")
+        con.execute(
+            "CREATE TABLE drug_era AS SELECT 1 AS person_id, 1 AS drug_concept_id, "
+            "'yesterday' AS drug_era_start_date, 'today' AS drug_era_end_date"
+        )
+    line = refused(capsys, "study", path, *STUDY, "--output", tmp_path / "o")
+    assert "could not answer a query" in line
+
+
+def test_a_study_writes_both_files_and_nothing_else(capsys, small, tmp_path):
+    out = tmp_path / "deep" / "o"
+    assert run(["study", str(small.write()), *STUDY, "--output", str(out)]) == 0
+    assert sorted(p.name for p in out.iterdir()) == ["report.html", "study.json"]
+    shown = capsys.readouterr()
+    assert "Newdrug compared with Olddrug: Bleeding" in shown.out
+    assert "Hazard ratio" in shown.out
+    assert "Fitting the propensity model" in shown.err
+    assert json.loads((out / "study.json").read_text())["names"]["target"] == "newdrug"
+
+
+def test_quiet_is_quiet(capsys, small, tmp_path):
+    out = tmp_path / "o"
+    assert run(["study", str(small.write()), *STUDY, "--output", str(out), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_options_reach_the_study(capsys, small, tmp_path):
+    options = ["--risk-days", "30", "--washout", "100", "--window", "50", "--caliper", "0.5",
+               "--folds", "4", "--exclude", "70", "--exclude", "71", "--no-descendants",
+               "--seed", "9"]  # fmt: skip
+    out = tmp_path / "o"
+    assert run(["study", str(small.write()), *STUDY, *options, "--output", str(out)]) == 0
+    settings = json.loads((out / "study.json").read_text())["settings"]
+    assert settings == {
+        "target": 1, "comparator": 2, "outcome": 3, "washout_days": 100, "risk_days": 30,
+        "descendants": False, "window_days": 50, "min_people": 10, "min_share": 0.001,
+        "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "schema": "main",
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupt_leaves_nothing_behind(small, tmp_path):
+    # a study that waits inside, so that the interrupt surely finds it at work
+    script = textwrap.dedent("""
+        import signal, sys, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        import steropes.studies.comparative as comparative
+        def wait(*_, **__):
+            print("waiting", flush=True)
+            time.sleep(60)
+        comparative.match_propensity = wait
+        from steropes.studies.cli import main
+        main(sys.argv[1:])
+    """)
+    out = tmp_path / "o"
+    command = [sys.executable, "-c", script, "study", str(small.write()), *STUDY]
+    process = subprocess.Popen(
+        [*command, "--output", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "steropes: interrupted; nothing was written"
+    assert "Traceback" not in err
+    assert not out.exists()
+
+
+def test_a_missing_extra_is_named(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert run(["demo"]) == 2
+    assert 'pip install "steropes[study]"' in capsys.readouterr().err
+
+
+def test_the_installed_command(tmp_path):
+    command = os.path.join(os.path.dirname(sys.executable), "steropes")
+    if not os.path.exists(command):
+        pytest.skip("not installed beside this Python")
+    done = subprocess.run(
+        [command, "study", str(tmp_path / "none"), *STUDY],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"steropes: there is no file {tmp_path / 'none'}\n"

@@ -1,0 +1,46 @@
+"""The propensity score: AUC, preference scores, and the model on data with a known answer."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit, logit
+from sklearn.metrics import roc_auc_score
+
+from steropes.errors import DataError
+from steropes.studies import auc, fit_propensity, preference_score
+
+
+def test_auc_agrees_with_scikit_learn_and_counts_ties_half():
+    random = np.random.default_rng(0)
+    score, treated = random.integers(0, 20, 300), random.integers(0, 2, 300)
+    assert auc(score, treated) == pytest.approx(roc_auc_score(treated, score), abs=1e-14)
+    assert auc([1, 1, 1], [1, 0, 0]) == 0.5
+
+
+def test_auc_needs_both_arms():
+    with pytest.raises(DataError, match="both arms"):
+        auc([0.1, 0.2], [1, 1])
+
+
+def test_preference_score_is_half_at_the_target_share():
+    treated = np.array([1, 0, 0, 0])
+    score = preference_score(logit([0.25, 0.25, 0.25, 0.9]), treated)
+    np.testing.assert_allclose(score[:3], 0.5)
+    assert score[3] == pytest.approx(expit(logit(0.9) - logit(0.25)))
+
+
+def test_the_model_finds_what_decides_the_treatment():
+    random = np.random.default_rng(4)
+    x = (random.random((800, 30)) < 0.2).astype(float)
+    treated = (random.random(800) < expit(2.5 * x[:, 3] - 2 * x[:, 7])).astype(int)
+    fit = fit_propensity(sparse.csc_array(x), treated, seed=2)
+    assert set(fit.coefficients["name"][1:3]) == {"x3", "x7"}
+    assert fit.auc > 0.65
+    np.testing.assert_allclose(fit.score, expit(fit.logit))
+    assert fit.coefficients["name"][0] == "intercept"
+    assert fit.model.converged_
+
+
+def test_an_arm_of_one_is_refused():
+    with pytest.raises(DataError, match="an arm has 1 people"):
+        fit_propensity(np.eye(4), [1, 0, 0, 0])
