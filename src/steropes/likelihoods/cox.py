@@ -85,62 +85,82 @@ class CoxLikelihood(Likelihood):
         before = self.backend.scan(counted, risk.event_start) - counted  # l = 0 … d−1
         return _Weights(w, counted * total[self.group] / d, 1.0 - before / d)
 
-    def _shares(self, eta, weights):
-        """exp(η − shift) w, the shares' log sums and their hazards w̄_k / S_k."""
+    def _rates(self, eta, weights):
+        """r = w exp(η − shift), and the events' part of the loss, −Σ w δ (η − shift)."""
         xp, bk = self.backend.xp, self.backend
-        shift = self._shift(eta)
-        (r,) = bk.map_rows(lambda e, w: (w * xp.exp(e),), eta - shift, weights.w)
+
+        def part(e, w, delta):
+            return -(w * delta) * e, w * xp.exp(e)
+
+        if len(self.risk.strata_start) == 2:
+            shift = bk.column_max(eta)
+            loss, (r,) = bk.sum_rows(
+                lambda e, w, d: part(e - shift, w, d), eta, weights.w, self.delta
+            )
+        else:  # each stratum its own, for every row: exp never overflows
+            shift = xp.maximum.reduceat(eta, self.risk.strata_start[:-1], axis=0)
+            loss, (r,) = bk.sum_rows(
+                lambda e, w, d, s: part(e - shift[s], w, d),
+                eta, weights.w, self.delta, self.stratum,
+            )  # fmt: skip
+        return loss, r
+
+    def _shares(self, r, weights):
+        """Σ_k w̄_k log S_k, and for each share S_k and its hazard w̄_k / S_k."""
+        xp, bk = self.backend.xp, self.backend
         N, E = self.risk.over_rows(r), self.risk.over_events(r)
-        S = N[self.group] + weights.fraction * E[self.group]
-        used = weights.share > 0
-        with np.errstate(divide="ignore"):  # an underflow gives log 0: an infinite loss
-            log_S = xp.where(used, xp.log(xp.where(used, S, 1.0)), 0.0)
-        return r, shift, S, log_S
+        if self.by_event:
+            N, E = N[self.group], weights.fraction * E[self.group]
 
-    def _shift(self, eta):
-        """The largest η of each stratum, for every row: exp never overflows."""
-        xp, start = self.backend.xp, self.risk.strata_start
-        if len(start) == 2:
-            return eta.max(axis=0, keepdims=True)
-        return xp.maximum.reduceat(eta, start[:-1], axis=0)[self.stratum]
+        def part(N, E, share):
+            S = N + E
+            empty = S == 0
+            if not empty.any():
+                return share * xp.log(S), S, share / S
+            # Nobody is at risk (all weights zero), or exp underflowed: then the loss is infinite
+            # and the line search steps back.
+            filled = xp.where(empty, 1.0, S)
+            log_S = xp.where(empty & (share > 0), -np.inf, xp.log(filled))
+            loss = xp.where(share > 0, share * log_S, 0.0)
+            return xp.where(xp.isinf(loss), np.inf, loss), S, share / filled
 
-    def _loss(self, eta, weights, shift, log_S):
-        xp, rows = self.backend.xp, self.risk.event_rows
-        e = (eta - shift)[rows] if len(shift) > 1 else eta[rows] - shift
-        with np.errstate(invalid="ignore"):
-            loss = (weights.share * log_S).sum(axis=0) - (weights.w[rows] * e).sum(axis=0)
-        return xp.where(xp.isnan(loss), np.inf, loss)
+        loss, (S, h) = bk.sum_rows(part, N, E, weights.share)
+        return loss, S, h
 
     def loss(self, eta, weights):
         """See `Likelihood.loss`."""
-        _, shift, _, log_S = self._shares(eta, weights)
-        return self._loss(eta, weights, shift, log_S)
+        events, r = self._rates(eta, weights)
+        return events + self._shares(r, weights)[0]
 
     def evaluate(self, eta, weights):
         """See `Likelihood.evaluate`."""
-        r, shift, S, log_S = self._shares(eta, weights)
-        expected = r * self._hazard(S, weights)
-        return self._loss(eta, weights, shift, log_S), expected - weights.w * self.delta
+        events, r = self._rates(eta, weights)
+        logs, _, h = self._shares(r, weights)
+        table, at = self._hazard(h, weights)
 
-    def _hazard(self, S, weights):
-        """Cumulative hazard over the times at which each row is at risk, (n, B)."""
-        xp, bk, risk = self.backend.xp, self.backend, self.risk
-        h = xp.where(weights.share > 0, weights.share / xp.where(S > 0, S, 1.0), 0.0)
+        def part(r, w, delta, at):
+            return (r * table[at] - w * delta,)
+
+        (gradient,) = self.backend.map_rows(part, r, weights.w, self.delta, at)
+        return events + logs, gradient
+
+    def _hazard(self, h, weights):
+        """Cumulative hazard while at risk: a table (·, B) and each row's place in it, (n,)."""
+        bk, risk = self.backend, self.risk
+        own = h
         if self.by_event:
             own = bk.segment_sum(h * weights.fraction, risk.event_start)
             h = bk.segment_sum(h, risk.event_start)
-        else:
-            own = h
-        total = risk.over_groups(h)
-        total[risk.event_rows] += own[risk.group_of_event]
-        return total
+        return risk.over_groups(h, own)
 
     # -- curvature -------------------------------------------------------------------------
 
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
-        r, _, S, _ = self._shares(eta, weights)
-        v = (r * self._hazard(S, weights))[:, 0]
+        _, r = self._rates(eta, weights)
+        _, S, h = self._shares(r, weights)
+        table, at = self._hazard(h, weights)
+        v = (r * table[at])[:, 0]
         host = self.backend.to_host
         r, S = host(r)[:, 0], host(S)[:, 0]
         share, f = host(weights.share)[:, 0], host(weights.fraction)[:, 0]

@@ -29,7 +29,7 @@ class LinearLikelihood(Likelihood):
 
         def part(eta, w, y):
             r = w * (eta - y)
-            return 0.5 * (r * (eta - y)).sum(axis=0), r
+            return 0.5 * r * (eta - y), r
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
         return loss, r
@@ -38,7 +38,7 @@ class LinearLikelihood(Likelihood):
         """See `Likelihood.loss`."""
 
         def part(eta, w, y):
-            return (0.5 * (w * (eta - y) ** 2).sum(axis=0),)
+            return (0.5 * w * (eta - y) ** 2,)
 
         return self.backend.sum_rows(part, eta, weights, self.y)[0]
 

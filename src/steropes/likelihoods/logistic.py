@@ -32,7 +32,7 @@ class LogisticLikelihood(Likelihood):
             e = xp.exp(-abs(eta))  # never overflows
             loss = w * (xp.log1p(e) + xp.maximum(eta, 0.0) - y * eta)
             p = xp.where(eta >= 0, 1.0, e) / (1.0 + e)
-            return loss.sum(axis=0), w * (p - y)
+            return loss, w * (p - y)
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
         return loss, r
@@ -43,7 +43,7 @@ class LogisticLikelihood(Likelihood):
 
         def part(eta, w, y):
             loss = w * (xp.log1p(xp.exp(-abs(eta))) + xp.maximum(eta, 0.0) - y * eta)
-            return (loss.sum(axis=0),)
+            return (loss,)
 
         return self.backend.sum_rows(part, eta, weights, self.y)[0]
 

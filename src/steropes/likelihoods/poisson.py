@@ -36,7 +36,7 @@ class PoissonLikelihood(Likelihood):
                 mu = xp.exp(eta)
             # A row without weight counts nothing, whatever its prediction.
             wmu = xp.where(w > 0, w * mu, 0.0)
-            return (wmu - w * y * eta).sum(axis=0), wmu - w * y
+            return wmu - w * y * eta, wmu - w * y
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
         return loss, r
@@ -48,7 +48,7 @@ class PoissonLikelihood(Likelihood):
         def part(eta, w, y):
             with np.errstate(over="ignore"):
                 mu = xp.exp(eta)
-            return ((xp.where(w > 0, w * mu, 0.0) - w * y * eta).sum(axis=0),)
+            return (xp.where(w > 0, w * mu, 0.0) - w * y * eta,)
 
         return self.backend.sum_rows(part, eta, weights, self.y)[0]
 

@@ -80,8 +80,14 @@ class RiskSets:
             self.join_start = starts[:-1]
             self.join_end = first_row
             self._joins = self._cover(self.join_start, self.join_end)
+            following = np.arange(1, self.m + 1)
+            last_of_stratum = self.groups_start[self.group_stratum + 1] == following
+            self._next = np.where(last_of_stratum, self.m, following)
+            self._place = np.where(a < end, a, self.m)
+            self._place[at] = self.m + 1 + self.group_of_event
         else:
             self._levels = self._dyadic(self.a, self.b)
+            self._place = np.arange(n)
 
     def _first_not_after(self, entry: np.ndarray, stratum: np.ndarray) -> np.ndarray:
         """For each row, the first group of its stratum with time ≤ entry."""
@@ -136,13 +142,30 @@ class RiskSets:
             total += bk.scan(bk.segment_sum(r[right[0]], right[1]), self._blocks(size), True)
         return total
 
-    def over_groups(self, c: Any) -> Any:
-        """The transpose: Σ of c (m, B) over the groups each row is at risk in: (n, B)."""
+    def over_groups(self, c: Any, own: Any) -> tuple[Any, Any]:
+        """The transpose: Σ of c (m, B) over the groups each row is at risk in.
+
+        Parameters
+        ----------
+        c : (m, B) array
+            Counted for the rows at risk that are not among the group's tied events.
+        own : (m, B) array
+            Counted instead for the tied events themselves.
+
+        Returns
+        -------
+        table : (·, B) array
+        at : (n,) int array
+            The sum for row i is ``table[at[i]]``: many rows share one, and a table is small.
+        """
         bk, xp = self.backend, self.backend.xp
         if self.b is None:
             after = bk.scan(c, self.groups_start, True)
-            after = xp.concatenate([after, xp.zeros((1, c.shape[1]))])
-            return after[xp.where(self.a < self._end, self.a, self.m)]
+            zero = xp.zeros((1, c.shape[1]))
+            # The tied events of a group: its own share, and the groups after it in the stratum.
+            return xp.concatenate([after, zero, xp.concatenate([after, zero])[self._next] + own]), (
+                self._place
+            )
         total = xp.zeros((len(self.a), c.shape[1]))
         for size, left, right in self._levels:
             if right is None:
@@ -151,7 +174,8 @@ class RiskSets:
             blocks = self._blocks(size)
             total[left[2]] += bk.scan(c, blocks, True)[left[3]]
             total[right[2]] += bk.scan(c, blocks)[right[3]]
-        return total
+        total[self.event_rows] += own[self.group_of_event]
+        return total, self._place
 
     def over_events(self, r: Any) -> Any:
         """Σ of r (n, B) over the tied events of each group: (m, B)."""

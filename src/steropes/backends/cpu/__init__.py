@@ -207,37 +207,58 @@ class CpuBackend:
         )
         return out
 
+    @staticmethod
+    def column_sum(x: np.ndarray | None) -> Any:
+        """Sums over rows of x (n, B): (B,)."""
+        return None if x is None else _reduce(np.add, x)
+
+    @staticmethod
+    def column_max(x: np.ndarray) -> np.ndarray:
+        """Largest entries over rows of x (n, B): (B,)."""
+        return _reduce(np.maximum, x)
+
     def map_rows(self, function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
         """Apply an elementwise function to chunks of rows; it returns a tuple of arrays.
 
         Chunks stay in the cache, so a formula of ten NumPy operations reads memory once.
         """
-        return self.sum_rows(lambda *x: (0.0, *function(*x)), *arrays)[1]
+        return self.sum_rows(lambda *x: (None, *function(*x)), *arrays)[1]
 
     def sum_rows(self, function: Callable, *arrays: np.ndarray) -> tuple:
-        """The same for a function that returns a partial sum and then elementwise arrays.
+        """The same for a function whose first array (rows, B) is wanted as its sum over rows.
 
-        Returns the sum over all chunks, added in their order, and the list of whole arrays.
+        Returns the sum (B,), chunks added in their order, and the list of the other arrays.
         """
         n = len(arrays[0])
         chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
         if len(chunks) <= 1:
-            total, *results = function(*arrays)
-            return total, results
+            summed, *results = function(*arrays)
+            return self.column_sum(summed), results
         out: list[np.ndarray] = []
 
         def part(a: int, b: int) -> Any:
-            partial, *results = function(*(x[a:b] for x in arrays))
+            summed, *results = function(*(x[a:b] for x in arrays))
             if not out:  # the first chunk runs alone and tells the shapes
                 out.extend(np.empty((n, *y.shape[1:]), y.dtype) for y in results)
             for whole, piece in zip(out, results, strict=True):
                 whole[a:b] = piece
-            return partial
+            return self.column_sum(summed)
 
         total = part(*chunks[0])
         for partial in self.pool.map(part, chunks[1:]):
-            total = total + partial
+            total = total if partial is None else total + partial
         return total, out
+
+
+def _reduce(operation: Any, x: np.ndarray) -> np.ndarray:
+    """Reduce over rows; NumPy is quick at that only where rows are long, so 32 go together."""
+    n, B = x.shape
+    whole = n // 32 * 32
+    if whole < 64 or not x.flags.c_contiguous:
+        return operation.reduce(x, axis=0)
+    wide = operation.reduce(x[:whole].reshape(-1, 32 * B), axis=0)
+    out = operation.reduce(wide.reshape(32, B), axis=0)
+    return operation(out, operation.reduce(x[whole:], axis=0)) if whole < n else out
 
 
 def _stripes(k: int, first: int) -> list[tuple[int, int]]:
