@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from numbers import Number
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -28,8 +30,7 @@ def vector(x: Any, n: int | None, what: str) -> np.ndarray:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{what} must hold numbers: {error}.") from None
-    if x.ndim == 2 and x.shape[1] == 1:
-        x = x[:, 0]
+    x = squeeze(x, what)
     if x.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {x.shape}.")
     if n is not None and len(x) != n:
@@ -41,6 +42,21 @@ def vector(x: Any, n: int | None, what: str) -> np.ndarray:
         raise DataError(
             f"{what} contains NaN or infinity: row {i} is {x[i]}. Drop the row or impute it."
         )
+    return x
+
+
+def squeeze(x: np.ndarray, what: str) -> np.ndarray:
+    """A column vector as a 1-D array, with scikit-learn's warning."""
+    if x.ndim == 2 and x.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn(
+            f"A column-vector {what} was passed when a 1d array was expected; its one column is "
+            f"used. Pass {what}.ravel() to silence this.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        return x[:, 0]
     return x
 
 
@@ -57,7 +73,7 @@ def check_weights(w: Any, n: int) -> np.ndarray:
     """Check row weights: at least zero and not all zero; None is one each."""
     if w is None:
         return np.ones(n)
-    if np.ndim(w) == 0:
+    if isinstance(w, Number):
         w = np.full(n, w, np.float64)
     w = vector(w, n, "sample_weight")
     if (w < 0).any():

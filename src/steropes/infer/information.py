@@ -142,9 +142,10 @@ def refuse_undetermined(batch: Batch, names: list[str], l1: np.ndarray, l2: np.n
     empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
     if empty.any():
         bad = [names[j] for j in free[empty]]
+        counted = int((batch.backend.to_host(batch.w)[:, 0] > 0).sum())
         raise SeparationError(
             f"The data say nothing about the coefficients of {_listed(bad)}: constant, or zero, "
-            "among the rows that count. Drop these columns or give them a prior.",
+            f"among the rows that count (n_samples = {counted}). Drop these columns or give them a prior.",
             bad,
         )
     size = np.sqrt(h)

@@ -169,6 +169,8 @@ class PenalizedModel(Inference, BaseEstimator):
         offset = check_offset(offset, n)
         backend = get_backend(self.device, self.n_jobs)
         likelihood, extras = self._likelihood(y, n, strata, exposure, backend)
+        if extras.get("fold_label") is not None and not weights.all():
+            self._refuse_weightless(extras["fold_label"][weights > 0])
         log_exposure = extras.pop("offset", None)
         if log_exposure is not None:
             offset = log_exposure if offset is None else offset + log_exposure
@@ -186,6 +188,11 @@ class PenalizedModel(Inference, BaseEstimator):
             n_free=int(intercept),
             **extras,
         )
+
+    def _refuse_weightless(self, label: np.ndarray) -> None:
+        """Refuse an outcome without events among the rows that have a positive weight."""
+        if not label.any():
+            raise DataError("y has no events among the rows with a positive weight.")
 
     def _has_intercept(self) -> bool:
         return self._intercept and bool(getattr(self, "fit_intercept", True))
@@ -218,6 +225,8 @@ class PenalizedModel(Inference, BaseEstimator):
             if start is not None:
                 batch.set_beta(start[:, None])
             fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step)[0]
+        if ((l1 == 0) & (l2 == 0)).any():
+            Information(problem, fit.beta, l1, l2).refuse_flat(problem)
         self._problem = problem
         self._information = None
         self._beta = fit.beta
@@ -234,8 +243,6 @@ class PenalizedModel(Inference, BaseEstimator):
         self.converged_ = fit.converged
         self.n_iter_ = fit.n_iter
         self._set_likelihood(fit.loss, problem)
-        if ((l1 == 0) & (l2 == 0)).any():
-            Information(problem, fit.beta, l1, l2).refuse_flat(problem)
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped after {fit.n_iter} steps with a KKT violation of "

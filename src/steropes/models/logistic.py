@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 
-from ..data.checks import vector
+from ..data.checks import squeeze, vector
 from ..errors import DataError
 from ..likelihoods import LogisticLikelihood
 from .base import PenalizedModel
@@ -96,8 +96,7 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
         y = np.asarray(y)
         if y.dtype.kind in "fc":
             y = vector(y, n, "y")
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
+        y = squeeze(y, "y")
         if y.shape != (n,):
             raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
         if type_of_target(y) in ("continuous", "continuous-multioutput"):
@@ -116,6 +115,13 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
         self.classes_ = classes
         return codes.astype(np.float64)
 
+    def _refuse_weightless(self, label: np.ndarray) -> None:
+        if len(np.unique(label)) == 1:
+            raise DataError(
+                f"The rows with a positive weight have one class only, "
+                f"{self.classes_[label[0]]!r}; two classes are needed."
+            )
+
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the linear predictor η, (n,)."""
         return self.linear_predictor(X, offset)
@@ -128,9 +134,15 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
         q = np.where(eta >= 0, e, 1.0) / (1.0 + e)
         return np.stack([q, p], axis=1)
 
+    def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the logarithms of the probabilities of the two classes, (n, 2)."""
+        eta = self.linear_predictor(X, offset)
+        return -np.logaddexp(0.0, np.stack([eta, -eta], axis=1))
+
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the more probable class, (n,)."""
-        return self.classes_[(self.linear_predictor(X, offset) > 0).astype(np.int64)]
+        second = self.linear_predictor(X, offset) > 0
+        return self.classes_[second.astype(np.int64)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

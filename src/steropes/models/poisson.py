@@ -70,3 +70,8 @@ class PoissonRegression(RegressorMixin, PenalizedModel):
         eta = self.linear_predictor(X, offset)
         log_exposure = check_exposure(exposure, len(eta))
         return np.exp(eta if log_exposure is None else eta + log_exposure)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ class CrossValidation:
 
     Parameters
     ----------
-    folds : int
+    folds : int, or sequence of (train, test) pairs of row numbers
         Parts that the rows (or strata, where the likelihood conditions on them) are cut into,
-        with the outcome spread evenly.
+        with the outcome spread evenly; or the splits of a scikit-learn splitter, whose train
+        rows must be all that are not test rows.
     repeats : int
         Times that the rows are cut anew.
     search : "auto" or sequence of float
@@ -50,7 +52,7 @@ class CrossValidation:
     Verweij and van Houwelingen (1993), Statistics in Medicine 12:2305–2314.
     """
 
-    folds: int = 10
+    folds: int | Sequence[Any] = 10
     repeats: int = 1
     search: str | Sequence[float] = "auto"
     scoring: str = "held_out"
@@ -60,8 +62,16 @@ class CrossValidation:
 
     def check(self) -> None:
         """Refuse settings that make no sense."""
-        if int(self.folds) != self.folds or self.folds < 2:
-            raise DataError(f"folds must be a whole number from 2, not {self.folds!r}.")
+        if isinstance(self.folds, Number):
+            if int(self.folds) != self.folds or self.folds < 2:
+                raise DataError(f"folds must be a whole number from 2, not {self.folds!r}.")
+        elif not isinstance(self.folds, Sequence):
+            raise DataError(
+                "folds must be a whole number or a list of (train, test) pairs such as "
+                f"list(splitter.split(X, y)), not {self.folds!r}."
+            )
+        elif self.repeats != 1:
+            raise DataError("repeats has no meaning where folds are given as splits.")
         if int(self.repeats) != self.repeats or self.repeats < 1:
             raise DataError(f"repeats must be a whole number from 1, not {self.repeats!r}.")
         if self.scoring not in ("held_out", "difference"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["make_folds"]
+__all__ = ["make_folds", "read_splits"]
 
 
 def make_folds(
@@ -62,3 +65,38 @@ def make_folds(
                 start += len(at)
         out[:, r] = fold if of_unit is None else fold[of_unit]
     return out
+
+
+def read_splits(splits: Iterable[Any], together: np.ndarray | None, n: int) -> np.ndarray:
+    """Turn (train, test) pairs of row numbers into folds: 0 held out, 1 in training.
+
+    Returns
+    -------
+    (n, number of splits) int array
+    """
+    columns = []
+    for k, (train, test) in enumerate(splits):
+        train, test = np.asarray(train), np.asarray(test)
+        train, test = (np.flatnonzero(x) if x.dtype == bool else x for x in (train, test))
+        column = np.full(n, -1, np.int16)
+        column[train] = 1
+        if (column[test] == 1).any():
+            raise DataError(f"Split {k} has row {test[column[test] == 1][0]} in both parts.")
+        column[test] = 0
+        if (column < 0).any():
+            raise DataError(
+                f"Split {k} leaves row {int(np.argmax(column < 0))} out; train and test must be "
+                "all rows together."
+            )
+        if len(test) == 0:
+            raise DataError(f"Split {k} has no test rows.")
+        if together is not None:
+            held = np.zeros(int(together.max()) + 1, bool)
+            held[together[column == 0]] = True
+            if (held[together] & (column == 1)).any():
+                row = int(np.argmax(held[together] & (column == 1)))
+                raise DataError(f"Split {k} cuts the stratum of row {row}; keep strata whole.")
+        columns.append(column)
+    if not columns:
+        raise DataError("folds has no splits.")
+    return np.stack(columns, axis=1)

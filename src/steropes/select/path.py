@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..solve import Batch, WorkingSet
-from .folds import make_folds
+from .folds import make_folds, read_splits
 
 __all__ = ["Problem", "Selection", "choose"]
 
@@ -102,10 +103,14 @@ class _Path:
     def __init__(self, cv: Any, problem: Problem, progress) -> None:
         self.cv, self.problem, self.progress = cv, problem, progress
         n = problem.design.n
-        self.fold = make_folds(
-            cv.folds, cv.repeats, problem.fold_label, problem.fold_together, n, cv.random_state
-        )
-        pairs = [(r, f) for r in range(cv.repeats) for f in range(cv.folds)]
+        if isinstance(cv.folds, Number):
+            self.fold = make_folds(
+                cv.folds, cv.repeats, problem.fold_label, problem.fold_together, n, cv.random_state
+            )
+            pairs = [(r, f) for r in range(cv.repeats) for f in range(cv.folds)]
+        else:
+            self.fold = read_splits(cv.folds, problem.fold_together, n)
+            pairs = [(r, 0) for r in range(self.fold.shape[1])]
         self.groups = [pairs[a : a + LANES] for a in range(0, len(pairs), LANES)]
         for r, f in pairs:
             if not problem.weights[self.fold[:, r] != f].any():
@@ -192,7 +197,7 @@ class _Path:
         """From the first nonzero coefficient to some steps beyond the best variance."""
         v = self._first_variance()
         for _ in range(MOST // 2):
-            self.score(v)
+            self.score(_readable(v))
             table = self.table()
             mean = table["mean"].to_numpy()
             best = int(mean.argmax())
@@ -251,7 +256,7 @@ class _Path:
                 target = 0.5 * (x[a] + x[b])
             if x[b] - x[a] < 0.05:
                 return
-            self.score(float(np.exp(target)))
+            self.score(_readable(float(np.exp(target))))
 
     def table(self) -> pd.DataFrame:
         """One row a variance, in increasing order."""
@@ -268,6 +273,11 @@ class _Path:
                 }
             )
         return pd.DataFrame(rows)
+
+
+def _readable(variance: float) -> float:
+    """Three digits: variances are for people, and rounding noise in scores must not move them."""
+    return float(f"{variance:.3g}")
 
 
 def _promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | None]:
