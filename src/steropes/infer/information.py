@@ -145,7 +145,8 @@ def refuse_undetermined(batch: Batch, names: list[str], l1: np.ndarray, l2: np.n
         counted = int((batch.backend.to_host(batch.w)[:, 0] > 0).sum())
         raise SeparationError(
             f"The data say nothing about the coefficients of {_listed(bad)}: constant, or zero, "
-            f"among the rows that count (n_samples = {counted}). Drop these columns or give them a prior.",
+            f"among the rows that count (n_samples = {counted}). Drop these columns or give them "
+            "a prior.",
             bad,
         )
     size = np.sqrt(h)

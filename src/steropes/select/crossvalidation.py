@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ class CrossValidation:
 
     def check(self) -> None:
         """Refuse settings that make no sense."""
-        if isinstance(self.folds, Number):
+        if isinstance(self.folds, int | float):
             if int(self.folds) != self.folds or self.folds < 2:
                 raise DataError(f"folds must be a whole number from 2, not {self.folds!r}.")
         elif not isinstance(self.folds, Sequence):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -103,7 +102,7 @@ class _Path:
     def __init__(self, cv: Any, problem: Problem, progress) -> None:
         self.cv, self.problem, self.progress = cv, problem, progress
         n = problem.design.n
-        if isinstance(cv.folds, Number):
+        if isinstance(cv.folds, int | float):
             self.fold = make_folds(
                 cv.folds, cv.repeats, problem.fold_label, problem.fold_together, n, cv.random_state
             )
