@@ -130,10 +130,25 @@ def test_sex_and_index_year(omop):
     omop.person(comparator=-200, sex=0)  # unknown: no column
     _, covariates = extract(omop)
     found = columns(covariates)
-    assert found["sex: Male"] == {0}
+    assert found["sex: Male"] == {0}  # one person has neither, so both columns stay
     assert found["sex: Female"] == {1}
     assert found["index year: 2009"] == {2}
-    assert found["index year: 2010"] == {0, 1}
+    assert "index year: 2010" not in found  # the complement of 2009
+
+
+def test_of_two_levels_of_everybody_the_more_common_goes(omop):
+    for arm, sex in (("target", 8507), ("comparator", 8507), ("target", 8532)):
+        omop.person(**{arm: 0}, sex=sex)
+    _, covariates = extract(omop)
+    assert [k for k in columns(covariates) if k.startswith("sex")] == ["sex: Female"]
+    assert covariates.dropped.set_index("domain").loc["sex", "redundant"] == 1
+
+
+def test_complements_among_concepts_stay(four):
+    for person, concept in ((1, 70), (2, 70), (3, 71), (4, 71)):
+        four.condition(person, concept, -1)
+    _, covariates = extract(four)
+    assert covariates.columns["concept_id"].dropna().tolist() == [70, 71]
 
 
 def test_rare_columns_are_dropped_and_counted(omop):
@@ -146,7 +161,7 @@ def test_rare_columns_are_dropped_and_counted(omop):
     _, covariates = extract(omop, min_people=10)
     assert list(covariates.columns["concept_id"].dropna()) == [70]
     counts = covariates.dropped.set_index("domain")
-    assert counts.loc["condition", ["kept", "rare", "constant"]].tolist() == [1, 1, 0]
+    assert counts.loc["condition", ["kept", "rare", "redundant"]].tolist() == [1, 1, 0]
 
 
 def test_rare_is_also_a_share(omop):
@@ -166,7 +181,7 @@ def test_columns_of_everybody_are_dropped_and_counted(four):
     four.condition(1, 71, -1)
     _, covariates = extract(four)
     assert list(covariates.columns["name"]) == ["condition: unnamed concept (71)"]
-    assert covariates.dropped["constant"].sum() == 4  # age, sex, year, condition 70
+    assert covariates.dropped["redundant"].sum() == 4  # age, sex, year, condition 70
 
 
 def test_people_outside_the_cohort_leave_no_trace(four):

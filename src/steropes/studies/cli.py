@@ -42,7 +42,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted; nothing was written", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
 
 

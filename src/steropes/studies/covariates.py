@@ -64,7 +64,8 @@ class Covariates:
     columns : DataFrame
         One row a column of the design, in order: ``name``, ``domain``, ``concept_id``, ``people``.
     dropped : DataFrame
-        One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``constant`` (everybody).
+        One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
+        (everybody has it, or exactly those who lack the other level have it).
     entries : int
         Ones in the design.
     """
@@ -83,7 +84,8 @@ def extract_covariates(
     Age in five-year groups (index year minus year of birth), sex, calendar year of the start, and
     one column for each condition, drug (ingredient), procedure, measurement and observation
     concept recorded in the window. Concept 0 ("no matching concept") makes no column. A column
-    that everybody has repeats the intercept and is dropped too.
+    that everybody has repeats the intercept and is dropped too, and of two levels that are each
+    other's complement (as a rule, the sexes) the more common one.
 
     Raises
     ------
@@ -96,13 +98,25 @@ def extract_covariates(
     _collect(db, rules, sorted({*cohort.drug_concepts, *db.descendants(rules.exclude)}))
     n = len(cohort.people)
     least = max(rules.min_people, rules.min_share * n)
-    # A column of everyone is kept out like a rare one: its effect is the intercept's.
+    # A column of everybody repeats the intercept. So do the two levels of, say, sex together: a
+    # penalised fit could shift their coefficients against each other without end, so the more
+    # common level goes. With three levels or more the penalty itself settles that.
     db.run(f"""
     CREATE OR REPLACE TEMP TABLE columns AS
+    WITH counted AS (
+        SELECT domain, code, count(*) AS people FROM entries GROUP BY domain, code),
+    common AS (
+        SELECT *, row_number() OVER level AS place
+        FROM counted WHERE people >= {float(least)!r}
+        WINDOW level AS (PARTITION BY domain ORDER BY people DESC, code DESC)),
+    pairs AS (
+        SELECT domain FROM common WHERE domain IN ('age', 'sex', 'index year')
+        GROUP BY domain HAVING count(*) = 2 AND sum(people) = {n})
     SELECT domain, code, people,
-           CASE WHEN people < {float(least)!r} THEN 'rare'
-                WHEN people = {n} THEN 'constant' ELSE 'kept' END AS fate
-    FROM (SELECT domain, code, count(*) AS people FROM entries GROUP BY domain, code)
+           CASE WHEN place IS NULL THEN 'rare'
+                WHEN people = {n} OR (place = 1 AND domain IN (FROM pairs)) THEN 'redundant'
+                ELSE 'kept' END AS fate
+    FROM counted LEFT JOIN common USING (domain, code, people)
     """)
     db.run("""
     CREATE OR REPLACE TEMP TABLE kept AS
@@ -175,10 +189,10 @@ def _batches(db: OmopDatabase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _dropped(db: OmopDatabase) -> pd.DataFrame:
     counts = db.rows("""
         SELECT domain, count(*) FILTER (fate = 'kept'), count(*) FILTER (fate = 'rare'),
-               count(*) FILTER (fate = 'constant')
+               count(*) FILTER (fate = 'redundant')
         FROM columns GROUP BY domain ORDER BY domain
     """)
-    return pd.DataFrame(counts, columns=["domain", "kept", "rare", "constant"])
+    return pd.DataFrame(counts, columns=["domain", "kept", "rare", "redundant"])
 
 
 def _is_concept(domain: str) -> bool:

@@ -108,7 +108,7 @@ def _head(study: ComparativeStudy, title: str) -> str:
         (
             decimals(line["hr"]),
             f"hazard ratio, 95% interval {decimals(line['lower'])} to {decimals(line['upper'])}, "
-            f"p {_p(line['p'])}",
+            f"p&nbsp;{_p(line['p'])}",
         ),
         (count(study.pairs), f"matched pairs, {count(line['events'])} events"),
         (decimals(study.propensity.auc), "AUC of the propensity model (0.5: groups alike)"),
@@ -139,7 +139,7 @@ def _results(study: ComparativeStudy) -> str:
             count(line["events"]),
             decimals(line["hr"]),
             f"{decimals(line['lower'])} to {decimals(line['upper'])}",
-            p_value(line["p"]),
+            _safe(p_value(line["p"])),
         )
         for name, line in study.hazard_ratios.iterrows()
     ]
@@ -237,17 +237,10 @@ def _balance(study: ComparativeStudy) -> str:
             row += [f"{100 * line[f'{arm}_{when}']:.1f}%" for arm in ("target", "comparator")]
             row.append(decimals(line[f"smd_{when}"], 3))
         rows.append(tuple(row))
-    heads = (
-        "Covariate",
-        "Target",
-        "Comparator",
-        "Difference",
-        "Target",
-        "Comparator",
-        "Difference",
-    )
+    names = (_safe(title_case(study.names[arm])) for arm in ("target", "comparator"))
+    three = (*names, "Difference")
     domains = [
-        (_safe(title_case(line.domain)), count(line.kept), count(line.rare), count(line.constant))
+        (_safe(title_case(line.domain)), count(line.kept), count(line.rare), count(line.redundant))
         for line in study.covariates.dropped.itertuples()
     ]
     return (
@@ -260,15 +253,18 @@ def _balance(study: ComparativeStudy) -> str:
             "narrow",
         )
         + _table(
-            heads,
+            ("Covariate", *three, *three),
             rows,
-            f"The {len(rows)} covariates most unequal before matching: prevalence and standardised "
-            "difference, before matching (left) and after (right).",
+            f"The {len(rows)} covariates most unequal before matching: prevalence in each arm and "
+            "standardised difference.",
+            above="<td></td>"
+            + "".join(f'<th colspan="3">{when} matching</th>' for when in ("Before", "After")),
         )
         + _table(
-            ("Covariates", "Kept", "Dropped: rare", "Dropped: everybody has it"),
+            ("Covariates", "Kept", "Dropped: rare", "Dropped: redundant"),
             domains,
-            "Columns of the propensity model by kind.",
+            "Columns of the propensity model by kind. Redundant: everybody has it, or it is the "
+            "complement of another.",
         )
     )
 
@@ -324,20 +320,23 @@ def _picture(study: ComparativeStudy, plot: Any, caption: str, kind: str = "") -
     return f"<figure{shape}>\n{image}\n<figcaption>{_safe(caption)}</figcaption>\n</figure>\n"
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """A table; the cells are HTML already."""
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", above: str = ""
+) -> str:
+    """A table; the cells are HTML already, and so is the row above the heads."""
     title = f"<caption>{caption}</caption>" if caption else ""
     head = "".join(f'<th scope="col">{h}</th>' for h in heads)
+    over = above and f"<tr>{above}</tr>"
     body = "\n".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
     return (
-        f'<div class="scroll"><table>{title}<thead><tr>{head}</tr></thead>\n'
+        f'<div class="scroll"><table>{title}<thead>{over}<tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>\n"
     )
 
 
 def _p(p: float) -> str:
     text = p_value(p)
-    return text if text.startswith(("<", "–")) else f"= {text}"
+    return _safe(text) if text.startswith(("<", "–")) else f"=&nbsp;{text}"
 
 
 def _safe(text: str) -> str:
