@@ -145,6 +145,12 @@ class Design:
             if len(at):
                 yield b, chosen[at] - start, at
 
+    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend):
+        """Chosen columns by rows, in the model's row order: a `RowMatrix`."""
+        from .rows import RowMatrix  # it is made of designs
+
+        return RowMatrix(self, chosen, order, backend)
+
     # -- products, in the scaled columns -------------------------------------------------------
 
     def rmatmul(self, R: np.ndarray, backend, chosen: np.ndarray | None = None) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..design import RowMatrix
 from ..errors import SeparationError
 from ..solve import Batch
 from ..solve.curvature import hessian
@@ -42,12 +41,12 @@ class Information:
         likelihood = problem.likelihood
         backend = likelihood.backend
         self.columns = np.flatnonzero(self.smooth | (beta != 0))
-        self.rows = RowMatrix(problem.design, self.columns, likelihood.order, backend)
+        self.rows = problem.design.by_rows(self.columns, likelihood.order, backend)
         take = (lambda x: x) if likelihood.order is None else (lambda x: x[likelihood.order])
         self.beta = (beta * self.scale)[self.columns]
         eta = self.rows.matmul(backend.asarray(self.beta[:, None]))
         if problem.offset is not None:
-            eta = eta + backend.asarray(take(problem.offset)[:, None])
+            eta = eta + backend.asarray(likelihood.lift(take(problem.offset)[:, None]))
         self.eta = eta
         self.weights = likelihood.weigh(backend.asarray(take(problem.weights)[:, None]))
         curvature = likelihood.curvature(eta, self.weights, exact=True)
@@ -84,7 +83,7 @@ class Information:
         if problem.offset is not None:
             order = likelihood.order
             offset = problem.offset if order is None else problem.offset[order]
-            start = start + backend.asarray(offset[:, None])
+            start = start + backend.asarray(likelihood.lift(offset[:, None]))
         spread = np.ptp(backend.to_host(self.eta - start)) if likelihood.shift_invariant else (
             np.abs(backend.to_host(self.eta - start)).max(initial=0.0)
         )  # fmt: skip

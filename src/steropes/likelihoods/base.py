@@ -67,6 +67,15 @@ class Likelihood(ABC):
     def __init__(self, backend: Any) -> None:
         self.backend = backend
 
+    @property
+    def n_eta(self) -> int:
+        """Rows of η, ``n`` unless a row of the model has several linear predictors."""
+        return self.n
+
+    def lift(self, offset: Any) -> Any:
+        """Offsets (n, B) as rows of η; what has as many rows as η already is returned as it is."""
+        return offset
+
     def weigh(self, w: Any) -> Any:
         """Bind row weights (n, B) in the model's order; what it returns goes to the others."""
         return w

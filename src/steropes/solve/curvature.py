@@ -22,6 +22,8 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
     first : int
         Only the rows and columns from here on are needed (the rest is left undefined).
     """
+    if hasattr(curvature, "hessian"):  # a family whose curvature is of another form
+        return curvature.hessian(rows, first)
     G = rows.gram(curvature.v, first)
     if curvature.u is None or not curvature.c.any():
         return G

@@ -67,10 +67,10 @@ class Batch:
         self.weight_sum = w.sum(axis=0)
         self.w = backend.asarray(w)
         self.bound = likelihood.weigh(self.w)
-        self.offset = np.zeros((likelihood.n, 1))
+        self.offset = np.zeros((likelihood.n_eta, 1))
         if offset is not None:
-            self.offset = np.zeros((likelihood.n, self.lanes))
-            self.offset[:, :B] = take(np.asarray(offset))
+            self.offset = np.zeros((likelihood.n_eta, self.lanes))
+            self.offset[:, :B] = likelihood.lift(take(np.asarray(offset)))
         self.offset = backend.asarray(self.offset)
         self.work = WorkingSet(design, order, backend) if shared is None else shared
         self.own: dict[int, np.ndarray] = {}  # Hessians of replicates that the shared one fails

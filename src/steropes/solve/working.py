@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..design import Design, RowMatrix
+from ..design import Design
 from ..likelihoods import Curvature
 from .curvature import hessian
 
@@ -34,7 +34,7 @@ class WorkingSet:
         self.design, self.order, self.backend = design, order, backend
         self.W = np.empty(0, np.int64)
         self.inside = np.zeros(design.p, bool)
-        self.rows = RowMatrix(design, self.W, order, backend)
+        self.rows = design.by_rows(self.W, order, backend)
         self.G: Any = None
         self.curvature: Curvature | None = None
         self.weight = 1.0
@@ -53,7 +53,7 @@ class WorkingSet:
         first = self.k
         self.W = np.concatenate([self.W, new])
         self.inside[new] = True
-        self.rows = RowMatrix(self.design, self.W, self.order, self.backend)
+        self.rows = self.design.by_rows(self.W, self.order, self.backend)
         if self.G is not None and self.curvature is not None:
             H = self.hessian(self.curvature, first)
             H[:first, :first] = self.G
