@@ -29,7 +29,6 @@ class PoissonLikelihood(Likelihood):
 
     def evaluate(self, eta, weights):
         """See `Likelihood.evaluate`."""
-        xp = self.backend.xp
 
         def part(eta, w, y):
             with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
@@ -54,7 +53,13 @@ class PoissonLikelihood(Likelihood):
 
     def curvature(self, eta, weights, exact=False):
         """v = w exp η."""
-        return Curvature((weights * self.backend.xp.exp(eta))[:, 0])
+        return Curvature(self._weighted_mean(eta, weights)[:, 0])
+
+    def _weighted_mean(self, eta, w):
+        """w exp η; a row without weight counts nothing, whatever its prediction."""
+        xp = self.backend.xp
+        with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
+            return w * xp.where(w > 0, xp.exp(eta), 0.0)
 
     def log_likelihood_constant(self, weights):
         """−Σ w log y!."""
