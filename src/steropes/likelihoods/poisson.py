@@ -31,10 +31,7 @@ class PoissonLikelihood(Likelihood):
         """See `Likelihood.evaluate`."""
 
         def part(eta, w, y):
-            with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
-                mu = xp.exp(eta)
-            # A row without weight counts nothing, whatever its prediction.
-            wmu = xp.where(w > 0, w * mu, 0.0)
+            wmu = self._weighted_mean(eta, w)
             return wmu - w * y * eta, wmu - w * y
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
@@ -42,21 +39,18 @@ class PoissonLikelihood(Likelihood):
 
     def loss(self, eta, weights):
         """See `Likelihood.loss`."""
-        xp = self.backend.xp
 
         def part(eta, w, y):
-            with np.errstate(over="ignore"):
-                mu = xp.exp(eta)
-            return (xp.where(w > 0, w * mu, 0.0) - w * y * eta,)
+            return (self._weighted_mean(eta, w) - w * y * eta,)
 
         return self.backend.sum_rows(part, eta, weights, self.y)[0]
 
     def curvature(self, eta, weights, exact=False):
-        """v = w exp η."""
+        """See `Likelihood.curvature`; v = w exp η."""
         return Curvature(self._weighted_mean(eta, weights)[:, 0])
 
     def _weighted_mean(self, eta, w):
-        """w exp η; a row without weight counts nothing, whatever its prediction."""
+        """Return w exp η; a row without weight counts nothing, whatever its prediction."""
         xp = self.backend.xp
         with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
             return w * xp.where(w > 0, xp.exp(eta), 0.0)
