@@ -218,6 +218,7 @@ class PenalizedModel(Inference, BaseEstimator):
         if self.solver == "ccd":
             from ..solve.ccd import solve_ccd
 
+            refuse_undetermined(problem.batch(), problem.design.names, l1, l2)
             fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
         else:
             batch = problem.batch()
