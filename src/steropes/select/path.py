@@ -137,6 +137,7 @@ class _Path:
         tol = self.cv.tol
         before = self.full.beta[:, :1].copy()
         self.full.solve(l1, l2, tol=0.1 * tol)
+        self.full.refresh()
         after = self.full.beta[:, :1].copy()
         self.solutions[variance] = after[:, 0].copy()
         self.nonzero[variance] = int((after[problem.n_free :] != 0).sum())

@@ -114,8 +114,16 @@ class Batch:
         if self.work.G is None:
             self._refresh(0)
 
+    def refresh(self) -> None:
+        """Compute the shared Hessian at this batch's first replicate as it stands."""
+        self._refresh(0)
+
     def full_gradient(self) -> np.ndarray:
         """Gradient of the loss for all p columns, (p, lanes), in the scaled columns."""
+        if self.work.k == self.design.p:  # the working set has it all
+            g = np.empty((self.design.p, self.lanes))
+            g[self.work.W] = self.gW
+            return g
         r = self.r
         if self.order is not None:
             whole = self.backend.xp.zeros((self.design.n, self.lanes))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..threads import ThreadPool, balanced_chunks
-from . import scans, sparse
+from . import scans, softmax, sparse
 
 __all__ = ["CpuBackend", "Lines"]
 
@@ -54,8 +54,8 @@ class CpuBackend:
 
     @staticmethod
     def lanes(B: int) -> int:
-        """Width that B replicates are padded to: 1, or a multiple of eight."""
-        return 1 if B == 1 else -(-B // 8) * 8
+        """Width that B replicates are padded to: 1, 4, or a multiple of eight."""
+        return B if B == 1 else 4 if B <= 4 else -(-B // 8) * 8
 
     @staticmethod
     def asarray(x: np.ndarray, dtype=None) -> np.ndarray:
@@ -86,8 +86,9 @@ class CpuBackend:
         if B == 1:
             args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
         else:
-            D3 = np.ascontiguousarray(D).reshape(len(D), B // 8, 8)
-            args, kernel, shaped = (D3,), sparse.gather8, out.reshape(len(out), B // 8, 8)
+            Q, kernel = (4, sparse.gather4) if B == 4 else (8, sparse.gather8)
+            args = (np.ascontiguousarray(D).reshape(len(D), B // Q, Q),)
+            shaped = out.reshape(len(out), B // Q, Q)
         self.pool.map(
             lambda a, b: kernel(
                 lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
@@ -102,8 +103,9 @@ class CpuBackend:
         if B == 1:
             args, kernel, shape = np.ascontiguousarray(R[:, 0]), sparse.scatter, (lines.width,)
         else:
-            args = np.ascontiguousarray(R).reshape(len(R), B // 8, 8)
-            kernel, shape = sparse.scatter8, (lines.width, B // 8, 8)
+            Q, kernel = (4, sparse.scatter4) if B == 4 else (8, sparse.scatter8)
+            args = np.ascontiguousarray(R).reshape(len(R), B // Q, Q)
+            shape = (lines.width, B // Q, Q)
 
         def part(a: int, b: int) -> np.ndarray:
             out = np.zeros(shape)
@@ -206,6 +208,24 @@ class CpuBackend:
             lambda a, b: scans.segment_sum(x, pointers, out, a, b), balanced_chunks(work, CHUNKS)
         )
         return out
+
+    def segment_softmax(
+        self, eta: np.ndarray, w: np.ndarray, pointers: np.ndarray, scale: np.ndarray,
+        shares: bool = True,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """log Σ w e^η of each segment (S, B), and scale × each row's share of the sum (n, B).
+
+        Rows of weight zero are absent. Without ``shares`` the second result is empty.
+        """
+        eta, w = np.ascontiguousarray(eta), np.ascontiguousarray(w)  # one signature to compile
+        B = eta.shape[1]
+        lse = np.empty((len(pointers) - 1, B))
+        out = np.empty((len(eta), B)) if shares else np.empty((0, B))
+        self.pool.map(
+            lambda a, b: softmax.segment_softmax(eta, w, pointers, scale, lse, out, a, b),
+            balanced_chunks(pointers, CHUNKS),
+        )
+        return lse, out
 
     @staticmethod
     def column_sum(x: np.ndarray | None) -> Any:

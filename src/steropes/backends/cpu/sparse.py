@@ -2,8 +2,8 @@
 
 A matrix comes as ``starts, ends, indices, data``: line `a` (a row of CSR or a column of CSC)
 has its nonzeros at ``indices[starts[a]:ends[a]]``; ``data`` is empty when they all are one.
-Replicates come as ``(·, B/8, 8)``: eight doubles are one cache line and one AVX-512 register,
-so a nonzero costs one load for eight fits. The four-fold unrolling breaks the chain of
+Replicates come as ``(·, B/8, 8)`` (or ``(·, 1, 4)``): eight doubles are one cache line and one
+AVX-512 register, so a nonzero costs one load for eight fits. The four-fold unrolling breaks the chain of
 dependent additions, which otherwise bounds the speed.
 """
 
@@ -12,7 +12,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["csc_to_csr", "gather", "gather8", "gram", "gram_groups", "scatter", "scatter8"]
+__all__ = [
+    "csc_to_csr",
+    "gather",
+    "gather4",
+    "gather8",
+    "gram",
+    "gram_groups",
+    "scatter",
+    "scatter4",
+    "scatter8",
+]
 
 OPTIONS = {"nogil": True, "cache": True, "fastmath": {"reassoc", "contract", "nsz"}}
 
@@ -31,34 +41,41 @@ def gather(starts, ends, indices, data, D, out, a0, a1):
         out[a] += s
 
 
-@njit(**OPTIONS)
-def gather8(starts, ends, indices, data, D, out, a0, a1):
-    """The same for D (·, B/8, 8) and out (·, B/8, 8)."""
-    s = np.empty(8)
-    for a in range(a0, a1):
-        for b in range(D.shape[1]):
-            for q in range(8):
-                s[q] = 0.0
-            k, e = starts[a], ends[a]
-            if data.size == 0:
-                while k + 4 <= e:
-                    i0, i1, i2, i3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
-                    for q in range(8):
-                        s[q] += (D[i0, b, q] + D[i1, b, q]) + (D[i2, b, q] + D[i3, b, q])
-                    k += 4
-                while k < e:
-                    i0 = indices[k]
-                    for q in range(8):
-                        s[q] += D[i0, b, q]
-                    k += 1
-            else:
-                while k < e:
-                    i0, x = indices[k], data[k]
-                    for q in range(8):
-                        s[q] += x * D[i0, b, q]
-                    k += 1
-            for q in range(8):
-                out[a, b, q] += s[q]
+def _gather(Q):
+    """Make the kernel for replicates in blocks of Q; the constant lets a block be one register."""
+
+    @njit(**OPTIONS)
+    def gather_block(starts, ends, indices, data, D, out, a0, a1):
+        s = np.empty(Q)
+        for a in range(a0, a1):
+            for b in range(D.shape[1]):
+                for q in range(Q):
+                    s[q] = 0.0
+                k, e = starts[a], ends[a]
+                if data.size == 0:
+                    while k + 4 <= e:
+                        i0, i1, i2, i3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
+                        for q in range(Q):
+                            s[q] += (D[i0, b, q] + D[i1, b, q]) + (D[i2, b, q] + D[i3, b, q])
+                        k += 4
+                    while k < e:
+                        i0 = indices[k]
+                        for q in range(Q):
+                            s[q] += D[i0, b, q]
+                        k += 1
+                else:
+                    while k < e:
+                        i0, x = indices[k], data[k]
+                        for q in range(Q):
+                            s[q] += x * D[i0, b, q]
+                        k += 1
+                for q in range(Q):
+                    out[a, b, q] += s[q]
+
+    return gather_block
+
+
+gather4, gather8 = _gather(4), _gather(8)
 
 
 @njit(**OPTIONS)
@@ -74,24 +91,26 @@ def scatter(starts, ends, indices, data, R, out, a0, a1):
                 out[indices[k]] += data[k] * r
 
 
-@njit(**OPTIONS)
-def scatter8(starts, ends, indices, data, R, out, a0, a1):
-    """The same for R (·, B/8, 8) and out (·, B/8, 8)."""
-    for a in range(a0, a1):
-        for b in range(R.shape[1]):
-            r0, r1, r2, r3 = R[a, b, 0], R[a, b, 1], R[a, b, 2], R[a, b, 3]
-            r4, r5, r6, r7 = R[a, b, 4], R[a, b, 5], R[a, b, 6], R[a, b, 7]
-            for k in range(starts[a], ends[a]):
-                i = indices[k]
-                x = 1.0 if data.size == 0 else data[k]
-                out[i, b, 0] += x * r0
-                out[i, b, 1] += x * r1
-                out[i, b, 2] += x * r2
-                out[i, b, 3] += x * r3
-                out[i, b, 4] += x * r4
-                out[i, b, 5] += x * r5
-                out[i, b, 6] += x * r6
-                out[i, b, 7] += x * r7
+def _scatter(Q):
+    """Make the transposed kernel for replicates in blocks of Q."""
+
+    @njit(**OPTIONS)
+    def scatter_block(starts, ends, indices, data, R, out, a0, a1):
+        r = np.empty(Q)
+        for a in range(a0, a1):
+            for b in range(R.shape[1]):
+                for q in range(Q):
+                    r[q] = R[a, b, q]
+                for k in range(starts[a], ends[a]):
+                    i = indices[k]
+                    x = 1.0 if data.size == 0 else data[k]
+                    for q in range(Q):
+                        out[i, b, q] += x * r[q]
+
+    return scatter_block
+
+
+scatter4, scatter8 = _scatter(4), _scatter(8)
 
 
 @njit(**OPTIONS)
