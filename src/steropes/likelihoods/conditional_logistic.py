@@ -1,0 +1,145 @@
+"""Conditional logistic regression, exact: which rows are the cases, given how many there are.
+
+For a stratum (matched set) of n_s rows with d_s cases the likelihood is
+
+    Π_cases exp η_i / Σ_{all sets R of d_s rows} Π_{i in R} exp η_i
+
+(Breslow and Day 1980, eq. 7.2; Gail, Lubin and Rubinstein 1981). Its gradient is δ − π with π_i
+the probability that row i is among d_s rows drawn so, and its Hessian the covariance of the
+draws, both from the recursions in `steropes.backends.cpu.conditional_bernoulli`. The
+approximations by Breslow and Efron are Cox's partial likelihood with one event time a stratum.
+
+A weight belongs to a whole stratum: it is there so many times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backends.cpu import conditional_bernoulli as kernels
+from ..backends.threads import ThreadPool, balanced_chunks
+from ..errors import DataError
+from .base import Curvature, Likelihood
+from .strata import gather_strata
+
+__all__ = ["ConditionalLogisticLikelihood"]
+
+CHUNKS = 16  # fixed: never a function of the number of threads
+DIRECTIONS = 8  # columns of the exact Hessian worked on at once
+
+
+class ConditionalLogisticLikelihood(Likelihood):
+    """Negative exact conditional log-likelihood; strata without cases or others are left out.
+
+    Parameters
+    ----------
+    case : (n,) array
+        0 or 1.
+    strata : (n,) int array
+        Codes 0 … S−1.
+    """
+
+    shift_invariant = True
+
+    def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Any) -> None:
+        super().__init__(backend)
+        case = np.asarray(case, np.int64)
+        sizes, cases = np.bincount(strata), np.bincount(strata, case)
+        self.order, self.pointers, kept = gather_strata(strata, (cases > 0) & (cases < sizes))
+        self.n = int(self.pointers[-1])
+        self.case = case if self.order is None else case[self.order]
+        self.delta = backend.asarray(self.case[:, None].astype(np.float64))
+        work = cases[kept] * (sizes - cases)[kept] + 20.0 * sizes[kept]
+        self._chunks = balanced_chunks(np.concatenate([[0.0], np.cumsum(work)]), CHUNKS)
+        # The recursions go from row to row: on the host, whatever the device.
+        self._pool = getattr(backend, "pool", None) or ThreadPool()
+
+    def weigh(self, w):
+        """Refuse weights that vary within a stratum; a row of weight zero is absent."""
+        host, starts = self.backend.to_host(w), self.pointers[:-1]
+        largest = np.maximum.reduceat(host, starts, axis=0)
+        smallest = np.minimum.reduceat(np.where(host > 0, host, np.inf), starts, axis=0)
+        uneven = np.argwhere((largest > 0) & (smallest < largest))
+        if len(uneven):
+            s, b = uneven[0]
+            at = int(starts[s] + np.argmax(host[starts[s] : self.pointers[s + 1], b]))
+            row = at if self.order is None else int(self.order[at])
+            raise DataError(
+                f"sample_weight varies within the stratum of row {row} ({smallest[s, b]:g} and "
+                f"{largest[s, b]:g}). The exact conditional likelihood has weights of whole "
+                "strata only; give every row of a stratum the same weight, or use "
+                "method='breslow' or 'efron', which take weights row by row."
+            )
+        return w
+
+    def _run(self, eta, weights):
+        """Loss of each stratum (S, B) and weight × π (n, B)."""
+        eta = np.ascontiguousarray(self.backend.to_host(eta))
+        w = np.ascontiguousarray(self.backend.to_host(weights))
+        loss, out = np.empty((len(self.pointers) - 1, eta.shape[1])), np.empty_like(eta)
+        self._pool.map(
+            lambda a, b: kernels.evaluate(eta, w, self.case, self.pointers, loss, out, a, b),
+            self._chunks,
+        )
+        return loss.sum(axis=0), out
+
+    def evaluate(self, eta, weights):
+        """See `Likelihood.evaluate`."""
+        loss, out = self._run(eta, weights)
+        return self.backend.asarray(loss), self.backend.asarray(out) - weights * self.delta
+
+    def loss(self, eta, weights):
+        """See `Likelihood.loss`."""
+        return self.backend.asarray(self._run(eta, weights)[0])
+
+    def curvature(self, eta, weights, exact=False):
+        """The covariance of the draws, for Newton steps as diag(a) − a a' / Σ a a stratum."""
+        asarray, pointers = self.backend.asarray, self.pointers
+        w = np.ascontiguousarray(self.backend.to_host(weights))
+        out = self._run(eta, weights)[1]
+        a, c = np.empty(self.n), np.empty(self.n)
+        self._pool.map(
+            lambda s, t: kernels.spread(out, w, self.case, pointers, a, c, s, t), self._chunks
+        )
+        a, c = asarray(a), asarray(c)
+        eta = np.ascontiguousarray(self.backend.to_host(eta))
+        if not exact:
+            return Curvature(a, a, pointers, c)
+        return _Covariance(a, a, pointers, c, None, self, eta, w)
+
+    def differentiate(self, eta, w, T):
+        """Weight × the derivative of π along the directions T (n, K), at eta and w (n, 1)."""
+        out = np.empty_like(T)
+        self._pool.map(
+            lambda a, b: kernels.differentiate(eta, w, self.case, self.pointers, T, out, a, b),
+            self._chunks,
+        )
+        return out
+
+
+@dataclass
+class _Covariance(Curvature):
+    """The exact curvature: the Hessian is the derivative of X'π, one column at a time."""
+
+    likelihood: Any = None
+    eta: Any = None
+    w: Any = None
+
+    def hessian(self, rows: Any, first: int = 0) -> Any:
+        """X' (∂π/∂η) X for the active columns, (k, k), those from ``first`` on."""
+        backend, k = rows.backend, rows.k
+        G = np.zeros((k, k))
+        for a in range(first, k, DIRECTIONS):
+            b = min(a + DIRECTIONS, k)
+            D = np.zeros((k, DIRECTIONS))
+            D[np.arange(a, b), np.arange(b - a)] = 1.0
+            T = np.ascontiguousarray(backend.to_host(rows.matmul(backend.asarray(D))))
+            J = self.likelihood.differentiate(self.eta, self.w, T)
+            G[:, a:b] = backend.to_host(rows.rmatmul(backend.asarray(J)))[:, : b - a]
+        G[first:, :first] = G[:first, first:].T
+        corner = G[first:, first:]
+        G[first:, first:] = 0.5 * (corner + corner.T)
+        return backend.asarray(G)

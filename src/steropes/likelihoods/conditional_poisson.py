@@ -1,0 +1,90 @@
+"""Conditional Poisson regression: counts of a stratum given their total.
+
+Given the total n_s = Σ y of a stratum (a person of a self-controlled case series) its counts are
+multinomial with shares π_i = w_i exp η_i / Σ_{j in s} w_j exp η_j, and the baseline rate of the
+stratum drops out (Farrington 1995, eq. 2; Suchard and others 2013, eq. 2). The loss is
+
+    Σ_s n_s log Σ_{i in s} w_i exp η_i − Σ w y η,      n_s = Σ_{i in s} w_i y_i,
+
+the negative of the multinomial's kernel: log n_s! − Σ log y!, which no coefficient changes, is
+left out. A weight of 2 is a row that is there twice, in the numerator and in the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .base import Curvature, Likelihood
+from .strata import gather_strata
+
+__all__ = ["ConditionalPoissonLikelihood"]
+
+
+@dataclass
+class _Weights:
+    """Row weights w (n, B), w y of the rows with events, and each stratum's total n_s (S, B)."""
+
+    w: Any
+    wy: Any
+    total: Any
+
+
+class ConditionalPoissonLikelihood(Likelihood):
+    """Negative conditional log-likelihood; strata without events or with one row are left out.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Counts, at least zero.
+    strata : (n,) int array
+        Codes 0 … S−1.
+    """
+
+    shift_invariant = True
+
+    def __init__(self, y: np.ndarray, strata: np.ndarray, backend: Any) -> None:
+        super().__init__(backend)
+        sizes, totals = np.bincount(strata), np.bincount(strata, y)
+        self.order, self.pointers, self.strata = gather_strata(strata, (totals > 0) & (sizes > 1))
+        self.n = int(self.pointers[-1])
+        y = y if self.order is None else y[self.order]
+        # Events are rare among the rows, so only their rows are kept.
+        self.rows = np.flatnonzero(y)
+        self.y = backend.asarray(np.asarray(y[self.rows], np.float64)[:, None])
+        self.event_start = np.searchsorted(self.rows, self.pointers)
+
+    def weigh(self, w):
+        """Bind row weights; see `Likelihood.weigh`."""
+        wy = w[self.rows] * self.y
+        return _Weights(w, wy, self.backend.segment_sum(wy, self.event_start))
+
+    def evaluate(self, eta, weights):
+        """See `Likelihood.evaluate`."""
+        lse, r = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
+        r[self.rows] -= weights.wy
+        return self._loss(eta, weights, lse), r
+
+    def loss(self, eta, weights):
+        """See `Likelihood.loss`."""
+        lse, _ = self.backend.segment_softmax(
+            eta, weights.w, self.pointers, weights.total, shares=False
+        )
+        return self._loss(eta, weights, lse)
+
+    def _loss(self, eta, weights, lse):
+        # Σ w y (lse − η), stratum by stratum: no difference of two large sums.
+        eta = eta[self.rows]
+        loss = weights.total * lse - self.backend.segment_sum(weights.wy * eta, self.event_start)
+        return loss.sum(axis=0)
+
+    def curvature(self, eta, weights, exact=False):
+        """v = n_s π; the groups are the strata, m_s = Σ n_s π_i x_i with weight 1 / n_s."""
+        _, v = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
+        v = v[:, 0]
+        total = weights.total[:, 0]
+        c = self.backend.xp.zeros(self.n)
+        c[self.pointers[1:] - 1] = np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0)
+        return Curvature(v, v, self.pointers, c)

@@ -1,0 +1,46 @@
+"""Rows of the strata that carry information, side by side: what conditional models work on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["gather_strata"]
+
+
+def gather_strata(
+    strata: np.ndarray, informative: np.ndarray
+) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Order rows by stratum and leave out the strata that cannot matter.
+
+    Parameters
+    ----------
+    strata : (n,) int array
+        Codes 0 … S−1 of the rows' strata, in any order.
+    informative : (S,) bool array
+        Strata to keep.
+
+    Returns
+    -------
+    order : (m,) int array or None
+        The row for each row of the model; None where all are kept and already side by side,
+        so that nothing needs to be copied or gathered.
+    pointers : (kept + 1,) int array
+        Where the kept strata begin and end.
+    kept : (kept,) int array
+        Their codes.
+    """
+    kept = np.flatnonzero(informative)
+    if len(kept) == 0:
+        raise DataError(
+            "No stratum carries information about the coefficients: each has one row only or an "
+            "outcome that does not differ from row to row. Check that strata are the matched "
+            "sets (or persons) and y the outcome."
+        )
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(strata)[kept])])
+    everything = len(kept) == len(informative)
+    if bool((strata[1:] >= strata[:-1]).all()):
+        return (None if everything else np.flatnonzero(informative[strata])), pointers, kept
+    rows = np.arange(len(strata)) if everything else np.flatnonzero(informative[strata])
+    return rows[np.argsort(strata[rows], kind="stable")], pointers, kept
