@@ -31,7 +31,7 @@ class LinearLikelihood(Likelihood):
             r = w * (eta - y)
             return 0.5 * r * (eta - y), r
 
-        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
         return loss, r
 
     def loss(self, eta, weights):
@@ -40,7 +40,7 @@ class LinearLikelihood(Likelihood):
         def part(eta, w, y):
             return (0.5 * w * (eta - y) ** 2,)
 
-        return self.backend.sum_rows(part, eta, weights, self.y)[0]
+        return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
 
     def curvature(self, eta, weights, exact=False):
         """v = w."""

@@ -34,7 +34,7 @@ class PoissonLikelihood(Likelihood):
             wmu = self._weighted_mean(eta, w)
             return wmu - w * y * eta, wmu - w * y
 
-        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.y)
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
         return loss, r
 
     def loss(self, eta, weights):
@@ -43,7 +43,7 @@ class PoissonLikelihood(Likelihood):
         def part(eta, w, y):
             return (self._weighted_mean(eta, w) - w * y * eta,)
 
-        return self.backend.sum_rows(part, eta, weights, self.y)[0]
+        return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
 
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; v = w exp η."""

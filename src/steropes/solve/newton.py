@@ -344,8 +344,10 @@ class Batch:
         t = np.where(todo, 1.0, 0.0)
         waiting = todo.copy()
         slack = ROUNDING * (np.abs(self.objective) + self.weight_sum)
-        for _ in range(40):
-            trial = self.eta + d_eta * self.backend.asarray(t)
+        for attempt in range(40):
+            # Replicates that are done have no step: t only matters once a step was halved.
+            # (NumPy is slow at a product with a short row, n times.)
+            trial = self.eta + (d_eta if attempt == 0 else d_eta * self.backend.asarray(t))
             loss, r = self.likelihood.evaluate(trial, self.bound)
             host = self.backend.to_host(loss)
             now = beta + t * D
