@@ -47,7 +47,7 @@ class WorkingSet:
 
     def join(self, columns: np.ndarray) -> bool:
         """Let columns in; the Hessian grows at the point where it was computed."""
-        new = columns[~self.inside[columns]]
+        new = np.unique(columns[~self.inside[columns]])
         if len(new) == 0:
             return False
         first = self.k
