@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from .base import Curvature, Likelihood
+from .pooling import BINS, pool
 from .risk_sets import RiskSets, sort_survival
+from .stream import stream
 
 __all__ = ["CoxLikelihood"]
-
-BINS = 300  # pooled event times of the approximate curvature
 
 
 @dataclass
@@ -157,94 +157,65 @@ class CoxLikelihood(Likelihood):
 
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
+        r, S, h = self._hazards(eta, weights)
+        if exact or self.risk.m <= 1.5 * BINS:
+            return self._exact(r, S, h, weights)
+        host = self.backend.to_host
+        whole, h = (host(x)[:, 0] for x in (self._whole(S), self._over_shares(h)))
+        mass = pool(h * whole, self.risk.groups_start)
+        h = np.where(mass > 0, mass / np.where(mass > 0, whole, 1.0), 0.0)
+        table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
+        c = np.where(mass > 0, h / np.where(mass > 0, whole, 1.0), 0.0)
+        return self._curvature(r, r * table[at], whole, [(np.ones(self.risk.m), c)])
+
+    def weighted_curvature(self, eta, weights, factor):
+        """The exact curvature with each event time's part multiplied by a factor, (m,).
+
+        What tests of time-varying effects need: Σ_g factor_g D_g Var_g(x).
+        """
+        return self._exact(*self._hazards(eta, weights), weights, factor)
+
+    def weighted_gradient(self, eta, weights, factor):
+        """The gradient in η, (n, B), with each event time's part multiplied by a factor, (m,)."""
+        r, _, h = self._hazards(eta, weights)
+        table, at = self._hazard(h * factor[self.group, None], weights)
+        own = self.backend.xp.zeros_like(r)
+        own[self.risk.event_rows] = factor[self.risk.group_of_event, None]
+        return r * table[at] - weights.w * self.delta * own
+
+    def _hazards(self, eta, weights):
         _, r = self._rates(eta, weights)
         _, S, h = self._shares(r, weights)
-        table, at = self._hazard(h, weights)
-        v = (r * table[at])[:, 0]
+        return r, S, h
+
+    def _exact(self, r, S, h, weights, factor=None):
         host = self.backend.to_host
-        r, S = host(r)[:, 0], host(S)[:, 0]
-        share, f = host(weights.share)[:, 0], host(weights.fraction)[:, 0]
-        c = np.where(share > 0, share / np.where(S > 0, S, 1.0) ** 2, 0.0)
-        reduce = self._per_group
-        m0, m1, m2 = reduce(c), reduce(c * f), reduce(c * f * f)
-        if exact and self.by_event:
-            # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
-            mean = m1 / np.where(m0 > 0, m0, 1.0)
-            sd = np.sqrt(np.maximum(m2 / np.where(m0 > 0, m0, 1.0) - mean**2, 0.0))
-            nodes = [(mean - sd, m0 / 2), (mean + sd, m0 / 2)]
-        else:
-            nodes = [(np.ones(self.risk.m), m0)]
-            if self.by_event:  # E[mm'] at f = 1 with the same hazard
-                hazard = reduce(np.where(share > 0, share / np.where(S > 0, S, 1.0), 0.0))
-                whole = np.maximum.reduceat(S, self.share_start[:-1])
-                nodes = [(np.ones(self.risk.m), hazard / np.where(whole > 0, whole, 1.0))]
-            if not exact and self.risk.m > 1.5 * BINS:
-                nodes = [(np.ones(self.risk.m), self._pool(nodes[0][1], S, reduce(share)))]
-        u, runs, c, rows = self._stream(r, nodes)
-        return Curvature(v, u, runs, c, rows)
+        factor = np.ones(self.risk.m) if factor is None else factor
+        table, at = self._hazard(h * self.backend.asarray(factor[self.group, None]), weights)
+        v = r * table[at]
+        whole = host(self._whole(S))[:, 0]
+        S, h, f = host(S)[:, 0], host(h)[:, 0], host(weights.fraction)[:, 0]
+        c = h / np.where(S > 0, S, 1.0)
+        if not self.by_event:
+            return self._curvature(r, v, whole, [(np.ones(self.risk.m), c * factor)])
+        # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
+        m0, m1, m2 = (np.add.reduceat(x, self.share_start[:-1]) for x in (c, c * f, c * f * f))
+        some = np.where(m0 > 0, m0, 1.0)
+        mean = np.where(m0 > 0, m1 / some, 1.0)
+        sd = np.sqrt(np.maximum(m2 / some - mean**2, 0.0)) * (m0 > 0)
+        one = sd == 0
+        c = m0 * factor
+        nodes = [(mean - sd, np.where(one, c, c / 2)), (mean + sd, np.where(one, 0.0, c / 2))]
+        return self._curvature(r, v, whole, nodes)
 
-    def _per_group(self, x: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(x, self.share_start[:-1]) if self.by_event else x
+    def _curvature(self, r, v, whole, nodes):
+        r = self.backend.to_host(r)[:, 0]
+        return Curvature(v[:, 0], *stream(self.risk, self.stratum, r, nodes, whole))
 
-    def _pool(self, c: np.ndarray, S: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Move the groups' weights to one group a bin: some hundred bins of equal weight.
+    def _over_shares(self, x):
+        """Sums over the shares of each group, (m, B)."""
+        return self.backend.segment_sum(x, self.share_start) if self.by_event else x
 
-        c S² is the sum of weights, so a bin's term has weight Σ c S² / S² at its middle group.
-        """
-        whole = S if not self.by_event else np.maximum.reduceat(S, self.share_start[:-1])
-        mass = c * whole**2
-        starts = self.risk.groups_start
-        stratum = self.risk.group_stratum
-        sizes = np.diff(starts)
-        total = np.add.reduceat(np.append(mass, 0.0), np.minimum(starts[:-1], len(mass)))
-        total = np.where(sizes > 0, total, 0.0)
-        per = np.clip(np.ceil(BINS * total / max(total.sum(), 1e-300)), 1, np.maximum(sizes, 1))
-        done = np.cumsum(mass) - mass / 2
-        base = np.concatenate([[0.0], np.cumsum(total)])[:-1]
-        place = (done - base[stratum]) / np.where(total > 0, total, 1.0)[stratum]
-        within = np.clip((place * per[stratum]).astype(np.int64), 0, per[stratum].astype(int) - 1)
-        bin_ = (np.concatenate([[0], np.cumsum(per)])[:-1].astype(np.int64))[stratum] + within
-        edges = np.flatnonzero(np.diff(bin_, prepend=-1))
-        pooled_mass = np.add.reduceat(mass, edges)
-        middle = (edges + np.append(edges[1:], len(mass)) - 1) // 2
-        pooled = np.zeros_like(c)
-        size = whole[middle]
-        pooled[middle] = np.where(size > 0, pooled_mass / np.where(size > 0, size, 1.0) ** 2, 0.0)
-        return pooled
-
-    def _stream(self, r: np.ndarray, nodes: list[tuple[np.ndarray, np.ndarray]]):
-        """Lines for `Curvature`: rows enter as time runs back, leave at their entry."""
-        risk = self.risk
-        if self.entry is None and len(nodes) == 1:
-            c = np.zeros(self.n)
-            last = risk.event_rows[risk.event_start[1:] - 1]
-            c[last] = nodes[0][1]
-            return r, risk.strata_start, c, None
-        # Sort keys: (stratum, group, phase). Phase 0: rows that join or have left; then the
-        # tied events in as many parts as there are nodes, with a flush after each, and the rest.
-        n, ev, g = self.n, risk.event_rows, risk.group_of_event
-        is_event = np.zeros(n, bool)
-        is_event[ev] = True
-        joins = np.flatnonzero(~is_event)
-        parts = [(joins, risk.a[joins], np.zeros(len(joins)), r[joins], None)]
-        if risk.b is not None:
-            leave = np.flatnonzero(risk.b < risk._end)
-            parts.append((leave, risk.b[leave], np.zeros(len(leave)), -r[leave], None))
-        before = np.zeros(risk.m)
-        lasts = risk.event_start[1:] - 1
-        for k, (f, c) in enumerate(nodes):
-            flush = np.zeros(len(ev))
-            flush[lasts] = c
-            parts.append((ev, g, np.full(len(ev), k + 1.0), r[ev] * (f - before)[g], flush))
-            before = f
-        if not np.all(before == 1.0):
-            parts.append((ev, g, np.full(len(ev), 9.0), r[ev] * (1.0 - before)[g], None))
-        rows = np.concatenate([x[0] for x in parts])
-        group = np.concatenate([x[1] for x in parts])
-        phase = np.concatenate([x[2] for x in parts])
-        u = np.concatenate([x[3] for x in parts])
-        c = np.concatenate([np.zeros(len(x[0])) if x[4] is None else x[4] for x in parts])
-        by = np.lexsort((np.arange(len(rows)), phase, group, self.stratum[rows]))
-        rows, u, c = rows[by], u[by], c[by]
-        runs = np.searchsorted(self.stratum[rows], np.arange(len(risk.strata_start)))
-        return u, runs, c, rows
+    def _whole(self, S):
+        """Sums over the risk sets with the tied events whole: the first of each group's shares."""
+        return S[self.share_start[:-1]] if self.by_event else S

@@ -67,7 +67,7 @@ class RiskSets:
         else:
             self.b = np.clip(self._first_not_after(entry, stratum), a, end)
         self.a = np.minimum(a, end)  # at the end of the stratum's groups: never at risk again
-        self._end = end
+        self.end = end
         if self.b is None:
             starts = np.empty(self.m + 1, np.int64)
             starts[:-1] = np.searchsorted(a, np.arange(self.m))
