@@ -1,0 +1,155 @@
+"""Kernels for a chain of thresholds: T = diag(u) + the Laplacian of a path with weights W.
+
+``W[k]`` joins the entries k − 1 and k (``W[0]`` is not used). With outcomes as dense as the
+rows W is of order n² and u of order one, so the usual pivots W_k + W_{k+1} + u_k − W_k²/d lose
+everything; here the excess of each pivot over W is carried instead, which only adds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+__all__ = ["cross_dense", "cross_lines", "eliminate", "factor", "inverse_diagonal", "solve"]
+
+OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
+FAST = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
+
+
+@njit(**OPTIONS)
+def factor(u, W, d):
+    """Pivots d of T = L diag(d) L', L unit lower with −W[k]/d[k−1]; False if one is not > 0."""
+    K = len(u)
+    excess = 0.0
+    for k in range(K):
+        excess = u[k] + (W[k] * (excess / d[k - 1]) if k > 0 else 0.0)
+        d[k] = excess + (W[k + 1] if k + 1 < K else 0.0)
+        if not (d[k] > 0.0 and math.isfinite(d[k])):
+            return False
+    return True
+
+
+@njit(**OPTIONS)
+def solve(W, d, B):
+    """B ← T⁻¹ B for many right-hand sides, (K, m), in place."""
+    K, m = B.shape
+    for k in range(1, K):
+        r = W[k] / d[k - 1]
+        for j in range(m):
+            B[k, j] += r * B[k - 1, j]
+    for j in range(m):
+        B[K - 1, j] /= d[K - 1]
+    for k in range(K - 2, -1, -1):
+        r, q = W[k + 1] / d[k], 1.0 / d[k]
+        for j in range(m):
+            B[k, j] = q * B[k, j] + r * B[k + 1, j]
+
+
+@njit(**OPTIONS)
+def inverse_diagonal(W, d, out):
+    """Diagonal of T⁻¹, from the last entry up: sums of positive numbers."""
+    K = len(d)
+    out[K - 1] = 1.0 / d[K - 1]
+    for k in range(K - 2, -1, -1):
+        r = W[k + 1] / d[k]
+        out[k] = 1.0 / d[k] + r * r * out[k + 1]
+
+
+@njit(**OPTIONS)
+def eliminate(C, W, d, carry, k0):
+    """Rows k0 … of L⁻¹ C divided by √d, in place; ``carry`` is the last row, undivided."""
+    for i in range(len(C)):
+        k = k0 + i
+        r = W[k] / d[k - 1] if k > 0 else 0.0
+        q = 1.0 / math.sqrt(d[k])
+        for j in range(C.shape[1]):
+            z = C[i, j] + r * carry[j]
+            carry[j] = z
+            C[i, j] = q * z
+
+
+@njit(**FAST)
+def cross_dense(X, a, b, pointers, k0, k1, out):
+    """out[k − k0] −= Σ a_i x_i (rows of level k) + Σ b_i x_i (rows of level k + 1)."""
+    p = X.shape[1]
+    for s in range(k0, min(k1 + 1, len(pointers) - 1)):
+        for i in range(pointers[s], pointers[s + 1]):
+            if s < k1:
+                x = a[i]
+                row = out[s - k0]
+                for j in range(p):
+                    row[j] -= x * X[i, j]
+            if s > k0:
+                x = b[i]
+                row = out[s - k0 - 1]
+                for j in range(p):
+                    row[j] -= x * X[i, j]
+
+
+@njit(**FAST)
+def cross_lines(starts, ends, indices, data, at, a, b, pointers, k0, k1, out):
+    """The same for sparse rows; local column c goes to column ``at[c]`` of ``out``."""
+    for s in range(k0, min(k1 + 1, len(pointers) - 1)):
+        for i in range(pointers[s], pointers[s + 1]):
+            for k in range(starts[i], ends[i]):
+                x = 1.0 if data.size == 0 else data[k]
+                j = at[indices[k]]
+                if s < k1:
+                    out[s - k0, j] -= a[i] * x
+                if s > k0:
+                    out[s - k0 - 1, j] -= b[i] * x
+
+
+@njit(**OPTIONS)
+def accumulate(low, up, x_up, x_low, out):
+    """out[k] += Σ x_up over rows whose upper threshold is k, and x_low by the lower one."""
+    K = len(out)
+    for i in range(len(low)):
+        if up[i] < K:
+            out[up[i]] += x_up[i]
+        if low[i] >= 0:
+            out[low[i]] += x_low[i]
+
+
+@njit(**OPTIONS)
+def chain(low, up, w, out):
+    """out[k] += Σ w over rows between the thresholds k − 1 and k."""
+    for i in range(len(low)):
+        if low[i] >= 0 and up[i] < len(out):
+            out[up[i]] += w[i]
+
+
+@njit(**OPTIONS)
+def integrate(start, at, delta, out):
+    """out[k] with out[at] = start and differences delta[k] = out[k] − out[k−1], compensated."""
+    K = len(delta)
+    out[at] = start
+    total, lost = start, 0.0
+    for k in range(at + 1, K):
+        y = delta[k] - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+        out[k] = total
+    total, lost = start, 0.0
+    for k in range(at, 0, -1):
+        y = -delta[k] - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+        out[k - 1] = total
+
+
+@njit(**OPTIONS)
+def retract(delta, step, t, floor, out):
+    """out = delta + t step where that leaves a share ``floor`` of delta, else a positive rest.
+
+    The rest c²/(2c − x), with x = 1 + t step/delta and c the floor, meets the line at x = c
+    with the same slope, so the path through out is smooth in t and its tangent is the step.
+    """
+    for k in range(len(delta)):
+        x = 1.0 + t * step[k] / delta[k]
+        out[k] = delta[k] * (x if x >= floor else floor * floor / (2.0 * floor - x))
+
+

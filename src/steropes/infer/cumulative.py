@@ -1,0 +1,175 @@
+"""Variances in cumulative probability models, by solves against the factored Hessian.
+
+With θ = (α, β) and the information [[T, C], [C', V]], a function of θ with gradient (c, d) has
+the variance
+
+    c'T⁻¹c + (d − J'c)' S⁻¹ (d − J'c),    J = T⁻¹C,   S = V − C'T⁻¹C,
+
+so that S⁻¹ is β's covariance and nothing larger than J, (M − 1) × p, is ever formed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ..design import Design, RowMatrix
+from ..errors import DataError
+from ..likelihoods.cumulative import CumulativeLikelihood
+from ..solve.cumulative import CumulativeFit, centered_rows
+from ..solve.cumulative_block import make_block
+
+__all__ = ["CumulativeInformation", "robust_covariance"]
+
+BATCH = 1 << 21  # entries of a (thresholds × functions) array that are held at once
+
+
+class CumulativeInformation:
+    """Covariances at an optimum; holds no data, so that it can be pickled.
+
+    Parameters
+    ----------
+    design : Design
+    likelihood : CumulativeLikelihood
+    fit : CumulativeFit
+    offset : (n,) array or None
+        In the likelihood's row order.
+    kappa : (p,) array
+        Curvature of the prior in the scaled columns.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        likelihood: CumulativeLikelihood,
+        fit: CumulativeFit,
+        offset: np.ndarray | None,
+        kappa: np.ndarray,
+    ) -> None:
+        self.scale, self.center = design.scale, fit.center
+        rows, ev, block = at_optimum(design, likelihood, fit, offset)
+        self.S = block.schur(rows)
+        self.J = block.solve_in_place(block.cross(rows))
+        H = self.S + np.diag(kappa)
+        size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
+        V = linalg.inv(H / size / size[:, None]) / size / size[:, None]
+        self.V = 0.5 * (V + V.T)
+        self.root = linalg.cholesky(self.V, lower=True)  # V = root root'
+        self.t_diagonal = block.inverse_diagonal()
+        self.block = block.without_rows()
+
+    @property
+    def K(self) -> int:
+        """Number of thresholds."""
+        return len(self.t_diagonal)
+
+    def beta(self) -> np.ndarray:
+        """Covariance of β in the user's units, (p, p)."""
+        return self.V / self.scale / self.scale[:, None]
+
+    def alpha(self) -> np.ndarray:
+        """Variance of every α_k, (K,)."""
+        return self.predictor(np.arange(self.K), np.zeros((1, len(self.scale))))[0]
+
+    def predictor(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Variance of α_k − x'β, (rows, thresholds), for scaled columns X (rows, p)."""
+        a = (X - self.center) @ self.root
+        out = np.empty((len(a), len(thresholds)))
+        step = max(1, BATCH // max(len(self.scale), len(a)))
+        for m in range(0, len(thresholds), step):
+            k = thresholds[m : m + step]
+            b = self.J[k] @ self.root
+            if len(a) == 1:  # no expansion of the square, which would cancel
+                q = ((a + b) ** 2).sum(axis=1)[None, :]
+            else:
+                q = (a**2).sum(axis=1)[:, None] + 2 * (a @ b.T) + (b**2).sum(axis=1)
+            out[:, m : m + step] = self.t_diagonal[k] + np.maximum(q, 0.0)
+        return out
+
+    def paired(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Variance of α_k − x'β for one threshold a row, (rows,)."""
+        q = ((X - self.center + self.J[thresholds]) @ self.root) ** 2
+        return self.t_diagonal[thresholds] + q.sum(axis=1)
+
+    def functional(self, c: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Variance of functions with gradient c (K, rows) in α − x'β, for rows X."""
+        q = -(c.sum(axis=0)[:, None] * (X - self.center) + c.T @ self.J)
+        quad = (c * self.block.solve(c)).sum(axis=0)
+        return quad + ((q @ self.root) ** 2).sum(axis=1)
+
+
+def at_optimum(design: Design, likelihood: CumulativeLikelihood, fit: CumulativeFit, offset):
+    """Rows of all columns, the evaluation and the thresholds' block at the fit."""
+    order = likelihood.levels.order
+    rows, center = centered_rows(design, np.arange(design.p), order, likelihood.backend)
+    # Columns that the fit never took in have β = 0; their centre is as good as any other.
+    fit.center = np.where(fit.beta != 0, fit.center, center)
+    eta = rows.matmul(fit.beta[:, None])[:, 0]
+    if offset is not None:
+        eta += offset
+    ev = likelihood.evaluate(fit.at, eta)
+    block = make_block(likelihood, ev)
+    if block is None:
+        raise DataError(
+            "The log-likelihood is not concave at the fit, which is no maximum: there are no "
+            "standard errors. Try another link."
+        )
+    return rows, ev, block
+
+
+def robust_covariance(
+    design: Design,
+    likelihood: CumulativeLikelihood,
+    fit: CumulativeFit,
+    offset: np.ndarray | None,
+    information: CumulativeInformation,
+    cluster: np.ndarray | None,
+) -> np.ndarray:
+    """Sandwich V B V of β with B = Σ_g ψ_g ψ_g' over clusters g (rows where None), (p, p).
+
+    ψ_i = s_i x_i + ℓ_a J_up + ℓ_b J_low is the row's score of β less what α takes up of it
+    (White 1980, Lin and Wei 1989 for the profiled form); weights multiply the scores.
+    """
+    rows, ev, _ = at_optimum(design, likelihood, fit, offset)
+    levels, p = likelihood.levels, rows.k
+    J = np.concatenate([information.J, np.zeros((1, p))])
+    B = np.zeros((p, p))
+    groups = None
+    if cluster is not None:
+        code = cluster[levels.order]
+        groups = np.zeros((int(code.max()) + 1, p))
+    half_s, half_d = 0.5 * ev.s, 0.5 * (ev.la - ev.lb)
+    inner = (levels.low >= 0) & (levels.up < likelihood.K)
+    step = max(256, BATCH // max(p, 1))
+    for i0 in range(0, likelihood.n, step):
+        i = slice(i0, min(i0 + step, likelihood.n))
+        up, low = J[levels.up[i]], J[levels.low[i]]
+        # ℓ_a and −ℓ_b are of order n and nearly equal: their sum s is known better than they.
+        psi = (up + low) * half_s[i, None] + (up - low) * half_d[i, None]
+        one = ~inner[i]
+        psi[one] = ev.la[i][one, None] * up[one] + ev.lb[i][one, None] * low[one]
+        psi += ev.s[i, None] * row_slice(rows, i.start, i.stop)
+        if groups is None:
+            B += psi.T @ psi
+        else:
+            np.add.at(groups, code[i], psi)
+    if groups is not None:
+        B = groups.T @ groups
+    V = information.V @ B @ information.V
+    return 0.5 * (V + V.T) / information.scale / information.scale[:, None]
+
+
+def row_slice(rows: RowMatrix, i0: int, i1: int) -> np.ndarray:
+    """Rows i0 … i1 as a dense array, (i1 − i0, k)."""
+    out = np.zeros((i1 - i0, rows.k))
+    if rows.dense is not None:
+        out[:, rows.dense_at] = rows.dense[i0:i1]
+    if rows.lines is not None:
+        x: Any = rows.lines
+        counts = x.ends[i0:i1] - x.starts[i0:i1]
+        at = slice(int(x.starts[i0]), int(x.ends[i1 - 1]))
+        value = x.data[at] if x.data.size else 1.0
+        out[np.repeat(np.arange(i1 - i0), counts), rows.sparse_at[x.indices[at]]] = value
+    return out

@@ -1,0 +1,88 @@
+"""Outcomes that may be censored: one structured array that slices like any array."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...data import check_response
+from ...errors import DataError
+
+__all__ = ["Censored", "Interval", "check_interval"]
+
+
+class Interval(NamedTuple):
+    """A checked outcome: exact values in ``lower`` where ``upper`` is None."""
+
+    lower: np.ndarray
+    upper: np.ndarray | None
+
+
+def Censored(lower: Any, upper: Any) -> np.ndarray:
+    """Build an outcome with detection limits or other censoring.
+
+    A row is an exact observation where ``lower == upper``; otherwise all that is known is
+    lower < Y ≤ upper. An assay's lower limit L gives ``(-inf, L)`` and its upper limit U
+    ``(U, inf)``; ``(a, b)`` is an interval.
+
+    Parameters
+    ----------
+    lower, upper : (n,) arrays
+        Bounds, lower ≤ upper; −∞ and ∞ are allowed.
+
+    Returns
+    -------
+    (n,) structured array
+        Fields ``lower`` and ``upper``; it slices like any array, so scikit-learn's splitters
+        work on it.
+
+    Raises
+    ------
+    DataError
+        NaN, lower > upper, a row without any bound; the message names the row.
+
+    Examples
+    --------
+    >>> from steropes.models.cumulative import Censored
+    >>> Censored([-float("inf"), 2.0], [1.0, 2.0])["upper"].tolist()
+    [1.0, 2.0]
+    """
+    a, b = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise DataError(
+            f"lower and upper must be 1-dimensional and alike, not {a.shape} and {b.shape}."
+        )
+    y = np.empty(len(a), [("lower", np.float64), ("upper", np.float64)])
+    y["lower"], y["upper"] = a, b
+    _check(y["lower"], y["upper"])
+    return y
+
+
+def _check(a: np.ndarray, b: np.ndarray) -> None:
+    for bad, what in (
+        (np.isnan(a) | np.isnan(b), "is NaN"),
+        (a > b, "has lower > upper"),
+        ((a == -np.inf) & (b == np.inf), "has no bound and says nothing; drop it"),
+        ((a == b) & ~np.isfinite(a), "is infinite"),
+    ):
+        if bad.any():
+            i = int(bad.argmax())
+            raise DataError(f"y in row {i} {what}: lower {a[i]}, upper {b[i]}.")
+
+
+def check_interval(y: Any, n: int) -> Interval:
+    """Read a 1-D outcome or a `Censored` array; n is the number of rows of X."""
+    dtype = getattr(y, "dtype", None)
+    names = getattr(dtype, "names", None)
+    if not names:
+        return Interval(check_response(y, n), None)
+    if set(names) != {"lower", "upper"}:
+        raise DataError(
+            f"A structured y must have the fields 'lower' and 'upper' (see Censored), not {names}."
+        )
+    if len(y) != n:
+        raise DataError(f"y has {len(y)} entries, but X has {n} rows.")
+    a, b = np.asarray(y["lower"], np.float64), np.asarray(y["upper"], np.float64)
+    _check(a, b)
+    return Interval(a, None if (a == b).all() else b)

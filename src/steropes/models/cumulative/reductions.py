@@ -1,0 +1,252 @@
+"""Reductions of the outcome for very large data (Li, Chen and Shepherd 2022, §2.2–2.4).
+
+The exact model rarely needs them; they are here to compare with and for data that do not fit
+into memory. Binning and rounding replace y by coarser values; dividing fits subsets.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import DataError
+
+__all__ = [
+    "DivideAndCombine",
+    "EqualQuantileBins",
+    "Reduction",
+    "RoundDecimals",
+    "RoundSignificant",
+    "suggest",
+]
+
+GRID = np.round(np.arange(1.0, 10.05, 0.1), 1)  # multipliers tried by the refinement step
+
+
+class Reduction(ABC):
+    """A way to fit an approximation of the model with less work."""
+
+
+class Coarsening(Reduction):
+    """A reduction that replaces the outcome by one with fewer distinct values."""
+
+    target: int
+
+    def apply(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The new outcome, (n,); y itself where it has no more distinct values than asked."""
+        target = self.target
+        if int(target) != target or target < 2:
+            raise DataError(
+                f"{type(self).__name__} needs a whole number of at least 2 values, not {target!r}."
+            )
+        values, code = np.unique(y, return_inverse=True)
+        if len(values) <= target:
+            return y
+        mass = np.bincount(code.reshape(-1), weights, len(values))
+        return self.coarse(values, mass)[code.reshape(-1)]
+
+    @abstractmethod
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        """The new value of each distinct outcome."""
+
+
+@dataclass(frozen=True)
+class EqualQuantileBins(Coarsening):
+    """Bins with equal numbers of rows; a bin's outcome is its median (§2.3).
+
+    Tied outcomes stay together, in the bin of the middle of their ranks.
+
+    Parameters
+    ----------
+    M_b : int
+        Number of bins.
+    """
+
+    M_b: int
+
+    @property
+    def target(self) -> int:  # type: ignore[override]
+        """Number of distinct values aimed at."""
+        return self.M_b
+
+    def coarse(self, values, mass):
+        """See `Coarsening.coarse`."""
+        end = np.cumsum(mass)
+        middle = end - 0.5 * mass
+        bins = np.minimum((middle * (self.M_b / end[-1])).astype(np.int64), self.M_b - 1)
+        out = np.empty(len(values))
+        starts = np.flatnonzero(np.diff(bins, prepend=-1))
+        for a, b in zip(starts, [*starts[1:], len(values)], strict=True):
+            out[a:b] = _median(values[a:b], mass[a:b])
+        return out
+
+
+@dataclass(frozen=True)
+class RoundDecimals(Coarsening):
+    """Rounding to a decimal place or power of ten, refined (§2.4).
+
+    With r the place for which rounding leaves at most M_r distinct values and r + 1 more, the
+    outcome becomes round(l y, r) / l for the multiplier l in 1, 1.1, …, 10 whose number of
+    distinct values is closest to M_r on the log scale.
+
+    Parameters
+    ----------
+    M_r : int
+        Number of distinct values aimed at.
+    """
+
+    M_r: int
+
+    @property
+    def target(self) -> int:  # type: ignore[override]
+        """Number of distinct values aimed at."""
+        return self.M_r
+
+    def coarse(self, values, mass):
+        """See `Coarsening.coarse`."""
+        place = 0
+        for _ in range(700):
+            here, finer = (_count(np.round(values, place + i)) for i in (0, 1))
+            if finer < self.M_r:
+                place += 1
+            elif here > self.M_r:
+                place -= 1
+            else:
+                break
+        return _refine(lambda scale: np.round(scale * values, place) / scale, self.M_r)
+
+
+@dataclass(frozen=True)
+class RoundSignificant(Coarsening):
+    """Rounding to significant digits, refined as in `RoundDecimals` (§2.4); for skewed outcomes.
+
+    The digits are counted from the leading digit of y itself, whatever the multiplier.
+
+    Parameters
+    ----------
+    M_r : int
+        Number of distinct values aimed at.
+    """
+
+    M_r: int
+
+    @property
+    def target(self) -> int:  # type: ignore[override]
+        """Number of distinct values aimed at."""
+        return self.M_r
+
+    def coarse(self, values, mass):
+        """See `Coarsening.coarse`."""
+        with np.errstate(divide="ignore"):
+            size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
+        unit = 10.0 ** (-size)
+        digits = 0
+        while digits < 17 and _count(_round_to(values, unit, digits)) < self.M_r:
+            digits += 1
+        digits -= 1  # of the mantissa after its first
+        return _refine(lambda scale: _round_to(scale * values, unit, digits) / scale, self.M_r)
+
+
+@dataclass(frozen=True)
+class DivideAndCombine(Reduction):
+    """Fit K subsets and combine them (§2.2).
+
+    The K smallest and the K largest outcomes go one to each subset, the other rows are dealt
+    at random in equal numbers. β is the mean over subsets and α(y) the mean over those whose
+    outcomes lie on both sides of y, made monotone at the two ends, where that set changes.
+    Variances are sums over those subsets divided by the square of their number.
+
+    Parameters
+    ----------
+    K : int
+        Number of subsets.
+    """
+
+    K: int
+
+    def deal(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The subset 0 … K−1 of each row, (n,)."""
+        n, K = len(y), self.K
+        if int(K) != K or K < 1:
+            raise DataError(f"DivideAndCombine needs a whole number of subsets, not {K!r}.")
+        if n < 2 * K:
+            raise DataError(f"{K} subsets need at least {2 * K} rows; there are {n}.")
+        order = np.argsort(y, kind="stable")
+        subset = np.empty(n, np.int64)
+        subset[order[:K]] = rng.permutation(K)
+        subset[order[n - K :]] = rng.permutation(K)
+        inner = rng.permutation(order[K : n - K])
+        subset[inner] = np.arange(len(inner)) % K
+        return subset
+
+
+def suggest(n: int, M: int, p: int, memory: float | None = None) -> tuple[Reduction | None, str]:
+    """Suggest a reduction for n rows, M distinct outcomes and p dense columns, and say why.
+
+    Parameters
+    ----------
+    memory : float, optional
+        Bytes that may be used; by default half of what the machine has free.
+
+    Returns
+    -------
+    Reduction or None
+        None for the exact model.
+    str
+        The reason in words.
+    """
+    memory = 0.5 * _free_memory() if memory is None else float(memory)
+    rows = 8.0 * n * (2 * p + 20)  # X as given and by rows, and the rows' derivatives
+    thresholds = 8.0 * M * (p + 12)
+    size = f"n = {n:,}, M = {M:,}, p = {p:,}"
+    if rows + thresholds <= memory:
+        return None, (
+            f"{size}: the exact model takes about {(rows + thresholds) / 1e9:.2g} GB of the "
+            f"{memory / 1e9:.2g} GB allowed, and work linear in n + M; no reduction is needed."
+        )
+    if rows <= memory:
+        M_b = int(max(1000, min(M // 2, (memory - rows) / (8.0 * (p + 12)))))
+        return EqualQuantileBins(M_b), (
+            f"{size}: the rows fit into the {memory / 1e9:.2g} GB allowed but standard errors "
+            f"for {M:,} thresholds do not; {M_b:,} equal-quantile bins do, and estimate β "
+            "nearly as well as the exact model."
+        )
+    K = int(np.ceil((rows + thresholds) / memory))
+    return DivideAndCombine(K), (
+        f"{size}: the exact model takes about {(rows + thresholds) / 1e9:.2g} GB, more than the "
+        f"{memory / 1e9:.2g} GB allowed; {K} subsets are fitted one after another and combined."
+    )
+
+
+def _free_memory() -> float:
+    try:
+        import os
+
+        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return 8e9
+
+
+def _median(values: np.ndarray, mass: np.ndarray) -> float:
+    end = np.cumsum(mass)
+    half = 0.5 * end[-1]
+    k = int(np.searchsorted(end, half, side="left"))
+    if end[k] == half and k + 1 < len(values):
+        return float(0.5 * (values[k] + values[k + 1]))
+    return float(values[k])
+
+
+def _round_to(x: np.ndarray, unit: np.ndarray, digits: int) -> np.ndarray:
+    return np.round(x * unit, digits) / unit
+
+
+def _count(values: np.ndarray) -> int:
+    return 1 + int(np.count_nonzero(np.diff(values)))
+
+
+def _refine(rounding, target: int) -> np.ndarray:
+    counts = np.array([_count(rounding(scale)) for scale in GRID])
+    best = int(np.argmin(np.abs(np.log(counts) - np.log(target))))
+    return rounding(GRID[best])
