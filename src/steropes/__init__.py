@@ -19,7 +19,13 @@ except PackageNotFoundError:  # a source tree that was never installed
 _HOMES = {
     "data": ["Surv"],
     "design": ["Design", "as_design"],
-    "models": ["CoxRegression", "LinearRegression", "LogisticRegression", "PoissonRegression"],
+    "models": [
+        "CoxRegression",
+        "LinearRegression",
+        "LogisticRegression",
+        "PoissonRegression",
+        "PooledLogisticRegression",
+    ],
     "priors": ["ElasticNet", "Laplace", "Normal", "glmnet_lambda", "variance_from_glmnet"],
     "select": ["CrossValidation"],
 }

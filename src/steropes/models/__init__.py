@@ -4,5 +4,12 @@ from .cox import CoxRegression
 from .linear import LinearRegression
 from .logistic import LogisticRegression
 from .poisson import PoissonRegression
+from .pooled_logistic import PooledLogisticRegression
 
-__all__ = ["CoxRegression", "LinearRegression", "LogisticRegression", "PoissonRegression"]
+__all__ = [
+    "CoxRegression",
+    "LinearRegression",
+    "LogisticRegression",
+    "PoissonRegression",
+    "PooledLogisticRegression",
+]

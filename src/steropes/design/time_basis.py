@@ -1,0 +1,163 @@
+"""Functions of the number of the interval, t = 1 … K: baselines and how effects change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["TimeFunction", "baseline_basis", "channels", "effect_basis"]
+
+
+class TimeFunction:
+    """f(t), named as it will appear in the names of coefficients.
+
+    Attributes
+    ----------
+    key
+        Equal for equal functions.
+    name : str
+    values : (K,) array
+        f(1) … f(K).
+    """
+
+    def __init__(self, key: Any, name: str, values: np.ndarray) -> None:
+        self.key, self.name, self.values = key, name, values
+
+
+def baseline_basis(spec: Any, K: int) -> tuple[np.ndarray, list[str], bool]:
+    """Columns of a baseline over the intervals.
+
+    Parameters
+    ----------
+    spec : int, "interval", callable or sequence of callables
+    K : int
+
+    Returns
+    -------
+    basis : (K, M) array
+        A constant first, unless every interval has its own intercept.
+    names : list of str
+    constant : bool
+        Whether the first column is a constant.
+    """
+    if isinstance(spec, str):
+        if spec != "interval":
+            raise DataError(
+                f"baseline must be a degree, 'interval', or functions of t, not {spec!r}."
+            )
+        return np.eye(K), [f"t={k + 1}" for k in range(K)], False
+    functions = effect_basis(spec, K, "baseline")
+    basis = np.column_stack([np.ones(K), *(f.values for f in functions)])
+    names = ["intercept", *(f.name for f in functions)]
+    _refuse_twice(names, "baseline")
+    return basis, names, True
+
+
+def effect_basis(spec: Any, K: int, what: str) -> list[TimeFunction]:
+    """Functions of t other than the constant: powers up to a degree, or what callables return.
+
+    Parameters
+    ----------
+    spec : int, callable or sequence of callables
+    K : int
+    what : str
+        Whose, for messages.
+    """
+    t = np.arange(1.0, K + 1.0)
+    if isinstance(spec, int | np.integer) and not isinstance(spec, bool):
+        if spec < 0:
+            raise DataError(f"{what}: the degree must be at least 0, not {spec}.")
+        return [TimeFunction(d, "t" if d == 1 else f"t^{d}", t**d) for d in range(1, int(spec) + 1)]
+    if callable(spec):
+        spec = [spec]
+    if isinstance(spec, Sequence) and len(spec) and all(callable(f) for f in spec):
+        out: list[TimeFunction] = []
+        for j, f in enumerate(spec):
+            name = getattr(f, "__name__", "<lambda>")
+            if name == "<lambda>":
+                name = "f" if len(spec) == 1 else f"f{j + 1}"
+            out.extend(_evaluate(f, f"{name}(t)", t, what))
+        return out
+    raise DataError(
+        f"{what}: give a degree (a whole number from 0), or a function of t or several, not "
+        f"{spec!r}."
+    )
+
+
+def channels(spec: Any, names: Sequence[str], K: int):
+    """Which columns change with which functions of t.
+
+    Parameters
+    ----------
+    spec : None, mapping of names or positions of columns to `effect_basis`'s, or one for all
+    names : sequence of str
+        Columns of X.
+
+    Returns
+    -------
+    functions : list of TimeFunction
+    pairs : list of (int, int)
+        Column of X and number of the function, in the order of the columns.
+    """
+    if spec is None:
+        return [], []
+    if not isinstance(spec, Mapping):
+        spec = dict.fromkeys(range(len(names)), spec)
+    place = {name: j for j, name in enumerate(names)}
+    chosen: dict[int, Any] = {}
+    for item, value in spec.items():
+        if isinstance(item, str):
+            if item not in place:
+                raise DataError(f"time_varying names {item!r}, which is not a column of X.")
+            j = place[item]
+        elif isinstance(item, int | np.integer) and -len(names) <= item < len(names):
+            j = int(item) % len(names)
+        else:
+            raise DataError(f"time_varying has {item!r}, but X has {len(names)} columns.")
+        if j in chosen:
+            raise DataError(f"time_varying names column {names[j]!r} twice.")
+        chosen[j] = value
+    functions: list[TimeFunction] = []
+    number: dict[Any, int] = {}
+    pairs: list[tuple[int, int]] = []
+    known: dict[Any, list[TimeFunction]] = {}
+    for j in sorted(chosen):
+        value = chosen[j]
+        key = tuple(value) if isinstance(value, list) else value
+        if key not in known:
+            known[key] = effect_basis(value, K, "time_varying")
+            _refuse_twice([f.name for f in known[key]], "time_varying")
+        for f in known[key]:
+            if f.key not in number:
+                number[f.key] = len(functions)
+                functions.append(f)
+            pairs.append((j, number[f.key]))
+    return functions, pairs
+
+
+def _evaluate(f: Callable, name: str, t: np.ndarray, what: str) -> list[TimeFunction]:
+    values = np.asarray(f(t.copy()), np.float64)
+    if values.ndim not in (1, 2) or len(values) != len(t) or values.size == 0:
+        raise DataError(
+            f"{what}: {name} must return one value, or one row of values, for each of the "
+            f"{len(t)} intervals; it returned shape {values.shape}."
+        )
+    bad = ~np.isfinite(values.reshape(len(t), -1)).all(axis=1)
+    if bad.any():
+        raise DataError(f"{what}: {name} is not finite at t = {int(t[bad.argmax()])}.")
+    if values.ndim == 1:
+        return [TimeFunction((f, 0), name, values)]
+    return [
+        TimeFunction((f, m), f"{name}[{m + 1}]", values[:, m].copy())
+        for m in range(values.shape[1])
+    ]
+
+
+def _refuse_twice(names: list[str], what: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{what}: two functions are called {name!r}; name them apart.")

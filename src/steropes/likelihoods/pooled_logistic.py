@@ -1,0 +1,261 @@
+"""Pooled logistic regression: a logistic model for each interval that a person begins at risk.
+
+With η_ik = h_i0 + Σ_q f_q(k) h_iq + a_k and y_ik = 1 in the interval of the event,
+
+    loss = Σ_i w_i Σ_{k at risk} [log(1 + exp η_ik) − y_ik η_ik].
+
+η here is what a person and an interval contribute, stacked: the channels h_0, h_1, …, h_Q
+(n each) and the baseline a (K). The n · K linear predictors and residuals live for one
+multiplication each, inside a loop over the intervals of one person. The Hessian crosses the
+channels of a person and every channel with the baseline:
+
+    ∂²/∂h_ic ∂h_id = Σ_k f_c(k) f_d(k) v_ik,    ∂²/∂h_ic ∂a_k = f_c(k) v_ik,    f_0 = 1.
+
+D'Agostino and others (1990), Statistics in Medicine 9:1501, is the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backends.cpu import CHUNKS, pooled
+from ..backends.threads import balanced_chunks
+from .base import Likelihood
+
+__all__ = [
+    "PooledCurvature",
+    "PooledLogisticLikelihood",
+    "events_by_interval",
+    "interval_log_odds",
+    "survival_curves",
+]
+
+ROWS = 2048  # people whose baseline terms are held at once
+PARTS = 8  # sums over people, fixed whatever the number of threads
+
+
+class PooledLogisticLikelihood(Likelihood):
+    """Σ over people and the intervals they begin at risk.
+
+    Parameters
+    ----------
+    first, last : (n,) int arrays
+        Intervals from ``first`` to ``last`` − 1, counted from 0.
+    event : (n,) array
+        1 where the event is in the last of them.
+    functions : (K, Q) array
+        f_q(k), as the design has them.
+    """
+
+    def __init__(self, first, last, event, functions: np.ndarray, backend: Any) -> None:
+        super().__init__(backend)
+        self.first = np.ascontiguousarray(first, np.int32)
+        self.last = np.ascontiguousarray(last, np.int32)
+        self.event = np.ascontiguousarray(event, np.int8)
+        self.F = np.ascontiguousarray(functions, np.float64)
+        self.n = len(self.first)
+        self.K, self.Q = self.F.shape
+        work = np.cumsum(self.last - self.first + 1, dtype=np.int64)
+        self.work = np.append(0, work)
+        self.chunks = balanced_chunks(self.work, CHUNKS)
+
+    @property
+    def n_eta(self) -> int:
+        """C n rows of the channels and K of the baseline."""
+        return (self.Q + 1) * self.n + self.K
+
+    def lift(self, offset):
+        """An offset of a person is one of the channel that does not change."""
+        if len(offset) == self.n_eta:
+            return offset
+        out = np.zeros((self.n_eta, offset.shape[1]))
+        out[: self.n] = offset
+        return out
+
+    def split(self, eta):
+        """Channels (C, n, B) and baseline (K, B) of stacked rows."""
+        rows = (self.Q + 1) * self.n
+        return eta[:rows].reshape(self.Q + 1, self.n, -1), eta[rows:]
+
+    def evaluate(self, eta, weights):
+        """See `Likelihood.evaluate`."""
+        h, base = self.split(np.ascontiguousarray(eta))
+        r = np.empty_like(eta, order="C")
+        channels, rest = self.split(r)
+        w = np.ascontiguousarray(weights)
+
+        def part(a, b):
+            loss, g = np.zeros(w.shape[1]), np.zeros(base.shape)
+            pooled.evaluate(
+                h, base, self.F, self.first, self.last, self.event, w, channels, loss, g, a, b
+            )
+            return loss, g
+
+        total = np.zeros(w.shape[1])
+        rest[:] = 0.0
+        for loss, g in self.backend.pool.map(part, self.chunks):
+            total += loss
+            rest += g
+        return total, r
+
+    def loss(self, eta, weights):
+        """See `Likelihood.loss`."""
+        h, base = self.split(np.ascontiguousarray(eta))
+        w = np.ascontiguousarray(weights)
+
+        def part(a, b):
+            loss = np.zeros(w.shape[1])
+            pooled.value(h, base, self.F, self.first, self.last, self.event, w, loss, a, b)
+            return loss
+
+        return sum(self.backend.pool.map(part, self.chunks), np.zeros(w.shape[1]))
+
+    def curvature(self, eta, weights, exact=False):
+        """See `Likelihood.curvature`; always exact."""
+        h, base = self.split(np.ascontiguousarray(eta[:, :1]))
+        h, base = h[:, :, 0], base[:, 0].copy()
+        w = np.ascontiguousarray(weights[:, 0])
+        C = self.Q + 1
+        pairs = np.empty((C * (C + 1) // 2, self.n))
+
+        def part(a, b):
+            g = np.zeros(self.K)
+            pooled.curvature(h, base, self.F, self.first, self.last, w, pairs, g, a, b)
+            return g
+
+        at_time = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))
+        return PooledCurvature(self, h, base, w, pairs, at_time)
+
+
+@dataclass
+class PooledCurvature:
+    """The Hessian over channels and baseline at one point.
+
+    Attributes
+    ----------
+    h, base, w
+        Channels (C, n), baseline (K,) and weights (n,) at the point.
+    pairs : (C (C + 1) / 2, n) array
+        Σ_k f_c f_d v_ik for c ≤ d.
+    at_time : (K,) array
+        Σ_i v_ik.
+    """
+
+    likelihood: PooledLogisticLikelihood
+    h: np.ndarray
+    base: np.ndarray
+    w: np.ndarray
+    pairs: np.ndarray
+    at_time: np.ndarray
+
+    @property
+    def v(self) -> np.ndarray:
+        """The diagonal over the rows of η."""
+        C = len(self.h)
+        diagonal = [self._pair(c, c) for c in range(C)]
+        return np.concatenate([*diagonal, self.at_time])
+
+    def _pair(self, c: int, d: int) -> np.ndarray:
+        C = len(self.h)
+        c, d = min(c, d), max(c, d)
+        return self.pairs[c * C - c * (c - 1) // 2 + d - c]
+
+    def hessian(self, rows: Any, first: int = 0) -> np.ndarray:
+        """The Hessian of the chosen columns of a `ChannelRows`, (k, k).
+
+        Parameters
+        ----------
+        first : int
+            Only the rows and columns from here on are needed (the rest is left undefined).
+        """
+        H = np.zeros((rows.k, rows.k))
+        B, at_base = rows.baseline, rows.baseline_at
+        H[np.ix_(at_base, at_base)] = B.T @ (self.at_time[:, None] * B)
+        for c, (at_c, columns_c) in enumerate(rows.places):
+            if len(at_c) == 0:
+                continue
+            for d in range(c, len(rows.places)):
+                at_d, columns_d = rows.places[d]
+                new = np.concatenate([columns_c[at_c >= first], columns_d[at_d >= first]])
+                if len(at_d) == 0 or len(new) == 0:
+                    continue
+                G = rows.X.gram(self._pair(c, d), int(new.min()))
+                part = G[np.ix_(columns_c, columns_d)]
+                H[np.ix_(at_c, at_d)] = part
+                H[np.ix_(at_d, at_c)] = part.T
+            if len(at_base) and max(at_c.max(), at_base.max()) >= first:
+                cross = self._with_baseline(rows, c)[columns_c]
+                H[np.ix_(at_c, at_base)] = cross
+                H[np.ix_(at_base, at_c)] = cross.T
+        return H
+
+    def _with_baseline(self, rows: Any, c: int) -> np.ndarray:
+        """Σ_i x_i Σ_k f_c(k) v_ik B_k', (columns of X, M): some thousand people at a time."""
+        model, B = self.likelihood, rows.baseline
+        # With an intercept an interval the inner sum has one term each and stays apart: a
+        # person adds to the intervals they are at risk in and to no others.
+        free = B.shape[0] == B.shape[1] and np.array_equal(B, np.diag(np.diag(B)))
+        M = len(B) if free else B.shape[1]
+        basis = np.empty((0, M)) if free else B
+        X = rows.X
+
+        def part(a: int, b: int) -> np.ndarray:
+            S = np.empty((min(ROWS, b - a), M))
+            out = np.zeros((X.k, M))
+            sparse = np.zeros((len(X.sparse_at), M))
+            for i0 in range(a, b, ROWS):
+                i1 = min(i0 + ROWS, b)
+                s = S[: i1 - i0]
+                pooled.moments(
+                    self.h, self.base, model.F, basis, model.first, model.last, self.w, c, s,
+                    i0, i1,
+                )  # fmt: skip
+                if X.lines is not None:
+                    lo, hi = (model.first, model.last) if free else (zero, full)
+                    x = X.lines
+                    pooled.scatter_range(
+                        x.starts, x.ends, x.indices, x.data, s, lo, hi, sparse, i0, i1
+                    )
+                if X.dense is not None:
+                    out[X.dense_at] += X.dense[i0:i1].T @ s
+            out[X.sparse_at] = sparse
+            return out
+
+        zero = np.zeros(0 if free else model.n, np.int32)
+        full = np.full(0 if free else model.n, M, np.int32)
+        chunks = balanced_chunks(model.work, PARTS)
+        total = sum(model.backend.pool.map(part, chunks), np.zeros((X.k, M)))
+        return total * np.diag(B) if free else total
+
+
+def events_by_interval(model: PooledLogisticLikelihood, weights: np.ndarray):
+    """People with a positive weight at risk, and with the event, in each interval: (K,) ints."""
+    used = (weights > 0) & (model.first < model.last)
+    begin = np.bincount(model.first[used], minlength=model.K + 1)
+    end = np.bincount(model.last[used], minlength=model.K + 1)
+    hit = used & (model.event != 0)
+    return np.cumsum(begin - end)[:-1], np.bincount(model.last[hit] - 1, minlength=model.K)
+
+
+def interval_log_odds(eta: np.ndarray, functions: np.ndarray) -> np.ndarray:
+    """Log odds of every person in every interval, (n, K), from stacked predictors."""
+    h, base = _unstacked(eta, functions)
+    return h[0][:, None] + h[1:].T @ functions.T + base
+
+
+def survival_curves(eta: np.ndarray, functions: np.ndarray, ended: np.ndarray, backend: Any):
+    """Π_{k ≤ ended} (1 − p_ik): (n, len(ended)), from stacked predictors."""
+    h, base = _unstacked(eta, functions)
+    distinct, back = np.unique(ended, return_inverse=True)
+    out = np.empty((h.shape[1], len(distinct)))
+    chunks = balanced_chunks(np.arange(h.shape[1] + 1), CHUNKS)
+    backend.pool.map(lambda a, b: pooled.survival(h, base, functions, distinct, out, a, b), chunks)
+    return out[:, back]
+
+
+def _unstacked(eta: np.ndarray, functions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    K, Q = functions.shape
+    return np.ascontiguousarray(eta[:-K].reshape(Q + 1, -1)), np.ascontiguousarray(eta[-K:])

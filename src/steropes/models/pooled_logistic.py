@@ -1,0 +1,330 @@
+"""Pooled logistic regression over intervals of time: discrete hazards without repeated rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..backends import get_backend
+from ..data import check_offset, check_survival, check_weights
+from ..data.checks import vector
+from ..data.intervals import Intervals
+from ..design.channels import ChannelDesign
+from ..design.time_basis import baseline_basis, channels
+from ..errors import DataError, SeparationError
+from ..likelihoods.pooled_logistic import (
+    PooledLogisticLikelihood,
+    events_by_interval,
+    interval_log_odds,
+    survival_curves,
+)
+from ..select.path import Problem
+from .base import PenalizedModel
+from .logistic import _refuse_extras
+
+__all__ = ["PooledLogisticRegression"]
+
+
+class PooledLogisticRegression(PenalizedModel):
+    """Logistic regression of the event in each interval that a person begins at risk.
+
+    Time is cut into intervals (t_{k−1}, t_k], k = 1 … K. A person contributes every interval at
+    whose start they are at risk (entry ≤ t_{k−1} < time), with y_ik = 1 in the interval that
+    holds the time of their event, and
+
+        logit P(y_ik = 1) = b(k) + x_i β + Σ_q f_q(k) x_i γ_q + offset_i.
+
+    The person-intervals are never made: X stays (n, p), and time is a loop inside the
+    likelihood.
+
+    Parameters
+    ----------
+    interval : float, optional
+        Width of all intervals, which start at 0 and are as many as the longest time takes.
+    breaks : sequence of float, optional
+        t_0 < t_1 < … < t_K instead. Where the first is positive and someone is at risk from 0
+        or before, 0 is put in front of it, so that no time at risk is left out. A person still
+        at risk at the last break is censored there, whatever happens later.
+    baseline : int, "interval", callable or sequence of callables
+        b(k): a polynomial of this degree in t = k, counted from 1 (default 2; 0 is a
+        constant), a free intercept for every interval, or a constant and functions of t.
+        A function takes the array of t = 1 … K and returns as many values, or rows of values
+        (a spline basis).
+    time_varying : mapping, int, callable or sequence of callables, optional
+        How effects change: ``{"x": 1}`` adds x · t for the column named (or at position) x,
+        ``{"x": 2}`` x · t and x · t²; functions of t as for ``baseline``, without the constant.
+        One of these instead of a mapping is for all columns. The coefficients γ have the same
+        prior as their column's β.
+    prior, cv, tol, max_iter, n_jobs, random_state, verbose
+        As in `LogisticRegression`. The baseline is never penalised. ``exclude`` takes names of
+        columns (``"x"``) and of changes (``"x:t"``), each for itself.
+    solver : {"newton"}
+    device : {"cpu", "auto"}
+        There is no GPU code for this family.
+
+    Attributes
+    ----------
+    coef_ : (p + number of changing effects,) array
+        β in the order of X's columns, then γ, by column and then function.
+    baseline_coef_ : Series
+        The parameters of b(k) by name.
+    intercept_ : float
+        Its constant; not there with ``baseline="interval"``.
+    breaks_ : (K + 1,) array
+        t_0 … t_K.
+    n_person_intervals_ : int
+        Person-intervals contributed by people with a positive weight.
+
+    Raises
+    ------
+    SeparationError
+        With ``baseline="interval"``, an interval in which no one, or everyone at risk, has the
+        event, or in which no one is at risk.
+
+    Notes
+    -----
+    Names of coefficients: ``intercept``, ``t``, ``t^2``, … or ``t=1``, ``t=2``, … of the
+    baseline (``log(t)`` for a function called ``log``, ``spline(t)[1]``, … for one with several
+    values, ``f(t)`` for a lambda), then the columns of X, then ``x:t``, ``x:t^2``, ….
+    A time that lies within 1e-9 (relative) of the end of an interval of given width counts as
+    lying on it.
+
+    References
+    ----------
+    D'Agostino, Lee, Belanger, Cupples, Anderson and Kannel (1990), Statistics in Medicine
+    9:1501–1515. Cox (1972), JRSS B 34:187, §6 is the discrete model.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [0.0], [1.0], [0.0], [1.0]])
+    >>> y = steropes.Surv([3, 1, 2, 2, 3, 1], [1, 1, 0, 1, 0, 0])
+    >>> m = steropes.PooledLogisticRegression(interval=1, baseline=0).fit(X, y)
+    >>> m.predict_survival(X[:1], [1, 2, 3]).shape
+    (1, 3)
+    """
+
+    _intercept = True
+
+    def __init__(
+        self,
+        *,
+        interval=None,
+        breaks=None,
+        baseline=2,
+        time_varying=None,
+        prior=None,
+        cv=None,
+        solver="newton",
+        tol=1e-8,
+        max_iter=200,
+        n_jobs=None,
+        device="cpu",
+        random_state=None,
+        verbose=0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.interval = interval
+        self.breaks = breaks
+        self.baseline = baseline
+        self.time_varying = time_varying
+
+    def _has_intercept(self) -> bool:
+        return not isinstance(self.baseline, str)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.solver != "newton":
+            raise DataError(f"PooledLogisticRegression has solver='newton', not {self.solver!r}.")
+        if self.device not in ("cpu", "auto"):
+            raise DataError(
+                f"PooledLogisticRegression runs on device='cpu' (or 'auto'), not {self.device!r}."
+            )
+        if (self.interval is None) == (self.breaks is None):
+            raise DataError("Give either interval, the width of all intervals, or breaks.")
+
+    def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Problem:
+        _refuse_extras(self, strata=strata, exposure=exposure)
+        n = design.n
+        weights = check_weights(sample_weight, n)
+        offset = check_offset(offset, n)
+        outcome = check_survival(y, n)
+        if self.interval is not None:
+            intervals = Intervals.of_width(self.interval, outcome)
+        else:
+            intervals = Intervals.at(self.breaks, outcome)
+        basis, names, _ = baseline_basis(self.baseline, intervals.K)
+        functions, pairs = channels(self.time_varying, design.names, intervals.K)
+        F = (
+            np.column_stack([f.values for f in functions])
+            if functions
+            else np.zeros((len(basis), 0))
+        )
+        effects = [f"{design.names[j]}:{functions[q].name}" for j, q in pairs]
+        effects = [*design.names, *effects]
+        _refuse_same_names(names, effects)
+        whole = ChannelDesign(design, basis, F, pairs, [*names, *effects])
+        backend = get_backend("cpu", self.n_jobs)
+        at_risk = intervals.cut(outcome)
+        likelihood = PooledLogisticLikelihood(
+            at_risk.first, at_risk.last, at_risk.event, whole.scaled, backend
+        )
+        if not at_risk.event.any():
+            raise DataError(
+                "y has no event in an interval that a person begins at risk; the hazard has no "
+                "finite logarithm."
+            )
+        label = at_risk.event.astype(np.int64)
+        self._refuse_weightless(label[weights > 0])
+        if isinstance(self.baseline, str):
+            _refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
+            # Events of each interval are spread over the folds: none may lose all of them.
+            label = np.where(at_risk.event, at_risk.last, 0).astype(np.int64)
+        self._grid, self._basis, self._functions, self._pairs = intervals, basis, F, pairs
+        self._baseline_names, self._effect_names = names, effects
+        self.breaks_ = intervals.breaks
+        used = weights > 0
+        self.n_person_intervals_ = int((at_risk.last - at_risk.first)[used].sum(dtype=np.int64))
+        return Problem(
+            design=whole,
+            likelihood=likelihood,
+            weights=weights,
+            offset=offset,
+            prior=_for_changes(self.prior, whole.source, design.p),
+            names=effects,
+            n_free=len(names),
+            fold_label=label,
+        )
+
+    def _select(self, problem, progress):
+        prior, start = super()._select(problem, progress)
+        return (problem.prior if start is None else prior), start
+
+    def _fit_problem(self, problem, prior, start, progress) -> None:
+        super()._fit_problem(problem, prior, start, progress)
+        M = problem.n_free
+        self.baseline_coef_ = pd.Series(self._beta[:M], self._baseline_names)
+        self.coef_ = self._beta[M:].copy()
+        if self._has_intercept():
+            self.intercept_ = float(self._beta[0])
+        elif hasattr(self, "intercept_"):
+            del self.intercept_
+
+    def _coefficient_names(self) -> list[str]:
+        return [*self._baseline_names, *self._effect_names]
+
+    def _coefficients(self) -> np.ndarray:
+        return self._beta
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def _predictors(self, X: Any, offset: Any):
+        """Stacked linear predictors of new people, with the functions they go with."""
+        design = self._check_new(X)
+        names = self._coefficient_names()
+        whole = ChannelDesign(design, self._basis, self._functions, self._pairs, names)
+        backend = get_backend("cpu", self.n_jobs)
+        eta = whole.matmul((self._beta * whole.scale)[:, None], backend)[:, 0]
+        offset = check_offset(offset, design.n)
+        if offset is not None:
+            eta[: design.n] += offset
+        return eta, whole.scaled, backend
+
+    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the log odds of the event in each interval, (n, K)."""
+        eta, F, _ = self._predictors(X, offset)
+        return interval_log_odds(eta, F)
+
+    def predict_hazard(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return P(event in interval k | at risk at its start), (n, K)."""
+        eta = self.linear_predictor(X, offset)
+        e = np.exp(-np.abs(eta))
+        return np.where(eta >= 0, 1.0, e) / (1.0 + e)
+
+    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> np.ndarray:
+        """Return P(no event by each time), (n, len(times)).
+
+        The product of 1 − p_ik over the intervals that have ended by the time: within an
+        interval, survival at the end of the one before.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        times : (m,) array or float
+            At or before the last break, in any order.
+        offset : (n,) array, optional
+
+        Raises
+        ------
+        DataError
+            For a time after the last break, where the model knows nothing.
+        """
+        times = np.atleast_1d(times)
+        eta, F, backend = self._predictors(X, offset)
+        times = vector(times, None, "times")
+        end = self.breaks_[-1]
+        late = times > end * (1 + 1e-9) if end > 0 else times > end
+        if late.any():
+            raise DataError(
+                f"times has {times[late][0]:g}, which is after the last interval's end, {end:g}: "
+                "the data say nothing of it."
+            )
+        return survival_curves(eta, F, self._grid.ended(times), backend)
+
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the risk of the event by the end of the last interval, 1 − S(t_K), (n,)."""
+        return 1.0 - self.predict_survival(X, self.breaks_[-1:], offset)[:, 0]
+
+
+def _for_changes(prior: Any, source: np.ndarray, p: int) -> Any:
+    """Give γ what is given to its column: settings of a prior with one entry a column."""
+    if prior is None or len(source) == p or not dataclasses.is_dataclass(prior):
+        return prior
+    wider = {}
+    for field in dataclasses.fields(prior):
+        value = getattr(prior, field.name)
+        one_each = isinstance(value, list | tuple | np.ndarray | pd.Series) and len(value) == p
+        if field.name != "exclude" and one_each:
+            values = np.asarray(value)
+            wider[field.name] = values[source]
+    return dataclasses.replace(prior, **wider) if wider else prior
+
+
+def _refuse_same_names(baseline: list[str], effects: list[str]) -> None:
+    seen = set(baseline)
+    for name in effects:
+        if name in seen:
+            raise DataError(f"Two coefficients would be called {name!r}; rename the column of X.")
+        seen.add(name)
+
+
+def _refuse_empty_intervals(likelihood, weights, intervals: Intervals, cv: bool) -> None:
+    """Refuse free intercepts where an interval does not determine its own."""
+    at_risk, events = events_by_interval(likelihood, weights)
+    remedy = "Merge it with a neighbour by breaks, or use a smooth baseline such as baseline=2."
+    for k in range(intervals.K):
+        name, label = intervals.name(k), [f"t={k + 1}"]
+        if at_risk[k] == 0:
+            raise SeparationError(
+                f"No one is at risk at the start of {name}, so it has no intercept. {remedy}", label
+            )
+        if events[k] == 0:
+            raise SeparationError(
+                f"There is no event in {name}: its intercept is −infinity. {remedy}", label
+            )
+        if events[k] == at_risk[k]:
+            raise SeparationError(
+                f"Everyone at risk has the event in {name}: its intercept is +infinity. {remedy}",
+                label,
+            )
+        if cv and events[k] < 2:
+            raise DataError(
+                f"Cross-validation needs two people with events in {name}, there is one: the "
+                f"fold that holds it out has no intercept for the interval. {remedy}"
+            )
