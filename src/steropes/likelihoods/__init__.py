@@ -6,16 +6,22 @@ weights and linear predictors. Adding a family is one file here.
 """
 
 from .base import Curvature, Likelihood
+from .conditional_logistic import ConditionalLogisticLikelihood
+from .conditional_poisson import ConditionalPoissonLikelihood
 from .cox import CoxLikelihood
 from .linear import LinearLikelihood
 from .logistic import LogisticLikelihood
+from .matched_cox import cox_by_set
 from .poisson import PoissonLikelihood
 
 __all__ = [
+    "ConditionalLogisticLikelihood",
+    "ConditionalPoissonLikelihood",
     "CoxLikelihood",
     "Curvature",
     "Likelihood",
     "LinearLikelihood",
     "LogisticLikelihood",
     "PoissonLikelihood",
+    "cox_by_set",
 ]

@@ -1,5 +1,7 @@
 """What a user touches: scikit-learn estimators over the engine; no numerics in here."""
 
+from .case_series import SelfControlledCaseSeries
+from .conditional import ConditionalLogisticRegression, ConditionalPoissonRegression
 from .cox import CoxRegression
 from .linear import LinearRegression
 from .logistic import LogisticRegression
@@ -7,9 +9,12 @@ from .poisson import PoissonRegression
 from .pooled_logistic import PooledLogisticRegression
 
 __all__ = [
+    "ConditionalLogisticRegression",
+    "ConditionalPoissonRegression",
     "CoxRegression",
     "LinearRegression",
     "LogisticRegression",
     "PoissonRegression",
     "PooledLogisticRegression",
+    "SelfControlledCaseSeries",
 ]

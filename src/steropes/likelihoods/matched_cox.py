@@ -1,0 +1,35 @@
+"""Breslow's and Efron's approximations of the conditional logistic likelihood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .cox import CoxLikelihood
+from .strata import gather_strata
+
+__all__ = ["cox_by_set"]
+
+
+def cox_by_set(case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) -> CoxLikelihood:
+    """Cox's partial likelihood with one event time in each matched set, its cases tied.
+
+    Sets without cases, or with one row, are left out: they contribute nothing.
+
+    Parameters
+    ----------
+    case : (n,) array
+        0 or 1.
+    strata : (n,) int array
+        Codes 0 … S−1.
+    ties : {"breslow", "efron"}
+    """
+    informative = (np.bincount(strata, case) > 0) & (np.bincount(strata) > 1)
+    rows, _, _ = gather_strata(strata, informative)
+    rows = np.arange(len(strata)) if rows is None else rows
+    cox = CoxLikelihood(
+        np.ones(len(rows)), case[rows], backend, strata=strata[rows], ties=ties
+    )
+    cox.order = rows if cox.order is None else rows[cox.order]
+    return cox
