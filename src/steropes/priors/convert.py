@@ -8,12 +8,13 @@ __all__ = ["glmnet_lambda", "variance_from_glmnet"]
 
 
 def glmnet_lambda(variance, n):
-    """glmnet's λ for a Laplace prior's variance, at ``alpha = 1``.
+    """Glmnet's λ for a Laplace prior's variance, at ``alpha = 1``.
 
     glmnet minimises −ℓ/n + λ‖β‖₁ while a Laplace prior of variance s² adds sqrt(2/s²)‖β‖₁ to
     −ℓ, so λ = sqrt(2/s²) / n. Equality of the fits needs glmnet's ``standardize = FALSE``.
-    glmnet's Cox loss is 2/n times the log partial likelihood's negative in its deviance, but
-    its objective is the same −ℓ/n.
+    For Cox's model (Breslow ties) glmnet's article writes 2ℓ/n (Simon and others 2011, eq. 2),
+    but the program has the same ℓ/n as for the other families. With ``alpha = 1/2`` half of λ
+    goes to each part: an `ElasticNet` with λ_1 = nλ/2 and κ = nλ/2.
 
     Parameters
     ----------
