@@ -286,14 +286,14 @@ def _for_changes(prior: Any, source: np.ndarray, p: int) -> Any:
     """Give γ what is given to its column: settings of a prior with one entry a column."""
     if prior is None or len(source) == p or not dataclasses.is_dataclass(prior):
         return prior
-    wider = {}
+    wider: dict[str, Any] = {}
     for field in dataclasses.fields(prior):
         value = getattr(prior, field.name)
         one_each = isinstance(value, list | tuple | np.ndarray | pd.Series) and len(value) == p
         if field.name != "exclude" and one_each:
             values = np.asarray(value)
             wider[field.name] = values[source]
-    return dataclasses.replace(prior, **wider) if wider else prior
+    return dataclasses.replace(prior, **wider) if wider else prior  # type: ignore[type-var]
 
 
 def _refuse_same_names(baseline: list[str], effects: list[str]) -> None:

@@ -9,6 +9,8 @@ dependent additions, which otherwise bounds the speed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -24,7 +26,11 @@ __all__ = [
     "scatter8",
 ]
 
-OPTIONS = {"nogil": True, "cache": True, "fastmath": {"reassoc", "contract", "nsz"}}
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
 
 
 @njit(**OPTIONS)
