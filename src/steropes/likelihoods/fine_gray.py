@@ -1,0 +1,207 @@
+"""The model of Fine and Gray (1999) for the subdistribution hazard of one cause of several.
+
+People with a competing event at T_i stay in the risk sets of later events, with the weight
+ω_i(t) = G(t−) / G(T_i−) that censoring would have left them (their eq. 7). With r_i = w_i exp η_i,
+
+    loss = −Σ_{cause} w η + Σ_g D_g log S_g,
+    S_g = Σ_{T_i ≥ t_g} r_i + G(t_g−) Σ_{competing, T_i < t_g} r_i / G(T_i−),
+
+a scan over rows from late to early and one from early to late (Kawaguchi and others 2020): both
+are sums of positive terms. Tied events are treated by Breslow's method. G is the Kaplan–Meier
+estimate of the censoring distribution from the same row weights, within strata, so that every
+fold of a cross-validation has its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .base import Curvature
+from .censoring import CensoringDistribution
+from .cox import CoxLikelihood
+from .pooling import BINS, pool
+
+__all__ = ["FineGrayCurvature", "FineGrayLikelihood"]
+
+DENSE_SUMS = 2_000_000  # entries of the risk sets' sums that are held at once
+
+
+@dataclass
+class _Weights:
+    """Row weights w (n, B) with what follows from them."""
+
+    w: Any
+    share: Any  # D_g, (m, B)
+    inverse: Any  # 1 / G(T−) of the rows with a competing event
+    G: Any  # G(t−) of the event times, (m, B)
+
+
+class FineGrayLikelihood(CoxLikelihood):
+    """Negative log partial likelihood of the subdistribution hazard.
+
+    Parameters
+    ----------
+    time : (n,) array
+    event : (n,) int array
+        0 censored, otherwise the cause of the event.
+    cause : int
+        The cause of interest.
+    strata : (n,) int array, optional
+        Codes; each stratum has its own baseline and its own censoring distribution.
+    """
+
+    def __init__(self, time, event, backend, cause=1, strata=None) -> None:
+        event = np.asarray(event)
+        super().__init__(time, event == cause, backend, None, strata, "breslow")
+        code = event[self.order]
+        risk, rows = self.risk, np.arange(self.n)
+        self.competing = rows[(code != 0) & (code != cause)]
+        self.censoring = CensoringDistribution(self.time, code == 0, self.stratum, backend)
+        last = risk.event_rows[risk.event_start[1:] - 1]
+        self._last = last  # row of each group, in time order the earliest at risk without weights
+        ends = np.append(last[1:] + 1, self.n)
+        final = risk.groups_start[1:][np.diff(risk.groups_start) > 0] - 1
+        ends[final] = risk.strata_start[risk.group_stratum[final] + 1]
+        # Rows between the events of a group and the next ones: those with a competing event among
+        # them stay at risk in this group and all before it in the order, that is later in time.
+        self._follow = np.append(
+            np.searchsorted(self.competing, np.stack([last + 1, ends], 1).ravel()),
+            len(self.competing),
+        )
+        at = np.searchsorted(last, self.competing) - 1
+        ok = (at >= 0) & (risk.group_stratum[at] == self.stratum[self.competing])
+        self._place = np.where(ok, at, risk.m)
+
+    def weigh(self, w):
+        """Bind row weights and estimate their censoring distribution."""
+        xp = self.backend.xp
+        G = self.censoring.before(w)
+        own = G[self.censoring.moment[self.competing]]
+        inverse = xp.where(own > 0, 1.0 / xp.where(own > 0, own, 1.0), 0.0)
+        at_events = G[self.censoring.moment[self._last]]
+        return _Weights(w, self.risk.over_events(w), inverse, at_events)
+
+    def _stayed(self, r, weights):
+        """Σ r_i / G(T_i−) over those with a competing event before each event time, (m, B)."""
+        x = r[self.competing] * weights.inverse
+        x = self.backend.segment_sum(x, self._follow)[::2]
+        return self.backend.scan(x, self.risk.groups_start, True)
+
+    def _shares(self, r, weights):
+        xp = self.backend.xp
+        N = self.risk.over_rows(r) + self.risk.over_events(r)
+        S = N + weights.G * self._stayed(r, weights)
+        used = weights.share > 0
+        filled = xp.where(S > 0, S, 1.0)
+        with np.errstate(divide="ignore"):  # an underflow gives log 0: an infinite loss
+            log_S = xp.where(used, xp.log(xp.where(used, S, 1.0)), 0.0)
+        loss = self.backend.column_sum(xp.where(used, weights.share * log_S, 0.0))
+        return xp.where(xp.isneginf(loss), np.inf, loss), S, weights.share / filled
+
+    def _exposure(self, h, weights):
+        """Σ_g ω_i(t_g) h_g over the event times each row is at risk at, (n, B)."""
+        table, at = self.risk.over_groups(h, h)
+        total = table[at]
+        later = self.backend.scan(h * weights.G, self.risk.groups_start)
+        later = self.backend.xp.concatenate([later, later[:1] * 0.0])
+        total[self.competing] += weights.inverse * later[self._place]
+        return total
+
+    def evaluate(self, eta, weights):
+        """See `Likelihood.evaluate`."""
+        events, r = self._rates(eta, weights)
+        logs, _, h = self._shares(r, weights)
+        return events + logs, r * self._exposure(h, weights) - weights.w * self.delta
+
+    def curvature(self, eta, weights, exact=False):
+        """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
+        r, S, h = self._hazards(eta, weights)
+        if not exact and self.risk.m > 1.5 * BINS:
+            mass = pool(self.backend.to_host(h * S)[:, 0], self.risk.groups_start)[:, None]
+            h = self.backend.asarray(mass) / self.backend.xp.where(S > 0, S, 1.0)
+        v = r * self._exposure(h, weights)
+        host = self.backend.to_host
+        late = np.zeros(self.n)
+        late[self.competing] = host(r[self.competing] * weights.inverse)[:, 0]
+        c = host(h / self.backend.xp.where(S > 0, S, 1.0))[:, 0]
+        return FineGrayCurvature(
+            v[:, 0], host(r)[:, 0], late, self._last, host(weights.G)[:, 0], c, self.risk
+        )
+
+
+class FineGrayCurvature(Curvature):
+    """X' diag(v) X − Σ_g c_g m_g m_g' with m_g = Σ_{T ≥ t_g} r x + G(t_g−) Σ_{T < t_g} late x.
+
+    Parameters
+    ----------
+    v, r, late : (n,) arrays
+    last : (m,) int array
+        The last row of each group.
+    G, c : (m,) arrays
+    risk : RiskSets
+    """
+
+    def __init__(self, v, r, late, last, G, c, risk) -> None:
+        super().__init__(v)
+        chosen = np.flatnonzero(c)
+        self.r, self.late = r, late
+        self.ends, self.G, self.weight = last[chosen] + 1, G[chosen], c[chosen]
+        self.stratum = risk.group_stratum[chosen]
+        self.strata_start = risk.strata_start
+
+    def hessian(self, rows: Any, first: int = 0) -> Any:
+        """The Hessian over the columns of a `RowMatrix`, (k, k)."""
+        H = rows.gram(self.v, first)
+        batch = max(1, DENSE_SUMS // max(1, rows.k))
+        n = len(self.ends)
+        cuts = [(a, min(a + batch, n)) for a in range(0, n, batch)]
+        after = self._after(rows, np.array([b - 1 for _, b in cuts], np.int64))
+        before = None
+        for (a, b), rest in zip(cuts, after, strict=True):
+            M, before = self._sums(rows, a, b, before, rest)
+            H -= (M * self.weight[a:b, None]).T @ M
+        return H
+
+    def _after(self, rows: Any, at: np.ndarray) -> Any:
+        """Σ late x over the rows of the stratum after the end of some groups, (len(at), k)."""
+        if len(at) == 0:
+            return []
+        ends = self.strata_start[self.stratum[at] + 1]
+        # Between the chosen ends, and from the last of them in a stratum to the stratum's end.
+        follow = np.append(self.ends[at][1:], len(self.r))
+        stop = np.minimum(ends, follow)
+        pointers = np.append(np.stack([self.ends[at], stop], 1).ravel(), stop[-1:])
+        parts = rows.sums(self.late, pointers)[::2]
+        return rows.backend.scan(parts, _starts(self.stratum[at]), True)
+
+    def _sums(self, rows: Any, a: int, b: int, before: Any, rest: Any) -> tuple[Any, Any]:
+        """The sums m of the groups a … b; ``before`` and ``rest`` are those outside of them."""
+        ends, stratum = self.ends[a:b], self.stratum[a:b]
+        starts = _starts(stratum)
+        opening = np.zeros(b - a, bool)
+        opening[starts[:-1]] = True
+        previous = np.append(self.ends[a - 1] if a else 0, ends[:-1])
+        same = a > 0 and self.stratum[a - 1] == stratum[0]
+        opening[0] = not same
+        begin = np.where(opening, self.strata_start[stratum], previous)
+        pointers = np.append(np.stack([begin, ends], 1).ravel(), ends[-1:])
+        up = rows.sums(self.r, pointers)[::2]
+        if same:
+            up[0] += before
+        up = rows.backend.scan(up, starts)
+        closing = starts[1:-1] - 1
+        stop = np.append(ends[1:], ends[-1:])
+        stop[closing] = self.strata_start[stratum[closing] + 1]
+        pointers = np.append(np.stack([ends, stop], 1).ravel(), stop[-1:])
+        down = rows.sums(self.late, pointers)[::2]
+        down[-1] = rest
+        down = rows.backend.scan(down, starts, True)
+        return up + self.G[a:b, None] * down, up[-1].copy()
+
+
+def _starts(stratum: np.ndarray) -> np.ndarray:
+    """Where runs of equal strata begin, and the end."""
+    return np.append(np.flatnonzero(np.diff(stratum, prepend=-1)), len(stratum))
