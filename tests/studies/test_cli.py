@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 
 import pytest
 
@@ -216,3 +217,17 @@ def test_the_installed_command(tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == f"steropes: there is no file {tmp_path / 'none'}\n"
+
+
+def test_a_warning_is_one_line(capsys, monkeypatch):
+    import steropes.studies.cli as cli
+
+    def warn(*_):
+        warnings.warn("the fit stopped early")
+        return 0
+
+    monkeypatch.setattr(cli, "_call", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run(["demo"]) == 0
+    assert capsys.readouterr().err == "steropes: warning: the fit stopped early\n"

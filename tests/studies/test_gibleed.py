@@ -48,6 +48,9 @@ def shortened(numbers):
         for key in keys:
             del short[part][key]
     del short["survival"], short["software"]
+    # folds are solved as closely as the choice of a variance needs; their spread moves with that
+    tried = short["propensity"]["cross_validation"]
+    short["propensity"]["cross_validation"] = [[x["variance"], x["mean"]] for x in tried]
     short["balance"]["most_unequal"] = numbers["balance"]["covariates"][:5]
     return short
 

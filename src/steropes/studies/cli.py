@@ -6,6 +6,7 @@ Exit status: 0 done; 2 the input or a setting cannot be used; 130 interrupted.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         need("rich")
         from steropes.studies.commands import app
 
-        return _call(app, arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            return _call(app, arguments)
     except (DataError, SeparationError, MissingExtraError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -72,6 +75,11 @@ def _call(app: Any, arguments: Sequence[str] | None) -> int:
     if status == INTERRUPTED:  # typer has caught it
         raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    """A warning as one line, without the place in the code that Python would add."""
+    _fail(f"warning: {message}")
 
 
 def _fail(line: str, status: int = REFUSED) -> int:

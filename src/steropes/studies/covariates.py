@@ -30,6 +30,9 @@ DOMAINS = {
     "observation": ("observation", "observation_concept_id", "observation_date", None),
 }
 
+PERSONAL = ("age", "sex", "index year")
+ORDER = (*PERSONAL, *DOMAINS)  # of the columns
+
 
 @dataclass(frozen=True)
 class CovariateRules:
@@ -110,7 +113,7 @@ def extract_covariates(
         FROM counted WHERE people >= {float(least)!r}
         WINDOW level AS (PARTITION BY domain ORDER BY people DESC, code DESC)),
     pairs AS (
-        SELECT domain FROM common WHERE domain IN ('age', 'sex', 'index year')
+        SELECT domain FROM common WHERE domain < {len(PERSONAL)}
         GROUP BY domain HAVING count(*) = 2 AND sum(people) = {n})
     SELECT domain, code, people,
            CASE WHEN place IS NULL THEN 'rare'
@@ -124,7 +127,12 @@ def extract_covariates(
            (row_number() OVER (ORDER BY domain, code) - 1)::INTEGER AS column_id
     FROM columns WHERE fate = 'kept'
     """)
-    kept = db.rows("SELECT domain, code, people FROM kept ORDER BY column_id")
+    kept = [
+        (ORDER[domain], code, people)
+        for domain, code, people in db.rows(
+            "SELECT domain, code, people FROM kept ORDER BY column_id"
+        )
+    ]
     if not kept:
         raise DataError(f"no covariate is left: none is shared by at least {least:g} of {n} people")
     names = db.concept_names(code for domain, code, _ in kept if _is_concept(domain))
@@ -143,11 +151,9 @@ def extract_covariates(
 
 
 def _collect(db: OmopDatabase, rules: CovariateRules, excluded: list[int]) -> None:
-    """Make the temporary table ``entries``: distinct (row_id, domain, code)."""
+    """Make the temporary table ``entries``: distinct (row_id, place in ``ORDER``, code)."""
     person = db.table("person")
-    domains = ["age", "sex", "index year", *DOMAINS]
-    db.run(f"CREATE OR REPLACE TYPE domain AS ENUM ({', '.join(map(repr, domains))})")
-    db.run("CREATE OR REPLACE TEMP TABLE entries (row_id INTEGER, domain domain, code BIGINT)")
+    db.run("CREATE OR REPLACE TEMP TABLE entries (row_id INTEGER, domain TINYINT, code BIGINT)")
     db.run("CREATE OR REPLACE TEMP TABLE excluded (concept_id BIGINT)")
     db.run(f"INSERT INTO excluded SELECT unnest({excluded}::BIGINT[])")
     # A person has one row in person; any_value guards against a table that repeats them.
@@ -158,9 +164,9 @@ def _collect(db: OmopDatabase, rules: CovariateRules, excluded: list[int]) -> No
         FROM {person} GROUP BY 1),
     known AS (SELECT row_id, year(start) AS year, year(start) - born AS age, sex
               FROM cohort JOIN born USING (person_id))
-    SELECT row_id, 'age', age // 5 * 5 FROM known WHERE age >= 0
-    UNION ALL SELECT row_id, 'sex', sex FROM known WHERE sex <> 0
-    UNION ALL SELECT row_id, 'index year', year FROM known
+    SELECT row_id, {ORDER.index("age")}, age // 5 * 5 FROM known WHERE age >= 0
+    UNION ALL SELECT row_id, {ORDER.index("sex")}, sex FROM known WHERE sex <> 0
+    UNION ALL SELECT row_id, {ORDER.index("index year")}, year FROM known
     """)
     for domain, (table, concept, first, last) in DOMAINS.items():
         if table not in db.tables:
@@ -168,7 +174,7 @@ def _collect(db: OmopDatabase, rules: CovariateRules, excluded: list[int]) -> No
         end = f"coalesce(e.{last}::DATE, e.{first}::DATE)" if last else f"e.{first}::DATE"
         db.run(f"""
         INSERT INTO entries
-        SELECT DISTINCT c.row_id, '{domain}', e.{concept}::BIGINT
+        SELECT DISTINCT c.row_id, {ORDER.index(domain)}, e.{concept}::BIGINT
         FROM cohort c JOIN {db.table(table)} e ON e.person_id = c.person_id
         WHERE e.{first}::DATE <= c.start
           AND {end} >= c.start - {int(rules.window_days)}
@@ -192,7 +198,9 @@ def _dropped(db: OmopDatabase) -> pd.DataFrame:
                count(*) FILTER (fate = 'redundant')
         FROM columns GROUP BY domain ORDER BY domain
     """)
-    return pd.DataFrame(counts, columns=["domain", "kept", "rare", "redundant"])
+    table = pd.DataFrame(counts, columns=["domain", "kept", "rare", "redundant"])
+    table["domain"] = [ORDER[i] for i in table["domain"]]
+    return table
 
 
 def _is_concept(domain: str) -> bool:

@@ -38,6 +38,9 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     """Write ``report.html`` and ``study.json`` into ``folder``: both whole, or neither."""
     folder = output_folder(folder)
     texts = {"report.html": study_page(study), "study.json": study_json(study)}
+    for name in texts:
+        if (folder / name).is_dir():
+            raise DataError(f"cannot write to the folder {folder}: {name} is a folder there")
     waiting: list[Path] = []  # complete files under other names, until all of them are
     try:
         for name, text in texts.items():
