@@ -1,0 +1,20 @@
+"""Importing the room is light; every name it offers is there."""
+
+import subprocess
+import sys
+
+import steropes.studies as studies
+
+HEAVY = {"duckdb", "pyarrow", "matplotlib", "rich", "typer", "pandas", "numba", "scipy", "sklearn"}
+
+
+def test_importing_studies_imports_nothing_heavy():
+    code = "import sys, steropes.studies; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stdout.split()) == set()
+
+
+def test_every_name_is_there_and_says_what_it_is():
+    for name in studies.__all__:
+        assert getattr(studies, name).__doc__
+    assert set(dir(studies)) == set(studies.__all__)
