@@ -22,6 +22,8 @@ STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops
 MOST = 60  # variances
+ENOUGH = 3  # Newton steps of the folds up to which their shared Hessian is not renewed
+NEAR = 0.85  # of the penalty: the full data's gradient from which a fold may need a column
 LANES = 8  # replicates that go together
 
 
@@ -123,7 +125,7 @@ class _Path:
         self.solutions: dict[float, np.ndarray] = {}
         self.scores: dict[float, np.ndarray] = {}
         self.nonzero: dict[float, int] = {}
-        self.last_full: np.ndarray | None = None
+        self.fold_steps = ENOUGH + 1  # Newton steps that the last variance took
 
     # -- one variance ------------------------------------------------------------------------
 
@@ -137,11 +139,13 @@ class _Path:
         tol = self.cv.tol
         before = self.full.beta[:, :1].copy()
         self.full.solve(l1, l2, tol=0.1 * tol)
-        self.full.refresh()
+        if self.fold_steps > ENOUGH:
+            self.full.refresh()
+        self._expect_joiners(l1)
         after = self.full.beta[:, :1].copy()
         self.solutions[variance] = after[:, 0].copy()
         self.nonzero[variance] = int((after[problem.n_free :] != 0).sum())
-        scores = []
+        scores, steps = [], []
         for k, group in enumerate(self.groups):
             batch = self._batch(k)
             shift = batch.beta[:, : batch.B] - before
@@ -149,13 +153,23 @@ class _Path:
             # what is zero in both stays zero.
             idle = (after == 0) & (batch.beta[:, : batch.B] == 0)
             batch.set_beta(np.where(idle, 0.0, after + shift))
-            batch.solve(l1, l2, tol=tol, screen=False)
+            fits = batch.solve(l1, l2, tol=tol, screen=False)
+            steps.append(max(fit.n_iter for fit in fits))
             scores.append(self._held_out(batch, group))
             self._put_back(k, batch)
             if self.progress is not None:
                 done = (k + 1) / len(self.groups)
                 self.progress(f"variance {variance:.3g}", done)
         self.scores[variance] = np.concatenate(scores)
+        self.fold_steps = max(steps)
+
+    def _expect_joiners(self, l1: np.ndarray) -> None:
+        """Let columns near the full data's boundary into the working set before the folds.
+
+        Each would otherwise join when some fold needs it, and rebuild the rows every time.
+        """
+        g = np.abs(self.full.g[:, 0]) / self.problem.design.scale
+        self.work.join(np.flatnonzero(g > NEAR * l1))
 
     def _train(self, group: list[tuple[int, int]]) -> np.ndarray:
         w = self.problem.weights[:, None]
@@ -205,6 +219,9 @@ class _Path:
                 drop = mean[best] - mean[-1]
                 if drop > FLAT * float(table["se"].iloc[best]):
                     break
+            last = mean[-PAST - 1 :]
+            if len(mean) > 2 * PAST and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
+                break  # the prior no longer matters
             v *= STEP
 
     def _first_variance(self) -> float:
@@ -229,33 +246,33 @@ class _Path:
         return 1e-3 / max(w, 1.0) * float(np.median(problem.design.scale)) ** -2
 
     def refine(self) -> None:
-        """Bisect around the best in log variance until the score is flat there."""
+        """Go to the top of a parabola through the best three scores until it promises no more.
+
+        The score is nearly parabolic in log variance there, so what the parabola gains over the
+        best bounds what a finer search could. With the best at the upper end the walk ended
+        because the prior no longer mattered; at the lower end one more step makes a bracket.
+        """
         for _ in range(MOST // 2):
             table = self.table()
             x, y = np.log(table["variance"].to_numpy()), table["mean"].to_numpy()
             best = int(y.argmax())
-            flat = FLAT * float(table["se"].iloc[best])
-            candidates = []
-            if best > 0:
-                candidates.append((best - 1, best))
-            if best < len(x) - 1:
-                candidates.append((best, best + 1))
-            # The score is nearly parabolic in log variance near its top: what a parabola
-            # through the best three promises beyond the best bounds what is left to gain.
+            if best == len(x) - 1:
+                return
+            if best == 0:
+                if len(x) > 1 and y[0] - y[1] <= FLAT * float(table["se"].iloc[0]):
+                    return
+                if self.nonzero[float(table["variance"].iloc[0])] == 0:
+                    return  # smaller variances give the same model, without any covariate
+                self.score(_readable(float(np.exp(x[0])) / STEP))
+                continue
             gain, target = _promise(x, y, best)
-            widest = max(candidates, key=lambda c: x[c[1]] - x[c[0]], default=None)
-            if widest is None:
+            if gain <= FLAT * float(table["se"].iloc[best]) or target is None:
                 return
-            if gain <= flat and all(
-                abs(y[a] - y[b]) <= 100 * flat or x[b] - x[a] <= np.log(STEP) / 4
-                for a, b in candidates
-            ):
-                return
-            a, b = widest
-            if target is None or np.min(np.abs(x - target)) < 0.02:
-                target = 0.5 * (x[a] + x[b])
-            if x[b] - x[a] < 0.05:
-                return
+            if np.min(np.abs(x - target)) < 0.02:  # next to one done: halve the wider side
+                left, right = x[best] - x[best - 1], x[best + 1] - x[best]
+                if max(left, right) < 0.05:
+                    return
+                target = x[best] - left / 2 if left > right else x[best] + right / 2
             self.score(_readable(float(np.exp(target))))
 
     def table(self) -> pd.DataFrame:

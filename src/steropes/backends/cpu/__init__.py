@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,8 @@ ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
 
 
-class Lines(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Lines:
     """A sparse matrix by lines (rows or columns); ``data`` is empty when all entries are one."""
 
     starts: np.ndarray
@@ -27,14 +30,23 @@ class Lines(NamedTuple):
     data: np.ndarray
     width: int
 
-    @property
+    @cached_property
     def nnz(self) -> int:
         """Number of entries."""
         return int((self.ends - self.starts).sum())
 
+    @cached_property
+    def chunks(self) -> list[tuple[int, int]]:
+        """Ranges of lines with nearly equal work."""
+        work = np.concatenate([[0], np.cumsum(self.ends - self.starts + 1)])
+        return balanced_chunks(work, CHUNKS)
+
     def take(self, lines: np.ndarray) -> Lines:
         """Return a view of some lines."""
-        return self._replace(starts=self.starts[lines], ends=self.ends[lines])
+        return replace(self, starts=self.starts[lines], ends=self.ends[lines])
+
+    def _replace(self, **changes) -> Lines:
+        return replace(self, **changes)
 
 
 class CpuBackend:
@@ -74,11 +86,6 @@ class CpuBackend:
 
     # -- sparse products -------------------------------------------------------------------
 
-    @staticmethod
-    def _chunks(lines: Lines) -> list[tuple[int, int]]:
-        work = np.concatenate([[0], np.cumsum(lines.ends - lines.starts + 1)])
-        return balanced_chunks(work, CHUNKS)
-
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """Return line · D for every line: D (width, B) → (lines, B), B = 1 or a multiple of 8."""
         B = D.shape[1]
@@ -93,7 +100,7 @@ class CpuBackend:
             lambda a, b: kernel(
                 lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
             ),
-            self._chunks(lines),
+            lines.chunks,
         )
         return out
 
@@ -113,7 +120,7 @@ class CpuBackend:
             return out
 
         total = np.zeros(shape)
-        for x in self.pool.map(part, self._chunks(lines)):
+        for x in self.pool.map(part, lines.chunks):
             total += x
         return total.reshape(lines.width, B)
 
