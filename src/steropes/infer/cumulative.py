@@ -93,9 +93,17 @@ class CumulativeInformation:
         q = ((X - self.center + self.J[thresholds]) @ self.root) ** 2
         return self.t_diagonal[thresholds] + q.sum(axis=1)
 
-    def functional(self, c: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of functions with gradient c (K, rows) in α − x'β, for rows X."""
-        q = -(c.sum(axis=0)[:, None] * (X - self.center) + c.T @ self.J)
+    def functional(
+        self, c: np.ndarray, X: np.ndarray, total: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Variance of functions with gradient c (K, rows) in α − x'β, for rows X.
+
+        ``total`` (rows,) replaces the sum of c as the factor of −x in β's gradient.
+        """
+        inner = c.sum(axis=0)
+        total = inner if total is None else total
+        # α of the centred columns is α less center'β: the centre goes with c, x with total.
+        q = -(total[:, None] * X - inner[:, None] * self.center + c.T @ self.J)
         quad = (c * self.block.solve(c)).sum(axis=0)
         return quad + ((q @ self.root) ** 2).sum(axis=1)
 

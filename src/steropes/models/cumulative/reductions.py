@@ -141,12 +141,11 @@ class RoundSignificant(Coarsening):
         """See `Coarsening.coarse`."""
         with np.errstate(divide="ignore"):
             size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
-        unit = 10.0 ** (-size)
         digits = 0
-        while digits < 17 and _count(_round_to(values, unit, digits)) < self.M_r:
+        while digits < 17 and _count(_round_to(values, size, digits)) < self.M_r:
             digits += 1
         digits -= 1  # of the mantissa after its first
-        return _refine(lambda scale: _round_to(scale * values, unit, digits) / scale, self.M_r)
+        return _refine(lambda scale: _round_to(scale * values, size, digits) / scale, self.M_r)
 
 
 @dataclass(frozen=True)
@@ -238,8 +237,10 @@ def _median(values: np.ndarray, mass: np.ndarray) -> float:
     return float(values[k])
 
 
-def _round_to(x: np.ndarray, unit: np.ndarray, digits: int) -> np.ndarray:
-    return np.round(x * unit, digits) / unit
+def _round_to(x: np.ndarray, size: np.ndarray, digits: int) -> np.ndarray:
+    # Only whole powers of ten, which are exact: 9.99 and 10.01 must round to the same number.
+    large, small = 10.0 ** np.maximum(size, 0), 10.0 ** np.maximum(-size, 0)
+    return np.round(x / large * small, digits) * large / small
 
 
 def _count(values: np.ndarray) -> int:

@@ -1,0 +1,23 @@
+"""Cumulative probability models: ordinal regression of continuous outcomes."""
+
+from ...likelihoods.cumulative import Censored
+from .estimator import CumulativeProbabilityModel
+from .predictions import Prediction
+from .reductions import (
+    DivideAndCombine,
+    EqualQuantileBins,
+    RoundDecimals,
+    RoundSignificant,
+    suggest,
+)
+
+__all__ = [
+    "Censored",
+    "CumulativeProbabilityModel",
+    "DivideAndCombine",
+    "EqualQuantileBins",
+    "Prediction",
+    "RoundDecimals",
+    "RoundSignificant",
+    "suggest",
+]

@@ -1,0 +1,223 @@
+"""The cumulative probability model: ordinal regression of continuous outcomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from ...backends import get_backend
+from ...data import check_offset, check_weights
+from ...errors import DataError
+from ...likelihoods.cumulative import CODES, Interval, check_interval, find_levels
+from ...select import CrossValidation
+from ..base import PenalizedModel
+from ..logistic import _refuse_extras
+from .fitting import fit_part, fit_subsets, warn_not_converged
+from .inference import CumulativeInference
+from .predictions import CumulativePredictions
+from .problem import Problem
+from .reductions import Coarsening, DivideAndCombine, Reduction, suggest
+from .selection import choose_variance
+
+__all__ = ["CumulativeProbabilityModel"]
+
+
+class CumulativeProbabilityModel(
+    CumulativeInference, CumulativePredictions, RegressorMixin, PenalizedModel
+):
+    """Cumulative probability model P(Y ≤ y | x) = F(α(y) − β'x) with α free.
+
+    The outcome may be continuous, ordinal or a mixture; α takes a value for every distinct
+    outcome but the last and no scale of Y is assumed: an increasing transformation of y changes
+    ``thresholds_`` alone. A positive β moves Y up. The fit is exact for any number M of
+    distinct outcomes, at a cost of O((n + M) p²) a Newton step.
+
+    Parameters
+    ----------
+    link : {"logit", "probit", "loglog", "cloglog", "cauchit"}
+        The distribution F: logistic, normal, exp(−exp(−u)), 1 − exp(−exp(u)), Cauchy. The
+        Cauchy model's likelihood is not concave: its fit is a certified stationary point with
+        a positive definite Hessian, not necessarily the highest one.
+    reduce : None, Reduction or "auto"
+        `EqualQuantileBins`, `RoundDecimals`, `RoundSignificant` or `DivideAndCombine` fit an
+        approximation; "auto" takes what `suggest` says. Default: exact.
+    prior, cv, tol, max_iter, n_jobs, random_state, verbose
+        As in `LogisticRegression`; the prior acts on β, never on α.
+    solver : {"newton"}
+    device : {"cpu", "auto"}
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+    thresholds_ : (M − 1,) array
+        The distinct outcomes but the last, in increasing order.
+    alpha_ : (M − 1,) array
+        α at ``thresholds_``; α(y) is a step function, constant up to the next one.
+    levels_ : (M,) array
+        All distinct outcomes. The last is ∞ where right-censored outcomes lie beyond all
+        others: how far, the data do not say.
+    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        As in `PenalizedModel`. ``optimality_`` also covers α.
+    reduction_ : Reduction or None
+        What was fitted instead of the exact model, and ``reduction_reason_`` why.
+
+    Notes
+    -----
+    ``y`` may be a `Censored` array with detection limits and intervals.
+
+    ``cv`` scores a held-out outcome by the probability of the bin between two of the training
+    rows' outcomes that it falls into (see `steropes.models.cumulative.selection`).
+
+    References
+    ----------
+    Liu, Shepherd, Li and Harrell (2017), Statistics in Medicine 36:4316–4335. Li, Chen and
+    Shepherd (2022), arXiv:2207.06562.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.models.cumulative import CumulativeProbabilityModel
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> y = np.exp(X @ [1.0, 0.0] + rng.logistic(size=500))
+    >>> model = CumulativeProbabilityModel(link="logit").fit(X, y)
+    >>> model.coef_.round(1).tolist()
+    [1.1, 0.1]
+    >>> bool(np.allclose(model.fit(X, np.log(y)).coef_, model.coef_))
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        link: str = "logit",
+        reduce: Reduction | str | None = None,
+        prior=None,
+        cv=None,
+        solver="newton",
+        tol=1e-8,
+        max_iter=200,
+        n_jobs=None,
+        device="cpu",
+        random_state=None,
+        verbose=0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.link = link
+        self.reduce = reduce
+
+    # -- fit -----------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.link not in CODES:
+            raise DataError(f"link must be one of {', '.join(map(repr, CODES))}, not {self.link!r}.")
+        if self.solver != "newton":
+            raise DataError(f"{type(self).__name__} has solver='newton' only.")
+        if self.device not in ("cpu", "auto"):
+            raise DataError(f"{type(self).__name__} runs on the CPU; leave device='cpu'.")
+        if not (self.reduce in (None, "auto") or isinstance(self.reduce, Reduction)):
+            raise DataError(
+                f"reduce must be None, 'auto' or a reduction such as EqualQuantileBins(1000), not "
+                f"{self.reduce!r}."
+            )
+
+    def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Any:
+        _refuse_extras(self, exposure=exposure, strata=strata)
+        n = design.n
+        weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
+        outcome = check_interval(y, n)
+        self._top = _finite_top(outcome)
+        outcome, subset = self._apply_reduction(outcome, weights, design)
+        return Problem(
+            design=design,
+            y=outcome,
+            levels=find_levels(outcome, weights > 0),
+            weights=weights,
+            offset=offset,
+            link=self.link,
+            prior=self.prior,
+            backend=get_backend("cpu", self.n_jobs),
+            subset=subset,
+        )
+
+    def _apply_reduction(self, y: Interval, weights, design) -> tuple[Interval, Any]:
+        reduction, reason = self.reduce, "asked for"
+        if reduction == "auto":
+            if y.upper is not None:
+                reduction, reason = None, "censored outcomes are fitted exactly"
+            else:
+                reduction, reason = suggest(design.n, len(np.unique(y.lower)), design.p)
+        self.reduction_, self.reduction_reason_ = reduction, reason
+        if reduction is None:
+            return y, None
+        if y.upper is not None:
+            raise DataError("A reduction needs uncensored outcomes; leave reduce=None.")
+        used = weights > 0
+        if isinstance(reduction, Coarsening):
+            coarse = y.lower.copy()
+            coarse[used] = reduction.apply(y.lower[used], weights[used])
+            return Interval(coarse, None), None
+        assert isinstance(reduction, DivideAndCombine)
+        subset = np.full(len(used), -1)
+        subset[used] = reduction.deal(y.lower[used], np.random.default_rng(self.random_state))
+        return y, subset
+
+    def _select(self, problem, progress):
+        for name in ("cv_results_", "variance_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.cv is None:
+            return self.prior, None
+        cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
+        if cv.random_state is None and self.random_state is not None:
+            cv = CrossValidation(**{**vars(cv), "random_state": self.random_state})
+        selection = choose_variance(cv, problem, progress.report)
+        self.cv_results_ = selection.results
+        self.variance_ = selection.variance
+        return problem.prior.with_variance(selection.variance), selection.beta
+
+    def _fit_problem(self, problem, prior, start, progress) -> None:
+        self._problem, self._information, self._robust = problem, None, {}
+        self.prior_ = prior
+        settings = (self.tol, self.max_iter, progress.step)
+        if problem.subset is None:
+            part = fit_part(problem, prior, problem.levels, *settings)
+            self._parts = [part]
+            values, alpha, beta = part.values, part.alpha, part.beta
+            loss = part.fit.loss
+        else:
+            self._parts, values, alpha, beta, loss = fit_subsets(problem, prior, *settings)
+        self._beta = beta
+        self.coef_ = beta / problem.design.scale
+        self.levels_, self.thresholds_, self.alpha_ = values, values[:-1].copy(), alpha
+        self.log_likelihood_ = -loss
+        self.optimality_ = max(p.fit.optimality for p in self._parts)
+        self.converged_ = all(p.fit.converged for p in self._parts)
+        self.n_iter_ = max(p.fit.n_iter for p in self._parts)
+        if not self.converged_:
+            warn_not_converged(self)
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        # What is left of the parts after the fit are data in another order.
+        state.pop("_parts", None)
+        return state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # the mean of a model of ranks, on scaled noise
+        return tags
+
+
+def _finite_top(y: Interval) -> float:
+    """Where mass above all levels counts in a mean: the largest right-censored bound."""
+    beyond = y.upper is not None and y.upper == np.inf
+    return float(y.lower[beyond].max()) if np.any(beyond) else np.nan
+
+

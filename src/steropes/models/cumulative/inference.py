@@ -1,0 +1,184 @@
+"""Standard errors of a fitted cumulative model, for β and for every α."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.utils.validation import check_is_fitted
+
+from ...data import check_strata
+from ...errors import DataError
+from ...infer.cumulative import CumulativeInformation, robust_covariance
+from ...infer.cumulative_divide import DividedInformation, subset_positions
+
+__all__ = ["CumulativeInference"]
+
+
+class CumulativeInference:
+    """Covariances, intervals and the table of thresholds."""
+
+    _names: list[str]
+    _parts: list[Any]
+    _problem: Any
+    _information: Any
+
+    def _covariances(self) -> Any:
+        """The information at the fit, computed once; NaN is for the callers to give."""
+        check_is_fitted(self, "coef_")
+        if self._information is None:
+            parts = getattr(self, "_parts", None)
+            if parts is None:
+                raise DataError(
+                    "The fit was unpickled without its data, which standard errors need. Call "
+                    "summary() or vcov() before pickling, or fit again."
+                )
+            _, kappa = self._problem.scaled(self.prior_)
+            single = [
+                CumulativeInformation(
+                    self._problem.design, p.likelihood, p.fit, self._offset_of(p), kappa
+                )
+                for p in parts
+            ]
+            if len(single) == 1 and self._problem.subset is None:
+                self._information = single[0]
+            else:
+                at = [subset_positions(self.levels_, p.values) for p in parts]
+                self._information = DividedInformation(single, at)
+        return self._information
+
+    def _offset_of(self, part: Any) -> np.ndarray | None:
+        offset = self._problem.offset
+        return None if offset is None else offset[part.likelihood.levels.order]
+
+    def _no_errors(self) -> bool:
+        """Whether a Laplace prior acts, so that there are no standard errors."""
+        check_is_fitted(self, "coef_")
+        if self.prior_ is None:
+            return False
+        return bool((self.prior_.penalty(self._names).l1 > 0).any())
+
+    def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
+        """Covariance matrix of the coefficients β, after α.
+
+        Parameters
+        ----------
+        kind : {"model", "robust"}
+            "model": the inverse of β's information with α profiled out. "robust": the
+            sandwich with the rows' profiled scores, right also where the model or the
+            independence of rows is not; weights multiply the scores.
+        cluster : (n,) labels, optional
+            Rows with the same label may depend on each other; implies ``kind="robust"``. A
+            cluster that is a subset of `DivideAndCombine` must not be cut by it.
+
+        Returns
+        -------
+        DataFrame, (p, p)
+            NaN where a Laplace prior acts.
+        """
+        p = len(self._names)
+        if kind not in ("model", "robust"):
+            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        if self._no_errors():
+            V = np.full((p, p), np.nan)
+        elif kind == "model" and cluster is None:
+            V = self._covariances().beta()
+        else:
+            V = self._robust_covariance(cluster)
+        return pd.DataFrame(V, self._names, self._names)
+
+    def _robust_covariance(self, cluster: Any) -> np.ndarray:
+        information = self._covariances()
+        if getattr(self, "_parts", None) is None:
+            if cluster is None and "rows" in self._robust:
+                return self._robust["rows"]
+            raise DataError("Robust standard errors need the data, which a pickle leaves out.")
+        problem = self._problem
+        code = check_strata(cluster, problem.design.n)
+        single = getattr(information, "parts", [information])
+        if code is not None and len(single) > 1:
+            raise DataError("Cluster-robust errors are not there for DivideAndCombine.")
+        V = sum(
+            robust_covariance(
+                problem.design, part.likelihood, part.fit, self._offset_of(part), own, code
+            )
+            for part, own in zip(self._parts, single, strict=True)
+        ) / len(single) ** 2
+        if code is None:
+            self._robust["rows"] = V
+        return V
+
+    def confint(
+        self,
+        params: str | int | Sequence[str | int] | None = None,
+        level: float = 0.95,
+        method: str = "wald",
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Confidence intervals of the coefficients, columns ``lower`` and ``upper``.
+
+        Parameters
+        ----------
+        params : name, position, or sequence of them, optional
+            Coefficients; default all.
+        level : float
+            Between 0 and 1.
+        method : {"wald", "robust"}
+            Which standard errors; see `vcov`.
+        cluster : (n,) labels, optional
+            Of the robust ones.
+        """
+        if method not in ("wald", "robust"):
+            raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
+        kind = "model" if method == "wald" else "robust"
+        se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
+        q = _quantile(level)
+        table = pd.DataFrame(
+            {"lower": self.coef_ - q * se, "upper": self.coef_ + q * se}, index=list(self._names)
+        )
+        if params is None:
+            return table
+        chosen = [params] if isinstance(params, str | int | np.integer) else list(params)
+        labels = []
+        for item in chosen:
+            if isinstance(item, str) and item not in table.index:
+                raise DataError(f"There is no coefficient {item!r}.")
+            labels.append(item if isinstance(item, str) else table.index[int(item)])
+        return table.loc[labels]
+
+    def alpha_summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Every threshold with its standard error.
+
+        Parameters
+        ----------
+        level : float
+            Of the pointwise Wald intervals.
+
+        Returns
+        -------
+        DataFrame, (M − 1, 4)
+            Indexed by ``thresholds_``; columns ``alpha``, ``se``, ``lower``, ``upper``.
+        """
+        q = _quantile(level)
+        if self._no_errors():
+            se = np.full(len(self.alpha_), np.nan)
+        else:
+            se = np.sqrt(self._covariances().alpha())
+        return pd.DataFrame(
+            {
+                "alpha": self.alpha_,
+                "se": se,
+                "lower": self.alpha_ - q * se,
+                "upper": self.alpha_ + q * se,
+            },
+            index=pd.Index(self.thresholds_, name="y"),
+        )
+
+
+def _quantile(level: float) -> float:
+    if not 0 < level < 1:
+        raise DataError(f"level must be between 0 and 1, not {level!r}.")
+    return float(stats.norm.ppf(0.5 + level / 2))

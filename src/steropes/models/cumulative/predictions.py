@@ -1,0 +1,193 @@
+"""What a fitted cumulative model says of new rows: probabilities, means, quantiles."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backends.threads import ThreadPool
+from ...errors import DataError
+from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
+from .inference import _quantile
+
+__all__ = ["CumulativePredictions", "Prediction"]
+
+
+class Prediction(NamedTuple):
+    """An estimate with its interval, arrays of one shape.
+
+    ``se`` is the standard error on the scale the interval is made on: α − η for probabilities
+    and quantiles, y for means.
+    """
+
+    estimate: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    se: np.ndarray
+
+
+class CumulativePredictions:
+    """Conditional quantities; with ``level`` they come with intervals by the delta method.
+
+    All take ``X`` (rows, p) and ``offset`` (rows,), and points as a number, giving (rows,), or
+    as m numbers, giving (rows, m). ``level=None`` returns an array; a level such as 0.95 a
+    `Prediction` of arrays. The intervals use the covariances of α and β and are NaN where a
+    Laplace prior acts.
+    """
+
+    alpha_: np.ndarray
+    levels_: np.ndarray
+    link: str
+    n_jobs: int | None
+
+    def predict_cdf(self, X: Any, y: Any, *, level: float | None = None, offset: Any = None):
+        """P(Y ≤ y | x); intervals are made for α(y) − η and transformed.
+
+        Parameters
+        ----------
+        X : (rows, p)
+        y : number or (m,) array
+            Points; between two outcomes the probability is that of the lower one.
+        level : float, optional
+        offset : (rows,) array, optional
+
+        Returns
+        -------
+        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays.
+        """
+        return self._probability(X, y, level, offset, above=False)
+
+    def predict_exceedance(
+        self, X: Any, y: Any, *, level: float | None = None, offset: Any = None
+    ):
+        """P(Y > y | x), without cancellation where it is small; see `predict_cdf`."""
+        return self._probability(X, y, level, offset, above=True)
+
+    def _probability(self, X, y, level, offset, above):
+        points, scalar = _points(y, "y")
+        design, eta = self._eta(X, offset)
+        k = threshold_at(self.levels_, points)
+        padded = np.concatenate([[-np.inf], self.alpha_, [np.inf]])
+        u = padded[k + 1][None, :] - eta[:, None]
+        estimate = probabilities(self.link, u, above)
+        if level is None:
+            return estimate[:, 0] if scalar else estimate
+        q = _quantile(level)
+        inner = np.flatnonzero((k >= 0) & (k < len(self.alpha_)))
+        se = np.zeros_like(u)
+        if self._no_errors():
+            se[:, inner] = np.nan
+        elif len(inner):
+            rows = self._scaled(design)
+            se[:, inner] = np.sqrt(self._covariances().predictor(k[inner], rows))
+        ends = [probabilities(self.link, u - s * q * se, above) for s in (1.0, -1.0)]
+        lower, upper = ends[::-1] if above else ends
+        return _packed(estimate, lower, upper, se, scalar)
+
+    def predict_quantile(
+        self, X: Any, q: Any = 0.5, *, level: float | None = None, offset: Any = None
+    ):
+        """The smallest outcome y with P(Y ≤ y | x) ≥ q.
+
+        The interval runs from the outcome where α reaches η + F⁻¹(q) less z standard errors to
+        where it reaches it plus as many, with the standard error of α − η at the estimate.
+
+        Parameters
+        ----------
+        X : (rows, p)
+        q : number or (m,) array
+            Probabilities between 0 and 1.
+        level : float, optional
+        offset : (rows,) array, optional
+
+        Returns
+        -------
+        (rows, m) array, or (rows,) for a single q, or a `Prediction` of such arrays.
+        """
+        points, scalar = _points(q, "q")
+        if not ((points > 0) & (points < 1)).all():
+            raise DataError("q must be between 0 and 1.")
+        design, eta = self._eta(X, offset)
+        at = quantile_levels(self.alpha_, self.link, eta, points)
+        estimate = self.levels_[at]
+        if level is None:
+            return estimate[:, 0] if scalar else estimate
+        z = _quantile(level)
+        se = np.full(at.shape, np.nan)
+        lower, upper = se.copy(), se.copy()
+        if not self._no_errors():
+            rows = self._scaled(design)
+            last = len(self.alpha_) - 1
+            for j, p in enumerate(points):
+                variance = self._covariances().paired(np.minimum(at[:, j], last), rows)
+                se[:, j] = np.sqrt(variance)
+                for out, sign in ((lower, -1.0), (upper, 1.0)):
+                    shift = (sign * z * se[:, j])[:, None]
+                    end = quantile_levels(self.alpha_, self.link, eta, np.array([p]), shift)
+                    out[:, j] = self.levels_[end[:, 0]]
+        return _packed(estimate, lower, upper, se, scalar)
+
+    def predict_mean(self, X: Any, *, level: float | None = None, offset: Any = None):
+        """E(Y | x), from the estimated distribution over the outcomes seen.
+
+        Mass beyond all outcomes (right-censored rows) counts at the largest bound, which makes
+        the mean a lower limit, like a restricted mean.
+
+        Returns
+        -------
+        (rows,) array, or a `Prediction` of such arrays.
+        """
+        design, eta = self._eta(X, offset)
+        values = self.levels_.copy()
+        if values[-1] == np.inf:
+            values[-1] = self._top
+        pool = ThreadPool(self.n_jobs)
+        if level is None:
+            return means(self.alpha_, values, self.link, eta, pool)[0]
+        z = _quantile(level)
+        if self._no_errors():
+            mean = means(self.alpha_, values, self.link, eta, pool)[0]
+            nothing = np.full(len(mean), np.nan)
+            return Prediction(mean, nothing, nothing.copy(), nothing.copy())
+        rows = self._scaled(design)
+        mean, variance = means(
+            self.alpha_, values, self.link, eta, pool, self._covariances(), rows
+        )
+        se = np.sqrt(variance)
+        return Prediction(mean, mean - z * se, mean + z * se, se)
+
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the conditional mean, (n,); see `predict_mean`."""
+        return self.predict_mean(X, offset=offset)
+
+    def _eta(self, X: Any, offset: Any):
+        design = self._check_new(X)
+        return design, self.linear_predictor(design, offset)
+
+    def _scaled(self, design: Any) -> np.ndarray:
+        """Columns of new rows in the scale of the fit's columns, dense, (rows, p)."""
+        X = _dense(design)
+        return X * (design.scale / self._covariances().scale)
+
+
+def _dense(design: Any) -> np.ndarray:
+    """A design's scaled columns as one array."""
+    from ...backends import get_backend
+    from ...design import RowMatrix
+    from ...infer.cumulative import row_slice
+
+    rows = RowMatrix(design, np.arange(design.p), None, get_backend("cpu", 1))
+    return row_slice(rows, 0, rows.n)
+
+
+def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:
+    points = np.asarray(x, np.float64)
+    if points.ndim > 1 or np.isnan(points).any():
+        raise DataError(f"{what} must be a number or a 1-dimensional array without NaN.")
+    return np.atleast_1d(points), points.ndim == 0
+
+
+def _packed(estimate, lower, upper, se, scalar) -> Prediction:
+    parts = (estimate, lower, upper, se)
+    return Prediction(*(x[:, 0] if scalar else x for x in parts))
