@@ -58,15 +58,18 @@ class CoxLikelihood(Likelihood):
         time, event = time[self.order], event[self.order]
         entry = None if entry is None else np.asarray(entry, np.float64)[self.order]
         if strata is None:
-            start = np.array([0, self.n])
+            start, self.labels = np.array([0, self.n]), np.zeros(1, np.int64)
         else:
             sorted_strata = np.asarray(strata)[self.order]
             cuts = np.flatnonzero(np.diff(sorted_strata)) + 1
             start = np.concatenate([[0], cuts, [self.n]])
+            self.labels = sorted_strata[start[:-1]]
         self.time, self.event, self.entry = time, event, entry
         self.ties = ties
         self.risk = RiskSets(time, event, entry, start, backend)
         self.stratum = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        # Of each run of risk sets: the interval of time (see `time_varying`) and the stratum.
+        self.interval_of, self.stratum_of = np.zeros_like(self.labels), self.labels
         self.delta = backend.asarray(event[:, None].astype(np.float64))
         ev = self.risk.event_start
         # Efron's method needs one share an event; Breslow's, or no ties at all, one a group.
@@ -98,7 +101,7 @@ class CoxLikelihood(Likelihood):
                 lambda e, w, d: part(e - shift, w, d), eta, weights.w, self.delta
             )
         else:  # each stratum its own, for every row: exp never overflows
-            shift = xp.maximum.reduceat(eta, self.risk.strata_start[:-1], axis=0)
+            shift = bk.segment_max(eta, self.risk.strata_start)
             loss, (r,) = bk.sum_rows(
                 lambda e, w, d, s: part(e - shift[s], w, d),
                 eta, weights.w, self.delta, self.stratum,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,13 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
     """
     if hasattr(curvature, "hessian"):  # a family whose curvature is of another form
         return curvature.hessian(rows, first)
+    backend = rows.backend
     G = rows.gram(curvature.v, first)
-    if curvature.u is None or not curvature.c.any():
+    if curvature.u is None:
+        return G
+    # Sums over lines are the device's work; which lines end a group is read on the host.
+    curvature = replace(curvature, u=backend.asarray(curvature.u), c=backend.to_host(curvature.c))
+    if not curvature.c.any():
         return G
     lines = np.arange(rows.n) if curvature.rows is None else curvature.rows
     flushes = int(np.count_nonzero(curvature.c))
@@ -36,16 +42,34 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
     # Small groups touch few columns: their sums are kept sparse. Large ones go to BLAS, whose
     # multiply-adds are some twenty times cheaper.
     if rows.lines is not None and rows.dense is None and filled < 0.2:
-        part = rows.backend.xp.zeros_like(G)
-        rows.backend.gram_groups(
+        part = backend.xp.zeros_like(G)
+        backend.gram_groups(
             rows.lines if curvature.rows is None else rows.lines.take(lines),
             curvature.u, curvature.runs, curvature.c != 0, curvature.c, part,
         )  # fmt: skip
-        G += np.tril(part) + np.tril(part, -1).T
+        G += backend.xp.tril(part) + backend.xp.tril(part, -1).T
         return G
     batch = max(1, DENSE_SUMS // max(1, rows.k))
     for M, c in _group_sums(rows, curvature, lines, flushes, batch):
-        G -= (M * c[:, None]).T @ M
+        G -= (M * backend.asarray(c)[:, None]).T @ M
+    return G
+
+
+def _by_interval(rows, curvature, first):
+    """Sum the Hessians of the intervals of time; no group of rows reaches over two of them."""
+    G = rows.backend.xp.zeros((rows.k, rows.k))
+    n = len(curvature.v)
+    lines = np.arange(n) if curvature.rows is None else curvature.rows
+    for pieces, X, at, columns, begin in rows.intervals(first):
+        # Lines are in order of the intervals, though not of the rows inside of them.
+        a, b = (int((lines < edge).sum()) for edge in (pieces.start, pieces.stop))
+        inside = (curvature.runs >= a) & (curvature.runs <= b)
+        part = Curvature(
+            curvature.v[pieces], curvature.u[a:b], curvature.runs[inside] - a, curvature.c[a:b],
+            None if curvature.rows is None else curvature.rows[a:b] - pieces.start,
+        )  # fmt: skip
+        if b > a:
+            G[np.ix_(at, at)] += hessian(X, part, begin)[np.ix_(columns, columns)]
     return G
 
 
