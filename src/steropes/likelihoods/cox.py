@@ -168,7 +168,7 @@ class CoxLikelihood(Likelihood):
         mass = pool(h * whole, self.risk.groups_start)
         h = np.where(mass > 0, mass / np.where(mass > 0, whole, 1.0), 0.0)
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
-        c = np.where(mass > 0, h / np.where(mass > 0, whole, 1.0), 0.0)
+        c = _ratio(h, whole)
         return self._curvature(r, r * table[at], whole, [(np.ones(self.risk.m), c)])
 
     def weighted_curvature(self, eta, weights, factor):
@@ -186,6 +186,15 @@ class CoxLikelihood(Likelihood):
         own[self.risk.event_rows] = factor[self.risk.group_of_event, None]
         return r * table[at] - weights.w * self.delta * own
 
+    def log_baseline(self, eta, weights):
+        """Logarithm of the baseline hazard's step at each event time, (m,), at η = 0."""
+        xp, risk = self.backend.xp, self.risk
+        _, _, h = self._hazards(eta, weights)
+        h = self._over_shares(h)[:, 0]
+        shift = xp.maximum.reduceat(eta[:, 0], risk.strata_start[:-1])[risk.group_stratum]
+        with np.errstate(divide="ignore"):  # an event of weight zero
+            return xp.log(h) - shift
+
     def _hazards(self, eta, weights):
         _, r = self._rates(eta, weights)
         _, S, h = self._shares(r, weights)
@@ -198,7 +207,7 @@ class CoxLikelihood(Likelihood):
         v = r * table[at]
         whole = host(self._whole(S))[:, 0]
         S, h, f = host(S)[:, 0], host(h)[:, 0], host(weights.fraction)[:, 0]
-        c = h / np.where(S > 0, S, 1.0)
+        c = _ratio(h, S)
         if not self.by_event:
             return self._curvature(r, v, whole, [(np.ones(self.risk.m), c * factor)])
         # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
@@ -222,3 +231,8 @@ class CoxLikelihood(Likelihood):
     def _whole(self, S):
         """Sums over the risk sets with the tied events whole: the first of each group's shares."""
         return S[self.share_start[:-1]] if self.by_event else S
+
+
+def _ratio(h, S):
+    """h / S; zero where it would overflow, which leaves the curvature an upper bound."""
+    return np.where(S > TINY, h / np.maximum(S, TINY), 0.0)
