@@ -24,6 +24,8 @@ from .stream import stream
 
 __all__ = ["CoxLikelihood"]
 
+TINY = 1e-140  # a risk set that far below the largest one has no part in the curvature
+
 
 @dataclass
 class _Weights:
