@@ -29,7 +29,7 @@ def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Any:
         from . import cuda
 
         if cuda.available():
-            return cuda.CudaBackend()
+            return cuda.CudaBackend(n_jobs)
         if device == "cuda":
             raise DataError(cuda.why_not())
     from .cpu import CpuBackend

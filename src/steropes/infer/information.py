@@ -79,7 +79,7 @@ class Information:
         if len(free) == 0:
             return
         likelihood, backend = problem.likelihood, problem.likelihood.backend
-        start = np.zeros_like(self.eta)
+        start = backend.xp.zeros_like(self.eta)
         if problem.offset is not None:
             order = likelihood.order
             offset = problem.offset if order is None else problem.offset[order]
@@ -89,7 +89,7 @@ class Information:
         )  # fmt: skip
         h = np.diag(self.H)[free]
         first = likelihood.curvature(start, self.weights)
-        h0 = self.rows.diagonal(first.v)[free]
+        h0 = backend.to_host(self.rows.diagonal(first.v))[free]
         h0 = np.where(h0 > 0, h0, 1.0)
         if spread < 12 and (h > 1e-4 * h0).all():
             return
@@ -101,7 +101,8 @@ class Information:
         d = np.zeros((len(self.columns), 1))
         d[free, 0] = vector[:, 0] / root
         step = self.rows.matmul(backend.asarray(d))
-        reach = float(np.ptp(step) if likelihood.shift_invariant else abs(step).max())
+        size = backend.to_host(step)
+        reach = float(np.ptp(size) if likelihood.shift_invariant else abs(size).max())
         if reach == 0:
             return
         here = float(likelihood.loss(self.eta, self.weights)[0])

@@ -89,10 +89,12 @@ class Batch:
         self._restart()
 
     def _restart(self) -> None:
-        self.eta = self.offset + np.zeros((1, self.lanes))
+        self.eta = self.offset + self.backend.xp.zeros((1, self.lanes))
         if self.work.k:
-            self.eta = self.eta + self.work.rows.matmul(self.beta[self.work.W])
-        self.loss, self.r = self.likelihood.evaluate(self.eta, self.bound)
+            beta = self.backend.asarray(self.beta[self.work.W])
+            self.eta = self.eta + self.work.rows.matmul(beta)
+        loss, self.r = self.likelihood.evaluate(self.eta, self.bound)
+        self.loss = self.backend.to_host(loss)
         self._gW = None
         self.g: np.ndarray | None = None
 
@@ -111,7 +113,7 @@ class Batch:
     def prepare(self, columns: np.ndarray) -> None:
         """Let columns into the working set and compute the Hessian at the start."""
         self.work.join(columns)
-        if self.work.G is None:
+        if self.work.curvature is None:
             self._refresh(0)
 
     def refresh(self) -> None:
@@ -190,7 +192,11 @@ class Batch:
                 callback(iteration, float(kkt.max()))
             ratio = kkt[todo] / last[todo]
             slow = np.flatnonzero(todo)[ratio > GOOD]
-            if self.work.G is None or (len(slow) and not fresh and self._worth_it(kkt, last, tol)):
+            if self.work.wide:
+                fresh = True  # each step takes each replicate's own diagonal
+            elif self.work.G is None or (
+                len(slow) and not fresh and self._worth_it(kkt, last, tol)
+            ):
                 self._refresh(int(np.argmax(np.where(todo, kkt, 0.0))) if self.B > 1 else 0)
                 fresh = True
             elif len(slow) and self.B > 1 and fresh:
@@ -256,9 +262,9 @@ class Batch:
         W = self.work.W
         if len(W) == 0:
             return np.zeros(self.lanes), np.ones((0, self.lanes))
-        if self.work.G is None:
+        if self.work.curvature is None:
             self._refresh(0)
-        h = np.diag(self.work.G)[:, None] * self.scale
+        h = self.work.h[:, None] * self.scale
         unit = units(self.l1[W], h)
         v = violations(self.gW, self.beta[W], self.l1[W], self.l2[W]) / unit
         return v.max(axis=0), unit
@@ -270,7 +276,7 @@ class Batch:
         v = violations(self.g, self.beta, self.l1, self.l2)
         unit = np.where(self.l1 > 0, self.l1, 1.0)
         if len(W):
-            h = np.diag(self.work.G)[:, None] * self.scale
+            h = self.work.h[:, None] * self.scale
             unit[W] = units(self.l1[W], h)
         self.certificate = (v / unit).max(axis=0, initial=0.0)
         urgency = np.where(~self.work.inside, (v / unit).max(axis=1), 0.0)
@@ -325,6 +331,8 @@ class Batch:
             # Solve the model more exactly as the end comes near, so that it never bounds the
             # rate of the steps around it.
             tolerance = max(min(0.1, kkt[b]) * kkt[b] * 0.5, 0.1 * tol)
+            if self.work.wide:
+                return self._by_columns(b, beta[:, b], l1[:, b], l2[:, b], unit[:, b], tolerance)
             G = self.own.get(b, self.work.G)
             if len(G) != k:  # columns have joined since
                 G = self.work.G
@@ -369,21 +377,27 @@ class Batch:
         now[(t == 1.0) & (beta + D == 0.0)] = 0.0
         old = self.gW
         self.beta[W] = now
-        self.eta, self.loss, self.r, self.objective = trial, loss, r, gain
+        self.eta, self.loss, self.r, self.objective = trial, host, r, gain
         self._gW = None
         self.steps += todo
-        if self.B == 1 and t[0] > 0 and l1.any():
+        if self.B == 1 and t[0] > 0 and l1.any() and not self.work.wide:
             self.work.correct(t[0] * D[:, 0], self.gW[:, 0] - old[:, 0])
         return (t > 0) & todo
+
+    def _by_columns(self, b, beta, l1, l2, unit, tolerance) -> np.ndarray:
+        """Minimum of the model with the replicate's own diagonal curvature."""
+        columns = self.work.columns
+        v, h = columns.curvature(self.backend.to_host(self._lane(b).v), self.backend)
+        args = (self.gW[:, b], beta, l1, l2, unit)
+        return columns.minimize(v, h, *(np.ascontiguousarray(x) for x in args), tolerance)
 
     # -- results -------------------------------------------------------------------------------
 
     def _fits(self, tol: float) -> list[Fit]:
-        loss = self.backend.to_host(self.loss)
         return [
             Fit(
                 beta=self.beta[:, b] / self.design.scale,
-                loss=float(loss[b]),
+                loss=float(self.loss[b]),
                 objective=float(self.objective[b]),
                 optimality=float(self.certificate[b]),
                 tol=tol,

@@ -216,6 +216,16 @@ class CpuBackend:
         )
         return out
 
+    @staticmethod
+    def segment_max(x: np.ndarray, pointers: np.ndarray) -> np.ndarray:
+        """Largest entries of x (n, B) over the segments; −∞ for an empty one."""
+        out = np.full((len(pointers) - 1, x.shape[1]), -np.inf)
+        filled = np.flatnonzero(np.diff(pointers) > 0)
+        if len(filled):
+            edges = np.append(pointers[filled], pointers[-1])
+            out[filled] = np.maximum.reduceat(x[: edges[-1]], edges[:-1], axis=0)
+        return out
+
     def segment_softmax(
         self, eta: np.ndarray, w: np.ndarray, pointers: np.ndarray, scale: np.ndarray,
         shares: bool = True,

@@ -1,0 +1,10 @@
+"""The CUDA backend: CuPy arrays and Numba kernels behind the face of the CPU's.
+
+With ``NUMBA_ENABLE_CUDASIM=1`` in the environment the kernels run in Numba's simulator and NumPy
+takes CuPy's place, so the whole path can be tried, slowly, on a machine without a GPU.
+"""
+
+from .backend import CudaBackend
+from .device import available, why_not
+
+__all__ = ["CudaBackend", "available", "why_not"]

@@ -1,0 +1,302 @@
+"""The face of `steropes.backends.cpu.CpuBackend` on a CUDA device.
+
+Nothing is tuned yet; what is fixed is that every sum has a fixed order, so that a fit gives the
+same digits every time, and that X is sent to the device once.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..cpu import Lines
+from ..threads import ThreadPool
+from . import kernels
+from .device import array_module, simulated
+from .lines import DeviceLines, Pieces, cut
+
+__all__ = ["CudaBackend"]
+
+THREADS = 128
+BLOCKS = 65_535
+SIMULATED = (2, 3)  # blocks, threads: each is a thread of Python's
+DENSE = 8_000_000  # entries of the dense copies that a Gram matrix is computed from at once
+
+
+class CudaBackend:
+    """The kernels on a CUDA device; ``xp`` is CuPy, or NumPy in the simulator.
+
+    The quadratic models of the replicates are solved on the host, so their inputs and outputs
+    are NumPy arrays; what has a row of the data for each of its rows lives on the device.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads of the host's part.
+    """
+
+    name = "cuda"
+    piece = 256  # additions that one thread makes in a row
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.xp = array_module()
+        self.pool = ThreadPool(n_jobs)
+        self._sent: dict[int, tuple[np.ndarray, Any]] = {}
+        self._cuts: dict[int, tuple[Any, Pieces]] = {}
+        self._one = self.asarray(np.ones(1))  # stands for values where all entries are one
+
+    @staticmethod
+    def lanes(B: int) -> int:
+        """Width that B replicates are padded to: threads come without padding."""
+        return B
+
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        """Bring an array to the device."""
+        return self.xp.asarray(x, dtype=dtype)
+
+    def to_host(self, x: Any) -> Any:
+        """Bring an array back."""
+        return x.get() if hasattr(x, "get") else x
+
+    def _launch(self, kernel: Any, work: int, *args: Any) -> None:
+        """Run a kernel with about one thread for each of ``work`` items."""
+        if work > 0:
+            grid = SIMULATED if simulated() else (min(-(-work // THREADS), BLOCKS), THREADS)
+            # Contiguous arrays need no copy, and one compiled kernel serves them all.
+            arrays = self.xp.ascontiguousarray
+            kernel[grid](*(arrays(x) if getattr(x, "ndim", 0) else x for x in args))
+
+    # -- sparse products -------------------------------------------------------------------
+
+    def lines(self, x: Lines) -> DeviceLines:
+        """Bring a sparse matrix to the device; entries that are there already stay there."""
+        return DeviceLines(
+            self.asarray(x.starts),
+            self.asarray(x.ends),
+            self._keep(x.indices),
+            self._keep(x.data),
+            x.width,
+        )
+
+    def _keep(self, x: np.ndarray) -> Any:
+        """The device's copy of an array of X, which never changes."""
+        if id(x) not in self._sent:
+            self._sent[id(x)] = x, self.asarray(x)
+        return self._sent[id(x)][1]
+
+    def _entries(self, lines: DeviceLines) -> tuple[Any, int, Any]:
+        """Values, whether there are any, and the numbers of the entries' places."""
+        valued = int(len(lines.data) > 0)
+        return (lines.data if valued else self._one), valued, lines.indices
+
+    def _pieces(self, lines: DeviceLines) -> Pieces:
+        if lines.pieces is None:
+            lines.pieces = cut(self.xp, lines.starts, lines.ends, self.piece)
+        return lines.pieces
+
+    def gather(self, lines: DeviceLines, D: Any) -> Any:
+        """Return line · D for every line: D (width, B) → (lines, B)."""
+        pieces, B = self._pieces(lines), D.shape[1]
+        data, valued, indices = self._entries(lines)
+        parts = self.xp.zeros((len(pieces), B))
+        self._launch(
+            kernels.sum_lines, parts.size, pieces.starts, pieces.ends, indices, data, valued,
+            D, parts,
+        )  # fmt: skip
+        return self._add_pieces(pieces, parts)
+
+    def _add_pieces(self, pieces: Pieces, parts: Any) -> Any:
+        out = self.xp.zeros((len(pieces.pointers) - 1, parts.shape[1]))
+        self._launch(
+            kernels.sum_ranges, out.size, parts, pieces.pointers[:-1], pieces.pointers[1:], out
+        )
+        return out
+
+    def scatter(self, lines: DeviceLines, R: Any) -> Any:
+        """Return the transposed product: R (lines, B) → (width, B)."""
+        return self.gather(self._transposed(lines), R)
+
+    def _transposed(self, lines: DeviceLines) -> DeviceLines:
+        if lines.transpose is None:
+            line, index, entry = self._expanded(lines)
+            values = lines.data[entry] if len(lines.data) else lines.data
+            lines.transpose = self._sorted(index, line, values, lines.width, len(lines.starts))
+        return lines.transpose
+
+    def _expanded(self, lines: DeviceLines) -> tuple[Any, Any, Any]:
+        """The line, index and place of every entry, in the order of the lines."""
+        xp, pieces = self.xp, self._pieces(lines)
+        size = pieces.ends - pieces.starts
+        place = xp.cumsum(size) - size
+        line, index, entry = (xp.zeros(lines.nnz, np.int64) for _ in range(3))
+        self._launch(
+            kernels.expand, len(pieces), pieces.starts, pieces.ends, pieces.line, place,
+            lines.indices, line, index, entry,
+        )  # fmt: skip
+        return line, index, entry
+
+    def _sorted(self, line: Any, index: Any, values: Any, n: int, width: int) -> DeviceLines:
+        """Lines from entries in any order, each line's indices increasing."""
+        xp = self.xp
+        by = xp.argsort(line * width + index)  # no two are equal
+        ends = xp.cumsum(xp.bincount(line, minlength=n)) if len(line) else xp.zeros(n, np.int64)
+        starts = xp.concatenate([xp.zeros(1, ends.dtype), ends])[:-1]
+        kind = np.uint16 if width <= np.iinfo(np.uint16).max else np.int64
+        return DeviceLines(
+            starts, ends, index[by].astype(kind), values[by] if len(values) else values, width
+        )
+
+    def to_rows(
+        self, columns: list[tuple[Lines, np.ndarray]], position: np.ndarray, n: int, width: int
+    ) -> DeviceLines:
+        """Turn chosen columns into rows; see `CpuBackend.to_rows`."""
+        xp = self.xp
+        place = self.asarray(position)
+        valued = any(lines.data.size for lines, _ in columns)
+        rows, numbers, values = [], [], []
+        for host, local in columns:
+            lines = self.lines(host)
+            column, row, entry = self._expanded(lines)
+            row = place[row]
+            kept = xp.flatnonzero(row >= 0)
+            rows.append(row[kept])
+            numbers.append(self.asarray(local)[column[kept]])
+            if valued:
+                ones = xp.ones(len(kept))
+                values.append(lines.data[entry[kept]] if len(lines.data) else ones)
+        data = xp.concatenate(values) if valued else xp.zeros(0)
+        return self._sorted(xp.concatenate(rows), xp.concatenate(numbers), data, n, width)
+
+    def gram(self, lines: DeviceLines, v: Any, G: Any, first: int = 0) -> None:
+        """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on."""
+        xp, v = self.xp, self.asarray(v)
+        data, valued, indices = self._entries(lines)
+        step = max(1, DENSE // max(1, lines.width))
+        for a in range(0, len(lines.starts), step):
+            starts, ends = lines.starts[a : a + step], lines.ends[a : a + step]
+            Z = xp.zeros((len(starts), lines.width))
+            self._launch(kernels.densify, len(starts), starts, ends, indices, data, valued, Z)
+            G[first:] += xp.tril((Z[:, first:] * v[a : a + step, None]).T @ Z, first)
+
+    def gram_groups(self, lines: DeviceLines, u, runs, flush, c, G: Any) -> None:
+        """Subtract Σ_g c_g m_g m_g' from the lower triangle of G; see `CpuBackend.gram_groups`."""
+        runs, flush, c = (np.asarray(self.to_host(x)) for x in (runs, flush, c))
+        ends = np.flatnonzero(flush) + 1
+        run = np.searchsorted(runs, ends, side="left") - 1
+        begins = runs[run]
+        same = run[1:] == run[:-1]
+        begins[1:][same] = ends[:-1][same]
+        step = max(1, DENSE // max(1, lines.width))
+        carried = None
+        for a in range(0, len(ends), step):
+            e, r = ends[a : a + step], run[a : a + step]
+            S = self._sum_runs(lines, u, begins[a : a + step], e)
+            if carried is not None and run[a - 1] == r[0]:
+                S[0] += carried
+            edges = np.concatenate([[0], np.flatnonzero(np.diff(r)) + 1, [len(r)]])
+            M = self.scan(S, edges)
+            carried = M[-1].copy()
+            G -= self.xp.tril((M * self.asarray(c[e - 1])[:, None]).T @ M)
+
+    def line_sums(self, lines: DeviceLines, u: Any, pointers: Any) -> Any:
+        """Return Σ u_i x_i over each run of lines pointers[s] … pointers[s+1], dense (s, width)."""
+        return self._sum_runs(lines, u, pointers[:-1], pointers[1:])
+
+    def _sum_runs(self, lines: DeviceLines, u: Any, first: Any, last: Any) -> Any:
+        data, valued, indices = self._entries(lines)
+        out = self.xp.zeros((len(first), lines.width))
+        self._launch(
+            kernels.sum_runs, len(out), lines.starts, lines.ends, indices, data, valued,
+            self.asarray(u), self.asarray(first), self.asarray(last), out,
+        )  # fmt: skip
+        return out
+
+    # -- scans and elementwise work ----------------------------------------------------------
+
+    def _segments(self, pointers: Any) -> Pieces:
+        """The segments between pointers, cut; kept as long as the array of pointers lives."""
+        key = id(pointers)
+        if key not in self._cuts:
+            on_device = self.asarray(pointers)
+            pieces = cut(self.xp, on_device[:-1], on_device[1:], self.piece)
+            cuts = self._cuts
+            gone = weakref.ref(pointers, lambda _: cuts.pop(key, None))
+            self._cuts[key] = gone, pieces
+        return self._cuts[key][1]
+
+    def scan(self, x: Any, pointers: Any, reverse: bool = False) -> Any:
+        """Inclusive running sums of x (n, B) within the segments, from the end if ``reverse``."""
+        xp, pieces = self.xp, self._segments(pointers)
+        sums = xp.zeros((len(pieces), x.shape[1]))
+        self._launch(kernels.sum_ranges, sums.size, x, pieces.starts, pieces.ends, sums)
+        p = pieces.pointers
+        zero, before = xp.zeros((len(p) - 1, x.shape[1])), xp.zeros(sums.shape)
+        self._launch(
+            kernels.scan_ranges, zero.size, sums, p[:-1], p[1:], zero, reverse, True, before
+        )
+        out = xp.zeros(x.shape)
+        self._launch(
+            kernels.scan_ranges, before.size, x, pieces.starts, pieces.ends, before, reverse,
+            False, out,
+        )  # fmt: skip
+        return out
+
+    def segment_sum(self, x: Any, pointers: Any) -> Any:
+        """Sums of x (n, B) over the segments; an empty segment gives zero."""
+        pieces = self._segments(pointers)
+        parts = self.xp.zeros((len(pieces), x.shape[1]))
+        self._launch(kernels.sum_ranges, parts.size, x, pieces.starts, pieces.ends, parts)
+        return self._add_pieces(pieces, parts)
+
+    def segment_max(self, x: Any, pointers: Any) -> Any:
+        """Largest entries of x (n, B) over the segments; −∞ for an empty one."""
+        pieces = self._segments(pointers)
+        parts = self.xp.full((len(pieces), x.shape[1]), -np.inf)
+        self._launch(kernels.max_ranges, parts.size, x, pieces.starts, pieces.ends, parts)
+        p = pieces.pointers
+        out = self.xp.full((len(p) - 1, x.shape[1]), -np.inf)
+        self._launch(kernels.max_ranges, out.size, parts, p[:-1], p[1:], out)
+        return out
+
+    def column_sum(self, x: Any) -> Any:
+        """Sums over rows of x (n, B): (B,)."""
+        return None if x is None else x.sum(axis=0)
+
+    def column_max(self, x: Any) -> Any:
+        """Largest entries over rows of x (n, B): (B,)."""
+        return x.max(axis=0)
+
+    def map_rows(self, function: Callable, *arrays: Any) -> list:
+        """Apply an elementwise function, which returns a tuple of arrays."""
+        return list(function(*(self.asarray(x) for x in arrays)))
+
+    def sum_rows(self, function: Callable, *arrays: Any) -> tuple:
+        """The same for a function whose first array (rows, B) is wanted as its sum over rows."""
+        summed, *results = function(*(self.asarray(x) for x in arrays))
+        return self.column_sum(summed), results
+
+    def segment_softmax(
+        self, eta: Any, w: Any, pointers: Any, scale: Any, shares: bool = True
+    ) -> tuple[Any, Any]:
+        """log Σ w e^η of each segment and the scaled shares; see `CpuBackend.segment_softmax`."""
+        xp = self.xp
+        w, scale = self.asarray(w), self.asarray(scale)
+        top = self.segment_max(xp.where(w > 0, eta, -np.inf), pointers)
+        used = (scale != 0) & (top > -np.inf)
+        top = xp.where(used, top, 0.0)
+        line = self._lines_of(pointers)
+        r = xp.where(w > 0, w * xp.exp(xp.where(w > 0, eta - top[line], 0.0)), 0.0)
+        total = xp.where(used, self.segment_sum(r, pointers), 1.0)
+        lse = xp.where(used, top + xp.log(total), 0.0)
+        if not shares:
+            return lse, xp.zeros((0, eta.shape[1]))
+        return lse, r * xp.where(used, scale / total, 0.0)[line]
+
+    def _lines_of(self, pointers: Any) -> Any:
+        """The segment that each row is in."""
+        on_device = self.asarray(pointers)
+        rows = self.xp.arange(int(on_device[-1]))
+        return self.xp.searchsorted(on_device, rows, side="right") - 1

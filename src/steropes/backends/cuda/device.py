@@ -1,0 +1,56 @@
+"""Whether there is a GPU to work with, and if not, why not and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import config
+
+__all__ = ["array_module", "available", "simulated", "why_not"]
+
+REMEDY = "Install pip install 'steropes[gpu]' on a machine with an NVIDIA GPU, or use device='cpu'."
+
+
+def simulated() -> bool:
+    """Whether Numba's CUDA simulator is on."""
+    return bool(vars(config)["ENABLE_CUDASIM"])
+
+
+def why_not() -> str:
+    """Return what device="cuda" lacks on this machine and the remedy; empty if nothing."""
+    if simulated():
+        return ""
+    try:
+        import cupy
+    except ImportError as error:
+        return f"device='cuda' needs CuPy, which cannot be imported ({error}). {REMEDY}"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # no driver, or one too old for CuPy's CUDA
+        return f"device='cuda' needs a CUDA device, and CuPy finds none ({error}). {REMEDY}"
+    if count == 0:
+        return f"device='cuda' needs a CUDA device, and CuPy finds none. {REMEDY}"
+    try:
+        from numba import cuda
+
+        usable = cuda.is_available()
+    except ImportError:
+        usable = False
+    if not usable:
+        return f"device='cuda' needs Numba's CUDA target, which finds no driver. {REMEDY}"
+    return ""
+
+
+def available() -> bool:
+    """Whether device="cuda" can be used here."""
+    return not why_not()
+
+
+def array_module() -> Any:
+    """CuPy, or NumPy for the simulator."""
+    if simulated():
+        return np
+    import cupy
+
+    return cupy

@@ -1,0 +1,121 @@
+"""Cases for the CUDA backend; `test_cuda.py` runs them with Numba's simulator on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import config
+from scipy import sparse
+from strict_arrays import StrictBackend
+
+import steropes
+from steropes.backends import cuda
+from steropes.backends.cuda import CudaBackend
+
+assert config.ENABLE_CUDASIM, "these cases need NUMBA_ENABLE_CUDASIM=1 before Numba is imported"
+
+N, P = 60, 8
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setattr(cuda, "CudaBackend", StrictBackend)
+
+
+def simulate(family, seed=1):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack(
+        [rng.normal(size=N), 3.0 + rng.normal(size=N), rng.random((N, P - 2)) < 0.35]
+    ).astype(float)
+    X[:, 4] *= rng.uniform(0.5, 2.0, N)
+    eta = 0.6 * X[:, 0] - 0.8 * X[:, 2] + 0.5 * X[:, 4]
+    data = {"sample_weight": rng.choice([0.5, 1.0, 2.0], N), "offset": 0.2 * rng.normal(size=N)}
+    if family == "linear":
+        y = eta + rng.normal(size=N)
+    elif family == "logistic":
+        y = (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int)
+    elif family == "poisson":
+        y = rng.poisson(np.exp(eta))
+        data["exposure"] = rng.uniform(0.5, 2.0, N)
+    else:
+        time = np.ceil(rng.exponential(np.exp(-eta)) * 5) / 5
+        event = rng.random(N) < 0.7
+        entry = time * rng.choice([0.0, 0.5], N) if "entry" in family else None
+        y = steropes.Surv(time, event, entry)
+        if "strata" in family:
+            data["strata"] = rng.choice(["b", "a"], N)
+    return X, y, data
+
+
+MODELS = {
+    "linear": steropes.LinearRegression,
+    "logistic": steropes.LogisticRegression,
+    "poisson": steropes.PoissonRegression,
+    "cox": steropes.CoxRegression,
+    "cox strata": steropes.CoxRegression,
+    "cox strata entry": steropes.CoxRegression,
+}
+
+
+def both(family, X=None, **settings):
+    """The same model fitted on either device."""
+    X0, y, data = simulate(family)
+    X = X0 if X is None else X(X0)
+    return [
+        MODELS[family](device=device, n_jobs=1, **settings).fit(X, y, **data)
+        for device in ("cpu", "cuda")
+    ]
+
+
+def assert_same(cpu, gpu):
+    np.testing.assert_allclose(gpu.coef_, cpu.coef_, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(gpu.log_likelihood_, cpu.log_likelihood_, rtol=1e-10)
+    if hasattr(cpu, "intercept_"):
+        np.testing.assert_allclose(gpu.intercept_, cpu.intercept_, atol=1e-8)
+    assert gpu.converged_
+    assert gpu.optimality_ <= gpu.tol
+
+
+@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize("prior", [steropes.Laplace(0.05), steropes.Normal(0.3)], ids=str)
+def test_fit_is_the_cpu_s(family, prior):
+    cpu, gpu = both(family, sparse.csc_array, prior=prior, tol=1e-9)
+    assert_same(cpu, gpu)
+
+
+@pytest.mark.parametrize("family", ["logistic", "cox strata entry"])
+def test_maximum_likelihood_with_standard_errors(family):
+    cpu, gpu = both(family, tol=1e-9)
+    assert_same(cpu, gpu)
+    np.testing.assert_allclose(gpu.summary(), cpu.summary(), rtol=1e-6, atol=1e-8)
+
+
+def test_mixed_blocks():
+    """Indicator, valued, dense and constant columns in one design."""
+    from steropes.design import Design, as_design
+
+    def mixed(X):
+        return Design([*as_design(sparse.csc_array(X[:, 1:])).blocks, *as_design(X[:, :1]).blocks])
+
+    cpu, gpu = both("logistic", mixed, prior=steropes.Laplace(0.1), tol=1e-9)
+    assert_same(cpu, gpu)
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "cox strata"])
+def test_cross_validation(family):
+    cv = steropes.CrossValidation(2, search=[0.01, 0.1], random_state=0, tol=1e-8)
+    cpu, gpu = both(family, sparse.csc_array, prior=steropes.Laplace(), cv=cv, tol=1e-9)
+    assert gpu.variance_ == cpu.variance_
+    np.testing.assert_allclose(gpu.cv_results_, cpu.cv_results_, rtol=1e-7)
+    assert_same(cpu, gpu)
+
+
+def test_same_digits_every_time():
+    first, again = (both("cox strata entry", prior=steropes.Normal(0.3))[1] for _ in range(2))
+    np.testing.assert_array_equal(first.coef_, again.coef_)
+
+
+def test_with_numpy_itself_in_place_of_cupy(monkeypatch):
+    monkeypatch.setattr(cuda, "CudaBackend", CudaBackend)
+    cpu, gpu = both("cox strata", sparse.csc_array, prior=steropes.Laplace(0.05), tol=1e-9)
+    assert_same(cpu, gpu)
