@@ -119,7 +119,7 @@ class CoxLikelihood(Likelihood):
 
         def part(N, E, share):
             S = N + E
-            empty = S == 0
+            empty = S < 1e-300  # or so small that share / S would overflow
             if not empty.any():
                 return share * xp.log(S), S, share / S
             # Nobody is at risk (all weights zero), or exp underflowed: then the loss is infinite
@@ -188,6 +188,49 @@ class CoxLikelihood(Likelihood):
         own[self.risk.event_rows] = factor[self.risk.group_of_event, None]
         return r * table[at] - weights.w * self.delta * own
 
+    def score_residuals(self, eta, weights, Z):
+        """Each row's part of the score, (n, L): w ∫ (z − z̄(t)) dM(t) for columns Z (n, L).
+
+        With Efron's method as R's `residuals.coxph`: each of d tied events has d-th parts of all
+        shares as its mean. Therneau and Grambsch (2000, §4.3, §4.6).
+        """
+        xp, risk = self.backend.xp, self.risk
+        r, S, h = self._hazards(eta, weights)
+        mean = self._means(r, S, Z, weights)
+        U = Z * self.martingale_residuals(eta, weights) + self._compensated(r, h * mean, weights)
+        if self.by_event:
+            used = (weights.share > 0).astype(np.float64)
+            count = xp.maximum(self._over_shares(used), 1.0)
+            mean = self._over_shares(used * mean) / count
+        events = risk.event_rows
+        U[events] -= weights.w[events] * mean[risk.group_of_event]
+        return U
+
+    def martingale_residuals(self, eta, weights):
+        """w (δ − expected events), (n, 1)."""
+        r, _, h = self._hazards(eta, weights)
+        return weights.w * self.delta - self._compensated(r, h, weights)
+
+    def schoenfeld_means(self, eta, weights, Z):
+        """Means z̄ over the risk sets, averaged over the shares of each event time, (m, L)."""
+        r, S, h = self._hazards(eta, weights)
+        mean = self._means(r, S, Z, weights)
+        total = self._over_shares(weights.share)
+        filled = self.backend.xp.where(total > 0, total, 1.0)
+        return self._over_shares(weights.share * mean) / filled
+
+    def _means(self, r, S, Z, weights):
+        """Means of the columns Z over the risk set of each share, (K, L)."""
+        N, E = self.risk.over_rows(r * Z), self.risk.over_events(r * Z)
+        if self.by_event:
+            N, E = N[self.group], weights.fraction * E[self.group]
+        return (N + E) / self.backend.xp.where(S > 0, S, 1.0)
+
+    def _compensated(self, r, h, weights):
+        """Sums of r h over the shares that each row is at risk in, (n, L)."""
+        table, at = self._hazard(h, weights)
+        return r * table[at]
+
     def log_baseline(self, eta, weights):
         """Logarithm of the baseline hazard's step at each event time, (m,), at η = 0."""
         xp, risk = self.backend.xp, self.risk
@@ -237,4 +280,4 @@ class CoxLikelihood(Likelihood):
 
 def _ratio(h, S):
     """h / S; zero where it would overflow, which leaves the curvature an upper bound."""
-    return np.where(S > TINY, h / np.maximum(S, TINY), 0.0)
+    return h / np.where(S > TINY, S, np.inf)
