@@ -78,13 +78,12 @@ class ConditionalPoissonLikelihood(Likelihood):
         # Σ w y (lse − η), stratum by stratum: no difference of two large sums.
         eta = eta[self.rows]
         loss = weights.total * lse - self.backend.segment_sum(weights.wy * eta, self.event_start)
-        return loss.sum(axis=0)
+        return self.backend.column_sum(loss)
 
     def curvature(self, eta, weights, exact=False):
         """v = n_s π; the groups are the strata, m_s = Σ n_s π_i x_i with weight 1 / n_s."""
         _, v = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
-        v = v[:, 0]
-        total = weights.total[:, 0]
-        c = self.backend.xp.zeros(self.n)
-        c[self.pointers[1:] - 1] = np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0)
+        xp, v, total = self.backend.xp, v[:, 0], weights.total[:, 0]
+        c = xp.zeros(self.n)
+        c[self.pointers[1:] - 1] = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
         return Curvature(v, v, self.pointers, c)

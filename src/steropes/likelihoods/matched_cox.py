@@ -28,8 +28,6 @@ def cox_by_set(case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) ->
     informative = (np.bincount(strata, case) > 0) & (np.bincount(strata) > 1)
     rows, _, _ = gather_strata(strata, informative)
     rows = np.arange(len(strata)) if rows is None else rows
-    cox = CoxLikelihood(
-        np.ones(len(rows)), case[rows], backend, strata=strata[rows], ties=ties
-    )
+    cox = CoxLikelihood(np.ones(len(rows)), case[rows], backend, strata=strata[rows], ties=ties)
     cox.order = rows if cox.order is None else rows[cox.order]
     return cox

@@ -50,7 +50,7 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
     ...     exposed, [1, 1, 1, 2], strata=[1, 1, 2, 2], exposure=[300, 65, 200, 100]
     ... )
     >>> round(float(np.exp(m.coef_[0])), 2)  # rate ratio
-    4.24
+    4.25
     """
 
     _what = "the person"

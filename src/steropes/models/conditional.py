@@ -104,9 +104,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
     def _likelihood(self, y, n, strata, exposure, backend):
         _refuse_extras(self, exposure=exposure)
         if self.method not in ("exact", "efron", "breslow"):
-            raise DataError(
-                f"method must be 'exact', 'efron' or 'breslow', not {self.method!r}."
-            )
+            raise DataError(f"method must be 'exact', 'efron' or 'breslow', not {self.method!r}.")
         y = check_response(y, n)
         wrong = (y != 0) & (y != 1)
         if wrong.any():
