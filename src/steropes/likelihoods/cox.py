@@ -24,7 +24,7 @@ from .stream import stream
 
 __all__ = ["CoxLikelihood"]
 
-TINY = 1e-140  # a risk set that far below the largest one has no part in the curvature
+TINY = 1e-150  # a risk set that far below the largest has no part in the curvature: c = h / S
 
 
 @dataclass
@@ -163,6 +163,7 @@ class CoxLikelihood(Likelihood):
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
         r, S, h = self._hazards(eta, weights)
+        h = self.backend.xp.where(S > TINY, h, 0.0)
         if exact or self.risk.m <= 1.5 * BINS:
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
@@ -170,7 +171,7 @@ class CoxLikelihood(Likelihood):
         mass = pool(h * whole, self.risk.groups_start)
         h = np.where(mass > 0, mass / np.where(mass > 0, whole, 1.0), 0.0)
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
-        c = _ratio(h, whole)
+        c = np.where(mass > 0, h / np.where(mass > 0, whole, 1.0), 0.0)
         return self._curvature(r, r * table[at], whole, [(np.ones(self.risk.m), c)])
 
     def weighted_curvature(self, eta, weights, factor):
@@ -178,7 +179,8 @@ class CoxLikelihood(Likelihood):
 
         What tests of time-varying effects need: Σ_g factor_g D_g Var_g(x).
         """
-        return self._exact(*self._hazards(eta, weights), weights, factor)
+        r, S, h = self._hazards(eta, weights)
+        return self._exact(r, S, self.backend.xp.where(S > TINY, h, 0.0), weights, factor)
 
     def weighted_gradient(self, eta, weights, factor):
         """The gradient in η, (n, B), with each event time's part multiplied by a factor, (m,)."""
@@ -252,7 +254,7 @@ class CoxLikelihood(Likelihood):
         v = r * table[at]
         whole = host(self._whole(S))[:, 0]
         S, h, f = host(S)[:, 0], host(h)[:, 0], host(weights.fraction)[:, 0]
-        c = _ratio(h, S)
+        c = h / np.where(h > 0, S, 1.0)
         if not self.by_event:
             return self._curvature(r, v, whole, [(np.ones(self.risk.m), c * factor)])
         # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
@@ -276,8 +278,3 @@ class CoxLikelihood(Likelihood):
     def _whole(self, S):
         """Sums over the risk sets with the tied events whole: the first of each group's shares."""
         return S[self.share_start[:-1]] if self.by_event else S
-
-
-def _ratio(h, S):
-    """h / S; zero where it would overflow, which leaves the curvature an upper bound."""
-    return h / np.where(S > TINY, S, np.inf)
