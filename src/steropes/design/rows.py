@@ -9,6 +9,8 @@ from .design import Design
 
 __all__ = ["RowMatrix"]
 
+STRIPE = 256  # rows of a triangle that are mirrored at once
+
 
 class RowMatrix:
     """Chosen columns of a design, stored by rows in the model's row order.
@@ -88,7 +90,7 @@ class RowMatrix:
             whole = len(S) == self.k
             g = G if whole else xp.zeros((len(S), len(S)))
             self.backend.gram(self.lines, v, g, int(np.searchsorted(S, first)))
-            g += xp.tril(g, -1).T
+            _mirror(g, xp)
             if not whole:
                 G[np.ix_(S, S)] = g
         if self.dense is not None:
@@ -126,3 +128,12 @@ class RowMatrix:
         padded = self.backend.xp.zeros((self.n, self.backend.lanes(k)))
         padded[:, :k] = Z
         return self.backend.scatter(self.lines, padded)[:, :k]
+
+
+def _mirror(g: np.ndarray, xp) -> None:
+    """Copy the lower triangle to the upper one, which is zero, without a second matrix."""
+    for a in range(0, len(g), STRIPE):
+        stripe = g[a : a + STRIPE]
+        g[:a, a : a + STRIPE] = stripe[:, :a].T
+        square = stripe[:, a : a + STRIPE]
+        square += xp.tril(square, -1).T

@@ -28,6 +28,7 @@ from .base import Likelihood
 __all__ = [
     "PooledCurvature",
     "PooledLogisticLikelihood",
+    "baseline_alone",
     "events_by_interval",
     "interval_log_odds",
     "survival_curves",
@@ -183,7 +184,12 @@ class PooledCurvature:
                 if len(at_d) == 0 or len(new) == 0:
                     continue
                 G = rows.X.gram(self._pair(c, d), int(new.min()))
+                if _is_run(at_c) and c == d and np.array_equal(columns_c, np.arange(len(G))):
+                    run = slice(at_c[0], at_c[-1] + 1)  # without a copy in between
+                    H[run, run] = G
+                    continue
                 part = G[np.ix_(columns_c, columns_d)]
+                del G
                 H[np.ix_(at_c, at_d)] = part
                 H[np.ix_(at_d, at_c)] = part.T
             if len(at_base) and max(at_c.max(), at_base.max()) >= first:
@@ -231,6 +237,10 @@ class PooledCurvature:
         return total * np.diag(B) if free else total
 
 
+def _is_run(at: np.ndarray) -> bool:
+    return bool((np.diff(at) == 1).all())
+
+
 def events_by_interval(model: PooledLogisticLikelihood, weights: np.ndarray):
     """People with a positive weight at risk, and with the event, in each interval: (K,) ints."""
     used = (weights > 0) & (model.first < model.last)
@@ -238,6 +248,26 @@ def events_by_interval(model: PooledLogisticLikelihood, weights: np.ndarray):
     end = np.bincount(model.last[used], minlength=model.K + 1)
     hit = used & (model.event != 0)
     return np.cumsum(begin - end)[:-1], np.bincount(model.last[hit] - 1, minlength=model.K)
+
+
+def baseline_alone(model: PooledLogisticLikelihood, weights: np.ndarray, basis: np.ndarray):
+    """A baseline's rough fit without covariates, (M,): where to start from.
+
+    Without covariates an interval is one binomial cell; events of half a person are added to
+    keep its log odds finite, and the basis is fitted to them by least squares with the cells'
+    information as weights.
+    """
+    used = model.first < model.last
+    begin = np.bincount(model.first[used], weights[used], model.K + 1)
+    end = np.bincount(model.last[used], weights[used], model.K + 1)
+    hit = model.event != 0
+    events = np.bincount(model.last[hit] - 1, weights[hit], model.K)
+    total = np.maximum(np.cumsum(begin - end)[:-1], events)
+    rate = events.sum() / total.sum()
+    p = (events + rate) / (total + 1.0)
+    root = np.sqrt(total * p * (1.0 - p))
+    log_odds = np.log(p) - np.log1p(-p)
+    return np.linalg.lstsq(basis * root[:, None], log_odds * root, rcond=None)[0]
 
 
 def interval_log_odds(eta: np.ndarray, functions: np.ndarray) -> np.ndarray:

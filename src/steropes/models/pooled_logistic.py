@@ -17,6 +17,7 @@ from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError, SeparationError
 from ..likelihoods.pooled_logistic import (
     PooledLogisticLikelihood,
+    baseline_alone,
     events_by_interval,
     interval_log_odds,
     survival_curves,
@@ -207,6 +208,13 @@ class PooledLogisticRegression(PenalizedModel):
         return (problem.prior if start is None else prior), start
 
     def _fit_problem(self, problem, prior, start, progress) -> None:
+        if start is None:
+            # Events are rare in an interval: from a baseline of zero every column of X would
+            # look as if it mattered.
+            start = np.zeros(problem.design.p)
+            M = problem.n_free
+            start[:M] = baseline_alone(problem.likelihood, problem.weights, self._basis)
+            start[:M] *= problem.design.scale[:M]
         super()._fit_problem(problem, prior, start, progress)
         M = problem.n_free
         self.baseline_coef_ = pd.Series(self._beta[:M], self._baseline_names)
