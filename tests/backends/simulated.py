@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_cases import check, check_grams, random_case
 from numba import config
 from scipy import sparse
 from strict_arrays import StrictBackend
@@ -11,6 +12,7 @@ from strict_arrays import StrictBackend
 import steropes
 from steropes.backends import cuda
 from steropes.backends.cuda import CudaBackend
+from steropes.backends.cuda import backend as backend_module
 
 assert config.ENABLE_CUDASIM, "these cases need NUMBA_ENABLE_CUDASIM=1 before Numba is imported"
 
@@ -74,6 +76,19 @@ def assert_same(cpu, gpu):
         np.testing.assert_allclose(gpu.intercept_, cpu.intercept_, atol=1e-8)
     assert gpu.converged_
     assert gpu.optimality_ <= gpu.tol
+
+
+@pytest.mark.parametrize("B", [1, 3])
+@pytest.mark.parametrize("valued", [False, True])
+@pytest.mark.parametrize("n", [1, 40])
+def test_every_kernel_is_its_definition(n, valued, B):
+    check(StrictBackend(1), random_case(5, n, 9, 0.4, valued, False), B)
+
+
+def test_gram_in_parts(monkeypatch):
+    """Dense copies of a few lines at a time, and runs of groups that reach over them."""
+    monkeypatch.setattr(backend_module, "DENSE", 40)
+    check_grams(StrictBackend(1), random_case(6, 40, 9, 0.4, True, False))
 
 
 @pytest.mark.parametrize("family", MODELS)

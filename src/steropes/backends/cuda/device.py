@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ from numba import config
 
 __all__ = ["array_module", "available", "simulated", "why_not"]
 
-REMEDY = "Install pip install 'steropes[gpu]' on a machine with an NVIDIA GPU, or use device='cpu'."
+REMEDY = "With an NVIDIA GPU: pip install 'steropes[gpu]'; without one: device='cpu'."
 
 
 def simulated() -> bool:
     """Whether Numba's CUDA simulator is on."""
-    return bool(vars(config)["ENABLE_CUDASIM"])
+    switch = os.environ.get("NUMBA_ENABLE_CUDASIM", "") not in ("", "0")
+    return bool(vars(config).get("ENABLE_CUDASIM", switch))
 
 
 def why_not() -> str:

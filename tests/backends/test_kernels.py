@@ -1,0 +1,96 @@
+"""The CPU's kernels against dense NumPy, and the same digits from any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_cases import check, random_case
+from scipy import sparse
+
+from steropes.backends import get_backend
+from steropes.backends.cpu import CHUNKS, ROWS_A_CHUNK, CpuBackend, Lines
+from steropes.backends.threads import balanced_chunks, count_threads
+from steropes.errors import DataError
+
+cases = st.builds(
+    random_case,
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 70),
+    k=st.integers(1, 30),
+    density=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
+    valued=st.booleans(),
+    wide=st.booleans(),
+)
+
+
+@given(case=cases, B=st.sampled_from([1, 4, 8, 16]), n_jobs=st.sampled_from([1, 2]))
+@settings(max_examples=60, deadline=None)
+def test_every_kernel_is_its_definition(case, B, n_jobs):
+    check(CpuBackend(n_jobs), case, B)
+
+
+@pytest.mark.parametrize("B", [1, 4, 8, 16])
+def test_two_threads_give_the_digits_of_one(B):
+    """Large enough for many chunks of every kind."""
+    rng = np.random.default_rng(B)
+    n, k = 3 * ROWS_A_CHUNK, 60
+    X = sparse.random_array((n, k), density=0.05, format="csr", rng=rng)
+    lines = Lines(X.indptr[:-1], X.indptr[1:], X.indices, X.data, k)
+    R, D = rng.normal(size=(n, B)), rng.normal(size=(k, B))
+    v, c = rng.random(n), rng.random(n) * (rng.random(n) < 0.01)
+    pointers = np.sort(np.append(rng.integers(0, n, 3 * CHUNKS), [0, n]))
+
+    def everything(backend):
+        G, H = np.zeros((k, k)), np.zeros((k, k))
+        backend.gram(lines, v, G)
+        backend.gram_groups(lines, v, pointers, c != 0, c, H)
+        return [
+            backend.gather(lines, D),
+            backend.scatter(lines, R),
+            G,
+            H,
+            backend.line_sums(lines, v, pointers),
+            backend.scan(R, pointers),
+            backend.scan(R, pointers, True),
+            backend.segment_sum(R, pointers),
+            *backend.segment_softmax(R, np.abs(R), pointers, np.ones((len(pointers) - 1, B))),
+            backend.sum_rows(lambda x: (x, np.exp(x)), R)[0],
+            backend.map_rows(lambda x: (np.exp(x),), R)[0],
+        ]
+
+    one, two = everything(CpuBackend(1)), everything(CpuBackend(2))
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_many_columns_need_wider_numbers():
+    """The local numbers of rows are 16-bit up to 65,535 columns and 32-bit beyond."""
+    for width in (65_535, 65_536):
+        columns = Lines(np.arange(width), np.arange(1, width + 1), np.arange(width) % 3,
+                        np.empty(0), 3)  # fmt: skip
+        rows = CpuBackend(1).to_rows([(columns, np.arange(width))], np.arange(3), 3, width)
+        np.testing.assert_array_equal(rows.indices[rows.starts[2] : rows.ends[2]].astype(int),
+                                      np.arange(2, width, 3))  # fmt: skip
+
+
+@given(
+    work=st.lists(st.integers(0, 50), max_size=40),
+    n_chunks=st.integers(1, 20),
+)
+def test_chunks_cover_all_items_once(work, n_chunks):
+    cumulative = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
+    chunks = balanced_chunks(cumulative, n_chunks)
+    covered = [i for a, b in chunks for i in range(a, b)]
+    assert covered == list(range(len(work)))
+    assert all(a < b for a, b in chunks)
+
+
+def test_settings_are_checked():
+    assert count_threads(3) == 3
+    assert count_threads(None) == count_threads(-1) >= 1
+    with pytest.raises(DataError, match="n_jobs"):
+        count_threads(0)
+    with pytest.raises(DataError, match="device"):
+        get_backend("tpu")
