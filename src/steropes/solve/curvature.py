@@ -25,6 +25,8 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
     """
     if hasattr(curvature, "hessian"):  # a family whose curvature is of another form
         return curvature.hessian(rows, first)
+    if hasattr(rows, "intervals"):  # effects that are step functions of time
+        return _by_interval(rows, curvature, first)
     backend = rows.backend
     G = rows.gram(curvature.v, first)
     if curvature.u is None:
