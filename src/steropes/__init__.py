@@ -23,6 +23,7 @@ _HOMES = {
         "ConditionalLogisticRegression",
         "ConditionalPoissonRegression",
         "CoxRegression",
+        "FineGrayRegression",
         "LinearRegression",
         "LogisticRegression",
         "PoissonRegression",

@@ -107,8 +107,11 @@ def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
 
 def check_strata(strata: Any, n: int) -> np.ndarray | None:
     """Turn labels of any hashable kind into codes 0, 1, … in the order of their first row."""
-    if strata is None:
-        return None
+    return None if strata is None else label_strata(strata, n)[0]
+
+
+def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
+    """The same, with the label of each code."""
     frame = nw.from_native(strata, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         if frame.shape[1] != 1:
@@ -129,8 +132,8 @@ def check_strata(strata: Any, n: int) -> np.ndarray | None:
         raise DataError(f"strata must be 1-dimensional, not of shape {strata.shape}.")
     if len(strata) != n:
         raise DataError(f"strata has {len(strata)} entries, but X has {n} rows.")
-    codes, _ = pd.factorize(strata)
+    codes, labels = pd.factorize(strata)
     if (codes < 0).any():
         i = int((codes < 0).argmax())
         raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
-    return codes.astype(np.int64)
+    return codes.astype(np.int64), list(labels)

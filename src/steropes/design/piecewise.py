@@ -44,6 +44,11 @@ class Steps:
         acts = (self.first[at] <= q) & (q <= self.last[at]) & ~self.always[at]
         return np.flatnonzero(acts)
 
+    def linear_predictors(self, X: Design, coef: np.ndarray, backend: Any) -> np.ndarray:
+        """X β in each interval for coefficients in X's units, (n, Q)."""
+        beta = self.by_interval(coef, X.p) * X.scale[:, None]
+        return np.concatenate([X.matmul(b[:, None], backend) for b in beta.T], axis=1)
+
     def by_interval(self, beta: np.ndarray, p: int) -> np.ndarray:
         """Coefficients (len(source),) as those of X's p columns in each interval, (p, Q)."""
         out = np.zeros((p, self.Q))

@@ -9,6 +9,7 @@ from .base import Curvature, Likelihood
 from .conditional_logistic import ConditionalLogisticLikelihood
 from .conditional_poisson import ConditionalPoissonLikelihood
 from .cox import CoxLikelihood
+from .fine_gray import FineGrayLikelihood
 from .linear import LinearLikelihood
 from .logistic import LogisticLikelihood
 from .matched_cox import cox_by_set
@@ -19,6 +20,7 @@ __all__ = [
     "ConditionalPoissonLikelihood",
     "CoxLikelihood",
     "Curvature",
+    "FineGrayLikelihood",
     "Likelihood",
     "LinearLikelihood",
     "LogisticLikelihood",

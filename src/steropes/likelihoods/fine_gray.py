@@ -114,7 +114,55 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.evaluate`."""
         events, r = self._rates(eta, weights)
         logs, _, h = self._shares(r, weights)
-        return events + logs, r * self._exposure(h, weights) - weights.w * self.delta
+        return events + logs, self._compensated(r, h, weights) - weights.w * self.delta
+
+    def _means(self, r, S, Z, weights):
+        x = r * Z
+        total = self.risk.over_rows(x) + self.risk.over_events(x)
+        total = total + weights.G * self._stayed(x, weights)
+        return total / self.backend.xp.where(S > 0, S, 1.0)
+
+    def _compensated(self, r, h, weights):
+        return r * self._exposure(h, weights)
+
+    def score_residuals(self, eta, weights, Z):
+        """Each row's part of the score, (n, L), with that of the censoring weights.
+
+        Fine and Gray (1999), §3: η̂_i + ψ̂_i with ψ̂_i = ∫ q(u)/π(u) dM_i^c(u). The integrals
+        over event times s and censoring times u count T_i ≤ u < s, which is what G(s−)/G(T_i−)
+        depends on.
+        """
+        xp, bk, risk, cens = self.backend.xp, self.backend, self.risk, self.censoring
+        U = super().score_residuals(eta, weights, Z)
+        r, S, h = self._hazards(eta, weights)
+        h = h * weights.G
+        mean = self._means(r, S, Z, weights)
+        late = r[self.competing] * weights.inverse
+        moment = cens.moment
+        m = len(cens.start) - 1
+
+        def until(x):  # Σ over the competing events up to each distinct time
+            pointers = np.searchsorted(moment[self.competing], np.arange(m + 1))
+            return bk.scan(bk.segment_sum(x, pointers), cens.strata_start, True)
+
+        def after(x):  # Σ over the event times later than each distinct time
+            part = xp.zeros((m, x.shape[1]))
+            part[moment[self._last]] = x
+            out = xp.zeros_like(part)
+            out[1:] = bk.scan(part, cens.strata_start)[:-1]
+            out[cens.latest] = 0.0
+            return out
+
+        q = until(late * Z[self.competing]) * after(h) - until(late) * after(h * mean)
+        c, later = cens.counts(weights.w)
+        n = xp.where(c + later > 0, c + later, 1.0)
+        jump = q / n
+        drift = jump * c / n
+        before = xp.zeros_like(drift)  # over the earlier times
+        before[:-1] = bk.scan(drift, cens.strata_start, True)[1:]
+        before[cens.earliest] = 0.0
+        own = cens.censored * (jump - drift)[moment]
+        return U + weights.w * (own - before[moment])
 
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""

@@ -38,6 +38,10 @@ def cut_at(time, event, entry, cuts: np.ndarray):
     last = np.searchsorted(cuts, time, side="left")
     first = np.zeros(n, np.int64) if entry is None else np.searchsorted(cuts, entry, side="right")
     pieces = [np.flatnonzero((first <= q) & (q <= last)) for q in range(len(cuts) + 1)]
+    if len(cuts) and sum(len(x) for x in pieces) == n:
+        # Rows of η are told from rows of X by their number: a piece that is never at risk.
+        spare = int(last[0] == 0)
+        pieces[spare] = np.append(pieces[spare], 0)
     row = np.concatenate(pieces)
     interval = np.repeat(np.arange(len(pieces)), [len(x) for x in pieces])
     final = interval == last[row]
@@ -48,7 +52,8 @@ def cut_at(time, event, entry, cuts: np.ndarray):
         start = np.where(entry[row] > lower, entry[row], -np.inf)
         if np.isneginf(start).all():
             start = None
-    return row, interval, np.where(final, time[row], upper), np.where(final, event[row], 0), start
+    time = np.where(final, time[row], np.where(interval < last[row], upper, -np.inf))
+    return row, interval, time, np.where(final, event[row], 0), start
 
 
 class PiecewiseCoxLikelihood(CoxLikelihood):

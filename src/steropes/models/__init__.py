@@ -3,6 +3,7 @@
 from .case_series import SelfControlledCaseSeries
 from .conditional import ConditionalLogisticRegression, ConditionalPoissonRegression
 from .cox import CoxRegression
+from .fine_gray import FineGrayRegression
 from .linear import LinearRegression
 from .logistic import LogisticRegression
 from .poisson import PoissonRegression
@@ -12,6 +13,7 @@ __all__ = [
     "ConditionalLogisticRegression",
     "ConditionalPoissonRegression",
     "CoxRegression",
+    "FineGrayRegression",
     "LinearRegression",
     "LogisticRegression",
     "PoissonRegression",

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from ..data import check_strata, check_survival
+from ..backends import get_backend
+from ..data import check_offset, check_strata, check_survival, check_weights
+from ..design.piecewise import PiecewiseDesign
 from ..errors import DataError
+from ..infer.concordance import concordance_index
+from ..infer.proportionality import proportionality_test
 from ..likelihoods import CoxLikelihood
-from .base import PenalizedModel
+from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
 from .logistic import _refuse_extras
+from .steps import prior_of_steps, read_steps
+from .survival import SurvivalModel
 
 __all__ = ["CoxRegression"]
 
 
-class CoxRegression(PenalizedModel):
+class CoxRegression(SurvivalModel):
     """Cox's proportional hazards model with a prior on the log hazard ratios.
 
     Maximises the log partial likelihood minus the penalty. There is no intercept.
@@ -25,8 +33,21 @@ class CoxRegression(PenalizedModel):
     ties : {"efron", "breslow"}
         How tied event times are treated, default Efron's method; with weights as in R's
         ``survival::coxph``.
+    time_varying : mapping, optional
+        Effects that are step functions of time: ``{"x": [90, 180]}`` gives the column named (or
+        at position) ``x`` one coefficient on each of (0, 90], (90, 180] and (180, ∞), called
+        ``x@(0,90]``, ``x@(90,180]`` and ``x@(180,inf)``. They stand in x's place among the
+        coefficients and each has x's prior; ``exclude`` takes ``"x"`` for all of them or a
+        name for one. No row of X is repeated.
     prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose
         As in `LogisticRegression`.
+
+    Attributes
+    ----------
+    baseline_hazard_ : DataFrame
+        At X = 0 and offset 0: ``time``, ``hazard`` (the step at each event time) and
+        ``cumulative_hazard``, with ``stratum`` in front where there are strata. Breslow's or
+        Efron's estimate, as ``ties`` says.
 
     Notes
     -----
@@ -37,12 +58,22 @@ class CoxRegression(PenalizedModel):
     References
     ----------
     Cox (1972), JRSS B 34:187; Efron (1977), JASA 72:557; Therneau and Grambsch (2000).
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+    >>> X = [[0.0], [1.0], [0.0], [0.0], [1.0]]
+    >>> m = steropes.CoxRegression().fit(X, y)
+    >>> m.predict_survival(X, [2, 4]).shape
+    (5, 2)
     """
 
     def __init__(
         self,
         *,
         ties="efron",
+        time_varying=None,
         prior=None,
         cv=None,
         solver="newton",
@@ -58,6 +89,28 @@ class CoxRegression(PenalizedModel):
             device=device, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.ties = ties
+        self.time_varying = time_varying
+
+    # -- fit -----------------------------------------------------------------------------------
+
+    def _make_problem(self, design, y, sample_weight, offset, exposure, strata):
+        if self.time_varying and self.solver == "ccd":
+            raise DataError("time_varying needs solver='newton'.")
+        if self.time_varying and self.device == "cuda":
+            raise DataError("time_varying runs on device='cpu' (or 'auto').")
+        self._cuts, self._steps = read_steps(self.time_varying, design.names)
+        problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
+        if self._steps is None:
+            return problem
+        likelihood = problem.likelihood
+        return dataclasses.replace(
+            problem,
+            design=PiecewiseDesign(
+                problem.design, self._steps, likelihood.person, likelihood.piece_start
+            ),
+            names=self._steps.names,
+            prior=prior_of_steps(problem.prior, design.names, self._steps),
+        )
 
     def _likelihood(self, y, n, strata, exposure, backend):
         _refuse_extras(self, exposure=exposure)
@@ -66,11 +119,166 @@ class CoxRegression(PenalizedModel):
         outcome = check_survival(y, n)
         if not outcome.event.any():
             raise DataError("y has no events; a Cox model needs at least one.")
-        likelihood = CoxLikelihood(
-            outcome.time, outcome.event, backend, outcome.entry, check_strata(strata, n), self.ties
-        )
+        self._outcome = outcome
+        codes = self._read_strata(strata, n)
+        rest = (outcome.entry, codes, self.ties)
+        if self._steps is None:
+            likelihood = CoxLikelihood(outcome.time, outcome.event, backend, *rest)
+        else:
+            likelihood = PiecewiseCoxLikelihood(
+                outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cuts, *rest
+            )
         return likelihood, {"fold_label": outcome.event}
 
-    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
-        """Return the log hazard ratio against X = 0, (n,)."""
-        return self.linear_predictor(X, offset)
+    def _select(self, problem, progress):
+        prior, start = super()._select(problem, progress)
+        return (problem.prior if start is None else prior), start
+
+    def _coefficient_names(self) -> list[str]:
+        return list(self._names) if self._steps is None else list(self._steps.names)
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
+        if self._steps is None:
+            return super()._linear_predictors(X, offset)
+        design = self._check_new(X)
+        eta = self._steps.linear_predictors(design, self.coef_, get_backend("cpu", self.n_jobs))
+        offset = check_offset(offset, design.n)
+        return eta if offset is None else eta + offset[:, None]
+
+    def predict(self, X: Any, offset: Any = None, time: float | None = None) -> np.ndarray:
+        """Return the log hazard ratio against X = 0, (n,).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        offset : (n,) array, optional
+        time : float, optional
+            With ``time_varying`` effects, and only then: the time at which they are meant.
+        """
+        if self._steps is None:
+            if time is not None:
+                raise DataError("The hazard ratio is the same at all times; leave time out.")
+            return self.linear_predictor(X, offset)
+        if time is None:
+            raise DataError("Effects are time-varying: say with time=… when.")
+        q = int(np.searchsorted(self._cuts, time, side="left"))
+        return self._linear_predictors(X, offset)[:, q]
+
+    def predict_survival(
+        self, X: Any, times: Any, strata: Any = None, offset: Any = None
+    ) -> np.ndarray:
+        """Probability of no event up to each time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        times : (T,) array
+        strata : (n,) labels, optional
+            Where the fit had strata.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        (n, T) array
+            exp(−Λ₀(t) exp η), and with time-varying effects the sum of such terms over the
+            intervals in the exponent; constant after the last event time.
+        """
+        with np.errstate(over="ignore"):
+            return np.exp(-np.exp(self._log_cumulative(X, times, strata, offset)))
+
+    # -- how good, and whether at all ------------------------------------------------------------
+
+    def concordance(
+        self, X: Any, y: Any, sample_weight: Any = None, strata: Any = None, offset: Any = None
+    ) -> float:
+        """Harrell's concordance: of comparable pairs, how many fail in the order of their risks.
+
+        Equal risks count one half. With entry times two rows are compared at an event of one
+        if the other is at risk then; with ``strata`` within strata; with time-varying effects by
+        their risks at the time of the event. As R's ``survival::concordance``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : structured array
+            As in ``fit``.
+        sample_weight : (n,) array, optional
+        strata : (n,) labels, optional
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        float
+        """
+        eta = self._linear_predictors(X, offset)
+        n = len(eta)
+        outcome = check_survival(y, n)
+        weight = check_weights(sample_weight, n)
+        codes = check_strata(strata, n)
+        if self._steps is None:
+            return concordance_index(eta[:, 0], *outcome, codes, weight)
+        row, interval, *cut = cut_at(*outcome, self._cuts)
+        code = interval if codes is None else interval + self._steps.Q * codes[row]
+        return concordance_index(eta[row, interval], *cut, code, weight[row])
+
+    def test_proportionality(self, transform: Any = "km") -> pd.DataFrame:
+        """Score test of each effect against one that changes as β + θ g(t), and of all together.
+
+        Parameters
+        ----------
+        transform : {"km", "identity", "log", "rank"} or callable
+            g(t): one minus the Kaplan–Meier curve just before t (default), t, log t, the rank of
+            t among all times, or a function of an array of times.
+
+        Returns
+        -------
+        DataFrame
+            One row a coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``. A small p says
+            that the hazard ratio changes with time. The same numbers as R's
+            ``survival::cox.zph(fit, transform, terms=FALSE)`` from version 3.0 on.
+
+        References
+        ----------
+        Grambsch and Therneau (1994), Biometrika 81:515–526.
+        """
+        problem = self._needs_data("the test")
+        l1, l2 = problem.penalties(self.prior_)
+        if l1.any() or l2.any():
+            raise DataError(
+                "The test is one of maximum likelihood estimates; fit with prior=None (on the "
+                "columns that matter) to use it."
+            )
+        return proportionality_test(
+            problem, self._beta, self._coefficient_names(), *self._outcome, transform
+        )
+
+    def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
+        """Covariance matrix of the coefficients.
+
+        Parameters
+        ----------
+        kind : {"model", "robust"}
+            ``"model"``: inverse of the observed information (with a normal prior, of the
+            posterior's). ``"robust"``: sandwich of the rows' influence (Lin and Wei 1989), as
+            R's ``coxph(robust=TRUE)``.
+        cluster : (n,) labels, optional
+            With ``"robust"``: rows whose influences are added up before they are squared, such
+            as the start–stop rows of one person.
+
+        Returns
+        -------
+        DataFrame, (p, p)
+            With a Laplace prior every entry is NaN.
+        """
+        if kind == "robust":
+            return self._robust_vcov(cluster)
+        if cluster is not None:
+            raise DataError("cluster goes with kind='robust' only.")
+        return super().vcov(kind)
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        state.pop("_outcome", None)
+        return state

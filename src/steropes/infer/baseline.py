@@ -1,0 +1,122 @@
+"""Baseline hazards and the survival curves that follow, in logarithms throughout.
+
+The estimate is the one that goes with the treatment of ties: Breslow's D_g / S_g, Efron's
+Σ_k w̄_g / S_k, as R's `survival::survfit.coxph` (Therneau and Grambsch 2000, §10.2.1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Baseline", "fitted_state"]
+
+
+def fitted_state(problem: Any, beta: np.ndarray) -> tuple[Any, Any]:
+    """Linear predictors (n_eta, 1) and bound weights of a problem at coefficients in X's units."""
+    likelihood = problem.likelihood
+    backend, order = likelihood.backend, likelihood.order
+    take = (lambda x: x) if order is None else (lambda x: x[order])
+    eta = take(problem.design.matmul((beta * problem.design.scale)[:, None], backend))
+    if problem.offset is not None:
+        eta = eta + likelihood.lift(take(problem.offset)[:, None])
+    return backend.asarray(eta), likelihood.weigh(backend.asarray(take(problem.weights)[:, None]))
+
+
+class Baseline:
+    """Cumulative baseline hazards at X = 0 and offset 0, one for each stratum.
+
+    Attributes
+    ----------
+    start : (C + 1,) int array
+        Where the runs of event times begin and end; a run is a stratum, or one of its intervals
+        of time where effects are step functions.
+    interval, stratum : (C,) int arrays
+        Interval and code of the stratum of each run.
+    time : (m,) array
+        Event times, ascending in each run.
+    log_hazard, log_cumulative : (m,) arrays
+        Logarithms of the hazard's steps and of their running sums.
+    """
+
+    def __init__(self, problem: Any, beta: np.ndarray) -> None:
+        likelihood = problem.likelihood
+        backend = likelihood.backend
+        eta, weights = fitted_state(problem, beta)
+        log_hazard = backend.to_host(likelihood.log_baseline(eta, weights))
+        risk = likelihood.risk
+        # From late to early within a run, to early to late.
+        self.start = risk.groups_start
+        sizes = np.diff(self.start)
+        run = np.repeat(np.arange(len(sizes)), sizes)
+        flip = self.start[run] + self.start[run + 1] - 1 - np.arange(risk.m)
+        self.time = risk.group_time[flip]
+        self.interval, self.stratum = likelihood.interval_of, likelihood.stratum_of
+        self.log_hazard = log_hazard[flip] + self._at_zero(problem, beta)[self.interval[run]]
+        self.log_cumulative = _log_running_sums(self.log_hazard, self.start, backend)
+        self._backend = backend
+
+    @staticmethod
+    def _at_zero(problem: Any, beta: np.ndarray) -> np.ndarray:
+        """What moves the baseline from the centres of the columns to zero, for each interval."""
+        design = problem.design
+        if hasattr(design, "steps"):
+            return -(design.X.center @ design.steps.by_interval(beta, design.X.p))
+        return np.array([-(design.center @ beta)])
+
+    def steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Stratum, time, hazard's step and cumulative hazard of each event time, (m,) each.
+
+        By stratum and time; a cumulative hazard goes on through the intervals of time.
+        """
+        stratum = np.repeat(self.stratum, np.diff(self.start))
+        by = np.lexsort((self.time, stratum))
+        stratum = stratum[by]
+        start = np.append(np.flatnonzero(np.diff(stratum, prepend=-1)), len(by))
+        log_sums = _log_running_sums(self.log_hazard[by], start, self._backend)
+        with np.errstate(over="ignore"):
+            return stratum, self.time[by], np.exp(self.log_hazard[by]), np.exp(log_sums)
+
+    def _at(self, times: np.ndarray, interval: int, wanted: np.ndarray) -> tuple[Any, Any]:
+        """Strata (ascending, of those wanted) and their log cumulative hazards in an interval."""
+        runs = np.flatnonzero((self.interval == interval) & np.isin(self.stratum, wanted))
+        runs = runs[np.argsort(self.stratum[runs], kind="stable")]
+        out = np.full((len(runs), len(times)), -np.inf)
+        for i, c in enumerate(runs):
+            a, b = self.start[c], self.start[c + 1]
+            at = np.searchsorted(self.time[a:b], times, side="right")
+            out[i] = np.append(-np.inf, self.log_cumulative[a:b])[at]
+        return self.stratum[runs], out
+
+    def log_cumulative_of(self, eta: np.ndarray, codes: np.ndarray, times: np.ndarray) -> Any:
+        """Log cumulative hazards of people, (n, T).
+
+        Parameters
+        ----------
+        eta : (n, Q) array
+            Linear predictor in each interval of time.
+        codes : (n,) int array
+            Strata.
+        times : (T,) array
+        """
+        total = np.full((len(eta), len(times)), -np.inf)
+        for q in range(eta.shape[1]):
+            known, values = self._at(times, q, codes)
+            place = np.minimum(np.searchsorted(known, codes), max(len(known) - 1, 0))
+            inside = np.flatnonzero(known[place] == codes) if len(known) else []
+            total[inside] = np.logaddexp(total[inside], values[place[inside]] + eta[inside][:, [q]])
+        return total
+
+
+def _log_running_sums(log_steps: np.ndarray, start: np.ndarray, backend: Any) -> np.ndarray:
+    """Logarithms of the running sums within runs of exp(log_steps)."""
+    sizes = np.diff(start)
+    some = np.flatnonzero(sizes)
+    if len(some) == 0:
+        return log_steps
+    largest = np.maximum.reduceat(log_steps, start[some])
+    largest = np.repeat(np.where(np.isfinite(largest), largest, 0.0), sizes[some])
+    steps = backend.asarray(np.exp(log_steps - largest)[:, None])
+    with np.errstate(divide="ignore"):
+        return np.log(backend.to_host(backend.scan(steps, start))[:, 0]) + largest

@@ -1,0 +1,103 @@
+"""Test of proportional hazards: the score test of x_j · g(t) in Cox's model.
+
+Grambsch and Therneau (1994, Biometrika 81:515); exact as in R's `survival::cox.zph` from
+version 3.0 on: with V_g the variance of x over the risk set of event time g, the score
+U = Σ_g g(t) Σ_events (x − x̄_g) of the effects' changes has the information matrix
+[[Σ V_g, Σ g V_g], [Σ g V_g, Σ g² V_g]] of (β, changes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, stats
+
+from ..data.kaplan_meier import kaplan_meier
+from ..errors import DataError
+from ..solve.curvature import hessian
+from .baseline import fitted_state
+
+__all__ = ["proportionality_test"]
+
+
+def proportionality_test(
+    problem: Any,
+    beta: np.ndarray,
+    names: Sequence[str],
+    time: np.ndarray,
+    event: np.ndarray,
+    entry: np.ndarray | None,
+    transform: str | Callable,
+) -> pd.DataFrame:
+    """One test a coefficient and one of all together.
+
+    Parameters
+    ----------
+    problem : steropes.select.path.Problem
+        Of a Cox model without penalties.
+    beta : (p,) array
+        Maximum of the partial likelihood, in X's units.
+    names : sequence of str
+    time, event, entry : (n,) arrays
+        The outcome.
+    transform : {"km", "identity", "log", "rank"} or callable
+        g(t), centred at the mean over the events.
+
+    Returns
+    -------
+    DataFrame
+        One row a coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``.
+    """
+    likelihood = problem.likelihood
+    g = _transformed(likelihood.risk.group_time, time, event, entry, transform)
+    eta, weights = fitted_state(problem, beta)
+    rows = problem.design.by_rows(np.arange(len(beta)), likelihood.order, likelihood.backend)
+    host = likelihood.backend.to_host
+    U = -host(rows.rmatmul(likelihood.weighted_gradient(eta, weights, g)))[:, 0]
+    V0, V1, V2 = (
+        host(hessian(rows, likelihood.weighted_curvature(eta, weights, g**k))) for k in (0, 1, 2)
+    )
+    size = np.sqrt(np.diag(V0))
+    left = V2 - V1 @ linalg.solve(V0, V1, assume_a="sym")  # information beside that of β
+    left, U = left / size / size[:, None], U / size
+    total = float(U @ linalg.solve(left, U, assume_a="sym"))
+    chisq = np.append(U**2 / np.diag(left), total)
+    df = np.append(np.ones(len(beta), np.int64), len(beta))
+    table = {"chisq": chisq, "df": df, "p": stats.chi2.sf(chisq, df)}
+    return pd.DataFrame(table, index=[*names, "GLOBAL"])
+
+
+def _transformed(at, time, event, entry, transform) -> np.ndarray:
+    """g at some times, centred at its mean over the events."""
+    happened = event == 1
+    if callable(transform):
+        function = transform
+    elif transform == "identity":
+        function = np.asarray
+    elif transform == "log":
+        if (time[happened] <= 0).any():
+            row = int(np.flatnonzero(happened & (time <= 0))[0])
+            raise DataError(f"transform='log' needs positive event times; row {row} has none.")
+        function = np.log
+    elif transform == "rank":
+        ordered = np.sort(time)
+
+        def function(t):
+            below = np.searchsorted(ordered, t, side="left")
+            return (below + np.searchsorted(ordered, t, side="right") + 1) / 2
+    elif transform == "km":
+        curve = kaplan_meier(time, happened, entry)
+
+        def function(t):
+            return 1.0 - curve.at(t, left=True)
+    else:
+        raise DataError(
+            f"transform must be 'km', 'identity', 'log', 'rank' or a function, not {transform!r}."
+        )
+    g = np.asarray(function(at), np.float64)
+    if g.shape != np.shape(at) or not np.isfinite(g).all():
+        raise DataError("transform must give a finite number for each event time.")
+    return g - float(np.mean(function(time[happened])))

@@ -1,0 +1,111 @@
+"""Reading ``time_varying={"x": [90, 180]}``: step functions of time, and whose prior they have."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..design.piecewise import Steps
+from ..errors import DataError
+
+__all__ = ["prior_of_steps", "read_steps"]
+
+
+def read_steps(time_varying: Any, names: Sequence[str]) -> tuple[np.ndarray, Steps | None]:
+    """Turn the setting into all cut points and the coefficients' intervals.
+
+    Returns
+    -------
+    cuts : (Q − 1,) array
+    steps : Steps or None
+        None where there is nothing that varies.
+    """
+    if time_varying is None or (isinstance(time_varying, Mapping) and not time_varying):
+        return np.empty(0), None
+    if not isinstance(time_varying, Mapping):
+        raise DataError(
+            'time_varying must be a mapping such as {"x": [90, 180]}, not '
+            f"{type(time_varying).__name__}."
+        )
+    own: dict[int, np.ndarray] = {}
+    for key, points in time_varying.items():
+        j = _column(key, names)
+        if j in own:
+            raise DataError(f"time_varying has column {names[j]!r} twice.")
+        own[j] = _points(points, names[j])
+    cuts = np.unique(np.concatenate(list(own.values())))
+    source, first, last, labels = [], [], [], []
+    for j, name in enumerate(names):
+        if j not in own:
+            source.append(j)
+            first.append(0)
+            last.append(len(cuts))
+            labels.append(name)
+            continue
+        edges = own[j]
+        at = np.searchsorted(cuts, edges)  # the interval that ends with each of them
+        begin = "0" if edges[0] > 0 else "-inf"
+        ends = [begin, *(f"{x:.12g}" for x in edges), "inf"]
+        for k in range(len(edges) + 1):
+            source.append(j)
+            first.append(0 if k == 0 else at[k - 1] + 1)
+            last.append(len(cuts) if k == len(edges) else at[k])
+            labels.append(f"{name}@({ends[k]},{ends[k + 1]}{')' if k == len(edges) else ']'}")
+    if len(set(labels)) < len(labels):
+        twice = next(x for x in labels if "@" in x and labels.count(x) > 1)
+        raise DataError(f"Two coefficients would be called {twice!r}; rename the column of X.")
+    return cuts, Steps(source, first, last, labels, len(cuts) + 1)
+
+
+def _column(key: Any, names: Sequence[str]) -> int:
+    if isinstance(key, str):
+        if key not in names:
+            raise DataError(f"time_varying names {key!r}, which is not a column of X.")
+        return list(names).index(key)
+    if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
+        return int(key) % len(names)
+    raise DataError(f"time_varying has {key!r}, which is no name or position of a column.")
+
+
+def _points(points: Any, name: str) -> np.ndarray:
+    try:
+        edges = np.atleast_1d(np.asarray(points, np.float64))
+    except (TypeError, ValueError):
+        edges = np.empty(0)
+    if edges.ndim != 1 or len(edges) == 0 or not np.isfinite(edges).all():
+        raise DataError(f"time_varying needs finite cut points for {name!r}, not {points!r}.")
+    if (np.diff(edges) <= 0).any():
+        raise DataError(f"time_varying's cut points for {name!r} must ascend: {points!r}.")
+    return edges
+
+
+def prior_of_steps(prior: Any, names: Sequence[str], steps: Steps) -> Any:
+    """Give each step what its column is given: entries of a vector, and exclusion."""
+    if prior is None or not dataclasses.is_dataclass(prior):
+        return prior
+    p, wider = len(names), {}
+    for field in dataclasses.fields(prior):
+        value = getattr(prior, field.name)
+        if field.name == "exclude":
+            wider["exclude"] = _excluded(value, names, steps)
+        elif isinstance(value, list | tuple | np.ndarray | pd.Series) and len(value) == p:
+            wider[field.name] = np.asarray(value)[steps.source]
+    return dataclasses.replace(prior, **wider) if wider else prior  # type: ignore[type-var]
+
+
+def _excluded(value: Any, names: Sequence[str], steps: Steps) -> list[str | int]:
+    out: list[str | int] = []
+    for item in [value] if isinstance(value, str) else value:
+        if isinstance(item, str) and item not in steps.names:
+            j = list(names).index(item) if item in names else -1
+        else:
+            j = -1 if isinstance(item, str) else _column(item, names)
+        if j < 0:
+            out.append(item)
+        else:
+            out += [steps.names[k] for k in np.flatnonzero(steps.source == j)]
+    return out
