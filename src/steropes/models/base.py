@@ -226,6 +226,7 @@ class PenalizedModel(Inference, BaseEstimator):
             if start is not None:
                 batch.set_beta(start[:, None])
             fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step)[0]
+            del batch  # with its copy of the active columns
         if ((l1 == 0) & (l2 == 0)).any():
             Information(problem, fit.beta, l1, l2).refuse_flat(problem)
         self._problem = problem
