@@ -84,6 +84,7 @@ def certificate(family, X, y, model, w=None, offset=None, l1=None, l2=None, **co
     l2 = np.zeros(p) if l2 is None else np.broadcast_to(l2, p)
     violation = kkt(X.T @ r, model.coef_, l1, l2)
     size = np.sqrt(np.maximum((X**2).T @ abs(curvature_bound(family, eta, w, r)), 1e-30))
+    size = np.where(size > 1e-6 * np.sqrt((X**2).sum(axis=0)), size, 1.0)  # no data at all
     out = violation / np.where(l1 > 0, np.maximum(l1, 1e-3 * size), size)
     if family != "cox" and getattr(model, "fit_intercept", True):
         top = abs(r.sum()) / np.sqrt(max(curvature_bound(family, eta, w, r).sum(), 1e-30))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 from scipy import sparse
 
 from ..errors import DataError
@@ -39,7 +41,11 @@ def as_design(X: Any, names: list[str] | None = None) -> Design:
         return X if names is None else Design(X.blocks, names)
     if sparse.issparse(X):
         return _from_sparse(X, names)
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except DuplicateError:
+        twice = next(c for c, count in Counter(X.columns).items() if count > 1)
+        raise DataError(f"X has more than one column named {twice!r}; rename one.") from None
     if isinstance(frame, nw.DataFrame):
         return _from_frame(frame, names)
     return _from_dense(X, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,17 @@ class Information:
             eta = eta + backend.asarray(likelihood.lift(take(problem.offset)[:, None]))
         self.eta = eta
         self.weights = likelihood.weigh(backend.asarray(take(problem.weights)[:, None]))
-        curvature = likelihood.curvature(eta, self.weights, exact=True)
-        self.H = backend.to_host(hessian(self.rows, curvature))
+        self.likelihood = likelihood
         self.kappa = (l2 / self.scale / self.scale)[self.columns]
+
+    @cached_property
+    def H(self) -> Any:
+        """Exact Hessian of the loss over ``columns``, in the scaled columns."""
+        return self._hessian(exact=True)
+
+    def _hessian(self, exact: bool) -> Any:
+        curvature = self.likelihood.curvature(self.eta, self.weights, exact=exact)
+        return self.likelihood.backend.to_host(hessian(self.rows, curvature))
 
     def vcov(self) -> np.ndarray:
         """Inverse of the information, (p, p) in X's units; NaN where a Laplace prior acts."""
@@ -87,14 +96,15 @@ class Information:
         spread = np.ptp(backend.to_host(self.eta - start)) if likelihood.shift_invariant else (
             np.abs(backend.to_host(self.eta - start)).max(initial=0.0)
         )  # fmt: skip
-        h = np.diag(self.H)[free]
+        H = self._hessian(exact=False)  # orders of magnitude are asked for, not digits
+        h = np.diag(H)[free]
         first = likelihood.curvature(start, self.weights)
         h0 = backend.to_host(self.rows.diagonal(first.v))[free]
         h0 = np.where(h0 > 0, h0, 1.0)
         if spread < 12 and (h > 1e-4 * h0).all():
             return
         root = np.sqrt(h0)
-        C = self.H[np.ix_(free, free)] / root / root[:, None]
+        C = H[np.ix_(free, free)] / root / root[:, None]
         value, vector = linalg.eigh(C, subset_by_index=[0, 0])
         if value[0] > FLAT:
             return
@@ -110,7 +120,7 @@ class Information:
         for sense in (1.0, -1.0):
             there = likelihood.loss(self.eta + sense * FAR / reach * step, self.weights)
             if float(there[0]) <= here + slack:
-                share = np.abs(vector[:, 0])
+                share = np.abs(self._in_users_units(d[:, 0])[free] * root)
                 names = [
                     self.names[self.columns[free[j]]]
                     for j in np.argsort(-share, kind="stable")
@@ -122,6 +132,14 @@ class Information:
                     "Drop or merge these columns, or give them a prior.",
                     names,
                 )
+
+    def _in_users_units(self, d: np.ndarray) -> np.ndarray:
+        """The direction with the intercept at X = 0 instead of at the columns' centres."""
+        if not self.n_free:
+            return d
+        out = d.copy()
+        out[0] -= (self.center / self.scale)[self.columns] @ d
+        return out
 
 
 def refuse_undetermined(batch: Batch, names: list[str], l1: np.ndarray, l2: np.ndarray) -> None:
