@@ -48,8 +48,8 @@ class CumulativeInformation:
         offset: np.ndarray | None,
         kappa: np.ndarray,
     ) -> None:
-        self.scale, self.center = design.scale, fit.center
-        rows, ev, block = at_optimum(design, likelihood, fit, offset)
+        self.scale = design.scale
+        rows, _, block, self.center = at_optimum(design, likelihood, fit, offset)
         self.S = block.schur(rows)
         self.J = block.solve_in_place(block.cross(rows))
         H = self.S + np.diag(kappa)
@@ -109,11 +109,10 @@ class CumulativeInformation:
 
 
 def at_optimum(design: Design, likelihood: CumulativeLikelihood, fit: CumulativeFit, offset):
-    """Rows of all columns, the evaluation and the thresholds' block at the fit."""
+    """Rows of all columns, the evaluation, the thresholds' block, the columns' centres."""
     order = likelihood.levels.order
     rows, center = centered_rows(design, np.arange(design.p), order, likelihood.backend)
-    # Columns that the fit never took in have β = 0; their centre is as good as any other.
-    fit.center = np.where(fit.beta != 0, fit.center, center)
+    # The fit's α is for its own centres; where β = 0 any centre gives the same.
     eta = rows.matmul(fit.beta[:, None])[:, 0]
     if offset is not None:
         eta += offset
@@ -124,7 +123,7 @@ def at_optimum(design: Design, likelihood: CumulativeLikelihood, fit: Cumulative
             "The log-likelihood is not concave at the fit, which is no maximum: there are no "
             "standard errors. Try another link."
         )
-    return rows, ev, block
+    return rows, ev, block, center
 
 
 def robust_covariance(
@@ -140,7 +139,7 @@ def robust_covariance(
     ψ_i = s_i x_i + ℓ_a J_up + ℓ_b J_low is the row's score of β less what α takes up of it
     (White 1980, Lin and Wei 1989 for the profiled form); weights multiply the scores.
     """
-    rows, ev, _ = at_optimum(design, likelihood, fit, offset)
+    rows, ev, _, _ = at_optimum(design, likelihood, fit, offset)
     levels, p = likelihood.levels, rows.k
     J = np.concatenate([information.J, np.zeros((1, p))])
     B = np.zeros((p, p))

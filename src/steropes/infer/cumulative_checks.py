@@ -7,7 +7,6 @@ from scipy import linalg
 
 from ..errors import SeparationError
 from ..solve.cumulative import CumulativeFit, CumulativeNewton
-from ..solve.cumulative_block import make_block
 from ..solve.cumulative_support import CumulativeProblem
 
 __all__ = ["refuse_separated", "refuse_undetermined_columns"]
@@ -18,27 +17,20 @@ FAR = 10.0  # how far to walk in η along a direction that looks flat
 NAMED = 8  # columns listed in a message
 
 
-def start_information(problem: CumulativeProblem, free: np.ndarray) -> tuple[np.ndarray, ...]:
-    """S at β = 0 for the columns ``free``, and the diagonal of V before α is profiled out."""
-    newton = problem.start(problem.levels)
-    newton._join(free)
-    ev = newton.likelihood.evaluate(newton.at, newton.eta)
-    block = make_block(newton.likelihood, ev) or make_block(newton.likelihood, ev.clipped())
-    S = block.schur(newton.rows)
-    return S, np.diag(block.gram(newton.rows)) + 0.0
-
-
 def refuse_undetermined_columns(
     problem: CumulativeProblem, names: list[str], free: np.ndarray
 ) -> np.ndarray:
     """Raise `SeparationError` for columns without penalty that are constant or collinear.
+
+    The optimisation that this starts is kept in the problem, and its Hessian with it.
 
     Returns
     -------
     (k,) array
         The information of each of the columns ``free`` at β = 0, for `refuse_separated`.
     """
-    S, raw = start_information(problem, free)
+    newton = problem.newton = problem.start(problem.levels)
+    S, raw = newton.information(free)
     h = np.diag(S)
     empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
     if empty.any():

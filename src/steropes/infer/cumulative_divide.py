@@ -54,9 +54,7 @@ class DividedInformation:
         See `subset_positions`.
     """
 
-    def __init__(
-        self, parts: list[CumulativeInformation], positions: list[np.ndarray]
-    ) -> None:
+    def __init__(self, parts: list[CumulativeInformation], positions: list[np.ndarray]) -> None:
         self.parts, self.positions = parts, positions
         self.count = np.sum([at >= 0 for at in positions], axis=0)
         self.scale = parts[0].scale

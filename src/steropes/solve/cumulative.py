@@ -92,6 +92,7 @@ class CumulativeNewton:
         self.eta = self.offset.copy()
         self.l1_last: np.ndarray | None = None
         self.stuck = False
+        self._last: Any = None  # evaluation and block at the present point, if known
         self.droppable: np.ndarray | None = None  # levels that may end without mass, (M,) bool
         self.dropped: np.ndarray | None = None
 
@@ -99,7 +100,7 @@ class CumulativeNewton:
 
     def set(self, beta: np.ndarray, at: Thresholds) -> None:
         """Start from another model's end."""
-        self.beta, self.at = beta.copy(), at
+        self.beta, self.at, self._last = beta.copy(), at, None
         self._join(np.flatnonzero(beta))
         self.eta = self.offset + self._matmul(beta[self.W])
 
@@ -133,6 +134,21 @@ class CumulativeNewton:
             raise FloatingPointError("the curvature of the thresholds is not finite")
         return block, False
 
+    def information(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """S over W, which ``columns`` join first, at the present point, and the diagonal of V."""
+        self._join(columns)
+        ev = self.likelihood.evaluate(self.at, self.eta)
+        rows = self.rows
+        assert rows is not None
+        if not self._concave():  # columns are judged by a curvature that none can be without
+            block = make_block(self.likelihood, ev.clipped())
+            assert block is not None
+            return block.schur(rows), rows.diagonal(block.v)
+        block, _ = self.curvature(ev)
+        self.S = self._schur(block)
+        self._last = (ev, block)
+        return self.S, rows.diagonal(block.v)
+
     # -- the driver ------------------------------------------------------------------------------
 
     def solve(
@@ -146,10 +162,12 @@ class CumulativeNewton:
         """Fit with penalties λ and κ (p,) of the scaled columns."""
         self._join(np.flatnonzero((l1 == 0) | (self.beta != 0)))
         self._screened, self.dropped = False, None
-        ev = self.likelihood.evaluate(self.at, self.eta)
+        ev, block = self._last or (self.likelihood.evaluate(self.at, self.eta), None)
+        fresh = self._last is not None and self.S is not None  # whether S is for this point
+        self._last = None
         optimality, steps, last = np.inf, 0, np.inf
         while True:
-            block, exact = self.curvature(ev)
+            block = self.curvature(ev)[0] if block is None else block
             g_alpha = -self.likelihood.to_thresholds(ev.la, ev.lb)
             t = block.solve(g_alpha)
             r = ev.s + block.project(t)  # the loss's derivative in η, α profiled out
@@ -160,9 +178,8 @@ class CumulativeNewton:
                 self._screen(g, l1, l2)
                 gW = self.rows.rmatmul(r[:, None])[:, 0]  # type: ignore[union-attr]
             alpha_part = float(np.sqrt(max(g_alpha @ t, 0.0) / self.likelihood.K))
-            fresh = self.S is None
-            if fresh:
-                self.S = self._schur(block)
+            if self.S is None:
+                self.S, fresh = self._schur(block), True
             optimality = self._violation(gW, l1, l2, g)
             inside = max(self._inside, alpha_part)
             optimality = max(optimality, alpha_part)
@@ -177,8 +194,10 @@ class CumulativeNewton:
             last = inside if self.stuck else last
             if not fresh:
                 self.S = self._schur(block)
-            d = self._model_step(gW, l1, l2, block, exact, inside, tol)
-            ev, moved = self._move(ev, block, g_alpha, t, d, gW, l1, l2)
+            fresh = False
+            d = self._model_step(gW, l1, l2, block, inside, tol)
+            ev, moved = self._move(ev, block, g_alpha, t, d, l1, l2)
+            block = None
             steps += 1
             if not moved or self.dropped is not None:
                 break
@@ -232,7 +251,7 @@ class CumulativeNewton:
 
     # -- one step --------------------------------------------------------------------------------
 
-    def _model_step(self, gW, l1, l2, block, exact, inside, tol) -> np.ndarray:
+    def _model_step(self, gW, l1, l2, block, inside, tol) -> np.ndarray:
         W, S = self.W, self.S
         if len(W) == 0:
             return np.zeros(0)
@@ -250,7 +269,7 @@ class CumulativeNewton:
     def _concave(self) -> bool:
         return self.likelihood.link != "cauchit"
 
-    def _move(self, ev, block, g_alpha, t, d, gW, l1, l2) -> tuple[Evaluation, bool]:
+    def _move(self, ev, block, g_alpha, t, d, l1, l2) -> tuple[Evaluation, bool]:
         """Line search along the step; returns the evaluation at the end and whether it moved."""
         W, lik = self.W, self.likelihood
         beta = self.beta[W]

@@ -151,5 +151,3 @@ def retract(delta, step, t, floor, out):
     for k in range(len(delta)):
         x = 1.0 + t * step[k] / delta[k]
         out[k] = delta[k] * (x if x >= floor else floor * floor / (2.0 * floor - x))
-
-

@@ -116,7 +116,9 @@ class CumulativeProbabilityModel(
     def _check_settings(self) -> None:
         super()._check_settings()
         if self.link not in CODES:
-            raise DataError(f"link must be one of {', '.join(map(repr, CODES))}, not {self.link!r}.")
+            raise DataError(
+                f"link must be one of {', '.join(map(repr, CODES))}, not {self.link!r}."
+            )
         if self.solver != "newton":
             raise DataError(f"{type(self).__name__} has solver='newton' only.")
         if self.device not in ("cpu", "auto"):
@@ -130,6 +132,8 @@ class CumulativeProbabilityModel(
     def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Any:
         _refuse_extras(self, exposure=exposure, strata=strata)
         n = design.n
+        if n < 2:
+            raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
         weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
         outcome = check_interval(y, n)
         self._top = _finite_top(outcome)
@@ -219,5 +223,3 @@ def _finite_top(y: Interval) -> float:
     """Where mass above all levels counts in a mean: the largest right-censored bound."""
     beyond = y.upper is not None and y.upper == np.inf
     return float(y.lower[beyond].max()) if np.any(beyond) else np.nan
-
-

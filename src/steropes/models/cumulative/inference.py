@@ -25,6 +25,12 @@ class CumulativeInference:
     _parts: list[Any]
     _problem: Any
     _information: Any
+    _robust: dict[str, np.ndarray]
+    prior_: Any
+    coef_: np.ndarray
+    alpha_: np.ndarray
+    levels_: np.ndarray
+    thresholds_: np.ndarray
 
     def _covariances(self) -> Any:
         """The information at the fit, computed once; NaN is for the callers to give."""
@@ -101,12 +107,12 @@ class CumulativeInference:
         single = getattr(information, "parts", [information])
         if code is not None and len(single) > 1:
             raise DataError("Cluster-robust errors are not there for DivideAndCombine.")
-        V = sum(
-            robust_covariance(
-                problem.design, part.likelihood, part.fit, self._offset_of(part), own, code
-            )
-            for part, own in zip(self._parts, single, strict=True)
-        ) / len(single) ** 2
+        V = np.zeros_like(information.beta())
+        for part, own in zip(self._parts, single, strict=True):
+            offset = self._offset_of(part)
+            V += robust_covariance(
+                problem.design, part.likelihood, part.fit, offset, own, code
+            ) / len(single) ** 2  # fmt: skip
         if code is None:
             self._robust["rows"] = V
         return V

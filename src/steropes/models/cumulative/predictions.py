@@ -40,6 +40,11 @@ class CumulativePredictions:
     levels_: np.ndarray
     link: str
     n_jobs: int | None
+    _top: float  # where mass beyond all levels counts in a mean
+    _check_new: Any
+    _covariances: Any
+    _no_errors: Any
+    linear_predictor: Any
 
     def predict_cdf(self, X: Any, y: Any, *, level: float | None = None, offset: Any = None):
         """P(Y ≤ y | x); intervals are made for α(y) − η and transformed.
@@ -58,9 +63,7 @@ class CumulativePredictions:
         """
         return self._probability(X, y, level, offset, above=False)
 
-    def predict_exceedance(
-        self, X: Any, y: Any, *, level: float | None = None, offset: Any = None
-    ):
+    def predict_exceedance(self, X: Any, y: Any, *, level: float | None = None, offset: Any = None):
         """P(Y > y | x), without cancellation where it is small; see `predict_cdf`."""
         return self._probability(X, y, level, offset, above=True)
 
@@ -151,10 +154,8 @@ class CumulativePredictions:
             nothing = np.full(len(mean), np.nan)
             return Prediction(mean, nothing, nothing.copy(), nothing.copy())
         rows = self._scaled(design)
-        mean, variance = means(
-            self.alpha_, values, self.link, eta, pool, self._covariances(), rows
-        )
-        se = np.sqrt(variance)
+        mean, variance = means(self.alpha_, values, self.link, eta, pool, self._covariances(), rows)
+        se = np.sqrt(np.asarray(variance))
         return Prediction(mean, mean - z * se, mean + z * se, se)
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:

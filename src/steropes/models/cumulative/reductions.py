@@ -25,11 +25,11 @@ __all__ = [
 GRID = np.round(np.arange(1.0, 10.05, 0.1), 1)  # multipliers tried by the refinement step
 
 
-class Reduction(ABC):
+class Reduction:
     """A way to fit an approximation of the model with less work."""
 
 
-class Coarsening(Reduction):
+class Coarsening(Reduction, ABC):
     """A reduction that replaces the outcome by one with fewer distinct values."""
 
     target: int

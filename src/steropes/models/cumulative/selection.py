@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ...design import Design
 from ...errors import DataError
 from ...likelihoods.cumulative import (
     CumulativeLikelihood,
@@ -27,6 +26,7 @@ from ...likelihoods.cumulative import (
 from ...select.folds import make_folds
 from ...select.path import STEP, Selection, _Path
 from ...solve.cumulative_support import CumulativeProblem, fit_cumulative
+from .problem import Problem
 
 __all__ = ["choose_variance", "held_out_score"]
 
@@ -52,30 +52,26 @@ def choose_variance(cv: Any, problem: Any, progress: Any) -> Selection:
 
 
 def held_out_score(
-    design: Design,
-    y: Interval,
-    weights: np.ndarray,
-    offset: np.ndarray | None,
-    link: str,
-    fitted: tuple[np.ndarray, np.ndarray, np.ndarray],
-    backend: Any,
+    problem: Problem, weights: np.ndarray, fitted: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> float:
     """Log-likelihood of the rows with weight under (level values, α, scaled β)."""
     values, alpha, beta = fitted
-    rows = np.flatnonzero(weights > 0)
+    y, rows = problem.y, np.flatnonzero(weights > 0)
     part = Interval(y.lower[rows], None if y.upper is None else y.upper[rows])
     low, up = place(values, part)
     levels = Levels(values, rows, low, up, np.empty(0, np.int64), True)
-    eta = design.matmul(beta[:, None], backend)[rows, 0]
-    if offset is not None:
-        eta = eta + offset[rows]
+    eta = problem.design.matmul(beta[:, None], problem.backend)[rows, 0]
+    if problem.offset is not None:
+        eta = eta + problem.offset[rows]
     delta = np.diff(alpha, prepend=0.0)
-    likelihood = CumulativeLikelihood(levels, link, weights[rows], backend)
+    likelihood = CumulativeLikelihood(levels, problem.link, weights[rows], problem.backend)
     return -likelihood.loss(Thresholds(alpha, delta), eta)
 
 
 class _CumulativePath(_Path):
     """The house's search over variances with this model's fits and scores."""
+
+    problem: Any
 
     def __init__(self, cv: Any, problem: Any, progress: Any) -> None:
         self.cv, self.problem, self.progress = cv, problem, progress
@@ -114,14 +110,7 @@ class _CumulativePath(_Path):
             alpha = fit.at.alpha + fit.center @ fit.beta
             held = np.where(self.fold[:, r] == f, problem.weights, 0.0)
             fitted = (likelihood.levels.values, alpha, fit.beta)
-            scores.append(
-                held_out_score(
-                    problem.design, problem.y, held, problem.offset, problem.link, fitted,
-                    problem.backend,
-                )  # fmt: skip
-                if held.any()
-                else 0.0
-            )
+            scores.append(held_out_score(problem, held, fitted))
             if self.progress is not None:
                 self.progress(f"variance {variance:.3g}", (k + 1) / len(self.pairs))
         self.scores[variance] = np.array(scores)
@@ -134,7 +123,7 @@ class _CumulativePath(_Path):
             raise DataError("Every column is excluded from the prior; there is nothing to choose.")
         free = np.where(penalised, 1e300, 0.0)
         part = self._part(problem.levels)
-        likelihood, fit = fit_cumulative(part, free, np.zeros_like(l2), tol=1e-6)
+        likelihood, _ = fit_cumulative(part, free, np.zeros_like(l2), tol=1e-6)
         newton = part.newton
         assert newton is not None
         if (l1 > 0).any():
