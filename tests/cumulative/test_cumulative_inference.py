@@ -113,7 +113,9 @@ def test_robust_is_the_sandwich_of_the_dense_inverse(fitted):
     cluster = (inverse @ sums.T @ sums @ inverse)[K:, K:]
     size = np.sqrt(np.diag(cluster))
     got = m.vcov(cluster=[f"g{c}" for c in label])
-    np.testing.assert_allclose(got / np.outer(size, size), cluster / np.outer(size, size), atol=1e-5)
+    np.testing.assert_allclose(
+        got / np.outer(size, size), cluster / np.outer(size, size), atol=1e-5
+    )
 
 
 def test_normal_prior_adds_its_curvature(data):

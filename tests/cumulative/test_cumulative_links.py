@@ -56,9 +56,7 @@ def test_narrow_intervals_tend_to_the_density(link, m):
     curvature = -(g(m + h) - 2 * g(m) + g(m - h)) / h**2
     slope = (g(m + h) - g(m - h)) / (2 * h)
     for gap in (1e-4, 1e-8, 1e-12):
-        value, _, _, s, ua, ub, w = interval(
-            CODES[link], m + gap / 2, m - gap / 2, gap, True, True
-        )
+        value, _, _, s, ua, ub, w = interval(CODES[link], m + gap / 2, m - gap / 2, gap, True, True)
         assert value == pytest.approx(np.log(gap) + g(m), rel=1e-7)
         assert s == pytest.approx(slope, rel=1e-3, abs=1e-6)
         assert ua == pytest.approx(curvature / 2, rel=1e-3, abs=1e-3)

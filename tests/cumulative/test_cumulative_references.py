@@ -86,7 +86,9 @@ def test_maximum_is_scipys(link, data):
     K, F = len(values) - 1, DIST[link].cdf
 
     def loss(theta):
-        a = np.concatenate([[-np.inf], theta[0] + np.r_[0, np.cumsum(np.exp(theta[1:K]))], [np.inf]])
+        a = np.concatenate(
+            [[-np.inf], theta[0] + np.r_[0, np.cumsum(np.exp(theta[1:K]))], [np.inf]]
+        )
         eta = (X - X.mean(0)) @ theta[K:]
         return -np.log(F(a[code + 1] - eta) - F(a[code] - eta)).sum()
 

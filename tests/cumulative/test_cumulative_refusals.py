@@ -17,7 +17,7 @@ Model = CumulativeProbabilityModel
         (lambda X, y: (X, np.where(np.arange(len(y)) == 3, np.nan, y)), "row 3"),
         (lambda X, y: (X[:1], y[:1]), "One row"),
         (lambda X, y: (X, y[:-1]), "rows"),
-        (lambda X, y: (np.where(X == X[5, 0], np.inf, X), y), "row 5"),
+        (lambda X, y: (np.where(X[5, 0] == X, np.inf, X), y), "row 5"),
     ],
 )
 def test_data_that_cannot_be_used(change, what, data):
@@ -65,7 +65,7 @@ def test_column_that_has_only_the_highest_outcome(link, data):
 
 def test_constant_and_collinear_columns(data):
     X, y = data
-    with pytest.raises(SeparationError, match="'x3'.*constant"):
+    with pytest.raises(SeparationError, match=r"'x3'.*constant"):
         Model().fit(np.column_stack([X, np.full(len(y), 3.7)]), y)
     with pytest.raises(SeparationError, match="'x3' can be written"):
         Model().fit(np.column_stack([X, X[:, 0] - 2 * X[:, 2]]), y)

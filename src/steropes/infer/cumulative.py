@@ -10,6 +10,7 @@ so that S⁻¹ is β's covariance and nothing larger than J, (M − 1) × p, is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..likelihoods.cumulative import CumulativeLikelihood
 from ..solve.cumulative import CumulativeFit, centered_rows
 from ..solve.cumulative_block import make_block
 
-__all__ = ["CumulativeInformation", "robust_covariance"]
+__all__ = ["CumulativeInformation", "profiled_scores", "robust_covariance", "row_slice"]
 
 BATCH = 1 << 21  # entries of a (thresholds × functions) array that are held at once
 
@@ -139,14 +140,28 @@ def robust_covariance(
     ψ_i = s_i x_i + ℓ_a J_up + ℓ_b J_low is the row's score of β less what α takes up of it
     (White 1980, Lin and Wei 1989 for the profiled form); weights multiply the scores.
     """
+    p = len(information.scale)
+    B = np.zeros((p, p))
+    code = None if cluster is None else cluster[likelihood.levels.order]
+    groups = None if code is None else np.zeros((int(code.max()) + 1, p))
+    for i, psi in profiled_scores(design, likelihood, fit, offset, information.J):
+        if groups is None:
+            B += psi.T @ psi
+        else:
+            np.add.at(groups, code[i], psi)
+    if groups is not None:
+        B = groups.T @ groups
+    V = information.V @ B @ information.V
+    return 0.5 * (V + V.T) / information.scale / information.scale[:, None]
+
+
+def profiled_scores(
+    design: Design, likelihood: CumulativeLikelihood, fit: CumulativeFit, offset, J: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield (rows of the model's order, ψ) a few thousand rows at a time, scaled columns."""
     rows, ev, _, _ = at_optimum(design, likelihood, fit, offset)
     levels, p = likelihood.levels, rows.k
-    J = np.concatenate([information.J, np.zeros((1, p))])
-    B = np.zeros((p, p))
-    groups = None
-    if cluster is not None:
-        code = cluster[levels.order]
-        groups = np.zeros((int(code.max()) + 1, p))
+    J = np.concatenate([J, np.zeros((1, p))])  # index −1 and K: no threshold
     half_s, half_d = 0.5 * ev.s, 0.5 * (ev.la - ev.lb)
     inner = (levels.low >= 0) & (levels.up < likelihood.K)
     step = max(256, BATCH // max(p, 1))
@@ -158,14 +173,7 @@ def robust_covariance(
         one = ~inner[i]
         psi[one] = ev.la[i][one, None] * up[one] + ev.lb[i][one, None] * low[one]
         psi += ev.s[i, None] * row_slice(rows, i.start, i.stop)
-        if groups is None:
-            B += psi.T @ psi
-        else:
-            np.add.at(groups, code[i], psi)
-    if groups is not None:
-        B = groups.T @ groups
-    V = information.V @ B @ information.V
-    return 0.5 * (V + V.T) / information.scale / information.scale[:, None]
+        yield i, psi
 
 
 def row_slice(rows: RowMatrix, i0: int, i1: int) -> np.ndarray:

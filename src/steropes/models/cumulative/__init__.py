@@ -1,6 +1,7 @@
 """Cumulative probability models: ordinal regression of continuous outcomes."""
 
 from ...likelihoods.cumulative import Censored
+from .diagnostics import Parallelism, compare_links
 from .estimator import CumulativeProbabilityModel
 from .predictions import Prediction
 from .reductions import (
@@ -16,8 +17,10 @@ __all__ = [
     "CumulativeProbabilityModel",
     "DivideAndCombine",
     "EqualQuantileBins",
+    "Parallelism",
     "Prediction",
     "RoundDecimals",
     "RoundSignificant",
+    "compare_links",
     "suggest",
 ]

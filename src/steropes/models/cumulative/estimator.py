@@ -14,6 +14,7 @@ from ...likelihoods.cumulative import CODES, Interval, check_interval, find_leve
 from ...select import CrossValidation
 from ..base import PenalizedModel
 from ..logistic import _refuse_extras
+from .diagnostics import CumulativeDiagnostics
 from .fitting import fit_part, fit_subsets, warn_not_converged
 from .inference import CumulativeInference
 from .predictions import CumulativePredictions
@@ -25,7 +26,11 @@ __all__ = ["CumulativeProbabilityModel"]
 
 
 class CumulativeProbabilityModel(
-    CumulativeInference, CumulativePredictions, RegressorMixin, PenalizedModel
+    CumulativeInference,
+    CumulativePredictions,
+    CumulativeDiagnostics,
+    RegressorMixin,
+    PenalizedModel,
 ):
     """Cumulative probability model P(Y ≤ y | x) = F(α(y) − β'x) with α free.
 

@@ -1,0 +1,77 @@
+"""Numbers behind the checks of a cumulative model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, stats
+
+from ..likelihoods.cumulative import Interval
+from .cumulative import CumulativeInformation, profiled_scores
+from .cumulative_predict import probabilities
+
+__all__ = ["equality_test", "influence", "scale_residuals"]
+
+
+def scale_residuals(
+    values: np.ndarray, alpha: np.ndarray, link: str, eta: np.ndarray, y: Interval
+) -> np.ndarray:
+    """P(Y* < y) − P(Y* > y) for Y* from the model, (n,).
+
+    For a row that is only known to lie in (l, u] it is F(l) + F(u) − 1, the mean over what the
+    row could be (Li and Shepherd 2012; Shepherd, Li and Liu 2016).
+    """
+    padded = np.concatenate([[-np.inf], alpha, [np.inf]])
+    upper = y.lower if y.upper is None else y.upper
+    up = np.searchsorted(values, upper, side="right")
+    low = np.searchsorted(values, y.lower, side="left")
+    if y.upper is not None:
+        censored = y.lower != y.upper
+        low = np.where(censored, np.searchsorted(values, y.lower, side="right"), low)
+        up = np.where(y.upper == np.inf, len(values), up)
+    below = probabilities(link, padded[low] - eta)
+    above = probabilities(link, padded[up] - eta, above=True)
+    return below - above
+
+
+def influence(design, likelihood, fit, offset, information: CumulativeInformation) -> np.ndarray:
+    """V ψ_i for every row of the design, zero where it has no weight, (n, p), X's units."""
+    out = np.zeros((design.n, design.p))
+    for i, psi in profiled_scores(design, likelihood, fit, offset, information.J):
+        out[likelihood.levels.order[i]] = (psi @ information.V) / information.scale
+    return out
+
+
+def equality_test(beta: np.ndarray, influences: list[np.ndarray], names: list[str]) -> pd.DataFrame:
+    """Wald tests that the fits' coefficients are equal, one a column and one for all.
+
+    Parameters
+    ----------
+    beta : (fits, p) array
+    influences : list of (n, p) arrays
+        Of the same rows, whose products give the covariances between the fits.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``.
+    """
+    m, p = beta.shape
+    V = np.empty((m * p, m * p))
+    for a in range(m):
+        for b in range(a + 1):
+            V[a * p : a * p + p, b * p : b * p + p] = influences[a].T @ influences[b]
+            V[b * p : b * p + p, a * p : a * p + p] = V[a * p : a * p + p, b * p : b * p + p].T
+    contrast = np.eye(m)[1:] - np.eye(m)[:1]
+
+    def wald(columns: np.ndarray) -> tuple[float, int]:
+        D = np.kron(contrast, np.eye(p)[columns])
+        d = D @ beta.ravel()
+        return float(d @ linalg.lstsq(D @ V @ D.T, d)[0]), len(d)
+
+    tests = [wald(np.array([j])) for j in range(p)] + [wald(np.arange(p))]
+    chisq = np.array([x for x, _ in tests])
+    df = np.array([k for _, k in tests])
+    return pd.DataFrame(
+        {"chisq": chisq, "df": df, "p": stats.chi2.sf(chisq, df)}, index=[*names, "GLOBAL"]
+    )

@@ -1,0 +1,186 @@
+"""Is the model right? Residuals, links, parallelism, the shape of α."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from ...data import check_weights
+from ...errors import DataError
+from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
+from ...likelihoods.cumulative import CODES, check_interval
+
+__all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
+
+
+class Parallelism(NamedTuple):
+    """Result of `CumulativeDiagnostics.test_parallelism`.
+
+    ``test`` has one row a coefficient and ``GLOBAL``, columns ``chisq``, ``df``, ``p``;
+    ``coefficients`` one row a cut, with each coefficient of the model for y > cut; ``se`` their
+    robust standard errors.
+    """
+
+    test: pd.DataFrame
+    coefficients: pd.DataFrame
+    se: pd.DataFrame
+
+
+class CumulativeDiagnostics:
+    """Checks of a fitted cumulative model."""
+
+    alpha_: np.ndarray
+    levels_: np.ndarray
+    thresholds_: np.ndarray
+    link: str
+    _names: list[str]
+    _eta: Any
+    alpha_summary: Any
+
+    def residuals(self, X: Any, y: Any, *, offset: Any = None) -> np.ndarray:
+        """Probability-scale residuals P(Y* < y) − P(Y* > y), (n,), between −1 and 1.
+
+        Under the model they have mean zero given X and, for a continuous outcome, are uniform
+        on (−1, 1); plot them against each covariate.
+
+        References
+        ----------
+        Li and Shepherd (2012), Biometrika 99:473. Shepherd, Li and Liu (2016), Canadian Journal
+        of Statistics 44:463.
+        """
+        design, eta = self._eta(X, offset)
+        outcome = check_interval(y, design.n)
+        return scale_residuals(self.levels_, self.alpha_, self.link, eta, outcome)
+
+    def test_parallelism(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        quantiles: Sequence[float] = (0.25, 0.5, 0.75),
+        sample_weight: Any = None,
+        offset: Any = None,
+    ) -> Parallelism:
+        """Check that β is the same at every outcome, by models of y > cut at several cuts.
+
+        The model says that P(Y > c | x) = 1 − F(α(c) − β'x) with one β for all c. Each cut's β
+        is estimated alone, without penalty, and Wald tests compare them with their joint
+        robust covariance, as Brant (1990) does for the logit.
+
+        Parameters
+        ----------
+        X, y : the data the model was fitted to
+            y without censoring.
+        quantiles : sequence of float
+            Of y, where it is cut.
+        """
+        n = len(y)
+        weights = check_weights(sample_weight, n)
+        outcome = check_interval(y, n)
+        if outcome.upper is not None:
+            raise DataError("test_parallelism needs uncensored outcomes.")
+        used = np.sort(outcome.lower[weights > 0])
+        places = np.asarray(quantiles, np.float64)
+        cuts = np.unique(used[np.minimum((places * len(used)).astype(int), len(used) - 1)])
+        cuts = cuts[cuts < used[-1]]
+        if len(cuts) < 2:
+            raise DataError("The quantiles leave fewer than two different cuts of y.")
+        beta, influences, se = [], [], []
+        for cut in cuts:
+            m = clone(self).set_params(prior=None, cv=None, reduce=None)
+            m.fit(X, outcome.lower > cut, sample_weight=weights, offset=offset)
+            part = m._parts[0]
+            influences.append(
+                influence(
+                    m._problem.design, part.likelihood, part.fit, m._offset_of(part),
+                    m._covariances(),
+                )
+            )  # fmt: skip
+            beta.append(m.coef_)
+            se.append(np.sqrt((influences[-1] ** 2).sum(axis=0)))
+        test = equality_test(np.array(beta), influences, self._names)
+        index = pd.Index(cuts, name="cut")
+        return Parallelism(
+            test,
+            pd.DataFrame(np.array(beta), index, self._names),
+            pd.DataFrame(np.array(se), index, self._names),
+        )
+
+    def plot_alpha(self, ax: Any = None, *, level: float | None = 0.95, scale: str = "linear"):
+        """Draw α̂(y) with pointwise bands; needs matplotlib.
+
+        α̂ is the transformation of y that the model has found: where it is a straight line on
+        ``scale="log"``, log(y) is the right transformation for a linear model with these
+        errors; a straight line is drawn for comparison (least squares between the 5th and 95th
+        percentile of the thresholds).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        level : float or None
+            Of the bands; None draws none.
+        scale : {"linear", "log", "symlog"}
+            Of the axis of y.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots()
+        y, alpha = self.thresholds_, self.alpha_
+        keep = y > 0 if scale == "log" else np.ones(len(y), bool)
+        y, alpha = y[keep], alpha[keep]
+        if level is not None and not self._no_errors():  # type: ignore[attr-defined]
+            table = self.alpha_summary(level)
+            lower, upper = table["lower"].to_numpy()[keep], table["upper"].to_numpy()[keep]
+            ax.fill_between(y, lower, upper, step="post", alpha=0.3, linewidth=0)
+        ax.step(y, alpha, where="post")
+        if scale in ("linear", "log") and len(y) > 2:
+            x = np.log(y) if scale == "log" else y
+            a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
+            slope, start = np.polyfit(x[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
+            ax.plot(y, start + slope * x, linestyle="--", linewidth=0.8, color="gray")
+        ax.set_xscale(scale)
+        ax.set_xlabel("y")
+        ax.set_ylabel("α(y)")
+        return ax
+
+
+def compare_links(
+    model: Any, X: Any, y: Any, links: Sequence[str] = tuple(CODES), **fit: Any
+) -> pd.DataFrame:
+    """Fit the same model with several links and compare their log-likelihoods.
+
+    All have the same number of parameters, so the largest is also best by AIC and BIC.
+
+    Parameters
+    ----------
+    model : CumulativeProbabilityModel
+        Whose settings are used; it is not changed.
+    X, y, **fit
+        As for ``fit``.
+    links : sequence of str
+
+    Returns
+    -------
+    DataFrame
+        Indexed by link, best first; columns ``log_likelihood``, ``difference`` (to the best),
+        ``converged``.
+    """
+    rows = {}
+    for link in links:
+        m = clone(model).set_params(link=link).fit(X, y, **fit)
+        rows[link] = {"log_likelihood": m.log_likelihood_, "converged": m.converged_}
+    table = pd.DataFrame.from_dict(rows, orient="index").sort_values(
+        "log_likelihood", ascending=False
+    )
+    table.insert(1, "difference", table["log_likelihood"] - table["log_likelihood"].iloc[0])
+    table.index.name = "link"
+    return table
