@@ -17,6 +17,7 @@ __all__ = ["CpuBackend", "Lines"]
 NO_DATA = np.empty(0)
 CHUNKS = 16  # fixed: never a function of the number of threads
 ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
+MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
 
 
@@ -172,8 +173,15 @@ class CpuBackend:
         """
         index = np.uint16 if width <= np.iinfo(np.uint16).max else np.int32
         counts = np.zeros(n, np.int64)
-        for lines, _ in columns:
-            sparse.count_rows(lines.starts, lines.ends, lines.indices, position, counts)
+        # Bands of rows: a thread each, and what is written at random stays in the cache.
+        size = int(np.clip(len(position) // 4, MIN_BAND, MAX_BAND))
+        bands = [(r, min(r + size, len(position))) for r in range(0, len(position), size)]
+
+        def count(r0: int, r1: int) -> None:
+            for x, _ in columns:
+                sparse.count_rows(x.starts, x.ends, x.indices, position, counts, r0, r1)
+
+        self.pool.map(count, bands)
         ends = np.cumsum(counts)
         cursor = ends - counts
         starts = cursor.copy()
@@ -189,11 +197,15 @@ class CpuBackend:
             ),
             key=lambda run: run[0],
         )
-        for _, lines, numbers, a, b in runs:
-            sparse.csc_to_csr(
-                lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, position,
-                numbers[a:b], cursor, out_indices, out_data,
-            )  # fmt: skip
+
+        def fill(r0: int, r1: int) -> None:
+            for _, x, numbers, a, b in runs:
+                sparse.csc_to_csr(
+                    x.starts[a:b], x.ends[a:b], x.indices, x.data, position,
+                    numbers[a:b], cursor, out_indices, out_data, r0, r1,
+                )  # fmt: skip
+
+        self.pool.map(fill, bands)
         return Lines(starts, ends, out_indices, out_data, width)
 
     # -- scans and elementwise work ----------------------------------------------------------

@@ -192,15 +192,32 @@ def gram_groups(starts, ends, indices, data, u, group_start, flush, c, G, b0, b1
 
 
 @njit(**OPTIONS)
-def csc_to_csr(starts, ends, indices, data, position, locals_, cursor, out_indices, out_data):
+def _first_from(indices, s, e, row):
+    """The first place from s to e whose index is at least ``row``; the indices increase."""
+    while s < e:
+        m = (s + e) >> 1
+        if indices[m] < row:
+            s = m + 1
+        else:
+            e = m
+    return s
+
+
+@njit(**OPTIONS)
+def csc_to_csr(
+    starts, ends, indices, data, position, locals_, cursor, out_indices, out_data, r0, r1
+):
     """Turn chosen columns into rows in the model's order; rows at position -1 are left out.
 
     ``cursor[r]`` is where row r's next entry goes. Columns are taken in the order given, which
-    must be that of ``locals_``, so the entries of each row come out sorted.
+    must be that of ``locals_``, so the entries of each row come out sorted. Only the rows
+    r0 … r1 of X are taken, few enough that their cursors stay in the cache.
     """
     for a in range(len(starts)):
         j = locals_[a]
-        for k in range(starts[a], ends[a]):
+        for k in range(_first_from(indices, starts[a], ends[a], r0), ends[a]):
+            if indices[k] >= r1:
+                break
             r = position[indices[k]]
             if r >= 0:
                 at = cursor[r]
@@ -211,10 +228,12 @@ def csc_to_csr(starts, ends, indices, data, position, locals_, cursor, out_indic
 
 
 @njit(**OPTIONS)
-def count_rows(starts, ends, indices, position, counts):
-    """Add to ``counts`` the entries that each row has in the chosen columns."""
+def count_rows(starts, ends, indices, position, counts, r0, r1):
+    """Add to ``counts`` the entries that the rows r0 … r1 of X have in the chosen columns."""
     for a in range(len(starts)):
-        for k in range(starts[a], ends[a]):
+        for k in range(_first_from(indices, starts[a], ends[a], r0), ends[a]):
+            if indices[k] >= r1:
+                break
             r = position[indices[k]]
             if r >= 0:
                 counts[r] += 1
