@@ -171,7 +171,7 @@ class Design:
         out = backend.xp.zeros((self.n, D.shape[1]))
         chosen = np.flatnonzero(np.any(backend.to_host(D) != 0, axis=1))
         for b, local, at in self.columns(chosen):
-            d = D[chosen[at]]
+            d = backend.asarray(D[chosen[at]])
             if isinstance(b, SparseBlock):
                 out += backend.scatter(backend.lines(b.lines.take(local)), d)
             elif isinstance(b, DenseBlock):

@@ -20,8 +20,8 @@ def fitted_state(problem: Any, beta: np.ndarray) -> tuple[Any, Any]:
     take = (lambda x: x) if order is None else (lambda x: x[order])
     eta = take(problem.design.matmul((beta * problem.design.scale)[:, None], backend))
     if problem.offset is not None:
-        eta = eta + likelihood.lift(take(problem.offset)[:, None])
-    return backend.asarray(eta), likelihood.weigh(backend.asarray(take(problem.weights)[:, None]))
+        eta = eta + backend.asarray(likelihood.lift(take(problem.offset)[:, None]))
+    return eta, likelihood.weigh(backend.asarray(take(problem.weights)[:, None]))
 
 
 class Baseline:

@@ -185,6 +185,7 @@ class CoxLikelihood(Likelihood):
     def weighted_gradient(self, eta, weights, factor):
         """The gradient in η, (n, B), with each event time's part multiplied by a factor, (m,)."""
         r, _, h = self._hazards(eta, weights)
+        factor = self.backend.asarray(factor)
         table, at = self._hazard(h * factor[self.group, None], weights)
         own = self.backend.xp.zeros_like(r)
         own[self.risk.event_rows] = factor[self.risk.group_of_event, None]
@@ -238,7 +239,7 @@ class CoxLikelihood(Likelihood):
         xp, risk = self.backend.xp, self.risk
         _, _, h = self._hazards(eta, weights)
         h = self._over_shares(h)[:, 0]
-        shift = xp.maximum.reduceat(eta[:, 0], risk.strata_start[:-1])[risk.group_stratum]
+        shift = self.backend.segment_max(eta, risk.strata_start)[risk.group_stratum, 0]
         with np.errstate(divide="ignore"):  # an event of weight zero
             return xp.log(h) - shift
 
