@@ -46,11 +46,14 @@ def minimize_quadratic(
 
 def _solve(G, scale, q, l2, support):
     """Newton's step on some coordinates, or None where the matrix is not positive definite."""
-    H = scale * G[np.ix_(support, support)] if len(support) < len(G) else scale * G
+    H = G[np.ix_(support, support)] if len(support) < len(G) else G.copy()
+    H *= scale
     H[np.diag_indices(len(H))] += l2[support]
     size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
-    try:
-        factor = linalg.cho_factor(H / size / size[:, None], lower=True, check_finite=False)
+    H /= size
+    H /= size[:, None]
+    try:  # in place: H is symmetric, so its transpose is the column-major H that LAPACK wants
+        factor = linalg.cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         return None
     if np.diag(factor[0]).min() < 1e-7:  # nearly singular: its step would be noise
