@@ -74,17 +74,19 @@ class Inference:
             Coefficients; default all.
         level : float
             Between 0 and 1.
-        method : {"wald"}
-            Coefficient ± normal quantile × standard error; NaN with a Laplace prior.
+        method : {"wald", "robust"}
+            Coefficient ± normal quantile × standard error, the model's or where there is one the
+            robust (see `vcov`); NaN with a Laplace prior.
 
         Returns
         -------
         DataFrame
             Columns ``lower`` and ``upper``.
         """
-        if method != "wald":
-            raise DataError(f"method must be 'wald', not {method!r}.")
-        table = self.summary(level)[["lower", "upper"]]
+        if method not in ("wald", "robust"):
+            raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
+        kind = "model" if method == "wald" else "robust"
+        table = self.summary(level, kind)[["lower", "upper"]]
         if params is None:
             return table
         chosen = [params] if isinstance(params, str | int | np.integer) else list(params)
@@ -98,13 +100,15 @@ class Inference:
                 labels.append(table.index[int(item)])
         return table.loc[labels]
 
-    def summary(self, level: float = 0.95) -> pd.DataFrame:
+    def summary(self, level: float = 0.95, kind: str = "model") -> pd.DataFrame:
         """Table of the coefficients with Wald standard errors, tests and intervals.
 
         Parameters
         ----------
         level : float
             Of the intervals.
+        kind : str
+            Of the standard errors, as in `vcov`.
 
         Returns
         -------
@@ -117,7 +121,7 @@ class Inference:
         if not 0 < level < 1:
             raise DataError(f"level must be between 0 and 1, not {level!r}.")
         coef: Any = self._coefficients()
-        se = np.sqrt(np.diag(self.vcov().to_numpy()))
+        se = np.sqrt(np.diag(self.vcov(kind).to_numpy()))
         z = coef / se
         q = stats.norm.ppf(0.5 + level / 2)
         with np.errstate(over="ignore"):
