@@ -22,7 +22,7 @@ __all__ = ["CudaBackend"]
 
 THREADS = 128
 BLOCKS = 65_535
-SIMULATED = (2, 3)  # blocks, threads: each is a thread of Python's
+SIMULATED = (2, 2)  # blocks, threads: each is a thread of Python's
 DENSE = 8_000_000  # entries of the dense copies that a Gram matrix is computed from at once
 
 
