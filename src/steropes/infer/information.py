@@ -92,7 +92,7 @@ class Information:
         if problem.offset is not None:
             order = likelihood.order
             offset = problem.offset if order is None else problem.offset[order]
-            start = start + backend.asarray(likelihood.lift(offset[:, None]))
+            start = start + backend.asarray(likelihood.lift(offset[:, None])) + problem.start
         spread = np.ptp(backend.to_host(self.eta - start)) if likelihood.shift_invariant else (
             np.abs(backend.to_host(self.eta - start)).max(initial=0.0)
         )  # fmt: skip

@@ -222,6 +222,11 @@ class PenalizedModel(Inference, BaseEstimator):
             fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
         else:
             batch = problem.batch()
+            if not np.isfinite(batch.loss[0]):
+                raise DataError(
+                    "The log-likelihood is not finite at the start: the offsets are further "
+                    "apart than exp can hold. Check their unit, or centre them."
+                )
             refuse_undetermined(batch, problem.design.names, l1, l2)
             if start is not None:
                 batch.set_beta(start[:, None])

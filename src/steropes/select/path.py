@@ -24,6 +24,7 @@ PAST = 2  # steps beyond the best before the walk stops
 MOST = 60  # variances
 ENOUGH = 3  # Newton steps of the folds up to which their shared Hessian is not renewed
 NEAR = 0.85  # of the penalty: the full data's gradient from which a fold may need a column
+FAR = 30.0  # an offset beyond which zero is no place to start from
 LANES = 8  # replicates that go together
 
 
@@ -69,7 +70,21 @@ class Problem:
         """Start a batch: the row weights are those of the problem, or the ones given (n, B)."""
         w = self.weights[:, None] if weights is None else weights
         offset = None if self.offset is None else self.offset[:, None]
-        return Batch(self.design, self.likelihood, w, offset, B, shared)
+        batch = Batch(self.design, self.likelihood, w, offset, B, shared)
+        if self.start:
+            beta = np.zeros((self.design.p, 1))
+            beta[0] = self.start
+            batch.set_beta(beta)
+        return batch
+
+    @property
+    def start(self) -> float:
+        """Where the intercept starts: at zero, or where it takes a far offset back."""
+        if self.offset is None or not self.n_free or np.abs(self.offset).max() < FAR:
+            return 0.0
+        counted = self.offset[self.weights > 0]
+        middle, largest = float(np.median(counted)), float(counted.max())
+        return -(middle if largest - middle < 600 else largest)  # exp of the rest is finite
 
 
 @dataclass

@@ -1,0 +1,223 @@
+"""Inputs at the edge end in the right answer or a clear error."""
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse
+
+import reference
+from simulators import FAMILIES, problem
+from steropes import (
+    CoxRegression,
+    DataError,
+    Laplace,
+    LinearRegression,
+    LogisticRegression,
+    Normal,
+    NotConvergedWarning,
+    PoissonRegression,
+    SeparationError,
+    Surv,
+)
+
+MODELS = {
+    "linear": LinearRegression,
+    "logistic": LogisticRegression,
+    "poisson": PoissonRegression,
+    "cox": CoxRegression,
+}
+
+
+def data(family, rng, n=80, p=4):
+    X, y = problem(family, rng, n, p)
+    if family == "logistic":
+        y[:2] = [0, 1]
+    return X, Surv(*y) if family == "cox" else y
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csc_array])
+def test_columns_in_units_of_1e150_fit_like_any_other(family, size, form, rng):
+    X, y = data(family, rng)
+    a = MODELS[family]().fit(form(X), y)
+    b = MODELS[family]().fit(form(X * [size, 1, 1, 1 / size]), y)
+    unit = np.array([size, 1, 1, 1 / size])
+    np.testing.assert_allclose(b.coef_ * unit, a.coef_, rtol=1e-7, atol=1e-10)
+    assert b.log_likelihood_ == pytest.approx(a.log_likelihood_, rel=1e-10)
+    np.testing.assert_allclose(b.predict(X * unit), a.predict(X), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_penalised_column_of_1e150_has_a_certified_fit(family, rng):
+    X, y = data(family, rng)
+    for size in (1e150, 1e-150):
+        m = MODELS[family](prior=Laplace(1.0)).fit(X * [size, 1, 1, 1], y)
+        assert m.converged_
+        assert np.isfinite(m.coef_).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_column_of_one_nonzero_is_fitted(family, rng):
+    X, y = data(family, rng)
+    X[:, 1] = 0
+    X[11, 1] = 1
+    m = MODELS[family](prior=Normal(1.0)).fit(sparse.csc_array(X), y)
+    assert m.converged_
+    dense = MODELS[family](prior=Normal(1.0)).fit(X, y)
+    np.testing.assert_allclose(m.coef_, dense.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("prior", [Laplace(0.5), Normal(0.5)])
+def test_more_columns_than_rows(family, prior, rng):
+    X, y = data(family, rng, 25, 300)
+    m = MODELS[family](prior=prior).fit(X, y)
+    assert m.converged_
+    raw = (y["time"], y["event"]) if family == "cox" else y
+    part = prior.penalty([f"x{j}" for j in range(300)])
+    assert reference.certificate(family, X, raw, m, l1=part.l1, l2=part.l2) < 1e-6
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_more_columns_than_rows_without_penalty_are_refused(family, rng):
+    X, y = data(family, rng, 10, 30)
+    with pytest.raises(SeparationError):
+        MODELS[family]().fit(X, y)
+
+
+@pytest.mark.parametrize("family", ["linear", "poisson", "cox"])
+def test_a_single_row(family):
+    y = Surv([2.0], [1]) if family == "cox" else [2.0]
+    m = MODELS[family](prior=Normal(1.0)).fit([[0.7]], y)
+    assert m.coef_[0] == pytest.approx(0, abs=1e-7)  # the intercept, or nothing, explains it
+    if family == "linear":
+        assert m.intercept_ == pytest.approx(2.0)
+    if family == "poisson":
+        assert m.intercept_ == pytest.approx(np.log(2.0))
+
+
+def test_a_single_row_of_one_class_is_refused():
+    with pytest.raises(DataError, match="one class"):
+        LogisticRegression(prior=Normal()).fit([[1.0]], [1])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_duplicate_columns_share_the_effect_of_one(family, rng):
+    X, y = data(family, rng)
+    twice = np.column_stack([X, X[:, 0]])
+    ridge = MODELS[family](prior=Normal(1.0)).fit(twice, y)
+    assert ridge.converged_
+    assert ridge.coef_[0] == pytest.approx(ridge.coef_[4], abs=1e-7)
+    one = MODELS[family](prior=Laplace(1.0)).fit(X, y)
+    lasso = MODELS[family](prior=Laplace(1.0)).fit(twice, y)
+    assert lasso.converged_
+    assert lasso.coef_[0] + lasso.coef_[4] == pytest.approx(one.coef_[0], abs=1e-6)
+    assert lasso.log_likelihood_ == pytest.approx(one.log_likelihood_, abs=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_lasso_so_strong_that_nothing_enters(family, rng):
+    X, y = data(family, rng)
+    m = MODELS[family](prior=Laplace(1e-12)).fit(X, y)
+    assert (m.coef_ == 0).all()
+    assert m.converged_
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_prior_so_weak_that_it_does_nothing(family, rng):
+    X, y = data(family, rng)
+    free = MODELS[family]().fit(X, y)
+    for prior in (Laplace(1e20), Normal(1e20), Normal(np.inf)):
+        weak = MODELS[family](prior=prior).fit(X, y)
+        np.testing.assert_allclose(weak.coef_, free.coef_, atol=1e-6)
+
+
+def test_poisson_offsets_that_overflow_exp():
+    # exp(800) is infinite; the intercept brings it back
+    y = np.array([1.0, 3.0, 2.0, 4.0])
+    X = np.array([[0.0], [1.0], [0.0], [1.0]])
+    m = PoissonRegression().fit(X, y, offset=np.full(4, 800.0))
+    assert m.intercept_ + 800 == pytest.approx(np.log(1.5), abs=1e-7)
+    assert m.coef_[0] == pytest.approx(np.log(3.5 / 1.5), abs=1e-7)
+
+
+def test_logistic_offsets_far_out():
+    y = np.array([0, 1, 0, 1, 1, 0])
+    X = np.array([[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]])
+    a = LogisticRegression().fit(X, y)
+    b = LogisticRegression().fit(X, y, offset=np.full(6, 500.0))
+    assert b.coef_[0] == pytest.approx(a.coef_[0], abs=1e-6)
+    assert b.intercept_ == pytest.approx(a.intercept_ - 500, abs=1e-6)
+
+
+def test_cox_offsets_of_any_size_cancel(rng):
+    X, y = data("cox", rng)
+    a = CoxRegression().fit(X, y)
+    b = CoxRegression().fit(X, y, offset=np.full(80, 1e4))
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-7)
+
+
+def test_cox_offsets_further_apart_than_exp_reaches_are_refused():
+    time, event = np.arange(1.0, 9.0), np.ones(8, int)
+    x = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0])
+    offset = np.array([900.0, 0, 0, 0, 0, 0, 0, 0])  # the first to leave dwarfs all others
+    with pytest.raises(DataError, match="offsets are further"):
+        CoxRegression(prior=Normal(1.0)).fit(x[:, None], Surv(time, event), offset=offset)
+    with pytest.raises(DataError, match="offsets are further"):
+        PoissonRegression(fit_intercept=False).fit(x[:, None], x, offset=offset)
+
+
+def test_an_optimum_that_exp_cannot_reach_is_not_called_one():
+    """Risk sets e^-700 below the stratum's largest: said in the certificate, not passed over."""
+    X = np.zeros((9, 2))
+    X[:3, 0] = 10
+    X[0, 1], X[6, 1] = -11.2, 983
+    y = Surv([0.07, 0.85, 1.82, 0.16, 1.24, 1.59, 2.08, 0.35, 1.0], [1, 0, 1, 0, 1, 0, 1, 1, 1])
+    with pytest.warns(NotConvergedWarning):
+        m = CoxRegression(prior=Laplace(100.0), max_iter=20).fit(X, y)
+    assert not m.converged_
+
+
+def test_int64_indices_give_the_same_bits_as_int32(rng):
+    X, y = data("logistic", rng)
+    a = sparse.csc_array(X)
+    b = sparse.csc_array(
+        (a.data, a.indices.astype(np.int64), a.indptr.astype(np.int64)), shape=a.shape
+    )
+    fits = [LogisticRegression(prior=Laplace(1.0)).fit(x, y) for x in (a, b)]
+    assert fits[0].coef_.tobytes() == fits[1].coef_.tobytes()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_weights_of_any_size(family, rng):
+    """All weights times c and the variance divided by c² (λ times c) change nothing."""
+    X, y = data(family, rng)
+    a = MODELS[family](prior=Laplace(1.0)).fit(X, y)
+    assert (a.coef_ != 0).any()
+    for c in (1e-6, 1e8):
+        b = MODELS[family](prior=Laplace(1.0 / c**2)).fit(X, y, sample_weight=np.full(80, c))
+        np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-6)
+
+
+def test_nearly_collinear_columns_reach_the_optimum(rng):
+    X, y = data("logistic", rng, 200)
+    X = np.column_stack([X, X[:, 2] + 1e-4 * rng.normal(size=200)])
+    m = LogisticRegression(prior=Normal(100.0)).fit(X, y)
+    assert m.converged_
+
+    def objective(b):
+        loss, r = reference.logistic(X @ b[1:] + b[0], y, 1.0)
+        return loss + b[1:] @ b[1:] / 200, np.append(r.sum(), X.T @ r + b[1:] / 100)
+
+    best = optimize.minimize(objective, np.zeros(6), jac=True, method="BFGS", tol=1e-10)
+    assert objective(np.append(m.intercept_, m.coef_))[0] <= best.fun + 1e-9
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_too_few_steps_are_said_so_and_the_fit_is_kept(family, rng):
+    X, y = data(family, rng)
+    with pytest.warns(NotConvergedWarning, match="KKT violation"):
+        m = MODELS[family](prior=Laplace(1.0), max_iter=1, tol=1e-14).fit(X, y)
+    assert not m.converged_
+    assert m.optimality_ > 1e-14
+    assert m.coef_.shape == (4,)
