@@ -7,6 +7,7 @@ of the chunks, so no result depends on the number of threads either.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +18,11 @@ from ..errors import DataError
 __all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_inside = threading.local()
+
+
+def _enter() -> None:
+    _inside.pool = True
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -40,11 +46,14 @@ class ThreadPool:
     def map(self, function: Callable, chunks: Iterable[tuple]) -> list:
         """Return ``[function(*chunk) for chunk in chunks]``, in order."""
         chunks = list(chunks)
-        if self.n_threads == 1 or len(chunks) <= 1:
+        # Work that is itself a chunk must not wait for a thread of its own pool.
+        if self.n_threads == 1 or len(chunks) <= 1 or getattr(_inside, "pool", False):
             return [function(*chunk) for chunk in chunks]
         key = (os.getpid(), self.n_threads)  # an executor does not survive a fork
         if key not in _pools:
-            _pools[key] = ThreadPoolExecutor(self.n_threads, thread_name_prefix="steropes")
+            _pools[key] = ThreadPoolExecutor(
+                self.n_threads, thread_name_prefix="steropes", initializer=_enter
+            )
         return list(_pools[key].map(lambda chunk: function(*chunk), chunks))
 
 

@@ -386,10 +386,11 @@ class Batch:
 
     def _by_columns(self, b, beta, l1, l2, unit, tolerance) -> np.ndarray:
         """Minimum of the model with the replicate's own diagonal curvature."""
-        columns = self.work.columns
-        v, h = columns.curvature(self.backend.to_host(self._lane(b).v), self.backend)
+        columns, own = self.work.columns, self._lane(b)
+        v = self.backend.to_host(own.v)
+        curvature = columns.curvature(v, own.u is not None, self.backend)
         args = (self.gW[:, b], beta, l1, l2, unit)
-        return columns.minimize(v, h, *(np.ascontiguousarray(x) for x in args), tolerance)
+        return columns.minimize(curvature, *(np.ascontiguousarray(x) for x in args), tolerance)
 
     # -- results -------------------------------------------------------------------------------
 

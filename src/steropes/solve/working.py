@@ -8,9 +8,12 @@ import numpy as np
 
 from ..design import Design
 from ..likelihoods import Curvature
+from .by_columns import Columns
 from .curvature import hessian
 
 __all__ = ["WorkingSet"]
+
+WIDE = 6000  # columns from which the Gram matrix (8 k² bytes, twice in passing) is not made
 
 
 class WorkingSet:
@@ -26,6 +29,8 @@ class WorkingSet:
     rows : RowMatrix
     G : (k, k) array or None
         Hessian where ``curvature`` was taken, for a replicate of total weight ``weight``.
+    h : (k,) array
+        Diagonal of the Hessian, where there is one.
     n_hessian : int
         Gram matrices computed so far.
     """
@@ -36,6 +41,8 @@ class WorkingSet:
         self.inside = np.zeros(design.p, bool)
         self.rows = design.by_rows(self.W, order, backend)
         self.G: Any = None
+        self.h = np.empty(0)  # the Hessian's diagonal
+        self.columns: Columns | None = None
         self.curvature: Curvature | None = None
         self.weight = 1.0
         self.n_hessian = 0
@@ -45,6 +52,11 @@ class WorkingSet:
         """Number of columns."""
         return len(self.W)
 
+    @property
+    def wide(self) -> bool:
+        """Whether there are too many columns for a Gram matrix; descent is on columns then."""
+        return self.k > WIDE and type(self.design) is Design
+
     def join(self, columns: np.ndarray) -> bool:
         """Let columns in; the Hessian grows at the point where it was computed."""
         new = np.unique(columns[~self.inside[columns]])
@@ -53,11 +65,18 @@ class WorkingSet:
         first = self.k
         self.W = np.concatenate([self.W, new])
         self.inside[new] = True
+        del self.rows  # before the new copy is made: nothing else is as large
         self.rows = self.design.by_rows(self.W, self.order, self.backend)
-        if self.G is not None and self.curvature is not None:
+        if self.wide:
+            self.G = None
+            self.columns = Columns(self.design, self.W, self.order)
+            if self.curvature is not None:
+                self.h = self.diagonal(self.curvature)
+        elif self.G is not None and self.curvature is not None:
             H = self.hessian(self.curvature, first)
             H[:first, :first] = self.G
             self.G = H
+            self.h = np.diag(H).copy()
         return True
 
     def hessian(self, curvature: Curvature, first: int = 0) -> np.ndarray:
@@ -65,14 +84,26 @@ class WorkingSet:
         self.n_hessian += 1
         return self.backend.to_host(hessian(self.rows, curvature, first))
 
+    def diagonal(self, curvature: Curvature) -> np.ndarray:
+        """The Hessian's diagonal where there is no Gram matrix."""
+        v = self.backend.to_host(curvature.v)
+        return self.columns.curvature(v, curvature.u is not None, self.backend)[3]
+
     def refresh(self, curvature: Curvature, weight: float) -> None:
         """Compute the shared Hessian again."""
         self.curvature, self.weight = curvature, max(weight, 1e-300)
-        self.G = self.hessian(curvature)
+        if self.columns is not None and self.wide:
+            self.h = self.diagonal(curvature)
+        else:
+            self.G = None  # two need not be held
+            self.G = self.hessian(curvature)
+            self.h = np.diag(self.G).copy()
 
     def correct(self, s: np.ndarray, y: np.ndarray) -> None:
         """BFGS: make G agree with the change y of the gradient along a step s."""
         Gs = self.G @ s
         sGs, sy = float(s @ Gs), float(s @ y)
         if sGs > 0 and sy > 1e-8 * sGs:
-            self.G += np.outer(y, y / sy) - np.outer(Gs, Gs / sGs)
+            self.G += np.outer(y, y / sy)
+            self.G -= np.outer(Gs, Gs / sGs)
+            self.h = np.diag(self.G).copy()

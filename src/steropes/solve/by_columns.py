@@ -1,0 +1,91 @@
+"""The quadratic model of a working set too wide for its Gram matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.cpu import NO_DATA, Lines
+from ..backends.cpu.column_descent import sweep_columns
+from ..design import Design
+from ..design.blocks import DenseBlock, SparseBlock
+
+__all__ = ["Columns"]
+
+SWEEPS = 100
+
+
+class Columns:
+    """The working set's columns as X stores them, for coordinate descent on their entries.
+
+    Of the curvature's rank-one terms only their sum's direction is kept, for likelihoods that do
+    not change when η is shifted: X' diag(v) X − m m' / Σv with m = X' v, the covariance that the
+    weights v give the columns. The line search sees to the rest.
+
+    Parameters
+    ----------
+    design : Design
+    W : (k,) int array
+    order : (m,) int array or None
+        The row of X for each row of the model.
+    """
+
+    def __init__(self, design: Design, W: np.ndarray, order: np.ndarray | None) -> None:
+        self.n, self.order = design.n, order
+        self.pieces = []
+        for block, local, at in design.columns(W):
+            if isinstance(block, SparseBlock):
+                lines = block.lines.take(local)
+            else:  # as sparse columns without a gap
+                every = np.arange(self.n, dtype=np.int64)
+                data = NO_DATA
+                if isinstance(block, DenseBlock):
+                    data = np.ascontiguousarray(block.values[:, local].T).ravel()
+                starts = np.arange(len(local)) * self.n
+                lines = Lines(
+                    starts, starts + self.n, np.tile(every, len(local)), data, self.n
+                )
+            self.pieces.append((lines, np.ascontiguousarray(at)))
+
+    def curvature(self, v: np.ndarray, centered: bool, backend: Any) -> tuple:
+        """Weights v of X's rows, m and c of the rank-one term, and the Hessian's diagonal.
+
+        Parameters
+        ----------
+        v : (m,) array
+            The likelihood's diagonal, in the model's rows.
+        centered : bool
+            Whether there is a rank-one term.
+        """
+        if self.order is not None:
+            v = np.bincount(self.order, v, minlength=self.n)
+        v = np.ascontiguousarray(v)
+        k = sum(len(at) for _, at in self.pieces)
+        h, m = np.empty(k), np.zeros(k)
+        c = 1.0 / max(float(v.sum()), 1e-300) if centered else 0.0
+        for lines, at in self.pieces:
+            h[at] = backend.gather(lines._replace(data=lines.data**2), v[:, None])[:, 0]
+            if centered:
+                m[at] = backend.gather(lines, v[:, None])[:, 0]
+        return v, m, c, np.maximum(h - c * m * m, 0.0)
+
+    def minimize(
+        self, curvature: tuple, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
+    ) -> np.ndarray:
+        """Return the step; ``curvature`` from `curvature`, the rest as in `quadratic`."""
+        v, m, c, h = curvature
+        d, z = np.zeros(len(g)), np.zeros(self.n)
+        full = True
+        for _ in range(SWEEPS):
+            largest = 0.0
+            for x, at in self.pieces:
+                change = sweep_columns(
+                    x.starts, x.ends, x.indices, x.data, at, v, h, g, m, c, beta, l1, l2, unit,
+                    d, z, full,
+                )  # fmt: skip
+                largest = max(largest, change)
+            if largest <= tolerance and full:
+                break
+            full = largest <= tolerance
+        return d
