@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..threads import ThreadPool, balanced_chunks
-from . import scans, softmax, sparse
+from . import groups, scans, softmax, sparse
 
 __all__ = ["CpuBackend", "Lines"]
 
@@ -135,13 +135,27 @@ class CpuBackend:
         )
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
-        """Subtract Σ_g c_g m_g m_g' from the lower triangle of G (`sparse.gram_groups`)."""
+        """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
+
+        Groups are nested prefixes of runs of lines (`groups.group_sums`); c (lines,) counts where
+        ``flush`` is not zero.
+        """
+        for batch in groups.batches(lines.starts, lines.ends, runs, flush, len(G)):
+            self.gram(self._group_sums(lines, u, runs, flush, batch), -c[batch.last], G)
+
+    def _group_sums(self, lines: Lines, u, runs, flush, batch: groups.Batch) -> Lines:
+        """The sums of one batch of groups as lines."""
+        x, s0, at = lines, batch.s0, batch.at
+        ends, indices = np.empty(len(batch.last), np.int64), np.empty(at[-1], x.indices.dtype)
+        data = np.empty(at[-1])
         self.pool.map(
-            lambda a, b: sparse.gram_groups(
-                lines.starts, lines.ends, lines.indices, lines.data, u, runs, flush, c, G, a, b
+            lambda s, t: groups.group_sums(
+                x.starts, x.ends, x.indices, x.data, u, runs, flush,
+                at, ends, indices, data, s0 + s, s0 + t, batch.first[s],
             ),
-            balanced_chunks(np.arange(len(G) + 1) ** 2, 4),
-        )
+            balanced_chunks(runs[s0 : batch.s1 + 1], CHUNKS),
+        )  # fmt: skip
+        return Lines(at[:-1], ends, indices, data, x.width)
 
     def line_sums(self, lines: Lines, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:
         """Return Σ u_i x_i over each run of lines pointers[s] … pointers[s+1], dense (s, width)."""

@@ -20,7 +20,6 @@ __all__ = [
     "gather4",
     "gather8",
     "gram",
-    "gram_groups",
     "scatter",
     "scatter4",
     "scatter8",
@@ -153,42 +152,6 @@ def gram(starts, ends, indices, data, v, G, first, b0, b1):
                 for k in range(lo, s + 1):
                     row[indices[k]] += x * data[k]
                 s += 1
-
-
-@njit(**OPTIONS)
-def gram_groups(starts, ends, indices, data, u, group_start, flush, c, G, b0, b1):
-    """G[b, a] -= Σ_g c_g m_ga m_gb with m_g = Σ u_i x_i over the lines of group g, sparse in m.
-
-    Groups are nested prefixes of runs of lines: a run (stratum) s is the lines from
-    ``group_start[s]`` to ``group_start[s + 1]``; after line i the running sum is flushed with
-    weight ``c[i]`` where ``flush[i]`` is not zero. G's rows b0 … b1 are filled, a ≤ b.
-    """
-    total = np.zeros(G.shape[1])
-    touched = np.empty(G.shape[1], np.int64)
-    seen = np.zeros(G.shape[1], np.bool_)
-    for s in range(len(group_start) - 1):
-        n_touched = 0
-        for i in range(group_start[s], group_start[s + 1]):
-            for k in range(starts[i], ends[i]):
-                j = indices[k]
-                if not seen[j]:
-                    seen[j] = True
-                    touched[n_touched] = j
-                    n_touched += 1
-                total[j] += u[i] * (1.0 if data.size == 0 else data[k])
-            if flush[i]:
-                for k in range(n_touched):
-                    b = touched[k]
-                    if b0 <= b < b1:
-                        row = G[b]
-                        x = c[i] * total[b]
-                        for m in range(n_touched):
-                            a = touched[m]
-                            if a <= b:
-                                row[a] -= x * total[a]
-        for k in range(n_touched):
-            total[touched[k]] = 0.0
-            seen[touched[k]] = False
 
 
 @njit(**OPTIONS)
