@@ -1,0 +1,240 @@
+"""Scikit-learn's own checks, and life among its tools: clones, pickles, pipelines, searches."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from simulators import FAMILIES, problem
+from steropes import (
+    CoxRegression,
+    CrossValidation,
+    DataError,
+    ElasticNet,
+    Laplace,
+    LinearRegression,
+    LogisticRegression,
+    Normal,
+    PoissonRegression,
+    Surv,
+)
+
+MODELS = {
+    "linear": LinearRegression,
+    "logistic": LogisticRegression,
+    "poisson": PoissonRegression,
+    "cox": CoxRegression,
+}
+
+SEPARATED = "its data are separated: without a prior there is no fit, and the refusal says so"
+NO_PRIOR = "cross-validation chooses a prior's variance; without a prior there is nothing to choose"
+SEPARATED_DATA = (
+    "check_estimators_overwrite_params",
+    "check_dont_overwrite_parameters",
+    "check_estimators_fit_returns_self",
+    "check_readonly_memmap_input",
+    "check_positive_only_tag_during_fit",
+    "check_sample_weights_shape",
+    "check_sample_weights_not_overwritten",
+    "check_pipeline_consistency",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_classifiers_classes",
+    "check_non_transformer_estimators_n_iter",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_fit2d_1feature",
+    "check_dict_unchanged",
+    "check_fit2d_predict1d",
+)
+WEIGHTS_BY_CV = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+
+
+def expected_failures(estimator):
+    """Checks that a model without a prior cannot pass: refusing is what it is asked to do."""
+    if estimator.prior is not None:
+        return {}
+    failing = dict.fromkeys(WEIGHTS_BY_CV, NO_PRIOR)
+    if isinstance(estimator, LogisticRegression):
+        failing |= dict.fromkeys(SEPARATED_DATA, SEPARATED)
+    return failing
+
+
+@parametrize_with_checks(
+    [
+        LogisticRegression(prior=Normal(1.0)),
+        LogisticRegression(prior=Laplace(1.0)),
+        LogisticRegression(),
+        LinearRegression(),
+        LinearRegression(prior=Normal(1.0)),
+        PoissonRegression(prior=Normal(1.0)),
+        PoissonRegression(prior=Laplace(1.0)),
+        PoissonRegression(),
+    ],
+    expected_failed_checks=expected_failures,
+)
+@pytest.mark.filterwarnings("ignore")  # the checks themselves warn
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+# -- clones and pickles ----------------------------------------------------------------------------
+
+
+def data(family, rng, n=100, p=4):
+    X, y = problem(family, rng, n, p)
+    return X, Surv(*y) if family == "cox" else y
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "prior",
+    [
+        None,
+        Laplace(0.5, exclude=["x0"]),
+        Normal([0.1, 1, 2, 3.0]),
+        ElasticNet(1.0, 2.0, exclude=[1]),
+    ],
+)
+def test_clones_have_the_same_parameters_and_no_fit(family, prior, rng):
+    X, y = data(family, rng)
+    model = MODELS[family](prior=prior, cv=CrossValidation(3, random_state=1) if prior else None)
+    model.fit(X, y)
+    again = clone(model)
+    assert repr(again) == repr(model)
+    assert not hasattr(again, "coef_")
+    assert again.fit(X, y).coef_.tobytes() == model.coef_.tobytes()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_pickle_predicts_and_knows_its_summary(family, rng):
+    X, y = data(family, rng)
+    model = MODELS[family]().fit(X, y)
+    table = model.summary()
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(X).tobytes() == model.predict(X).tobytes()
+    np.testing.assert_array_equal(again.summary(), table)
+    assert len(pickle.dumps(model)) < 20_000  # without the data
+
+
+def test_a_pickle_made_before_the_summary_says_what_to_do(rng):
+    X, y = data("logistic", rng)
+    again = pickle.loads(pickle.dumps(LogisticRegression().fit(X, y)))
+    with pytest.raises(DataError, match=r"before pickling|fit again"):
+        again.summary()
+
+
+def test_a_pickle_works_in_a_new_process(rng, tmp_path):
+    X, y = data("logistic", rng)
+    model = LogisticRegression(prior=Laplace(1.0)).fit(X, y)
+    (tmp_path / "m.pickle").write_bytes(pickle.dumps((model, X)))
+    code = (
+        "import pickle, sys; m, X = pickle.load(open(sys.argv[1], 'rb'));"
+        "print(m.predict_proba(X)[:, 1].tobytes().hex())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m.pickle")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert bytes.fromhex(run.stdout.strip()) == model.predict_proba(X)[:, 1].tobytes()
+
+
+def test_errors_can_be_pickled(rng):
+    X, y = data("logistic", rng)
+    with pytest.raises(ValueError, match="say nothing") as caught:
+        LogisticRegression().fit(np.column_stack([X, np.zeros(100)]), y)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.columns == ["x4"]
+
+
+# -- pipelines and searches ------------------------------------------------------------------------
+
+
+def test_pipelines(rng):
+    import pandas as pd
+
+    X, y = data("logistic", rng)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(site=rng.choice(["n", "s", "w"], 100))
+    columns = ColumnTransformer(
+        [("one", OneHotEncoder(), ["site"]), ("scale", StandardScaler(), list("abcd"))]
+    )
+    pipe = make_pipeline(columns, LogisticRegression(prior=Laplace(1.0))).fit(frame, y)
+    assert pipe.score(frame, y) > 0.5
+    assert pipe.predict_proba(frame).shape == (100, 2)
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
+def test_grid_search_over_priors_is_the_same_in_processes(family, rng):
+    X, y = data(family, rng)
+    grid = {"prior": [Laplace(v) for v in (0.01, 0.1, 1.0)]}
+    fits = [
+        GridSearchCV(MODELS[family](n_jobs=1), grid, cv=KFold(3), n_jobs=jobs).fit(X, y)
+        for jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(
+        fits[0].cv_results_["mean_test_score"], fits[1].cv_results_["mean_test_score"]
+    )
+    assert fits[0].best_params_ == fits[1].best_params_
+
+
+def test_threads_of_joblib_do_not_disturb_each_other(rng):
+    from joblib import Parallel, delayed
+
+    sets = [data("cox", np.random.default_rng(s), 400, 6) for s in range(6)]
+    fit = lambda X, y: CoxRegression(prior=Laplace(0.5), n_jobs=2).fit(X, y).coef_  # noqa: E731
+    alone = [fit(X, y) for X, y in sets]
+    together = Parallel(n_jobs=3, backend="threading")(delayed(fit)(X, y) for X, y in sets)
+    for a, b in zip(alone, together, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_cross_val_score_splits_survival_outcomes(rng):
+    X, y = data("cox", rng)
+    scores = cross_val_score(
+        CoxRegression(), X, y, cv=4,
+        scoring=lambda m, X, y: -float(np.corrcoef(m.predict(X), y["time"])[0, 1]),
+    )  # fmt: skip
+    assert scores.shape == (4,)
+    assert np.isfinite(scores).all()
+
+
+def test_feature_names_come_from_the_table_and_only_from_there(rng):
+    import pandas as pd
+
+    X, y = data("logistic", rng)
+    m = LogisticRegression(prior=Normal()).fit(pd.DataFrame(X, columns=list("abcd")), y)
+    assert list(m.feature_names_in_) == list("abcd")
+    assert list(m.summary().index) == ["intercept", *"abcd"]
+    m.fit(X, y)
+    assert not hasattr(m, "feature_names_in_")
+    assert m.n_features_in_ == 4
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [-1, 1], [5, 7]])
+def test_classes_are_of_any_kind(labels, rng):
+    X, y = data("logistic", rng)
+    reference = LogisticRegression().fit(X, y)
+    m = LogisticRegression().fit(X, np.array(labels)[y])
+    assert m.classes_.tolist() == sorted(labels)
+    np.testing.assert_array_equal(m.coef_, reference.coef_)
+    np.testing.assert_array_equal(m.predict(X), np.array(labels)[reference.predict(X)])
+
+
+def test_log_probabilities_do_not_underflow():
+    m = LogisticRegression(prior=Normal(1.0)).fit([[0.0], [1.0]], [0, 1])
+    with np.errstate(divide="raise"):
+        log_p = m.predict_log_proba([[1e5], [-1e5], [0.3]])
+    assert np.isfinite(log_p).all()
+    np.testing.assert_allclose(np.exp(log_p[2]), m.predict_proba([[0.3]])[0], rtol=1e-14)
