@@ -13,6 +13,7 @@ import steropes
 from steropes.backends import cuda
 from steropes.backends.cuda import CudaBackend
 from steropes.backends.cuda import backend as backend_module
+from steropes.solve import working
 
 assert config.ENABLE_CUDASIM, "these cases need NUMBA_ENABLE_CUDASIM=1 before Numba is imported"
 
@@ -137,6 +138,28 @@ def test_matched_sets(family):
     cpu, gpu = (model.fit(X, y.astype(int), strata=strata) for model in models)
     assert cpu.coef_.any()
     assert_same(cpu, gpu)
+
+
+@pytest.mark.parametrize("family", ["logistic", "cox strata"])
+def test_descent_on_columns(family, monkeypatch):
+    """As working sets too wide for a Gram matrix have it."""
+    monkeypatch.setattr(working, "WIDE", 3)
+    cpu, gpu = both(family, prior=steropes.Laplace(0.05), tol=1e-9)
+    assert_same(cpu, gpu)
+
+
+def test_copies_on_the_device_live_as_long_as_their_originals():
+    backend = StrictBackend(1)
+    case = random_case(7, 40, 9, 0.4, True, False)
+    lines = backend.lines(case.lines)
+    assert backend.lines(case.lines.take([1, 2])).indices is lines.indices
+    pointers = np.array([0, 3, 40])
+    backend.segment_sum(backend.asarray(np.ones((40, 1))), pointers)
+    assert backend._sent
+    assert backend._cuts
+    del case, pointers
+    assert not backend._sent
+    assert not backend._cuts
 
 
 def test_mixed_blocks():

@@ -2,7 +2,8 @@
 
 Arrays of the device are never converted to NumPy's except by ``get()``, never mix with NumPy's
 arrays in arithmetic (as indices NumPy's are accepted, as CuPy accepts them), never enter a
-function of NumPy, and the module has the functions of CuPy that the library uses and no more.
+function of NumPy, and the module has only functions that CuPy 14 has too. A ufunc's
+methods (``reduceat``, ``accumulate``, …) are left out: CuPy has them for addition alone.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from steropes.backends.cuda import CudaBackend
 __all__ = ["StrictArray", "StrictBackend", "xp"]
 
 HAS = {
-    "abs", "arange", "argsort", "ascontiguousarray", "bincount", "broadcast_to", "concatenate",
-    "cumsum", "diag", "empty", "exp", "expm1", "flatnonzero", "full", "isfinite", "isinf", "isnan",
-    "log", "log1p", "maximum", "minimum", "ones", "ones_like", "searchsorted", "sqrt", "stack",
-    "tril", "where", "zeros", "zeros_like",
+    "abs", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "ascontiguousarray",
+    "bincount", "broadcast_to", "ceil", "clip", "concatenate", "cos", "count_nonzero", "cumsum",
+    "diag", "diff", "divide", "dot", "einsum", "empty", "empty_like", "equal", "exp", "expm1",
+    "eye", "flatnonzero", "floor", "full", "full_like", "greater", "hstack", "isfinite", "isinf",
+    "isnan", "isneginf", "isposinf", "less", "log", "log1p", "logaddexp", "matmul", "maximum", "mean",
+    "minimum", "multiply", "negative", "nonzero", "ones", "ones_like", "outer", "power", "prod",
+    "reciprocal", "searchsorted", "sign", "sort", "sqrt", "square", "stack", "subtract", "sum",
+    "take", "tanh", "tile", "tril", "triu", "unique", "vstack", "where", "zeros", "zeros_like",
 }  # fmt: skip
 CONSTANTS = {"pi", "inf", "nan", "float64", "int64"}
 

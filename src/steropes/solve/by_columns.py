@@ -43,9 +43,7 @@ class Columns:
                 if isinstance(block, DenseBlock):
                     data = np.ascontiguousarray(block.values[:, local].T).ravel()
                 starts = np.arange(len(local)) * self.n
-                lines = Lines(
-                    starts, starts + self.n, np.tile(every, len(local)), data, self.n
-                )
+                lines = Lines(starts, starts + self.n, np.tile(every, len(local)), data, self.n)
             self.pieces.append((lines, np.ascontiguousarray(at)))
 
     def curvature(self, v: np.ndarray, centered: bool, backend: Any) -> tuple:
@@ -64,10 +62,13 @@ class Columns:
         k = sum(len(at) for _, at in self.pieces)
         h, m = np.empty(k), np.zeros(k)
         c = 1.0 / max(float(v.sum()), 1e-300) if centered else 0.0
-        for lines, at in self.pieces:
-            h[at] = backend.gather(lines._replace(data=lines.data**2), v[:, None])[:, 0]
+        sent = backend.asarray(v[:, None])
+        for piece, at in self.pieces:
+            lines = backend.lines(piece)
+            squared = lines._replace(data=lines.data**2)
+            h[at] = backend.to_host(backend.gather(squared, sent))[:, 0]
             if centered:
-                m[at] = backend.gather(lines, v[:, None])[:, 0]
+                m[at] = backend.to_host(backend.gather(lines, sent))[:, 0]
         return v, m, c, np.maximum(h - c * m * m, 0.0)
 
     def minimize(

@@ -44,7 +44,7 @@ class CudaBackend:
     def __init__(self, n_jobs: int | None = None) -> None:
         self.xp = array_module()
         self.pool = ThreadPool(n_jobs)
-        self._sent: dict[int, tuple[np.ndarray, Any]] = {}
+        self._sent: dict[int, tuple[Any, Any]] = {}
         self._cuts: dict[int, tuple[Any, Pieces]] = {}
         self._one = self.asarray(np.ones(1))  # stands for values where all entries are one
 
@@ -83,9 +83,7 @@ class CudaBackend:
 
     def _keep(self, x: np.ndarray) -> Any:
         """The device's copy of an array of X, which never changes."""
-        if id(x) not in self._sent:
-            self._sent[id(x)] = x, self.asarray(x)
-        return self._sent[id(x)][1]
+        return _remember(self._sent, x, self.asarray)
 
     def _entries(self, lines: DeviceLines) -> tuple[Any, int, Any]:
         """Values, whether there are any, and the numbers of the entries' places."""
@@ -218,14 +216,12 @@ class CudaBackend:
 
     def _segments(self, pointers: Any) -> Pieces:
         """The segments between pointers, cut; kept as long as the array of pointers lives."""
-        key = id(pointers)
-        if key not in self._cuts:
+
+        def make(pointers: Any) -> Pieces:
             on_device = self.asarray(pointers)
-            pieces = cut(self.xp, on_device[:-1], on_device[1:], self.piece)
-            cuts = self._cuts
-            gone = weakref.ref(pointers, lambda _: cuts.pop(key, None))
-            self._cuts[key] = gone, pieces
-        return self._cuts[key][1]
+            return cut(self.xp, on_device[:-1], on_device[1:], self.piece)
+
+        return _remember(self._cuts, pointers, make)
 
     def scan(self, x: Any, pointers: Any, reverse: bool = False) -> Any:
         """Inclusive running sums of x (n, B) within the segments, from the end if ``reverse``."""
@@ -250,6 +246,13 @@ class CudaBackend:
         parts = self.xp.zeros((len(pieces), x.shape[1]))
         self._launch(kernels.sum_ranges, parts.size, x, pieces.starts, pieces.ends, parts)
         return self._add_pieces(pieces, parts)
+
+    def range_sum(self, x: Any, starts: Any, ends: Any) -> Any:
+        """Sums of x (n, B) over the rows starts[s] … ends[s]; ranges may leave gaps or overlap."""
+        out = self.xp.zeros((len(starts), x.shape[1]))
+        starts, ends = self.asarray(starts), self.asarray(ends)
+        self._launch(kernels.sum_ranges, out.size, x, starts, ends, out)
+        return out
 
     def segment_max(self, x: Any, pointers: Any) -> Any:
         """Largest entries of x (n, B) over the segments; −∞ for an empty one."""
@@ -300,3 +303,12 @@ class CudaBackend:
         on_device = self.asarray(pointers)
         rows = self.xp.arange(int(on_device[-1]))
         return self.xp.searchsorted(on_device, rows, side="right") - 1
+
+
+def _remember(known: dict[int, tuple[Any, Any]], x: Any, make: Callable) -> Any:
+    """What ``make`` has made of an array that never changes, for as long as the array lives."""
+    key = id(x)
+    if key not in known:
+        gone = weakref.ref(x, lambda _: known.pop(key, None))
+        known[key] = gone, make(x)
+    return known[key][1]
