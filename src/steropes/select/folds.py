@@ -77,6 +77,8 @@ def read_splits(splits: Iterable[Any], together: np.ndarray | None, n: int) -> n
     columns = []
     for k, (train, test) in enumerate(splits):
         train, test = np.asarray(train), np.asarray(test)
+        if len(test) == 0:
+            raise DataError(f"Split {k} has no test rows.")
         train, test = (np.flatnonzero(x) if x.dtype == bool else x for x in (train, test))
         column = np.full(n, -1, np.int16)
         column[train] = 1
@@ -88,8 +90,6 @@ def read_splits(splits: Iterable[Any], together: np.ndarray | None, n: int) -> n
                 f"Split {k} leaves row {int(np.argmax(column < 0))} out; train and test must be "
                 "all rows together."
             )
-        if len(test) == 0:
-            raise DataError(f"Split {k} has no test rows.")
         if together is not None:
             held = np.zeros(int(together.max()) + 1, bool)
             held[together[column == 0]] = True
