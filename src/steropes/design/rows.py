@@ -33,17 +33,20 @@ class RowMatrix:
         self.backend = backend
         self.chosen = np.asarray(chosen, dtype=np.int64)
         k = len(self.chosen)
+        index = np.int32 if design.n <= np.iinfo(np.int32).max else np.int64
         if order is None:
-            order = np.arange(design.n)
-        n = len(order)
-        position = np.full(design.n, -1, np.int64)
-        position[order] = np.arange(n)
+            n, order = design.n, slice(None)
+            position = np.arange(n, dtype=index)
+        else:
+            n = len(order)
+            position = np.full(design.n, -1, index)
+            position[order] = np.arange(n, dtype=index)
         sparse_at, dense_at, dense = [], [], []
         for b, local, at in design.columns(self.chosen):
             if isinstance(b, SparseBlock):
                 sparse_at.append((b.lines.take(local), at))
             elif isinstance(b, DenseBlock):
-                dense.append(b.values[np.ix_(order, local)])
+                dense.append(b.values[:, local][order])
                 dense_at.append(at)
             elif isinstance(b, ConstantBlock):
                 dense.append(np.ones((n, 1)))

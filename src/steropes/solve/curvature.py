@@ -35,26 +35,41 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
     curvature = replace(curvature, u=backend.asarray(curvature.u), c=backend.to_host(curvature.c))
     if not curvature.c.any():
         return G
-    lines = np.arange(rows.n) if curvature.rows is None else curvature.rows
-    flushes = int(np.count_nonzero(curvature.c))
+    lines = rows.n if curvature.rows is None else len(curvature.rows)
     runs = len(curvature.runs) - 1
-    filled = 1.0
-    if rows.lines is not None and rows.dense is None:
-        filled = min(1.0, rows.lines.nnz / max(rows.n, 1) * (len(lines) / runs) / rows.k)
     # Small groups touch few columns: their sums are kept sparse. Large ones go to BLAS, whose
     # multiply-adds are some twenty times cheaper.
-    if rows.lines is not None and rows.dense is None and filled < 0.2:
-        part = backend.xp.zeros_like(G)
-        backend.gram_groups(
-            rows.lines if curvature.rows is None else rows.lines.take(lines),
-            curvature.u, curvature.runs, curvature.c != 0, curvature.c, part,
-        )  # fmt: skip
-        G += backend.xp.tril(part) + backend.xp.tril(part, -1).T
+    if rows.lines is not None and rows.lines.nnz / max(rows.n, 1) * lines / runs < 0.2 * rows.k:
+        _subtract_sparse(rows, curvature, G)
         return G
     batch = max(1, DENSE_SUMS // max(1, rows.k))
-    for M, c in _group_sums(rows, curvature, lines, flushes, batch):
+    for M, c in _group_sums(rows, curvature, batch):
         G -= (M * backend.asarray(c)[:, None]).T @ M
     return G
+
+
+def _subtract_sparse(rows, curvature, G):
+    """Take the groups' terms out of G without their dense sums over the sparse columns."""
+    backend, xp = rows.backend, rows.backend.xp
+    S, D, u = rows.sparse_at, rows.dense_at, curvature.u
+    lines = rows.lines if curvature.rows is None else rows.lines.take(curvature.rows)
+    part = xp.zeros((len(S), len(S)))
+    backend.gram_groups(lines, u, curvature.runs, curvature.c != 0, curvature.c, part)
+    part += xp.tril(part, -1).T
+    if len(D) == 0:
+        G += part
+        return
+    G[np.ix_(S, S)] += part
+    # The dense columns' sums up to each line; a line is in its run's groups from there on.
+    Z = rows.dense if curvature.rows is None else rows.dense[curvature.rows]
+    M = backend.scan(Z * u[:, None], curvature.runs)
+    cM = M * backend.asarray(curvature.c)[:, None]
+    G[np.ix_(D, D)] -= cM.T @ M
+    padded = xp.zeros((len(cM), backend.lanes(len(D))))
+    padded[:, : len(D)] = backend.scan(cM, curvature.runs, True) * u[:, None]
+    cross = backend.scatter(lines, padded)[:, : len(D)]
+    G[np.ix_(S, D)] -= cross
+    G[np.ix_(D, S)] -= cross.T
 
 
 def _by_interval(rows, curvature, first):
@@ -75,11 +90,11 @@ def _by_interval(rows, curvature, first):
     return G
 
 
-def _group_sums(rows, curvature, lines, flushes, batch):
+def _group_sums(rows, curvature, batch):
     """Yield dense sums of the groups, (at most about ``batch``, k), with their weights."""
     ends = np.flatnonzero(curvature.c) + 1  # just after each flush
     runs = curvature.runs
-    view = _View(rows, lines if curvature.rows is not None else None)
+    view = _View(rows, curvature.rows)
     run_of_end = np.searchsorted(runs, ends, side="left") - 1
     carried, carried_run = None, -1
     for a in range(0, len(ends), batch):
