@@ -39,8 +39,14 @@ class Lines:
     @cached_property
     def chunks(self) -> list[tuple[int, int]]:
         """Ranges of lines with nearly equal work."""
-        work = np.concatenate([[0], np.cumsum(self.ends - self.starts + 1)])
-        return balanced_chunks(work, CHUNKS)
+        n = len(self.starts)
+        step = 1 + (n >> 20)  # of many lines only every step-th is a place to cut
+        work = [
+            np.add.reduceat(self.ends[a:b] - self.starts[a:b] + 1, np.arange(0, b - a, step))
+            for a, b in _pieces(n, step << 14)
+        ]
+        cuts = balanced_chunks(np.cumsum(np.concatenate([[0], *work])), CHUNKS)
+        return [(a * step, min(b * step, n)) for a, b in cuts]
 
     def take(self, lines: np.ndarray) -> Lines:
         """Return a view of some lines."""
@@ -189,16 +195,17 @@ class CpuBackend:
         counts = np.zeros(n, np.int64)
         # Bands of rows: a thread each, and what is written at random stays in the cache.
         size = int(np.clip(len(position) // 4, MIN_BAND, MAX_BAND))
-        bands = [(r, min(r + size, len(position))) for r in range(0, len(position), size)]
+        bands = _pieces(len(position), size)
 
         def count(r0: int, r1: int) -> None:
             for x, _ in columns:
                 sparse.count_rows(x.starts, x.ends, x.indices, position, counts, r0, r1)
 
         self.pool.map(count, bands)
-        ends = np.cumsum(counts)
-        cursor = ends - counts
-        starts = cursor.copy()
+        pointers = np.zeros(n + 1, np.int64)
+        np.cumsum(counts, out=pointers[1:])
+        starts, ends, cursor = pointers[:-1], pointers[1:], counts
+        cursor[:] = starts
         valued = any(lines.data.size for lines, _ in columns)
         out_indices = np.empty(int(ends[-1]) if n else 0, index)
         out_data = np.empty(len(out_indices)) if valued else NO_DATA
@@ -322,6 +329,11 @@ def _reduce(operation: Any, x: np.ndarray) -> np.ndarray:
     wide = operation.reduce(x[:whole].reshape(-1, 32 * B), axis=0)
     out = operation.reduce(wide.reshape(32, B), axis=0)
     return operation(out, operation.reduce(x[whole:], axis=0)) if whole < n else out
+
+
+def _pieces(n: int, size: int) -> list[tuple[int, int]]:
+    """Ranges of equal size."""
+    return [(a, min(a + size, n)) for a in range(0, n, size)]
 
 
 def _stripes(k: int, first: int) -> list[tuple[int, int]]:
