@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from .base import Curvature, Likelihood
-from .pooling import BINS, pool
+from .pooling import BINS, pool_hazards
 from .risk_sets import RiskSets, sort_survival
 from .stream import stream
 
 __all__ = ["CoxLikelihood"]
 
+SAFE = 100.0  # |η| within which exp(η) is summed as it is; beyond, it is shifted
 TINY = 1e-150  # a risk set that far below the largest has no part in the curvature: c = h / S
 
 
@@ -32,6 +33,7 @@ class _Weights:
     """Row weights w (n, B) with what follows from them for each share (K, B)."""
 
     w: Any
+    events: Any  # w δ
     share: Any  # weight of the share: w̄_g for Efron, D_g for Breslow
     fraction: Any  # of the tied events' sum that stays in the share's risk set
 
@@ -84,31 +86,38 @@ class CoxLikelihood(Likelihood):
         xp, risk = self.backend.xp, self.risk
         total = risk.over_events(w)  # D_g
         if not self.by_event:
-            return _Weights(w, total, xp.ones_like(total))
+            return _Weights(w, w * self.delta, total, xp.ones_like(total))
         counted = (w[risk.event_rows] > 0).astype(np.float64)
         d = xp.maximum(self.backend.segment_sum(counted, risk.event_start), 1.0)[self.group]
         before = self.backend.scan(counted, risk.event_start) - counted  # l = 0 … d−1
-        return _Weights(w, counted * total[self.group] / d, 1.0 - before / d)
+        share = counted * total[self.group] / d
+        return _Weights(w, w * self.delta, share, 1.0 - before / d)
 
     def _rates(self, eta, weights):
         """r = w exp(η − shift), and the events' part of the loss, −Σ w δ (η − shift)."""
         xp, bk = self.backend.xp, self.backend
 
-        def part(e, w, delta):
-            return -(w * delta) * e, w * xp.exp(e)
+        def part(e, w, events):
+            return -events * e, w * xp.exp(e)
 
-        if len(self.risk.strata_start) == 2:
+        if self._safe(eta):
+            loss, (r,) = bk.sum_rows(part, eta, weights.w, weights.events)
+        elif len(self.risk.strata_start) == 2:
             shift = bk.column_max(eta)
             loss, (r,) = bk.sum_rows(
-                lambda e, w, d: part(e - shift, w, d), eta, weights.w, self.delta
+                lambda e, w, d: part(e - shift, w, d), eta, weights.w, weights.events
             )
-        else:  # each stratum its own, for every row: exp never overflows
+        else:  # each stratum its own, for every row
             shift = bk.segment_max(eta, self.risk.strata_start)
             loss, (r,) = bk.sum_rows(
                 lambda e, w, d, s: part(e - shift[s], w, d),
-                eta, weights.w, self.delta, self.stratum,
+                eta, weights.w, weights.events, self.stratum,
             )  # fmt: skip
         return loss, r
+
+    def _safe(self, eta) -> bool:
+        """Whether exp(η) neither overflows nor vanishes, so that it need not be shifted."""
+        return bool(self.backend.xp.abs(eta).max() < SAFE)
 
     def _shares(self, r, weights):
         """Σ_k w̄_k log S_k, and for each share S_k and its hazard w̄_k / S_k."""
@@ -139,14 +148,15 @@ class CoxLikelihood(Likelihood):
 
     def evaluate(self, eta, weights):
         """See `Likelihood.evaluate`."""
+        xp = self.backend.xp
         events, r = self._rates(eta, weights)
         logs, _, h = self._shares(r, weights)
         table, at = self._hazard(h, weights)
 
-        def part(r, w, delta, at):
-            return (r * table[at] - w * delta,)
+        def part(r, events, at):
+            return (r * xp.take(table, at, axis=0) - events,)
 
-        (gradient,) = self.backend.map_rows(part, r, weights.w, self.delta, at)
+        (gradient,) = self.backend.map_rows(part, r, weights.events, at)
         return events + logs, gradient
 
     def _hazard(self, h, weights):
@@ -167,11 +177,11 @@ class CoxLikelihood(Likelihood):
         if exact or self.risk.m <= 1.5 * BINS:
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
-        whole, h = (host(x)[:, 0] for x in (self._whole(S), self._over_shares(h)))
-        mass = pool(h * whole, self.risk.groups_start)
-        h = np.where(mass > 0, mass / np.where(mass > 0, whole, 1.0), 0.0)
+        whole, h = self._whole(S), self._over_shares(h)
+        h = host(pool_hazards(h, whole, self._squares(r, weights), self.risk.groups_start))
+        whole = host(whole)[:, 0]
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
-        c = np.where(mass > 0, h / np.where(mass > 0, whole, 1.0), 0.0)
+        c = h / np.where(h > 0, whole, 1.0)
         return self._curvature(r, r * table[at], whole, [(np.ones(self.risk.m), c)])
 
     def weighted_curvature(self, eta, weights, factor):
@@ -239,7 +249,9 @@ class CoxLikelihood(Likelihood):
         xp, risk = self.backend.xp, self.risk
         _, _, h = self._hazards(eta, weights)
         h = self._over_shares(h)[:, 0]
-        shift = self.backend.segment_max(eta, risk.strata_start)[risk.group_stratum, 0]
+        shift = 0.0
+        if not self._safe(eta):
+            shift = self.backend.segment_max(eta, risk.strata_start)[risk.group_stratum, 0]
         with np.errstate(divide="ignore"):  # an event of weight zero
             return xp.log(h) - shift
 
@@ -275,6 +287,10 @@ class CoxLikelihood(Likelihood):
     def _over_shares(self, x):
         """Sums over the shares of each group, (m, B)."""
         return self.backend.segment_sum(x, self.share_start) if self.by_event else x
+
+    def _squares(self, r, weights):
+        """Sums of r² over the risk sets with the tied events whole, (m, 1)."""
+        return self.risk.over_rows(r * r) + self.risk.over_events(r * r)
 
     def _whole(self, S):
         """Sums over the risk sets with the tied events whole: the first of each group's shares."""

@@ -22,7 +22,7 @@ import numpy as np
 from .base import Curvature
 from .censoring import CensoringDistribution
 from .cox import CoxLikelihood
-from .pooling import BINS, pool
+from .pooling import BINS, pool_hazards
 
 __all__ = ["FineGrayCurvature", "FineGrayLikelihood"]
 
@@ -34,6 +34,7 @@ class _Weights:
     """Row weights w (n, B) with what follows from them."""
 
     w: Any
+    events: Any  # w δ
     share: Any  # D_g, (m, B)
     inverse: Any  # 1 / G(T−) of the rows with a competing event
     G: Any  # G(t−) of the event times, (m, B)
@@ -82,7 +83,7 @@ class FineGrayLikelihood(CoxLikelihood):
         own = G[self.censoring.moment[self.competing]]
         inverse = xp.where(own > 0, 1.0 / xp.where(own > 0, own, 1.0), 0.0)
         at_events = G[self.censoring.moment[self._last]]
-        return _Weights(w, self.risk.over_events(w), inverse, at_events)
+        return _Weights(w, w * self.delta, self.risk.over_events(w), inverse, at_events)
 
     def _stayed(self, r, weights):
         """Σ r_i / G(T_i−) over those with a competing event before each event time, (m, B)."""
@@ -114,13 +115,19 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.evaluate`."""
         events, r = self._rates(eta, weights)
         logs, _, h = self._shares(r, weights)
-        return events + logs, self._compensated(r, h, weights) - weights.w * self.delta
+        return events + logs, self._compensated(r, h, weights) - weights.events
 
     def _means(self, r, S, Z, weights):
         x = r * Z
         total = self.risk.over_rows(x) + self.risk.over_events(x)
         total = total + weights.G * self._stayed(x, weights)
         return total / self.backend.xp.where(S > 0, S, 1.0)
+
+    def _squares(self, r, weights):
+        late = (r[self.competing] * weights.inverse) ** 2
+        late = self.backend.segment_sum(late, self._follow)[::2]
+        late = self.backend.scan(late, self.risk.groups_start, True)
+        return super()._squares(r, weights) + weights.G**2 * late
 
     def _compensated(self, r, h, weights):
         return r * self._exposure(h, weights)
@@ -168,8 +175,7 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
         r, S, h = self._hazards(eta, weights)
         if not exact and self.risk.m > 1.5 * BINS:
-            mass = pool(self.backend.to_host(h * S)[:, 0], self.risk.groups_start)[:, None]
-            h = self.backend.asarray(mass) / self.backend.xp.where(S > 0, S, 1.0)
+            h = pool_hazards(h, S, self._squares(r, weights), self.risk.groups_start)[:, None]
         v = r * self._exposure(h, weights)
         host = self.backend.to_host
         late = np.zeros(self.n)

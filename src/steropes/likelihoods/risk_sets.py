@@ -58,6 +58,7 @@ class RiskSets:
         self.group_stratum = stratum[at[first]]
         self.groups_start = np.searchsorted(self.group_stratum, np.arange(len(strata_start)))
         first_row = at[first]  # of the tied events of each group; they are contiguous rows
+        self.tied_start, self.tied_end = first_row, first_row + np.diff(self.event_start)
         # a: groups whose first event row comes after the row's own place; the tied events of a
         # group come after all others with that time, so this leaves their own group out.
         a = np.searchsorted(first_row, np.arange(n), side="right")
@@ -79,11 +80,12 @@ class RiskSets:
             starts[-1] = n
             self.join_start = starts[:-1]
             self.join_end = first_row
-            self._joins = self._cover(self.join_start, self.join_end)
             following = np.arange(1, self.m + 1)
             last_of_stratum = self.groups_start[self.group_stratum + 1] == following
             self._next = np.where(last_of_stratum, self.m, following)
             self._place = np.where(a < end, a, self.m)
+            self._place_own = self._place.copy()
+            self._place_own[at] = self.group_of_event
             self._place[at] = self.m + 1 + self.group_of_event
         else:
             self._levels = self._dyadic(self.a, self.b)
@@ -96,10 +98,6 @@ class RiskSets:
         size = len(distinct)
         key = self.group_stratum * size + (size - 1 - code[: self.m])
         return np.searchsorted(key, stratum * size + (size - 1 - code[self.m :]), side="left")
-
-    def _cover(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pointers for a segment sum over runs with gaps: every second segment is a gap."""
-        return np.append(np.stack([starts, ends], 1).ravel(), ends[-1:]), np.arange(self.m) * 2
 
     def _dyadic(self, a: np.ndarray, b: np.ndarray) -> list[tuple]:
         """Split the ranges [a, b) by the block size at which they are cut."""
@@ -129,8 +127,7 @@ class RiskSets:
         """Σ of r (n, B) over the rows at risk in each group, its own events left out: (m, B)."""
         bk = self.backend
         if self.b is None:
-            pointers, at = self._joins
-            joined = bk.segment_sum(r, pointers)[at]
+            joined = bk.range_sum(r, self.join_start, self.join_end)
             return bk.scan(joined, self.groups_start)
         total = bk.xp.zeros((self.m, r.shape[1]))
         for size, left, right in self._levels:
@@ -161,6 +158,8 @@ class RiskSets:
         bk, xp = self.backend, self.backend.xp
         if self.b is None:
             after = bk.scan(c, self.groups_start, True)
+            if own is c:
+                return xp.concatenate([after, xp.zeros((1, c.shape[1]))]), self._place_own
             zero = xp.zeros((1, c.shape[1]))
             # The tied events of a group: its own share, and the groups after it in the stratum.
             return xp.concatenate([after, zero, xp.concatenate([after, zero])[self._next] + own]), (
@@ -179,4 +178,4 @@ class RiskSets:
 
     def over_events(self, r: Any) -> Any:
         """Σ of r (n, B) over the tied events of each group: (m, B)."""
-        return self.backend.segment_sum(r[self.event_rows], self.event_start)
+        return self.backend.range_sum(r, self.tied_start, self.tied_end)

@@ -242,10 +242,15 @@ class CpuBackend:
 
     def segment_sum(self, x: np.ndarray, pointers: np.ndarray) -> np.ndarray:
         """Sums of x (n, B) over the segments; an empty segment gives zero."""
-        out = np.empty((len(pointers) - 1, x.shape[1]))
-        work = pointers + np.arange(len(pointers))
+        return self.range_sum(x, pointers[:-1], pointers[1:])
+
+    def range_sum(self, x: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Sums of x (n, B) over the rows starts[s] … ends[s]; ranges may leave gaps or overlap."""
+        out = np.empty((len(starts), x.shape[1]))
+        work = np.zeros(len(starts) + 1, np.int64)
+        np.cumsum(ends - starts + 1, out=work[1:])
         self.pool.map(
-            lambda a, b: scans.segment_sum(x, pointers, out, a, b), balanced_chunks(work, CHUNKS)
+            lambda a, b: scans.range_sum(x, starts, ends, out, a, b), balanced_chunks(work, CHUNKS)
         )
         return out
 

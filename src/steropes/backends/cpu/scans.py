@@ -7,7 +7,7 @@ from numba import njit
 
 from .sparse import OPTIONS
 
-__all__ = ["scan", "segment_sum"]
+__all__ = ["range_sum", "scan"]
 
 # No reassociation: the order of the additions is part of what a scan promises.
 SCAN = {**OPTIONS, "fastmath": {"contract", "nsz"}}
@@ -36,14 +36,14 @@ def scan(x, pointers, reverse, out, s0, s1):
 
 
 @njit(**SCAN)
-def segment_sum(x, pointers, out, s0, s1):
-    """out[s] = Σ x[i] over the segment pointers[s] … pointers[s+1]; an empty one gives zero."""
+def range_sum(x, starts, ends, out, s0, s1):
+    """out[s] = Σ x[i] over the rows starts[s] … ends[s]; an empty range gives zero."""
     B = x.shape[1]
     acc = np.empty(B)
     for s in range(s0, s1):
         for b in range(B):
             acc[b] = 0.0
-        for i in range(pointers[s], pointers[s + 1]):
+        for i in range(starts[s], ends[s]):
             for b in range(B):
                 acc[b] += x[i, b]
         for b in range(B):
