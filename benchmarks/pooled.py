@@ -69,12 +69,12 @@ def main() -> None:
     parser.add_argument("--traced", action="store_true", help="count NumPy's own peak as well")
     args = parser.parse_args()
     warm, y = simulate(500, 20)
-    settings = dict(
-        interval=1,
-        baseline=args.baseline if args.baseline == "interval" else int(args.baseline),
-        time_varying=1 if args.time_varying else None,
-        prior=steropes.Laplace(args.variance),
-    )
+    settings = {
+        "interval": 1,
+        "baseline": args.baseline if args.baseline == "interval" else int(args.baseline),
+        "time_varying": 1 if args.time_varying else None,
+        "prior": steropes.Laplace(args.variance),
+    }
     if args.baseline != "interval":
         steropes.PooledLogisticRegression(**settings).fit(warm, y)  # compiles, or loads
     gc.collect()

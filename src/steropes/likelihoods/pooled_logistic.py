@@ -250,7 +250,9 @@ def events_by_interval(model: PooledLogisticLikelihood, weights: np.ndarray):
     return np.cumsum(begin - end)[:-1], np.bincount(model.last[hit] - 1, minlength=model.K)
 
 
-def baseline_alone(model: PooledLogisticLikelihood, weights: np.ndarray, basis: np.ndarray):
+def baseline_alone(
+    model: PooledLogisticLikelihood, weights: np.ndarray, basis: np.ndarray, offset=None
+):
     """A baseline's rough fit without covariates, (M,): where to start from.
 
     Without covariates an interval is one binomial cell; events of half a person are added to
@@ -267,6 +269,8 @@ def baseline_alone(model: PooledLogisticLikelihood, weights: np.ndarray, basis: 
     p = (events + rate) / (total + 1.0)
     root = np.sqrt(total * p * (1.0 - p))
     log_odds = np.log(p) - np.log1p(-p)
+    if offset is not None:
+        log_odds = log_odds - np.median(offset[weights > 0])
     return np.linalg.lstsq(basis * root[:, None], log_odds * root, rcond=None)[0]
 
 

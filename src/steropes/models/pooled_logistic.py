@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,16 @@ from ..data.checks import vector
 from ..data.intervals import Intervals
 from ..design.channels import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
-from ..errors import DataError, SeparationError
+from ..errors import DataError
 from ..likelihoods.pooled_logistic import (
     PooledLogisticLikelihood,
     baseline_alone,
-    events_by_interval,
     interval_log_odds,
     survival_curves,
 )
 from ..select.path import Problem
 from .base import PenalizedModel
+from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
 
 __all__ = ["PooledLogisticRegression"]
@@ -184,7 +185,7 @@ class PooledLogisticRegression(PenalizedModel):
         label = at_risk.event.astype(np.int64)
         self._refuse_weightless(label[weights > 0])
         if isinstance(self.baseline, str):
-            _refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
+            refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
             # Events of each interval are spread over the folds: none may lose all of them.
             label = np.where(at_risk.event, at_risk.last, 0).astype(np.int64)
         self._grid, self._basis, self._functions, self._pairs = intervals, basis, F, pairs
@@ -204,6 +205,9 @@ class PooledLogisticRegression(PenalizedModel):
         )
 
     def _select(self, problem, progress):
+        cv = getattr(self.cv, "folds", None)
+        if isinstance(self.baseline, str) and isinstance(cv, Sequence):
+            refuse_empty_splits(problem, cv, self._grid)
         prior, start = super()._select(problem, progress)
         return (problem.prior if start is None else prior), start
 
@@ -213,8 +217,9 @@ class PooledLogisticRegression(PenalizedModel):
             # look as if it mattered.
             start = np.zeros(problem.design.p)
             M = problem.n_free
-            start[:M] = baseline_alone(problem.likelihood, problem.weights, self._basis)
-            start[:M] *= problem.design.scale[:M]
+            start[:M] = problem.design.scale[:M] * baseline_alone(
+                problem.likelihood, problem.weights, self._basis, problem.offset
+            )
         super()._fit_problem(problem, prior, start, progress)
         M = problem.n_free
         self.baseline_coef_ = pd.Series(self._beta[:M], self._baseline_names)
@@ -310,29 +315,3 @@ def _refuse_same_names(baseline: list[str], effects: list[str]) -> None:
         if name in seen:
             raise DataError(f"Two coefficients would be called {name!r}; rename the column of X.")
         seen.add(name)
-
-
-def _refuse_empty_intervals(likelihood, weights, intervals: Intervals, cv: bool) -> None:
-    """Refuse free intercepts where an interval does not determine its own."""
-    at_risk, events = events_by_interval(likelihood, weights)
-    remedy = "Merge it with a neighbour by breaks, or use a smooth baseline such as baseline=2."
-    for k in range(intervals.K):
-        name, label = intervals.name(k), [f"t={k + 1}"]
-        if at_risk[k] == 0:
-            raise SeparationError(
-                f"No one is at risk at the start of {name}, so it has no intercept. {remedy}", label
-            )
-        if events[k] == 0:
-            raise SeparationError(
-                f"There is no event in {name}: its intercept is −infinity. {remedy}", label
-            )
-        if events[k] == at_risk[k]:
-            raise SeparationError(
-                f"Everyone at risk has the event in {name}: its intercept is +infinity. {remedy}",
-                label,
-            )
-        if cv and events[k] < 2:
-            raise DataError(
-                f"Cross-validation needs two people with events in {name}, there is one: the "
-                f"fold that holds it out has no intercept for the interval. {remedy}"
-            )
