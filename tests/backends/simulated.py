@@ -162,6 +162,23 @@ def test_copies_on_the_device_live_as_long_as_their_originals():
     assert not backend._cuts
 
 
+def test_extremes():
+    """More columns than rows, an empty one, rows of weight zero, strata without events."""
+    rng = np.random.default_rng(4)
+    X = (rng.random((12, 20)) < 0.3).astype(float)
+    X[:, 5] = 0.0
+    y = steropes.Surv(np.r_[np.arange(1.0, 11.0), 3.0, 3.0], np.r_[np.ones(10), 0, 0])
+    given = {"strata": np.r_[np.arange(10) % 2, 2, 2], "sample_weight": np.r_[0, 0, np.ones(10)]}
+    cpu, gpu = (
+        steropes.CoxRegression(prior=steropes.Laplace(2.0), device=device).fit(
+            sparse.csr_array(X), y, **given
+        )
+        for device in ("cpu", "cuda")
+    )
+    assert cpu.coef_.any()
+    assert_same(cpu, gpu)
+
+
 def test_mixed_blocks():
     """Indicator, valued, dense and constant columns in one design."""
     from steropes.design import Design, as_design

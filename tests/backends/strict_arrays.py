@@ -19,10 +19,11 @@ HAS = {
     "bincount", "broadcast_to", "ceil", "clip", "concatenate", "cos", "count_nonzero", "cumsum",
     "diag", "diff", "divide", "dot", "einsum", "empty", "empty_like", "equal", "exp", "expm1",
     "eye", "flatnonzero", "floor", "full", "full_like", "greater", "hstack", "isfinite", "isinf",
-    "isnan", "isneginf", "isposinf", "less", "log", "log1p", "logaddexp", "matmul", "maximum", "mean",
-    "minimum", "multiply", "negative", "nonzero", "ones", "ones_like", "outer", "power", "prod",
-    "reciprocal", "searchsorted", "sign", "sort", "sqrt", "square", "stack", "subtract", "sum",
-    "take", "tanh", "tile", "tril", "triu", "unique", "vstack", "where", "zeros", "zeros_like",
+    "isnan", "isneginf", "isposinf", "less", "log", "log1p", "logaddexp", "matmul", "maximum",
+    "mean", "minimum", "multiply", "negative", "nonzero", "ones", "ones_like", "outer", "power",
+    "prod", "reciprocal", "searchsorted", "sign", "sort", "sqrt", "square", "stack", "subtract",
+    "sum", "take", "tanh", "tile", "tril", "triu", "unique", "vstack", "where", "zeros",
+    "zeros_like",
 }  # fmt: skip
 CONSTANTS = {"pi", "inf", "nan", "float64", "int64"}
 

@@ -139,6 +139,21 @@ def test_one_stratum_does_not_touch_another():
     assert model.converged_
 
 
+def test_after_a_cross_validation():
+    """The variance comes from the fast solver's folds, the fit from the sweeps."""
+    X, y, data = simulate("logistic")
+    cv = steropes.CrossValidation(3, search=[0.01, 0.1], random_state=0)
+    fits = [
+        steropes.LogisticRegression(prior=steropes.Laplace(), cv=cv, solver=solver).fit(
+            X, y, **data
+        )
+        for solver in ("newton", "ccd")
+    ]
+    assert fits[1].variance_ == fits[0].variance_
+    assert fits[1].n_iter_ != fits[0].n_iter_
+    np.testing.assert_allclose(fits[1].coef_, fits[0].coef_, atol=1e-6)
+
+
 def test_undetermined_columns_are_named():
     X = np.column_stack([np.arange(8.0), np.zeros(8)])
     with pytest.raises(steropes.SeparationError, match="x1"):
