@@ -26,6 +26,8 @@ __all__ = ["CumulativeFit", "CumulativeNewton", "centered_rows"]
 ARMIJO = 1e-4
 ROUNDING = 2e-14  # relative noise of a sum over rows
 ADD_AT_ONCE = 256
+WIDE, MANY = 32, 5000  # columns and thresholds from which on steps pool the thresholds
+SLOW = 0.3  # contraction of the certificate above which they no longer do
 EMPTY = 1e-5  # difference of thresholds below which a level that still shrinks is dropped
 
 
@@ -92,6 +94,7 @@ class CumulativeNewton:
         self.eta = self.offset.copy()
         self.l1_last: np.ndarray | None = None
         self.stuck = False
+        self._pool = True
         self._last: Any = None  # evaluation and block at the present point, if known
         self.droppable: np.ndarray | None = None  # levels that may end without mass, (M,) bool
         self.dropped: np.ndarray | None = None
@@ -165,7 +168,7 @@ class CumulativeNewton:
         ev, block = self._last or (self.likelihood.evaluate(self.at, self.eta), None)
         fresh = self._last is not None and self.S is not None  # whether S is for this point
         self._last = None
-        optimality, steps, last = np.inf, 0, np.inf
+        optimality, steps, last, before = np.inf, 0, np.inf, np.inf
         while True:
             block = self.curvature(ev)[0] if block is None else block
             g_alpha = -self.likelihood.to_thresholds(ev.la, ev.lb)
@@ -188,9 +191,13 @@ class CumulativeNewton:
             if inside <= tol:
                 if optimality <= tol or not self._admit(g, l1, l2, tol):
                     break
+                self.stuck, last, before = False, np.inf, np.inf
                 continue
             if steps >= max_iter or (self.stuck and inside >= 0.5 * last):
                 break
+            if self._pool and inside < 1 and inside > SLOW * before:
+                self._pool, self.S, fresh = False, None, False
+            before = inside
             last = inside if self.stuck else last
             if not fresh:
                 self.S = self._schur(block)
@@ -210,9 +217,12 @@ class CumulativeNewton:
         )  # fmt: skip
 
     def _schur(self, block: Block) -> np.ndarray:
-        if len(self.W) == 0:
+        rows = self.rows
+        if len(self.W) == 0 or rows is None:
             return np.zeros((0, 0))
-        return block.schur(self.rows)  # type: ignore[arg-type]
+        if self._pool and rows.lines is not None and rows.k >= WIDE and block.K > MANY:
+            return block.pooled_schur(rows)
+        return block.schur(rows)
 
     def _violation(self, gW, l1, l2, g) -> float:
         W = self.W
