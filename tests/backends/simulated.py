@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from kernel_cases import check, check_grams, random_case
@@ -160,6 +162,14 @@ def test_copies_on_the_device_live_as_long_as_their_originals():
     del case, pointers
     assert not backend._sent
     assert not backend._cuts
+
+
+def test_pickled_model_predicts_the_same():
+    _, gpu = both("cox strata", prior=steropes.Normal(0.3))
+    X = np.eye(P)
+    before = gpu.predict_survival(X, [1.0, 2.0], strata=["a"] * P)
+    again = pickle.loads(pickle.dumps(gpu))
+    np.testing.assert_array_equal(again.predict_survival(X, [1.0, 2.0], strata=["a"] * P), before)
 
 
 def test_extremes():

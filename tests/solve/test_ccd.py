@@ -8,7 +8,7 @@ from scipy import sparse
 
 import steropes
 from steropes.backends.cpu import CpuBackend
-from steropes.backends.cpu.ccd import _step
+from steropes.backends.cpu.ccd import LINEAR, _step, sweep
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood
 from steropes.select.path import Problem
@@ -101,6 +101,21 @@ def test_steps_follow_the_sign_test_and_the_trust_region():
     # No step is longer than the half-width, and a column without information makes none.
     assert _step(9.0, 2.0, 5.0, 1.0, 0.25) == -0.25
     assert _step(9.0, 0.0, 5.0, 1.0, 10.0) == 0.0
+
+
+def test_half_widths_follow_the_steps():
+    """Δ becomes max(2|δ|, Δ/2), per column (Genkin, Lewis and Madigan 2007)."""
+    X = sparse.csc_array(np.diag([1.0, 1.0, 1.0]))
+    y, eta, beta = np.array([10.0, 0.2, 0.0]), np.zeros(3), np.zeros(3)
+    half_width, hessian = np.ones(3), np.zeros(3)
+    sweep(
+        LINEAR, X.indptr, X.indices, X.data, y, np.ones(3), eta, beta, np.zeros(3), np.zeros(3),
+        half_width, hessian,
+    )  # fmt: skip
+    np.testing.assert_allclose(beta, [1.0, 0.2, 0.0])  # the first step is cut to Δ = 1
+    np.testing.assert_allclose(eta, beta)
+    np.testing.assert_allclose(half_width, [2.0, 0.5, 0.5])
+    np.testing.assert_allclose(hessian, 1.0)
 
 
 def test_large_linear_predictors_do_not_overflow():

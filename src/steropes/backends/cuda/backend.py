@@ -48,6 +48,9 @@ class CudaBackend:
         self._cuts: dict[int, tuple[Any, Pieces]] = {}
         self._one = self.asarray(np.ones(1))  # stands for values where all entries are one
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.pool.n_threads,)  # what is on the device stays there
+
     @staticmethod
     def lanes(B: int) -> int:
         """Width that B replicates are padded to: threads come without padding."""
