@@ -34,7 +34,8 @@ class Steps:
     """
 
     def __init__(self, source, first, last, names: Sequence[str], Q: int) -> None:
-        self.source, self.first, self.last = (np.asarray(x, np.int64) for x in (source, first, last))
+        self.source = np.asarray(source, np.int64)
+        self.first, self.last = np.asarray(first, np.int64), np.asarray(last, np.int64)
         self.names, self.Q = list(names), Q
         self.always = (self.first == 0) & (self.last == Q - 1)
 

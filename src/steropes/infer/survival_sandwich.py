@@ -12,7 +12,7 @@ import numpy as np
 
 from .baseline import fitted_state
 
-__all__ = ["dfbeta", "robust_covariance"]
+__all__ = ["robust_covariance"]
 
 COLUMNS = 64  # worked on together
 MOST = 2e9  # bytes of scores that are held at once
@@ -81,8 +81,3 @@ def robust_covariance(
             B[np.ix_(blocks[j], at)] = part.T
     V = model @ B @ model
     return 0.5 * (V + V.T)
-
-
-def dfbeta(problem: Any, beta: np.ndarray, model: np.ndarray) -> np.ndarray:
-    """Approximate change of the coefficients by each row's presence, (n, p)."""
-    return _scores(problem, beta, None)(np.arange(len(beta))) @ model

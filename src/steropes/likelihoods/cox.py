@@ -178,7 +178,7 @@ class CoxLikelihood(Likelihood):
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
         whole, h = self._whole(S), self._over_shares(h)
-        h = host(pool_hazards(h, whole, self._squares(r, weights), self.risk.groups_start))
+        h = host(pool_hazards(h, whole, self._squares(r, weights), self.risk.groups_start, len(r)))
         whole = host(whole)[:, 0]
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
         c = h / np.where(h > 0, whole, 1.0)
@@ -223,14 +223,6 @@ class CoxLikelihood(Likelihood):
         """w (δ − expected events), (n, 1)."""
         r, _, h = self._hazards(eta, weights)
         return weights.w * self.delta - self._compensated(r, h, weights)
-
-    def schoenfeld_means(self, eta, weights, Z):
-        """Means z̄ over the risk sets, averaged over the shares of each event time, (m, L)."""
-        r, S, h = self._hazards(eta, weights)
-        mean = self._means(r, S, Z, weights)
-        total = self._over_shares(weights.share)
-        filled = self.backend.xp.where(total > 0, total, 1.0)
-        return self._over_shares(weights.share * mean) / filled
 
     def _means(self, r, S, Z, weights):
         """Means of the columns Z over the risk set of each share, (K, L)."""

@@ -139,7 +139,7 @@ class FineGrayLikelihood(CoxLikelihood):
         over event times s and censoring times u count T_i ≤ u < s, which is what G(s−)/G(T_i−)
         depends on.
         """
-        xp, bk, risk, cens = self.backend.xp, self.backend, self.risk, self.censoring
+        xp, bk, cens = self.backend.xp, self.backend, self.censoring
         U = super().score_residuals(eta, weights, Z)
         r, S, h = self._hazards(eta, weights)
         h = h * weights.G
@@ -175,7 +175,9 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
         r, S, h = self._hazards(eta, weights)
         if not exact and self.risk.m > 1.5 * BINS:
-            h = pool_hazards(h, S, self._squares(r, weights), self.risk.groups_start)[:, None]
+            h = pool_hazards(h, S, self._squares(r, weights), self.risk.groups_start, len(r))[
+                :, None
+            ]
         v = r * self._exposure(h, weights)
         host = self.backend.to_host
         late = np.zeros(self.n)

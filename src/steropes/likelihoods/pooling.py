@@ -7,6 +7,8 @@ import numpy as np
 __all__ = ["BINS", "pool", "pool_hazards"]
 
 BINS = 300
+A_STRATUM = 5  # bins, as long as there are many more rows than bins
+ROWS_A_BIN = 40
 
 
 def pool(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
@@ -50,7 +52,7 @@ def pool(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
     return out
 
 
-def pool_hazards(h, S, squares, start: np.ndarray) -> np.ndarray:
+def pool_hazards(h, S, squares, start: np.ndarray, n: int) -> np.ndarray:
     """Hazards D_g / S_g of event times, (m, 1), pooled so that the Hessian stays about the same.
 
     The variance over a risk set of rows that are alike is theirs times κ_g = 1 − Σ r² / S_g²,
@@ -63,6 +65,8 @@ def pool_hazards(h, S, squares, start: np.ndarray) -> np.ndarray:
         Hazards, and sums of r and r² over the risk sets.
     start : (S + 1,) int array
         Where the strata begin and end among the event times.
+    n : int
+        Rows.
 
     Returns
     -------
@@ -71,6 +75,7 @@ def pool_hazards(h, S, squares, start: np.ndarray) -> np.ndarray:
     filled = np.where(S > 0, S, 1.0)
     kappa = np.maximum(1.0 - squares / filled / filled, 0.0)[:, 0]
     kappa[kappa < 1e-10] = 0.0
-    mass = pool((h * S)[:, 0] * kappa, start)
+    bins = max(BINS, min(A_STRATUM * (len(start) - 1), n // ROWS_A_BIN))
+    mass = pool((h * S)[:, 0] * kappa, start, bins)
     used = mass > 0
     return np.where(used, mass / np.where(used, kappa * filled[:, 0], 1.0), 0.0)

@@ -44,7 +44,11 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
         return G
     batch = max(1, DENSE_SUMS // max(1, rows.k))
     for M, c in _group_sums(rows, curvature, batch):
-        G -= (M * backend.asarray(c)[:, None]).T @ M
+        if (c > 0).all():  # a matrix times its own transpose is half the work
+            M *= backend.xp.sqrt(backend.asarray(c))[:, None]
+            G -= M.T @ M
+        else:
+            G -= (M * backend.asarray(c)[:, None]).T @ M
     return G
 
 

@@ -62,15 +62,13 @@ class Batch:
         order = likelihood.order
         self.order = order
         take = (lambda x: x) if order is None else (lambda x: x[order])
-        w = np.zeros((likelihood.n, self.lanes))
-        w[:, :B] = take(np.asarray(weights, np.float64))
+        w = self._in_lanes(take(np.asarray(weights, np.float64)))
         self.weight_sum = w.sum(axis=0)
         self.w = backend.asarray(w)
         self.bound = likelihood.weigh(self.w)
         self.offset = np.zeros((likelihood.n_eta, 1))
         if offset is not None:
-            self.offset = np.zeros((likelihood.n_eta, self.lanes))
-            self.offset[:, :B] = likelihood.lift(take(np.asarray(offset)))
+            self.offset = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
         self.offset = backend.asarray(self.offset)
         self.work = WorkingSet(design, order, backend) if shared is None else shared
         self.own: dict[int, np.ndarray] = {}  # Hessians of replicates that the shared one fails
@@ -81,6 +79,14 @@ class Batch:
         self._restart()
 
     # -- state ---------------------------------------------------------------------------
+
+    def _in_lanes(self, x: np.ndarray) -> np.ndarray:
+        """One column a lane, the lanes without a replicate zero; a single one is not copied."""
+        if self.lanes == 1:
+            return np.ascontiguousarray(x)
+        out = np.zeros((len(x), self.lanes))
+        out[:, : self.B] = x
+        return out
 
     def set_beta(self, beta: np.ndarray) -> None:
         """Start from these coefficients, (p, B), in the scaled columns."""
@@ -316,7 +322,7 @@ class Batch:
         rows = self.work.rows
         lines = rows.lines
         per_row = lines.nnz / max(rows.n, 1) if lines is not None else 1.0
-        cost = per_row / (4.0 * (0.5 + 0.2 * self.lanes)) + 1.0  # a Hessian's, in steps
+        cost = per_row / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0  # a Hessian's, in steps
         return saved > cost
 
     # -- one step ------------------------------------------------------------------------------

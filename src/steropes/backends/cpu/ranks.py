@@ -41,7 +41,7 @@ def count_pairs(rank, weight, joins, join_end, leaves, leave_end, events, event_
     tree = np.zeros(size + 1)
     exact = np.zeros(size)
     total = 0.0
-    j = l = e = 0
+    j = k = e = 0
     for g in range(len(event_end)):
         while j < join_end[g]:
             i = joins[j]
@@ -49,12 +49,12 @@ def count_pairs(rank, weight, joins, join_end, leaves, leave_end, events, event_
             exact[rank[i]] += weight[i]
             total += weight[i]
             j += 1
-        while l < leave_end[g]:
-            i = leaves[l]
+        while k < leave_end[g]:
+            i = leaves[k]
             _add(tree, rank[i], -weight[i])
             exact[rank[i]] -= weight[i]
             total -= weight[i]
-            l += 1
+            k += 1
         while e < event_end[g]:
             i = events[e]
             lower, same = _below(tree, rank[i]), exact[rank[i]]
