@@ -109,9 +109,9 @@ class PiecewiseDesign(Design):
         """The transpose times R (N, B) in the scaled columns: (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
         out = backend.xp.zeros((len(chosen), R.shape[1]))
-        whole = None
+        whole = backend.xp.zeros((self.n, R.shape[1]))
         for q in range(self.steps.Q):
-            whole = self.spread(R, q, backend, whole)
+            self.spread(R, q, backend, whole)
             at = self.steps.at(q, chosen)
             if len(at):
                 part = self.spread(R, q, backend)
@@ -187,9 +187,9 @@ class PiecewiseRows:
 
     def _transposed(self, R: np.ndarray, product) -> np.ndarray:
         out = self.backend.xp.zeros((self.k, R.shape[1]))
-        whole = None
+        whole = self.backend.xp.zeros((self.design.n, R.shape[1]))
         for q, at in enumerate(self.at):
-            whole = self.design.spread(R, q, self.backend, whole)
+            self.design.spread(R, q, self.backend, whole)
             if len(at):
                 part = self.design.spread(R, q, self.backend)
                 out[at] += product(self.changing, part)[self.changing_column[q]]

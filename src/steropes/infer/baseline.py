@@ -104,7 +104,9 @@ class Baseline:
         for q in range(eta.shape[1]):
             known, values = self._at(times, q, codes)
             place = np.minimum(np.searchsorted(known, codes), max(len(known) - 1, 0))
-            inside = np.flatnonzero(known[place] == codes) if len(known) else []
+            if len(known) == 0:
+                continue
+            inside = np.flatnonzero(known[place] == codes)
             total[inside] = np.logaddexp(total[inside], values[place[inside]] + eta[inside][:, [q]])
         return total
 

@@ -104,7 +104,7 @@ class RiskSets:
         size = b - a
         last = np.where(size > 0, b - 1, a)
         level = np.frexp((a ^ last).astype(np.float64))[1]  # bits: 0 where one group
-        levels = []
+        levels: list[tuple] = []
         for h in np.unique(level[size > 0]):
             rows = np.flatnonzero((level == h) & (size > 0))
             if h == 0:

@@ -218,10 +218,11 @@ class CoxRegression(SurvivalModel):
         weight = check_weights(sample_weight, n)
         codes = check_strata(strata, n)
         if self._steps is None:
-            return concordance_index(eta[:, 0], *outcome, codes, weight)
-        row, interval, *cut = cut_at(*outcome, self._cuts)
+            time, event, entry = outcome
+            return concordance_index(eta[:, 0], time, event, entry, codes, weight)
+        row, interval, time, event, entry = cut_at(*outcome, self._cuts)
         code = interval if codes is None else interval + self._steps.Q * codes[row]
-        return concordance_index(eta[row, interval], *cut, code, weight[row])
+        return concordance_index(eta[row, interval], time, event, entry, code, weight[row])
 
     def test_proportionality(self, transform: Any = "km") -> pd.DataFrame:
         """Score test of each effect against one that changes as β + θ g(t), and of all together.
@@ -250,9 +251,9 @@ class CoxRegression(SurvivalModel):
                 "The test is one of maximum likelihood estimates; fit with prior=None (on the "
                 "columns that matter) to use it."
             )
-        return proportionality_test(
-            problem, self._beta, self._coefficient_names(), *self._outcome, transform
-        )
+        time, event, entry = self._outcome
+        names = self._coefficient_names()
+        return proportionality_test(problem, self._beta, names, time, event, entry, transform)
 
     def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients.

@@ -87,7 +87,8 @@ def prior_of_steps(prior: Any, names: Sequence[str], steps: Steps) -> Any:
     """Give each step what its column is given: entries of a vector, and exclusion."""
     if prior is None or not dataclasses.is_dataclass(prior):
         return prior
-    p, wider = len(names), {}
+    p = len(names)
+    wider: dict[str, Any] = {}
     for field in dataclasses.fields(prior):
         value = getattr(prior, field.name)
         if field.name == "exclude":
