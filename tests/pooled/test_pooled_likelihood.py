@@ -154,3 +154,22 @@ def test_rare_events_keep_their_digits():
     intervals = (likelihood.last - likelihood.first).sum()
     loss = likelihood.loss(eta, np.ones((50, 1)))[0]
     assert loss == pytest.approx(intervals * np.exp(-40.0), rel=1e-13)
+
+
+@pytest.mark.parametrize("B", [1, 8])
+def test_effects_that_do_not_change_take_a_shorter_way_to_the_same_numbers(B):
+    """exp(h + a) as a product, against the general kernel with a function of time that is zero."""
+    _, short, rng = model(2, None, n=300, K=40)
+    zero = np.zeros((40, 1))
+    args = short.first, short.last, short.event
+    general = PooledLogisticLikelihood(*args, zero, short.backend)
+    w = rng.integers(0, 3, (300, B)).astype(float)
+    for spread in (1.0, 30.0, 300.0):  # the last is beyond the shorter way's reach
+        eta = spread * rng.uniform(-0.6, 0.6, size=(short.n_eta, B))
+        wide = np.concatenate([eta[:300], np.zeros((300, B)), eta[300:]])
+        loss, r = short.evaluate(eta, w)
+        expected, r_wide = general.evaluate(wide, w)
+        np.testing.assert_allclose(loss, expected, rtol=1e-13)
+        np.testing.assert_allclose(short.loss(eta, w), expected, rtol=1e-13)
+        np.testing.assert_allclose(r[:300], r_wide[:300], rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(r[300:], r_wide[600:], rtol=1e-11, atol=1e-12)

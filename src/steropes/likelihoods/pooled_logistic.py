@@ -59,9 +59,10 @@ class PooledLogisticLikelihood(Likelihood):
         self.F = np.ascontiguousarray(functions, np.float64)
         self.n = len(self.first)
         self.K, self.Q = self.F.shape
-        work = np.cumsum(self.last - self.first + 1, dtype=np.int64)
-        self.work = np.append(0, work)
-        self.chunks = balanced_chunks(self.work, CHUNKS)
+        work = np.zeros(self.n + 1, np.int64)
+        np.cumsum(self.last - self.first + 1, out=work[1:])
+        self.chunks = balanced_chunks(work, CHUNKS)
+        self.parts = balanced_chunks(work, PARTS)
 
     @property
     def n_eta(self) -> int:
@@ -87,12 +88,15 @@ class PooledLogisticLikelihood(Likelihood):
         r = np.empty_like(eta, order="C")
         channels, rest = self.split(r)
         w = np.ascontiguousarray(weights)
+        rows = self.first, self.last, self.event, w
+        A = self._odds(h, base)
 
         def part(a, b):
             loss, g = np.zeros(w.shape[1]), np.zeros(base.shape)
-            pooled.evaluate(
-                h, base, self.F, self.first, self.last, self.event, w, channels, loss, g, a, b
-            )
+            if A is None:
+                pooled.evaluate(h, base, self.F, *rows, channels, loss, g, a, b)
+            else:
+                pooled.evaluate_constant(h[0], base, A, *rows, channels[0], loss, g, a, b)
             return loss, g
 
         total = np.zeros(w.shape[1])
@@ -106,13 +110,24 @@ class PooledLogisticLikelihood(Likelihood):
         """See `Likelihood.loss`."""
         h, base = self.split(np.ascontiguousarray(eta))
         w = np.ascontiguousarray(weights)
+        rows = self.first, self.last, self.event, w
+        A = self._odds(h, base)
 
         def part(a, b):
             loss = np.zeros(w.shape[1])
-            pooled.value(h, base, self.F, self.first, self.last, self.event, w, loss, a, b)
+            if A is None:
+                pooled.value(h, base, self.F, *rows, loss, a, b)
+            else:
+                pooled.value_constant(h[0], base, A, *rows, loss, a, b)
             return loss
 
         return sum(self.backend.pool.map(part, self.chunks), np.zeros(w.shape[1]))
+
+    def _odds(self, h, base):
+        """exp(base) where the odds of a person in an interval are a product, otherwise None."""
+        if self.Q or not abs(h[0]).max(initial=0.0) + abs(base).max() < pooled.REACH:
+            return None
+        return np.exp(base)
 
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; always exact."""
@@ -232,8 +247,7 @@ class PooledCurvature:
 
         zero = np.zeros(0 if free else model.n, np.int32)
         full = np.full(0 if free else model.n, M, np.int32)
-        chunks = balanced_chunks(model.work, PARTS)
-        total = sum(model.backend.pool.map(part, chunks), np.zeros((X.k, M)))
+        total = sum(model.backend.pool.map(part, model.parts), np.zeros((X.k, M)))
         return total * np.diag(B) if free else total
 
 

@@ -182,12 +182,12 @@ class PooledLogisticRegression(PenalizedModel):
                 "y has no event in an interval that a person begins at risk; the hazard has no "
                 "finite logarithm."
             )
-        label = at_risk.event.astype(np.int64)
+        label = at_risk.event.astype(np.int32)
         self._refuse_weightless(label[weights > 0])
         if isinstance(self.baseline, str):
             refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
             # Events of each interval are spread over the folds: none may lose all of them.
-            label = np.where(at_risk.event, at_risk.last, 0).astype(np.int64)
+            label = np.where(at_risk.event, at_risk.last, 0).astype(np.int32)
         self._grid, self._basis, self._functions, self._pairs = intervals, basis, F, pairs
         self._baseline_names, self._effect_names = names, effects
         self.breaks_ = intervals.breaks

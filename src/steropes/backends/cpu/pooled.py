@@ -14,8 +14,20 @@ from numba import njit
 
 from .sparse import OPTIONS
 
-__all__ = ["curvature", "evaluate", "moments", "scatter_range", "survival", "value"]
+__all__ = [
+    "REACH",
+    "curvature",
+    "evaluate",
+    "evaluate_constant",
+    "moments",
+    "scatter_range",
+    "survival",
+    "value",
+    "value_constant",
+]
 
+REACH = 200.0
+LARGE = 1e200  # times exp(REACH) it does not overflow
 GATHER = 500  # factors in (1, 2] that a product may gather before it could overflow
 
 
@@ -94,6 +106,90 @@ def value(h, base, F, first, last, event, w, loss, i0, i1):
                 for b in range(B):
                     total[b] += math.log1p(product[b])
                     product[b] = 0.0
+        for b in range(B):
+            loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
+
+
+@njit(**OPTIONS)
+def evaluate_constant(h, base, A, first, last, event, w, r, loss, g, i0, i1):
+    """`evaluate` where no effect changes with time: h and r (n, B), A = exp(base).
+
+    Then exp η_ik = exp(h_i) exp(base_k), and the loop over intervals is free of exponentials.
+    |h| + |base| must stay below REACH.
+    """
+    B = w.shape[1]
+    product = np.empty(B)
+    total = np.empty(B)
+    s = np.empty(B)
+    E = np.empty(B)
+    for i in range(i0, i1):
+        counts = False
+        for b in range(B):
+            r[i, b] = 0.0
+            counts = counts or w[i, b] != 0.0
+        a, z = first[i], last[i]
+        if not counts or a >= z:
+            continue
+        for b in range(B):
+            product[b] = 0.0
+            total[b] = 0.0
+            s[b] = 0.0
+            E[b] = math.exp(h[i, b])
+        for k in range(a, z):
+            far = False
+            for b in range(B):
+                u = E[b] * A[k, b]
+                p = u / (1.0 + u)
+                product[b] += u + product[b] * u
+                far |= product[b] > LARGE
+                s[b] += p
+                g[k, b] += w[i, b] * p
+            if far:
+                for b in range(B):
+                    total[b] += math.log1p(product[b])
+                    product[b] = 0.0
+        k = z - 1
+        if event[i] != 0:
+            for b in range(B):
+                total[b] -= h[i, b] + base[k, b]
+                s[b] -= 1.0
+                g[k, b] -= w[i, b]
+        for b in range(B):
+            loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
+            r[i, b] = w[i, b] * s[b]
+
+
+@njit(**OPTIONS)
+def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
+    """`value` where no effect changes with time; see `evaluate_constant`."""
+    B = w.shape[1]
+    product = np.empty(B)
+    total = np.empty(B)
+    E = np.empty(B)
+    for i in range(i0, i1):
+        counts = False
+        for b in range(B):
+            counts = counts or w[i, b] != 0.0
+        a, z = first[i], last[i]
+        if not counts or a >= z:
+            continue
+        for b in range(B):
+            product[b] = 0.0
+            total[b] = 0.0
+            E[b] = math.exp(h[i, b])
+        for k in range(a, z):
+            far = False
+            for b in range(B):
+                u = E[b] * A[k, b]
+                product[b] += u + product[b] * u
+                far |= product[b] > LARGE
+            if far:
+                for b in range(B):
+                    total[b] += math.log1p(product[b])
+                    product[b] = 0.0
+        if event[i] != 0:
+            for b in range(B):
+                total[b] -= h[i, b] + base[z - 1, b]
         for b in range(B):
             loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
 
