@@ -172,6 +172,18 @@ def test_pickled_model_predicts_the_same():
     np.testing.assert_array_equal(again.predict_survival(X, [1.0, 2.0], strata=["a"] * P), before)
 
 
+@pytest.mark.parametrize("family", ["cox", "cox strata"])
+def test_far_offsets(family):
+    """exp(η) overflows unless it is shifted, each stratum by its own."""
+    X, y, data = simulate(family)
+    prior, near = steropes.Normal(0.3), steropes.CoxRegression
+    far = np.where(data["strata"] == "a", 900.0, -900.0) if "strata" in data else np.full(N, 900.0)
+    moved = {**data, "offset": data["offset"] + far}
+    cpu = near(prior=prior).fit(X, y, **data)
+    gpu = near(prior=prior, device="cuda").fit(X, y, **moved)
+    assert_same(cpu, gpu)
+
+
 def test_extremes():
     """More columns than rows, an empty one, rows of weight zero, strata without events."""
     rng = np.random.default_rng(4)

@@ -12,7 +12,7 @@ from steropes.backends.cpu.ccd import LINEAR, _step, sweep
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood
 from steropes.select.path import Problem
-from steropes.solve.ccd import solve_ccd
+from steropes.solve.ccd import _cox_sweeper, solve_ccd
 
 N = 200
 PRIORS = {
@@ -135,6 +135,31 @@ def test_large_linear_predictors_do_not_overflow():
     ]
     assert fits[1].converged_
     np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_rates_are_shifted_anew_within_a_sweep():
+    """One step lifts two rows by 900 and 850: they stay 50 apart, so the second matters little."""
+    X = sparse.csc_array([[900.0, 0.0], [850.0, 1.0], [0.0, 0.0]])
+    likelihood = CoxLikelihood(np.ones(3), np.array([1, 1, 0]), CpuBackend(1), ties="breslow")
+    order, w = likelihood.order, np.ones(3)
+    sweep_cox = _cox_sweeper(likelihood, X[order].tocsc(), w)
+    eta, beta, zero = np.array([-20.0, -20.0, 0.0])[order], np.zeros(2), np.zeros(2)
+    sweep_cox(eta, beta, zero, zero, np.ones(2), np.zeros(2))
+    # −η_1 − η_2 + 2 log Σ e^η has the slope 2 e^−50 − 1 in the second column then.
+    np.testing.assert_array_equal(beta, [1.0, 1.0])
+    assert list(eta[np.argsort(order)]) == [880.0, 831.0, 0.0]
+
+
+def test_column_without_information_under_a_normal_prior_stays_at_zero():
+    """The same in every risk set: its information is rounding, and no unit to count in."""
+    rng = np.random.default_rng(1)
+    strata = np.arange(60) % 4
+    X = np.column_stack([rng.normal(size=60), 0.1 * (strata + 1) / 3])
+    y = steropes.Surv(rng.exponential(size=60), np.ones(60, int))
+    model = steropes.CoxRegression(prior=steropes.Normal(1.0), solver="ccd")
+    model.fit(sparse.csr_array(X), y, strata=strata)
+    assert model.converged_
+    assert abs(model.coef_[1]) < 1e-12
 
 
 def test_one_stratum_does_not_touch_another():
