@@ -107,7 +107,14 @@ def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
 
 def check_strata(strata: Any, n: int) -> np.ndarray | None:
     """Turn labels of any hashable kind into codes 0, 1, … in the order of their first row."""
-    return None if strata is None else label_strata(strata, n)[0]
+    if strata is None:
+        return None
+    numbers = isinstance(strata, np.ndarray) and strata.ndim == 1 and strata.dtype.kind in "iu"
+    if numbers and len(strata) == n > 0 and bool((strata[1:] >= strata[:-1]).all()):
+        codes = np.zeros(n, np.int64)  # rows sorted by their label need no hash table
+        np.cumsum(strata[1:] != strata[:-1], out=codes[1:])
+        return codes
+    return label_strata(strata, n)[0]
 
 
 def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:

@@ -39,7 +39,8 @@ class _ConditionalModel(PenalizedModel):
 
 def _folds(y: np.ndarray, strata: np.ndarray) -> dict[str, np.ndarray]:
     """Strata stay whole in a fold, and those with events are spread evenly."""
-    return {"fold_label": (y > 0).astype(np.int8), "fold_together": strata}
+    codes = strata.astype(np.int32) if len(strata) <= np.iinfo(np.int32).max else strata
+    return {"fold_label": (y > 0).astype(np.int8), "fold_together": codes}
 
 
 class ConditionalLogisticRegression(_ConditionalModel):
