@@ -151,7 +151,7 @@ def test_rates_are_shifted_anew_within_a_sweep():
 
 
 def test_column_without_information_under_a_normal_prior_stays_at_zero():
-    """The same in every risk set: its information is rounding, and no unit to count in."""
+    """The same in every risk set: what information it seems to have is rounding."""
     rng = np.random.default_rng(1)
     strata = np.arange(60) % 4
     X = np.column_stack([rng.normal(size=60), 0.1 * (strata + 1) / 3])

@@ -134,7 +134,7 @@ def _cox_derivatives(k0, k1, rows, x, stratum, start, groups, first, stop, next_
     Between two nonzeros nothing enters the column's own sums A = Σ r x and B = Σ r x², so
     only the groups after the column's first nonzero in a stratum are visited.
     """
-    gradient, hessian, largest = 0.0, 0.0, 0.0
+    gradient, hessian = 0.0, 0.0
     k = k0
     while k < k1:
         s = stratum[rows[k]]
@@ -160,13 +160,11 @@ def _cox_derivatives(k0, k1, rows, x, stratum, start, groups, first, stop, next_
                     square = (B + f * b) / S
                     gradient += weight[g] * mean
                     hessian += weight[g] * (square - mean * mean)
-                    largest += weight[g] * square
             A += a
             B += b
         while k < k1 and rows[k] < start[s + 1]:  # rows after the stratum's last event
             k += 1
-    # A column that is the same in every risk set has no information but rounding.
-    return gradient, hessian if hessian > 1e-13 * largest else 0.0
+    return gradient, hessian
 
 
 @njit(**OPTIONS)
