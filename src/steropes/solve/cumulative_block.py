@@ -24,6 +24,7 @@ __all__ = ["Block", "make_block"]
 
 ENTRIES = 1 << 20  # of C that are held at once
 POOL = 500  # groups of thresholds for `pooled_schur`
+SMALL = 256  # columns up to which the Gram matrix fits the cache
 GRAM_ENTRIES = 1 << 19  # of X that are weighted at once
 
 
@@ -105,19 +106,28 @@ class Block:
         v = self.v
         if rows.lines is not None:
             return rows.gram(v)
-        X = rows.dense
-        step = max(256, GRAM_ENTRIES // max(rows.k, 1))
-        chunks = [(i, min(i + step, len(X))) for i in range(0, len(X), step)]
-        G = np.zeros((rows.k, rows.k))
-
-        def part(i0: int, i1: int) -> np.ndarray:
-            return (X[i0:i1] * v[i0:i1, None]).T @ X[i0:i1]
-
-        for g in self.likelihood.backend.pool.map(part, chunks):
-            G += g
+        G = weighted_gram(rows.dense, v, self.likelihood.backend.pool)
         out = np.empty_like(G)
         out[np.ix_(rows.dense_at, rows.dense_at)] = G
         return out
+
+
+def weighted_gram(X: np.ndarray, v: np.ndarray, pool: Any) -> np.ndarray:
+    """X' diag(v) X, summed in an order that the number of threads does not change."""
+    n, k = X.shape
+    G = np.zeros((k, k))
+    step = max(256, -(-n // 16)) if k <= SMALL else max(256, GRAM_ENTRIES // k)
+
+    def part(i0: int, i1: int) -> np.ndarray:
+        if k > SMALL:
+            return (X[i0:i1] * v[i0:i1, None]).T @ X[i0:i1]
+        g = np.zeros((k, k))
+        tridiagonal.gram_dense(X, v, g, i0, i1)
+        return g
+
+    for g in pool.map(part, [(i, min(i + step, n)) for i in range(0, n, step)]):
+        G += g
+    return np.tril(G) + np.tril(G, -1).T
 
 
 class _Chain(Block):
@@ -182,9 +192,11 @@ class _Chain(Block):
         """See `Block.schur`."""
         S = self.gram(rows)
         carry = np.zeros(rows.k)
-        for k0, _, Z in self._pieces(rows, max(64, ENTRIES // max(rows.k, 1))):
+        size = max(64, ENTRIES // max(rows.k, 1))
+        ones = np.ones(min(size, self.K))
+        for k0, _, Z in self._pieces(rows, size):
             tridiagonal.eliminate(Z, self.W, self.d, carry, k0)
-            S -= Z.T @ Z
+            S -= weighted_gram(Z, ones, self.likelihood.backend.pool)
         return 0.5 * (S + S.T)
 
     def pooled_schur(self, rows: RowMatrix) -> np.ndarray:

@@ -11,7 +11,7 @@ import math
 
 from numba import njit
 
-__all__ = ["cross_dense", "cross_lines", "eliminate", "factor", "inverse_diagonal", "solve"]
+__all__ = ["cross_dense", "cross_lines", "eliminate", "factor", "gram_dense", "inverse_diagonal", "solve"]
 
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 FAST = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
@@ -67,6 +67,30 @@ def eliminate(C, W, d, carry, k0):
             z = C[i, j] + r * carry[j]
             carry[j] = z
             C[i, j] = q * z
+
+
+@njit(**FAST)
+def gram_dense(X, v, G, i0, i1):
+    """G[j, k] += Σ_i v_i x_ij x_ik for k ≤ j over the rows i0 … i1; for G that fits the cache.
+
+    Four rows at a time: each entry of G is loaded and stored once for four products. Unlike
+    BLAS it never waits for threads of its own.
+    """
+    p = X.shape[1]
+    i = i0
+    while i + 4 <= i1:
+        for j in range(p):
+            a, b = v[i] * X[i, j], v[i + 1] * X[i + 1, j]
+            c, d = v[i + 2] * X[i + 2, j], v[i + 3] * X[i + 3, j]
+            for k in range(j + 1):
+                G[j, k] += (a * X[i, k] + b * X[i + 1, k]) + (c * X[i + 2, k] + d * X[i + 3, k])
+        i += 4
+    while i < i1:
+        for j in range(p):
+            a = v[i] * X[i, j]
+            for k in range(j + 1):
+                G[j, k] += a * X[i, k]
+        i += 1
 
 
 @njit(**FAST)

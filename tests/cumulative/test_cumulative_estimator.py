@@ -1,0 +1,182 @@
+"""The estimator among others: scikit-learn's rules, pickles, predictions, diagnostics, pictures."""
+
+import pickle
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from steropes import DataError, Normal
+from steropes.models.cumulative import Censored, CumulativeProbabilityModel, compare_links
+
+Model = CumulativeProbabilityModel
+
+
+def expected(estimator):
+    what = "it sets cv to a list of splits, and cv chooses a prior's variance here"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": what for kind in ("dense", "sparse")}
+
+
+@parametrize_with_checks([Model(prior=Normal())], expected_failed_checks=expected)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_names_tables_and_pickle(data):
+    X, y = data
+    X = pd.DataFrame(X, columns=["a", "b", "c"])
+    m = Model().fit(X, y)
+    assert list(m.summary().index) == ["a", "b", "c"]
+    assert list(m.summary().columns) == ["coef", "exp(coef)", "se", "z", "p", "lower", "upper"]
+    pd.testing.assert_frame_equal(m.confint(), m.summary()[["lower", "upper"]])
+    assert list(m.confint(["b", -1]).index) == ["b", "c"]
+    assert (m.confint("a", method="robust") != m.confint("a")).to_numpy().any()
+    with pytest.raises(DataError, match="no coefficient 'z'"):
+        m.confint("z")
+    again = pickle.loads(pickle.dumps(m))
+    pd.testing.assert_frame_equal(again.summary(), m.summary())
+    before, after = m.predict_mean(X, level=0.9), again.predict_mean(X, level=0.9)
+    np.testing.assert_array_equal(before.se, after.se)
+    bare = pickle.loads(pickle.dumps(clone(m).fit(X, y)))
+    with pytest.raises(DataError, match="pickl"):
+        bare.summary()
+    np.testing.assert_allclose(bare.predict_mean(X), before.estimate)
+
+
+def test_pickle_with_interval_censoring(data):
+    X, y = data
+    m = Model().fit(X, Censored(y - 1 - np.arange(len(y)) % 3, y))
+    m.alpha_summary()
+    again = pickle.loads(pickle.dumps(m))
+    np.testing.assert_allclose(again.predict_mean(X, level=0.9).se, m.predict_mean(X, level=0.9).se)
+
+
+def test_pipeline_and_splitters(data):
+    from sklearn.model_selection import cross_val_score
+
+    X, y = data
+    low, high = y.copy(), y.copy()
+    low[y < 2], high[y < 2] = -np.inf, 2
+    pipe = make_pipeline(StandardScaler(), Model())
+    assert pipe.fit(X, Censored(low, high)).predict(X).shape == (len(y),)
+    assert len(cross_val_score(pipe, X, y, cv=3)) == 3
+
+
+def test_shapes_and_ends_of_predictions(data):
+    X, y = data
+    m = Model(link="cloglog").fit(X, y)
+    points = [-1.0, y.min(), np.median(y), y.max(), 1e9]
+    F = m.predict_cdf(X, points)
+    assert F.shape == (len(y), 5)
+    assert (F[:, 0] == 0).all()
+    assert (F[:, 3:] == 1).all()
+    assert (np.diff(F, axis=1) >= 0).all()
+    np.testing.assert_allclose(m.predict_exceedance(X, points), 1 - F, atol=1e-14)
+    assert m.predict_cdf(X, 3.0).shape == (len(y),)
+    between = 0.5 * (m.levels_[4] + m.levels_[5])
+    np.testing.assert_array_equal(m.predict_cdf(X, between), m.predict_cdf(X, m.levels_[4]))
+    out = m.predict_exceedance(X, points, level=0.9)
+    assert (out.lower <= out.estimate).all()
+    assert (out.estimate <= out.upper).all()
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
+def test_quantile_is_the_first_outcome_with_that_probability(link, data):
+    X, y = data
+    m = Model(link=link).fit(X, y)
+    q = np.array([0.001, 0.1, 0.5, 0.9, 0.999])
+    F = m.predict_cdf(X[:20], m.levels_)
+    expected = np.array([[m.levels_[np.argmax(row >= p - 1e-12)] for p in q] for row in F])
+    np.testing.assert_array_equal(m.predict_quantile(X[:20], q), expected)
+    out = m.predict_quantile(X[:20], q, level=0.95)
+    assert (out.lower <= out.estimate).all()
+    assert (out.estimate <= out.upper).all()
+    # A probability that is exactly one of the steps belongs to that step.
+    exact = m.predict_cdf(X[:1], m.levels_[3])[0]
+    assert m.predict_quantile(X[:1], exact)[0] == m.levels_[3]
+    with pytest.raises(DataError, match="between 0 and 1"):
+        m.predict_quantile(X, 1.0)
+
+
+def test_intervals_cover():
+    """95 % intervals of a probability, a mean and a median hold the truth in about 95 %."""
+    rng = np.random.default_rng(12)
+    x0, hits = np.array([[0.5, -0.5]]), np.zeros(3)
+    truth = 0.5 + 0.5
+    for _ in range(120):
+        X = rng.normal(size=(150, 2))
+        y = X @ [1.0, -1.0] + rng.logistic(size=150)
+        m = Model().fit(X, y)
+        F = m.predict_cdf(x0, truth, level=0.95)
+        mean, median = m.predict_mean(x0, level=0.95), m.predict_quantile(x0, 0.5, level=0.95)
+        hits += [
+            F.lower[0] <= 0.5 <= F.upper[0],
+            mean.lower[0] <= truth <= mean.upper[0],
+            median.lower[0] <= truth <= median.upper[0],
+        ]
+    assert (hits >= 106).all()
+
+
+def test_residuals_are_uncorrelated_with_x_for_the_logit(data):
+    """The score equations of the logit link are Σ r = 0 and Σ r x = 0."""
+    X, y = data
+    m = Model().fit(X, y)
+    r = m.residuals(X, y)
+    F = np.column_stack([np.zeros(len(y)), m.predict_cdf(X, m.levels_)])
+    j = np.searchsorted(m.levels_, y)
+    np.testing.assert_allclose(r, F[np.arange(len(y)), j] + F[np.arange(len(y)), j + 1] - 1)
+    assert abs(r.sum()) < 1e-6
+    np.testing.assert_allclose(r @ X, 0, atol=1e-5)
+
+
+def test_residuals_of_censored_rows(data):
+    X, y = data
+    low, high = y.copy(), y.copy()
+    low[y > 9], high[y > 9] = 9, np.inf
+    low[y < 2], high[y < 2] = -np.inf, 2
+    m = Model().fit(X, Censored(low, high))
+    r = m.residuals(X, Censored(low, high))
+    np.testing.assert_allclose(r[y > 9], m.predict_cdf(X[y > 9], 9.0))
+    np.testing.assert_allclose(r[y < 2], m.predict_cdf(X[y < 2], 2.0) - 1)
+    assert abs(r.sum()) < 1e-6
+
+
+def test_parallelism_holds_and_fails_where_it_should():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(1500, 2))
+    right = X @ [1.0, 0.5] + rng.logistic(size=1500)
+    wrong = X[:, 0] + rng.logistic(size=1500) * np.exp(0.5 * X[:, 1])
+    good, bad = (Model().fit(X, y).test_parallelism(X, y) for y in (right, wrong))
+    assert list(good.test.index) == ["x0", "x1", "GLOBAL"]
+    assert good.test["p"].min() > 0.01
+    assert bad.test.loc["x1", "p"] < 1e-6
+    assert bad.test.loc["GLOBAL", "df"] == 4
+    assert good.coefficients.shape == good.se.shape == (3, 2)
+
+
+def test_links_are_ordered_by_log_likelihood():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 1))
+    table = compare_links(Model(), X, X[:, 0] + rng.gumbel(size=2000))
+    assert table.index[0] == "loglog"
+    assert table["difference"].iloc[0] == 0
+    assert (table["difference"].diff().dropna() <= 0).all()
+
+
+def test_plot_of_alpha(data):
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    X, y = data
+    m = Model().fit(X, y)
+    ax = m.plot_alpha(scale="log")
+    drawn = ax.lines[0].get_xydata()
+    np.testing.assert_array_equal(drawn[:, 0], m.thresholds_[m.thresholds_ > 0])
+    np.testing.assert_array_equal(drawn[:, 1], m.alpha_[m.thresholds_ > 0])
+    assert len(ax.collections) == 1
+    pyplot.close(ax.figure)
