@@ -51,7 +51,7 @@ def fine_gray_loss(eta, time, code, cause=1, weight=None, strata=None):
         G = np.array([censoring_survival(T, e, v, t) for t in T])
         for i in np.flatnonzero((e == cause) & (v > 0)):
             stays = other & (T[i] > T)
-            omega = np.where(T >= T[i], 1.0, np.where(stays, G[i] / np.where(G > 0, G, 1.0), 0.0))
+            omega = np.where(T[i] <= T, 1.0, np.where(stays, G[i] / np.where(G > 0, G, 1.0), 0.0))
             shift = h[(omega * v) > 0].max()
             S = (v * omega * np.exp(np.minimum(h - shift, 0.0)))[(omega * v) > 0].sum()
             total -= v[i] * (h[i] - shift - np.log(S))

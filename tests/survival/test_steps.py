@@ -93,9 +93,12 @@ def test_any_kind_of_columns_and_no_row_is_repeated(kind):
         "dense": X,
         "csc": sparse.csc_array(X),
         "mixed": steropes.Design(
-            [*steropes.as_design(X[:, :2]).blocks, *steropes.as_design(sparse.csc_array(X[:, 2:])).blocks]
+            [
+                *steropes.as_design(X[:, :2]).blocks,
+                *steropes.as_design(sparse.csc_array(X[:, 2:])).blocks,
+            ]
         ),
-    }[kind]  # fmt: skip
+    }[kind]
     two = steropes.CoxRegression(time_varying=steps).fit(given, y)
     np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-9)
     design = two._problem.design
