@@ -42,9 +42,20 @@ def peak() -> float:
 
 
 def timed(f):
+    """Result and wall seconds."""
     start = time.perf_counter()
     out = f()
     return out, time.perf_counter() - start
+
+
+def clocked(f, times: int = 3):
+    """Result, and the best wall time with its processor time, in words."""
+    best = (np.inf, np.inf)
+    for _ in range(times):
+        wall, cpu = time.perf_counter(), time.process_time()
+        out = f()
+        best = min(best, (time.perf_counter() - wall, time.process_time() - cpu))
+    return out, f"{best[0]:.1f} s (processor time {best[1]:.1f} s; best of {times})"
 
 
 def warm_up() -> None:
@@ -65,19 +76,25 @@ def sgemm() -> str:
     X, y, setting, names = load_sgemm()
     warm_up()
     before = peak()
-    m, fit = timed(lambda: CumulativeProbabilityModel().fit(X, y))
+    m, fit = clocked(lambda: CumulativeProbabilityModel().fit(X, y), 1)
     memory = peak()
-    (_, alpha), errors = timed(lambda: (m.summary(), m.alpha_summary()))
-    cluster, robust = timed(lambda: m.vcov(cluster=setting))
+
+    def errors_of(m):
+        m._information = None
+        return m.summary(), m.alpha_summary()
+
+    (_, alpha), errors = clocked(lambda: errors_of(m))
+    cluster, robust = clocked(lambda: m.vcov(cluster=setting))
+    m, fit = clocked(lambda: CumulativeProbabilityModel().fit(X, y), 5)
     lines = [
         "## SGEMM (n = 966,400, M = 106,799, p = 14, logit)\n",
         "| what | figure |\n|---|---|",
-        f"| exact fit | {fit:.1f} s, {m.n_iter_} Newton steps |",
-        f"| peak memory after the fit | {memory:.2f} GB (before it, data loaded: {before:.2f}) |",
+        f"| exact fit | {fit}, {m.n_iter_} Newton steps |",
+        f"| peak memory after one fit | {memory:.2f} GB (before it, data loaded: {before:.2f}) |",
         f"| negative log-likelihood | {-m.log_likelihood_:,.3f} |",
         f"| certificate | {m.optimality_:.1e} |",
-        f"| standard errors of all 14 β and {len(alpha):,} α | {errors:.1f} s |",
-        f"| robust errors clustered by setting (241,600) | {robust:.1f} s |",
+        f"| standard errors of all 14 β and {len(alpha):,} α | {errors} |",
+        f"| robust errors clustered by setting (241,600) | {robust} |",
     ]
     n_subsets = round(len(y) / 10_000)
     fits = {
@@ -89,7 +106,7 @@ def sgemm() -> str:
     columns = {"exact": m.coef_}
     ses = {"exact": np.sqrt(np.diag(m.vcov()))}
     clustered = np.sqrt(np.diag(cluster))
-    how = [f"exact: {fit:.1f} s"]
+    how = [f"exact: {fit}"]
     for name, reduction in fits.items():
         model = CumulativeProbabilityModel(reduce=reduction, random_state=1)
         model, seconds = timed(lambda model=model: model.fit(X, y))
@@ -112,17 +129,17 @@ def large() -> str:
     y = np.exp(X @ (0.3 * rng.normal(size=p)) + rng.logistic(size=n))
     warm_up()
     before = peak()
-    m, fit = timed(lambda: CumulativeProbabilityModel().fit(X, y))
+    m, fit = clocked(lambda: CumulativeProbabilityModel().fit(X, y), 1)
     memory = peak()
-    _, errors = timed(lambda: (m.summary(), m.alpha_summary()))
+    _, errors = clocked(lambda: (m.summary(), m.alpha_summary()), 1)
     return "\n".join(
         [
             "## n = M = 1,000,000, p = 50, logit\n",
             "| what | figure |\n|---|---|",
-            f"| exact fit | {fit:.1f} s, {m.n_iter_} Newton steps |",
+            f"| exact fit | {fit}, {m.n_iter_} Newton steps |",
             f"| peak memory after the fit | {memory:.2f} GB (before it, data made: {before:.2f}) |",
             f"| certificate | {m.optimality_:.1e} |",
-            f"| standard errors of all β and {len(m.alpha_):,} α | {errors:.1f} s |",
+            f"| standard errors of all β and {len(m.alpha_):,} α | {errors} |",
             f"| peak memory after those | {peak():.2f} GB |",
         ]
     )

@@ -54,11 +54,18 @@ def test_rounding_to_powers_of_ten():
 
 def test_rounding_to_significant_digits_keeps_relative_steps():
     y = np.concatenate([np.arange(1, 10, 0.01), np.arange(10, 100, 0.1), np.arange(100, 1000.0)])
-    got = RoundSignificant(28).apply(y, np.ones(len(y)))
-    # One significant digit: 1 … 10, 20 … 100, 200 … 1000 are 28.
-    np.testing.assert_allclose(
-        np.unique(got), [*range(1, 11), *range(20, 101, 10), *range(200, 1001, 100)]
-    )
+    got = RoundSignificant(200).apply(y, np.ones(len(y)))
+    # One digit after the leading one leaves 271 values and none leaves 28, so the multiplier
+    # works on round(l y, −⌊log10 y⌋) / l.
+    size = 10.0 ** np.floor(np.log10(y))
+    counts = {}
+    for scale in np.arange(10, 101) / 10:
+        rounded = np.round(scale * y / size) * size / scale
+        counts[scale] = len(np.unique(rounded.round(9)))
+    best = min(counts, key=lambda scale: abs(np.log(counts[scale]) - np.log(200)))
+    np.testing.assert_allclose(got, np.round(best * y / size) * size / best)
+    assert len(np.unique(got)) == counts[best]
+    assert (np.abs(got / y - 1) <= 0.5 / best + 1e-9).all()
 
 
 def test_significant_digits_of_negative_and_zero():

@@ -77,8 +77,8 @@ class CumulativeInference:
             sandwich with the rows' profiled scores, right also where the model or the
             independence of rows is not; weights multiply the scores.
         cluster : (n,) labels, optional
-            Rows with the same label may depend on each other; implies ``kind="robust"``. A
-            cluster that is a subset of `DivideAndCombine` must not be cut by it.
+            Rows with the same label may depend on each other; implies ``kind="robust"``.
+            Not with `DivideAndCombine`, whose subsets cut clusters.
 
         Returns
         -------
