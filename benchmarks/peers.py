@@ -46,7 +46,7 @@ def adelie(data, o):
                 X, glm, n_folds=o["folds"], seed=r, lmda_path_size=o["variances"],
                 min_ratio=o["ratio"], **common,
             )  # fmt: skip
-        state = result.fit(X, glm, **common)
+        state = result.fit(X, glm, n_threads=o["n_jobs"], progress_bar=False)
     else:
         r = data["y"].mean() - data["y"] if o["family"] == "logistic" else null_residual(data)
         largest = np.abs(data["X"].T @ r).max() / n

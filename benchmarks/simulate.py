@@ -30,24 +30,29 @@ def uniform_columns(rng, n: int, p: int, density: float = 0.05) -> sparse.csc_ar
     return _columns(rng, n, np.full(p, density))
 
 
-def claims(rng, n: int, p: int, density: float | None = None) -> tuple[sparse.csc_array, str]:
+def claims(rng, n: int, p: int, density: float | None, family: str) -> tuple:
     """Columns with the prevalences of a real cohort where its profile is there, else a power law.
 
-    ``density`` rescales them to a mean share of ones.
+    ``density`` rescales them to a mean share of ones. Returns X, the effects (the profile's own,
+    of its propensity model or its outcome model), and where it all comes from.
     """
     if PROFILE.exists():
         with PROFILE.open() as file:
-            known = np.array([float(row["prevalence"]) for row in csv.DictReader(file)])
-        known = np.sort(known[known > 0])[::-1]
-        # Quantiles of the p most prevalent ones, or all of them repeated where p is larger.
-        share = known[:p] if p <= len(known) else rng.choice(known, p)
-        source = "prevalences of a real cohort"
+            rows = [row for row in csv.DictReader(file) if float(row["prevalence"]) > 0]
+        rows.sort(key=lambda row: -float(row["prevalence"]))
+        chosen = np.arange(p) if p <= len(rows) else rng.integers(0, len(rows), p)
+        effect = "ps_coef" if family == "logistic" else "outcome_coef"
+        share = np.array([float(rows[j]["prevalence"]) for j in chosen])
+        beta = np.array([float(rows[j][effect]) for j in chosen])
+        source = "prevalences and effects of a real cohort"
     else:
         share = 0.5 * np.arange(1, p + 1) ** -0.7
+        beta = 0.4 * rng.normal(size=p) * (rng.random(p) < 0.05)
         source = "power-law prevalences"
     if density is not None:
         share = _rescaled(share, density)
-    return _columns(rng, n, np.clip(rng.permutation(share), 10 / n, 0.5)), source
+    by = rng.permutation(p)
+    return _columns(rng, n, np.clip(share[by], 10 / n, 0.5)), beta[by], source
 
 
 def _rescaled(share: np.ndarray, density: float) -> np.ndarray:
@@ -59,13 +64,6 @@ def _rescaled(share: np.ndarray, density: float) -> np.ndarray:
             (middle, high) if np.minimum(middle * share, 0.5).mean() < density else (low, middle)
         )
     return np.minimum(high * share, 0.5)
-
-
-def _effects(rng, p: int, kind: str) -> np.ndarray:
-    """β ~ N(0, 1) · Bernoulli(0.2) in the papers' simulator; few and smaller in claims."""
-    if kind == "uniform":
-        return rng.normal(size=p) * (rng.random(p) < 0.2)
-    return 0.4 * rng.normal(size=p) * (rng.random(p) < 0.02)
 
 
 def simulate(
@@ -89,9 +87,10 @@ def simulate(
     rng = np.random.default_rng(seed)
     if kind == "uniform":
         X, source = uniform_columns(rng, n, p, density or 0.05), "the papers' simulator"
+        beta = rng.normal(size=p) * (rng.random(p) < 0.2)
     else:
-        X, source = claims(rng, n, p, density)
-    eta = X @ _effects(rng, p, kind)
+        X, beta, source = claims(rng, n, p, density, family)
+    eta = X @ beta
     if family == "logistic":
         share = 0.5 if rate is None else rate
         a = _intercept(eta, share)
