@@ -30,6 +30,8 @@ FAMILIES = {
     "poisson": (steropes.PoissonRegression, {}),
     "cox efron": (steropes.CoxRegression, {"ties": "efron"}),
     "cox breslow": (steropes.CoxRegression, {"ties": "breslow"}),
+    "case series": (steropes.SelfControlledCaseSeries, {}),
+    "matched sets": (steropes.ConditionalLogisticRegression, {"method": "breslow"}),
 }
 
 
@@ -50,6 +52,13 @@ def simulate(family: str):
     elif family == "poisson":
         y = rng.poisson(np.exp(np.clip(eta, -4.0, 3.0)))
         data["exposure"] = rng.uniform(0.5, 2.0, N)
+    elif family == "case series":
+        y = rng.poisson(np.exp(np.clip(eta, -4.0, 2.0)))
+        data["exposure"] = rng.uniform(0.5, 2.0, N)
+        data["strata"] = rng.integers(0, 25, N)
+    elif family == "matched sets":
+        y = (rng.random(N) < 1 / (1 + np.exp(1 - eta))).astype(int)
+        data["strata"] = rng.integers(0, 25, N)
     else:
         time = np.ceil(rng.exponential(np.exp(-eta)) * 10) / 10  # many ties
         y = steropes.Surv(time, rng.random(N) < 0.6)

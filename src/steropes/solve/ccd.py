@@ -23,6 +23,7 @@ from ..design import Design
 from ..design.blocks import Block, DenseBlock, SparseBlock
 from ..errors import DataError
 from ..likelihoods import (
+    ConditionalPoissonLikelihood,
     CoxLikelihood,
     LinearLikelihood,
     LogisticLikelihood,
@@ -129,6 +130,8 @@ def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray):
     """A function of (η, β, λ, κ, Δ, h) that does one sweep in place."""
     if type(likelihood) is CoxLikelihood:
         return _cox_sweeper(likelihood, X, w)
+    if type(likelihood) is ConditionalPoissonLikelihood:
+        return _strata_sweeper(likelihood, X, w)
     if type(likelihood) not in FAMILIES:
         raise DataError(
             f"solver='ccd' is not defined for {type(likelihood).__name__}; use solver='newton'."
@@ -140,6 +143,22 @@ def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray):
         kernels.sweep(
             family, X.indptr, X.indices, X.data, y, w, eta, beta, l1, l2, half_width, hessian
         )
+
+    return sweep
+
+
+def _strata_sweeper(likelihood: ConditionalPoissonLikelihood, X: sparse.csc_array, w: np.ndarray):
+    start = likelihood.pointers
+    stratum = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    wy = np.zeros(len(w))
+    wy[likelihood.rows] = w[likelihood.rows] * likelihood.y[:, 0]
+    total, linear = np.add.reduceat(wy, start[:-1]), X.T @ wy
+
+    def sweep(eta, beta, l1, l2, half_width, hessian):
+        kernels.strata_sweep(
+            X.indptr, X.indices, X.data, stratum, start, total, w, eta, linear,
+            beta, l1, l2, half_width, hessian,
+        )  # fmt: skip
 
     return sweep
 

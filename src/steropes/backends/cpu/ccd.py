@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["LINEAR", "LOGISTIC", "POISSON", "cox_state", "cox_sweep", "sweep"]
+__all__ = ["LINEAR", "LOGISTIC", "POISSON", "cox_state", "cox_sweep", "strata_sweep", "sweep"]
 
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True}
 LINEAR, LOGISTIC, POISSON = 0, 1, 2
@@ -205,3 +205,47 @@ def cox_sweep(indptr, rows, x, stratum, start, groups, first, stop, next_group, 
                 _rates(s, start, w, eta, shift, r)
                 i0 = start[s]
             _risk_sums(s, next_group[i0], start, groups, first, stop, r, N, E)
+
+
+@njit(**OPTIONS)
+def strata_sweep(indptr, rows, x, stratum, start, total, w, eta, linear, beta, l1, l2, half_width,
+                 hessian):  # fmt: skip
+    """One sweep over all columns for conditional Poisson regression (case series).
+
+    Rows are sorted by stratum, stratum s the rows start[s] … start[s + 1] with Σ w y = total[s];
+    ``linear`` (p,) is Σ w y x of each column.
+    """
+    S = len(start) - 1
+    shift, r, sums = np.empty(S), np.empty(len(eta)), np.empty(S)
+    for s in range(S):
+        _rates(s, start, w, eta, shift, r)
+        sums[s] = r[start[s] : start[s + 1]].sum()
+    for j in range(len(beta)):
+        g, h = l2[j] * beta[j] - linear[j], 0.0
+        k = indptr[j]
+        while k < indptr[j + 1]:
+            s = stratum[rows[k]]
+            A, B = 0.0, 0.0
+            while k < indptr[j + 1] and rows[k] < start[s + 1]:
+                A += r[rows[k]] * x[k]
+                B += r[rows[k]] * x[k] * x[k]
+                k += 1
+            if total[s] > 0.0:
+                mean = A / sums[s]
+                g += total[s] * mean
+                h += total[s] * (B / sums[s] - mean * mean)
+        hessian[j] = h
+        step = _step(g, h + l2[j], beta[j], l1[j], half_width[j])
+        half_width[j] = max(2.0 * abs(step), half_width[j] / 2.0)
+        if step == 0.0:
+            continue
+        beta[j] += step
+        k = indptr[j]
+        while k < indptr[j + 1]:
+            s = stratum[rows[k]]
+            while k < indptr[j + 1] and rows[k] < start[s + 1]:
+                eta[rows[k]] += step * x[k]
+                k += 1
+            if total[s] > 0.0:
+                _rates(s, start, w, eta, shift, r)
+                sums[s] = r[start[s] : start[s + 1]].sum()
