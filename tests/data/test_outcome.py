@@ -1,0 +1,54 @@
+"""Survival outcomes as arrays, and the labels of strata."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steropes import Surv
+from steropes.data import check_strata, check_survival
+
+
+def test_surv_is_an_array_that_slices():
+    y = Surv([3, 1, 2], [True, False, True], entry=[0, 0.5, -np.inf])
+    assert y.dtype.names == ("event", "time", "entry")
+    assert y[[2, 0]]["time"].tolist() == [2.0, 3.0]
+    assert y["event"].tolist() == [1, 0, 1]
+
+
+def test_surv_copies_what_it_is_given():
+    time, event = np.array([1.0, 2.0]), np.array([1, 0])
+    y = Surv(time, event)
+    y["time"][0] = 9.0
+    assert time[0] == 1.0
+
+
+def test_competing_events_keep_their_codes():
+    assert Surv([1, 2, 3], [0, 1, 2])["event"].tolist() == [0, 1, 2]
+
+
+def test_arrays_of_scikit_survival_are_read():
+    y = np.array([(True, 2.0), (False, 3.0)], dtype=[("status", bool), ("days", float)])
+    read = check_survival(y, 2)
+    assert read.time.tolist() == [2.0, 3.0]
+    assert read.event.tolist() == [1, 0]
+    assert read.entry is None
+
+
+def test_negative_times_are_allowed_with_an_entry():
+    assert Surv([-1.0], [1], entry=[-2.0])["time"][0] == -1.0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["b", "a", "b"],
+        [("x", 1), ("y", 2), ("x", 1)],
+        np.array([2.5, -1.0, 2.5]),
+        pd.Series(pd.Categorical(["b", "a", "b"])),
+        pd.Series(pd.to_datetime(["2020-01-02", "2020-01-01", "2020-01-02"])),
+        np.array([7, 3, 7])[:, None],
+    ],
+    ids=["text", "tuples", "numbers", "categories", "dates", "column"],
+)
+def test_strata_are_numbered_by_their_first_row_whatever_the_labels(labels):
+    assert check_strata(labels, 3).tolist() == [0, 1, 0]
