@@ -1,4 +1,4 @@
-"""Fine-Gray regression against R's finegray and coxph, and crr's published example."""
+"""Fine-Gray regression against R's finegray and coxph."""
 
 import numpy as np
 import pytest

@@ -29,8 +29,11 @@ class FineGrayRegression(SurvivalModel):
     cause : int
         Code of the event of interest in ``y = Surv(time, event)``, default 1; 0 is censored and
         all other codes are competing events.
-    prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose
+    prior, cv, tol, max_iter, n_jobs, random_state, verbose
         As in `LogisticRegression`.
+    solver : {"newton"}
+    device : {"cpu", "auto"}
+        There is no GPU code for this family.
 
     Notes
     -----
