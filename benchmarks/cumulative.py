@@ -181,7 +181,7 @@ def simulation(sizes=((10_000, 20), (40_000, 5), (1_000_000, 1))) -> str:
                     for scale in scales:
                         y = TRANSFORMATIONS[scale](latent) if scale != "any" else latent
                         m = CumulativeProbabilityModel(link=link, reduce=reduction, random_state=r)
-                        m, seconds = timed(lambda m=m, y=y: m.fit(X, y))
+                        m, seconds = timed(lambda m=m, X=X, y=y: m.fit(X, y))
                         se = np.sqrt(np.diag(m.vcov()))
                         exact = (m.coef_, se) if name == "exact" else exact
                         rows.append(
