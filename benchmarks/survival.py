@@ -129,7 +129,8 @@ def main(arguments: list[str]) -> None:
         print(lines[-1], flush=True)
     if arguments[0] == "all":
         path = Path(__file__).parent / "results" / "survival.md"
-        path.write_text("\n".join(lines) + "\n")
+        heading = path.read_text().split("| task")[0] if path.exists() else ""
+        path.write_text(heading + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

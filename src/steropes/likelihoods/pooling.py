@@ -7,8 +7,8 @@ import numpy as np
 __all__ = ["BINS", "pool", "pool_hazards"]
 
 BINS = 300
-A_STRATUM = 5  # bins, as long as there are many more rows than bins
-ROWS_A_BIN = 40
+A_STRATUM = 3  # bins, as long as there are many more rows than bins
+ROWS_A_BIN = 100
 
 
 def pool(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
