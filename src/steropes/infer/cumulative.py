@@ -145,7 +145,7 @@ def robust_covariance(
     code = None if cluster is None else cluster[likelihood.levels.order]
     groups = None if code is None else np.zeros((int(code.max()) + 1, p))
     for i, psi in profiled_scores(design, likelihood, fit, offset, information.J):
-        if groups is None:
+        if groups is None or code is None:
             B += psi.T @ psi
         else:
             np.add.at(groups, code[i], psi)

@@ -263,12 +263,15 @@ class CumulativeNewton:
 
     def _model_step(self, gW, l1, l2, block, inside, tol) -> np.ndarray:
         W, S = self.W, self.S
-        if len(W) == 0:
+        if len(W) == 0 or S is None:
             return np.zeros(0)
         low = float(np.linalg.eigvalsh(S / _outer_root(S))[0]) if not self._concave() else 1.0
-        if low <= 1e-10:  # the Cauchy link far from an optimum: a curvature that is positive
+        rows = self.rows
+        if (
+            low <= 1e-10 and rows is not None
+        ):  # the Cauchy link far from an optimum: a curvature that is positive
             clipped = make_block(self.likelihood, block.ev.clipped())
-            S = clipped.schur(self.rows) if clipped is not None else S
+            S = clipped.schur(rows) if clipped is not None else S
             S = S + np.diag(1e-10 * np.diag(S) + 1e-300)
         unit = units(l1[W], np.diag(S))
         tolerance = max(min(0.1, inside) * inside * 0.5, 0.1 * tol)

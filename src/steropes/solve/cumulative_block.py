@@ -104,7 +104,7 @@ class Block:
     def gram(self, rows: RowMatrix) -> np.ndarray:
         """V = X' diag(v) X."""
         v = self.v
-        if rows.lines is not None:
+        if rows.lines is not None or rows.dense is None:
             return rows.gram(v)
         G = weighted_gram(rows.dense, v, self.likelihood.backend.pool)
         out = np.empty_like(G)

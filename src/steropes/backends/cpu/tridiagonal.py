@@ -8,13 +8,26 @@ everything; here the excess of each pivot over W is carried instead, which only 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from numba import njit
 
-__all__ = ["cross_dense", "cross_lines", "eliminate", "factor", "gram_dense", "inverse_diagonal", "solve"]
+__all__ = [
+    "accumulate",
+    "chain",
+    "cross_dense",
+    "cross_lines",
+    "eliminate",
+    "factor",
+    "gram_dense",
+    "integrate",
+    "inverse_diagonal",
+    "retract",
+    "solve",
+]
 
-OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
-FAST = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
+OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+FAST: dict[str, Any] = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
 
 
 @njit(**OPTIONS)

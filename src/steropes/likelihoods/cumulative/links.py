@@ -14,6 +14,7 @@ because u ≥ 0 wherever log f is concave: the sums over rows then lose nothing.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -22,7 +23,7 @@ __all__ = ["CODES", "interval", "tail"]
 
 CODES = {"logit": 0, "probit": 1, "loglog": 2, "cloglog": 3, "cauchit": 4}
 
-INLINE = {"nogil": True, "cache": True, "error_model": "numpy"}
+INLINE: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 ROOT_HALF = math.sqrt(0.5)
 ROOT_2_PI = math.sqrt(2.0 / math.pi)
