@@ -115,7 +115,7 @@ def main(arguments: list[str]) -> None:
     else:
         cases = [("finegray", arguments[1])]
     lines = [
-        "| task | n | strata | events | fit, s | CPU, s | Newton steps | KKT | data, GB | peak, GB |",
+        "| task | n | strata | events | fit, s | CPU, s | steps | KKT | data, GB | peak, GB |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     print("\n".join(lines), flush=True)
@@ -123,8 +123,8 @@ def main(arguments: list[str]) -> None:
         r = run(kind, n, *rest)
         lines.append(
             f"| {kind} | {int(n):,} | {int(rest[0]) if rest else 1:,} | {r['events']:,} | "
-            f"{r['seconds']} | {r['cpu']} | {r['steps']} | {r['optimality']:.1e} | {r['data_GB']} | "
-            f"{r['peak_GB']} |"
+            f"{r['seconds']} | {r['cpu']} | {r['steps']} | {r['optimality']:.1e} | "
+            f"{r['data_GB']} | {r['peak_GB']} |"
         )
         print(lines[-1], flush=True)
     if arguments[0] == "all":

@@ -57,3 +57,23 @@ def test_loss_gradient_and_curvature_by_their_definitions(ties, tied, late, stra
         ]
     )
     np.testing.assert_allclose(H * design.scale**2, numeric, atol=1e-7)
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_sums_that_begin_anew_at_every_event_time_are_the_same(ties, monkeypatch):
+    """Late entry: whether what has left is taken out, or the sum made again from who is there."""
+    from steropes.likelihoods import stream
+
+    time, event, entry, strata, w, eta = _data(4, 60)
+    backend = get_backend("cpu")
+    model = CoxLikelihood(time, event, backend, entry, strata, ties)
+    bound = model.weigh(w[model.order][:, None])
+    rows = as_design(np.eye(60)).by_rows(np.arange(60), None, backend)
+    lines, H = [], []
+    for left in (np.inf, 0.0):
+        monkeypatch.setattr(stream, "LEFT", left)
+        curvature = model.curvature(eta[model.order][:, None], bound, exact=True)
+        lines.append(len(curvature.runs))
+        H.append(hessian(rows, curvature))
+    assert lines[1] > lines[0] + 5
+    np.testing.assert_allclose(H[0], H[1], atol=1e-9 * abs(H[0]).max())
