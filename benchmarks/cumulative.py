@@ -215,9 +215,11 @@ def simulation_table(rows: list[dict]) -> str:
     groups = table.groupby(["n", "error", "approach", "scale"], sort=False)
     for (n, error, approach, scale), g in groups:
         bias, se = np.array(g["bias"].tolist()), np.array(g["se"].tolist())
+        along = 100 * (bias @ beta).mean() / (beta @ beta)
         lines.append(
             f"| {n:,} | {error} | {approach} | {scale} | {int(g['M'].median()):,} | "
-            f"{bias.mean():+.5f} | {100 * (bias @ beta).mean() / (beta @ beta):+.2f} % | {np.sqrt((bias**2).mean()):.5f} | {se.mean():.5f} | "
+            f"{bias.mean():+.5f} | {along:+.2f} % | "
+            f"{np.sqrt((bias**2).mean()):.5f} | {se.mean():.5f} | "
             f"{g['se ratio'].mean():.4f} | {g['to exact'].max():.2g} | "
             f"{g['seconds'].median():.2f} |"
         )

@@ -146,3 +146,29 @@ def _dist(link):
         "cloglog": stats.gumbel_l,
         "cauchit": stats.cauchy,
     }[link]
+
+
+def test_profile_has_its_top_at_the_estimate_and_the_right_slope(data):
+    X, y = data
+    m = CumulativeProbabilityModel(link="probit").fit(X, y)
+    points = m.coef_[0] + np.array([-0.2, -1e-4, 0.0, 1e-4, 0.3])
+    table = m.profile("x0", points)
+    ll = table["log_likelihood"].to_numpy()
+    assert ll[2] == pytest.approx(m.log_likelihood_, abs=1e-9)
+    assert ll.max() == ll[2]
+    assert table["gradient"][2] == pytest.approx(0, abs=1e-5)
+    for k in (0, 4):
+        near = m.profile(0, points[k] + np.array([-1e-4, 1e-4]))["log_likelihood"]
+        assert table["gradient"][k] == pytest.approx((near[1] - near[0]) / 2e-4, rel=1e-4)
+
+
+def test_profile_interval_ends_where_twice_the_likelihood_fell_by_the_quantile(data):
+    X, y = data
+    m = CumulativeProbabilityModel().fit(X, y)
+    ends = m.confint(["x1"], level=0.9, method="profile")
+    at = m.profile("x1", ends.to_numpy()[0])["log_likelihood"]
+    drop = 2 * (m.log_likelihood_ - at)
+    np.testing.assert_allclose(drop, stats.chi2.ppf(0.9, 1), rtol=1e-5)
+    wald = m.confint("x1", level=0.9)
+    np.testing.assert_allclose(ends, wald, rtol=0.1)
+    assert (ends.to_numpy() != wald.to_numpy()).all()

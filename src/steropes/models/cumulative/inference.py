@@ -14,6 +14,7 @@ from ...data import check_strata
 from ...errors import DataError
 from ...infer.cumulative import CumulativeInformation, robust_covariance
 from ...infer.cumulative_divide import DividedInformation, subset_positions
+from ...infer.cumulative_profile import profile_interval, profile_point
 
 __all__ = ["CumulativeInference"]
 
@@ -28,6 +29,7 @@ class CumulativeInference:
     _robust: dict[str, np.ndarray]
     prior_: Any
     coef_: np.ndarray
+    log_likelihood_: float
     alpha_: np.ndarray
     levels_: np.ndarray
     thresholds_: np.ndarray
@@ -132,28 +134,78 @@ class CumulativeInference:
             Coefficients; default all.
         level : float
             Between 0 and 1.
-        method : {"wald", "robust"}
-            Which standard errors; see `vcov`.
+        method : {"wald", "robust", "profile"}
+            From standard errors (see `vcov`), or where the likelihood with α and all other
+            coefficients refitted has fallen by the chi-squared quantile (without a prior).
         cluster : (n,) labels, optional
             Of the robust ones.
         """
-        if method not in ("wald", "robust"):
-            raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
+        if method not in ("wald", "robust", "profile"):
+            raise DataError(f"method must be 'wald', 'robust' or 'profile', not {method!r}.")
+        if method == "profile":
+            rows = [self._profile_interval(j, level) for j in self._positions(params)]
+            return pd.DataFrame(rows, index=[self._names[j] for j in self._positions(params)])
         kind = "model" if method == "wald" else "robust"
         se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
         q = _quantile(level)
         table = pd.DataFrame(
             {"lower": self.coef_ - q * se, "upper": self.coef_ + q * se}, index=list(self._names)
         )
+        return table.iloc[self._positions(params)]
+
+    def _positions(self, params: Any) -> list[int]:
+        """Places of coefficients given by name or position; None is all."""
+        names = list(self._names)
         if params is None:
-            return table
+            return list(range(len(names)))
         chosen = [params] if isinstance(params, str | int | np.integer) else list(params)
-        labels = []
+        out = []
         for item in chosen:
-            if isinstance(item, str) and item not in table.index:
-                raise DataError(f"There is no coefficient {item!r}.")
-            labels.append(item if isinstance(item, str) else table.index[int(item)])
-        return table.loc[labels]
+            if isinstance(item, str):
+                if item not in names:
+                    raise DataError(f"There is no coefficient {item!r}.")
+                out.append(names.index(item))
+            else:
+                out.append(range(len(names))[int(item)])
+        return out
+
+    def profile(self, param: str | int, points: Any) -> pd.DataFrame:
+        """Profile log-likelihood of a coefficient, α and all others refitted at each point.
+
+        Parameters
+        ----------
+        param : name or position
+        points : (m,) array
+            Values of the coefficient.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``point``, ``log_likelihood``, ``gradient`` (its derivative).
+        """
+        at = self._profiler(self._positions(param)[0])
+        values = np.atleast_1d(np.asarray(points, np.float64))
+        rows = [(v, *at(float(v))) for v in values]
+        return pd.DataFrame(rows, columns=["point", "log_likelihood", "gradient"])
+
+    def _profiler(self, j: int) -> Any:
+        check_is_fitted(self, "coef_")
+        problem = getattr(self, "_problem", None)
+        if problem is None:
+            raise DataError("A profile needs the data, which a pickle leaves out; fit again.")
+        if self.prior_ is not None or problem.subset is not None:
+            raise DataError("A profile needs a fit without prior and without DivideAndCombine.")
+        return lambda value: profile_point(problem.numerical, j, value)
+
+    def _profile_interval(self, j: int, level: float) -> dict[str, float]:
+        _quantile(level)
+        at = self._profiler(j)
+        se = float(np.sqrt(self._covariances().beta()[j, j]))
+        lower, upper = profile_interval(
+            lambda v: at(v)[0], float(self.coef_[j]), se, self.log_likelihood_, level,
+            self._names[j],
+        )  # fmt: skip
+        return {"lower": lower, "upper": upper}
 
     def alpha_summary(self, level: float = 0.95) -> pd.DataFrame:
         """Every threshold with its standard error.
