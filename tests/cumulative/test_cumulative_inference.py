@@ -172,3 +172,18 @@ def test_profile_interval_ends_where_twice_the_likelihood_fell_by_the_quantile(d
     wald = m.confint("x1", level=0.9)
     np.testing.assert_allclose(ends, wald, rtol=0.1)
     assert (ends.to_numpy() != wald.to_numpy()).all()
+
+
+def test_bootstrap_spreads_like_the_robust_errors_and_leaves_the_fit_alone(data):
+    X, y = data
+    m = CumulativeProbabilityModel().fit(X, y)
+    before = m.coef_.copy()
+    draws = m.bootstrap(n=150, random_state=0)
+    assert draws.coef.shape == (150, 3)
+    assert (draws.nonzero == 1).all()
+    se = np.sqrt(np.diag(m.vcov("robust")))
+    np.testing.assert_allclose(draws.coef.std(axis=0), se, rtol=0.25)
+    ends = draws.confint(0.9)
+    assert ((ends["lower"] < m.coef_) & (m.coef_ < ends["upper"])).all()
+    np.testing.assert_array_equal(m.coef_, before)
+    np.testing.assert_array_equal(m.bootstrap(n=3, random_state=0).coef, draws.coef[:3])

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...data import check_strata
 from ...errors import DataError
 from ...infer.cumulative import CumulativeInformation, robust_covariance
+from ...infer.cumulative_bootstrap import CumulativeBootstrap, bootstrap_coefficients
 from ...infer.cumulative_divide import DividedInformation, subset_positions
 from ...infer.cumulative_profile import profile_interval, profile_point
 
@@ -187,6 +188,35 @@ class CumulativeInference:
         values = np.atleast_1d(np.asarray(points, np.float64))
         rows = [(v, *at(float(v))) for v in values]
         return pd.DataFrame(rows, columns=["point", "log_likelihood", "gradient"])
+
+    def bootstrap(
+        self, n: int = 200, random_state: Any = None, n_jobs: int | None = None
+    ) -> CumulativeBootstrap:
+        """Fit the model to rows drawn with replacement, with the prior in use.
+
+        Parameters
+        ----------
+        n : int
+            Draws.
+        random_state : int, Generator or None
+        n_jobs : ignored
+            The draws are fitted one after another.
+
+        Returns
+        -------
+        CumulativeBootstrap
+            ``.coef`` (n, p), ``.confint(level)`` (percentiles), ``.nonzero``.
+        """
+        check_is_fitted(self, "coef_")
+        problem = getattr(self, "_problem", None)
+        if problem is None:
+            raise DataError("A bootstrap needs the data, which a pickle leaves out; fit again.")
+        if problem.subset is not None:
+            raise DataError("A bootstrap is not there for DivideAndCombine.")
+        l1, l2 = problem.scaled(self.prior_)
+        rng = np.random.default_rng(random_state)
+        coef = bootstrap_coefficients(problem.numerical, problem.y, l1, l2, n, rng, 1e-6)
+        return CumulativeBootstrap(coef, list(self._names))
 
     def _profiler(self, j: int) -> Any:
         check_is_fitted(self, "coef_")
