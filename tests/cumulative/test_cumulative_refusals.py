@@ -78,6 +78,16 @@ def test_constant_only_where_rows_have_weight(data):
         Model().fit(X, y, sample_weight=w)
 
 
+def test_cauchit_column_of_one_row_in_the_tail_is_separated_not_constant(data):
+    X, y = data
+    X = np.column_stack([X, np.arange(len(y)) == np.argmax(y)])
+    y = y + np.where(X[:, 3] == 1, 1e3, 0.0)
+    try:
+        assert Model(link="cauchit").fit(X, y).converged_
+    except SeparationError as error:
+        assert "no finite maximum" in str(error)
+
+
 def test_strong_but_not_separating_effects_are_fitted():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(400, 1))

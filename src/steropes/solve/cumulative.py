@@ -144,7 +144,7 @@ class CumulativeNewton:
         rows = self.rows
         assert rows is not None
         if not self._concave():  # columns are judged by a curvature that none can be without
-            block = make_block(self.likelihood, ev.clipped())
+            block = make_block(self.likelihood, ev.rectified())
             assert block is not None
             return block.schur(rows), rows.diagonal(block.v)
         block, _ = self.curvature(ev)

@@ -82,6 +82,11 @@ class Evaluation:
         ua, ub = np.maximum(self.ua, 0.0), np.maximum(self.ub, 0.0)
         return Evaluation(self.loss, self.la, self.lb, self.s, ua, ub, self.w)
 
+    def rectified(self) -> Evaluation:
+        """The same with the curvature's absolute value, which no row is without."""
+        ua, ub = np.abs(self.ua), np.abs(self.ub)
+        return Evaluation(self.loss, self.la, self.lb, self.s, ua, ub, self.w)
+
 
 class CumulativeLikelihood:
     """−Σ w log(F(α_up − η) − F(α_low − η)) as a function of α and η, rows in order of level.
