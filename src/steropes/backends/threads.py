@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from ..errors import DataError
 
-__all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
+__all__ = ["ThreadPool", "balanced_chunks", "count_threads", "single_threaded_blas"]
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_blas: ThreadpoolController | None = None
 _inside = threading.local()
 
 
@@ -35,6 +38,20 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs < 1:
         raise DataError(f"n_jobs must be None, -1 or at least 1, not {n_jobs!r}.")
     return int(n_jobs)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Keep BLAS from starting threads of its own beside the pool's.
+
+    Its threads wait for each other by spinning: on cores that are busy, with the pool's chunks for
+    one, a Cholesky factor of a hundred columns takes a thousand times longer.
+    """
+    global _blas
+    if _blas is None:
+        _blas = ThreadpoolController().select(user_api="blas")
+    with _blas.limit(limits=1):
+        yield
 
 
 class ThreadPool:

@@ -107,12 +107,16 @@ class RowMatrix:
 
     def diagonal(self, v: np.ndarray) -> np.ndarray:
         """Σ_i v_i x_ij² of each column, (k,)."""
-        out = self.backend.xp.zeros(self.k)
+        return self.diagonals(v[:, None])[:, 0]
+
+    def diagonals(self, V: np.ndarray) -> np.ndarray:
+        """The same for several v at once: (n, B) → (k, B), B padded as `lanes` has it."""
+        out = self.backend.xp.zeros((self.k, V.shape[1]))
         if self.lines is not None:
             squared = self.lines._replace(data=self.lines.data**2)
-            out[self.sparse_at] = self.backend.scatter(squared, v[:, None])[:, 0]
+            out[self.sparse_at] = self.backend.scatter(squared, V)
         if self.dense is not None:
-            out[self.dense_at] = v @ self.dense**2
+            out[self.dense_at] = (self.dense**2).T @ V
         return out
 
     def sums(self, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:

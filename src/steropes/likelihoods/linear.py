@@ -10,6 +10,8 @@ from .base import Curvature, Likelihood
 
 __all__ = ["LinearLikelihood"]
 
+PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
+
 
 class LinearLikelihood(Likelihood):
     """½ Σ w (y − η)²: the normal log-likelihood at σ² = 1, the scale that priors refer to.
@@ -49,7 +51,11 @@ class LinearLikelihood(Likelihood):
     def score(self, eta, held_out, train):
         """The normal log-density of the held-out rows at the training rows' own variance."""
         xp = self.backend.xp
-        variance = 2.0 * self.loss(eta, train) / xp.maximum(train.sum(axis=0), 1e-300)
-        variance = xp.maximum(variance, 1e-300)
+        total = xp.maximum(train.sum(axis=0), 1e-300)
+        mean = (train * self.y).sum(axis=0) / total
+        spread = (train * (self.y - mean) ** 2).sum(axis=0) / total
+        # Training rows that are fitted exactly would make any held-out residual infinitely
+        # unlikely and the score a matter of rounding.
+        variance = xp.maximum(2.0 * self.loss(eta, train) / total, PERFECT * spread + 1e-300)
         n = held_out.sum(axis=0)
         return -self.loss(eta, held_out) / variance - 0.5 * n * xp.log(2 * xp.pi * variance)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..backends import get_backend
+from ..backends.threads import single_threaded_blas
 from ..data import check_offset, check_weights
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
@@ -132,7 +133,7 @@ class PenalizedModel(Inference, BaseEstimator):
         self._check_settings()
         design = self._read_design(X, y)
         problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
-        with Progress(self.verbose) as progress:
+        with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)
         return self

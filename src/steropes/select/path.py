@@ -20,7 +20,8 @@ __all__ = ["Problem", "Selection", "choose"]
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
-PAST = 2  # steps beyond the best before the walk stops
+PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
+CLEAR = 0.05  # standard errors that make a drop clear
 MOST = 60  # variances
 ENOUGH = 3  # Newton steps of the folds up to which their shared Hessian is not renewed
 NEAR = 0.85  # of the penalty: the full data's gradient from which a fold may need a column
@@ -151,7 +152,8 @@ class _Path:
         problem = self.problem
         prior = problem.prior.with_variance(variance)
         l1, l2 = problem.penalties(prior)
-        tol = self.cv.tol
+        # Without λ the unit is the score's standard error, far coarser than λ near the best one.
+        tol = self.cv.tol if l1.any() else 1e-2 * self.cv.tol
         before = self.full.beta[:, :1].copy()
         self.full.solve(l1, l2, tol=0.1 * tol)
         if self.fold_steps > ENOUGH:
@@ -230,10 +232,12 @@ class _Path:
             table = self.table()
             mean = table["mean"].to_numpy()
             best = int(mean.argmax())
-            if len(mean) - 1 - best >= PAST and len(mean) > PAST + 1:
-                drop = mean[best] - mean[-1]
-                if drop > FLAT * float(table["se"].iloc[best]):
-                    break
+            drop, se = mean[best] - mean[-1], float(table["se"].iloc[best])
+            beyond = len(mean) - 1 - best
+            if len(mean) > PAST + 1 and (
+                (beyond >= 1 and drop > CLEAR * se) or (beyond >= PAST and drop > FLAT * se)
+            ):
+                break
             last = mean[-PAST - 1 :]
             if len(mean) > 2 * PAST and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
                 break  # the prior no longer matters

@@ -1,4 +1,8 @@
-"""Minimise the quadratic model of one replicate: coordinate descent, or Cholesky."""
+"""Minimise the quadratic models of replicates that share a Hessian.
+
+Coordinate descent on the Gram matrix, restricted to the columns that can matter; a Cholesky solve
+on the support where descent is slow, and alone where nothing is penalised in ℓ1.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +11,130 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..backends.cpu.descent import descend
+from ..backends.cpu.descent import LANES, descend, descend_lanes
+from ..backends.threads import ThreadPool
+from .certificate import violations
 
-__all__ = ["minimize_quadratic"]
+__all__ = ["minimize_models", "minimize_quadratic"]
 
 SWEEPS = 60
+ROUNDS = 8
+SLOW = 5.0  # tolerances from which a replicate among several is worth a Cholesky solve
+NEAR = 0.9  # of λ: the slope from which a coefficient at zero is descended on from the start
 
 
-def minimize_quadratic(
-    G: Any, scale: float, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
+def minimize_models(
+    G: Any, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any, pool: Any
 ) -> Any:
-    """Return the step d that minimises  g'd + scale/2 d'Gd + Σ l1|β+d| + ½ Σ l2 (β+d)².
+    """Return the steps d that minimise  g'd + ½ d'ΣGΣd + Σ l1|β+d| + ½ Σ l2 (β+d)².
 
     Parameters
     ----------
     G : (k, k) array
         Hessian, symmetric.
-    g : (k,) array
+    sigma : (k, B) array
+        Σ = diag(σ), by which each replicate's curvature differs from G.
+    g : (k, B) array
         Gradient of the loss at β.
-    beta, l1, l2 : (k,) arrays
-    unit : (k,) array
+    beta, l1, l2 : (k, B) arrays
+    unit : (k, B) array
         Size of one unit of violation for each coordinate (`certificate.units`).
-    tolerance : float
-        Largest change of the model's gradient, in units, at which the descent stops.
+    tolerance : (B,) array
+        Largest violation of the model's optimality conditions, in units.
+    pool : ThreadPool
+
+    Returns
+    -------
+    (k, B) array
     """
+    B = g.shape[1]
+    D = np.zeros(g.shape)
     if not l1.any():
-        d = _solve(G, scale, g + l2 * beta, l2, np.arange(len(g)))
-        if d is not None:
-            return d
-    d = np.zeros(len(g))
-    for _ in range(4):
-        _, largest = descend(G, scale, g, beta, l1, l2, unit, d, tolerance, SWEEPS)
-        if largest <= tolerance:
+        everything = np.arange(len(g))
+        q = g + l2 * beta
+        steps = pool.map(
+            lambda b: _solve(G, sigma[:, b], q[:, b], l2[:, b], everything),
+            [(b,) for b in range(B)],
+        )
+        if all(step is not None for step in steps):
+            return np.stack(steps, axis=1)
+    live = ((beta != 0) | (l1 == 0) | (np.abs(g + l2 * beta) > NEAR * l1)).any(axis=1)
+    for _ in range(ROUNDS):
+        at = np.flatnonzero(live)
+        some = len(at) < 0.8 * len(g)
+        H = G[np.ix_(at, at)] if some else G
+        parts = (x[at] if some else x for x in (sigma, g, beta, l1, l2, unit, D))
+        d = _descend(H, *parts, tolerance, pool)
+        if some:
+            D[at] = d
+        else:
+            D = d
+        # Small changes in a sweep are not enough: of thousands of correlated columns each moves
+        # a little, and all the same way, for a long time.
+        v = violations(g + sigma * (G @ (sigma * D)), beta + D, l1, l2) / unit
+        bad = v.max(axis=0) > tolerance
+        if not bad.any():
             break
-        _polish(G, scale, g, beta, l1, l2, d)
-    return d
+        outside = (v > tolerance).any(axis=1) & ~live if some else np.zeros(1, bool)
+        if outside.any():
+            live |= outside
+            continue
+        slow = np.flatnonzero(v.max(axis=0) > SLOW * tolerance)
+        if B > 1 and len(slow) == 0:
+            break  # near enough for a step with a Hessian that is not the replicate's own
+        _polish_all(G, sigma, g, beta, l1, l2, D, slow if B > 1 else np.flatnonzero(bad), pool)
+    return D
 
 
-def _solve(G, scale, q, l2, support):
+def _polish_all(G, sigma, g, beta, l1, l2, D, lanes, pool):
+    pool.map(
+        lambda b: _polish(G, sigma[:, b], g[:, b], beta[:, b], l1[:, b], l2[:, b], D[:, b]),
+        [(b,) for b in lanes],
+    )
+
+
+def minimize_quadratic(
+    G: Any, scale: float, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
+) -> Any:
+    """The same for one replicate with curvature ``scale`` G, all vectors (k,)."""
+    sigma = np.full(len(g), np.sqrt(scale))
+    vectors = (x[:, None] for x in (sigma, g, beta, l1, l2, unit))
+    return minimize_models(G, *vectors, np.array([tolerance]), ThreadPool(1))[:, 0]
+
+
+def _descend(G, sigma, g, beta, l1, l2, unit, d, tolerance, pool):
+    """Sweeps for all replicates, in blocks of lanes; returns d (k, B)."""
+    B = g.shape[1]
+    if B == 1 and (sigma == sigma[0]).all():
+        columns = (np.ascontiguousarray(x[:, 0]) for x in (g, beta, l1, l2, unit))
+        step = np.ascontiguousarray(d[:, 0])
+        descend(G, float(sigma[0, 0] ** 2), *columns, step, float(tolerance[0]), SWEEPS)
+        return step[:, None]
+    out = np.empty(g.shape)
+
+    def part(a: int, b: int) -> None:
+        def block(x, fill):
+            y = np.full((*x.shape[:-1], LANES), fill)
+            y[..., : b - a] = x[..., a:b]
+            return y
+
+        step = block(d, 0.0)
+        descend_lanes(
+            G, block(sigma, 1.0), block(g, 0.0), block(beta, 0.0), block(l1, 1.0), block(l2, 0.0),
+            block(unit, 1.0), step, block(tolerance, 1.0), SWEEPS,
+        )  # fmt: skip
+        out[:, a:b] = step[:, : b - a]
+
+    pool.map(part, [(a, min(a + LANES, B)) for a in range(0, B, LANES)])
+    return out
+
+
+def _solve(G, sigma, q, l2, support):
     """Newton's step on some coordinates, or None where the matrix is not positive definite."""
     H = G[np.ix_(support, support)] if len(support) < len(G) else G.copy()
-    H *= scale
+    some = sigma[support]
+    H *= some
+    H *= some[:, None]
     H[np.diag_indices(len(H))] += l2[support]
     size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
     H /= size
@@ -61,7 +148,7 @@ def _solve(G, scale, q, l2, support):
     return -linalg.cho_solve(factor, q[support] / size, check_finite=False) / size
 
 
-def _polish(G, scale, g, beta, l1, l2, d):
+def _polish(G, sigma, g, beta, l1, l2, d):
     """Jump to the minimum with today's signs, as far as no coefficient changes its sign.
 
     Coordinate descent is slow along correlated columns, which is where this jump is exact.
@@ -71,9 +158,9 @@ def _polish(G, scale, g, beta, l1, l2, d):
     if len(support) == 0:
         return
     sign = np.sign(at[support]) * l1[support]
-    q = g + scale * (G @ d) + l2 * at
+    q = g + sigma * (G @ (sigma * d)) + l2 * at
     q[support] += sign
-    step = _solve(G, scale, q, l2, support)
+    step = _solve(G, sigma, q, l2, support)
     if step is None:
         return
     old = at[support]

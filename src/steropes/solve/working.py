@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..design import Design
+from ..design import Design, RowMatrix
 from ..likelihoods import Curvature
 from .by_columns import Columns
 from .curvature import hessian
@@ -45,6 +45,8 @@ class WorkingSet:
         self.columns: Columns | None = None
         self.curvature: Curvature | None = None
         self.weight = 1.0
+        self.base: Any = None  # row weights of the replicate whose curvature it is
+        self.version = 0
         self.n_hessian = 0
 
     @property
@@ -62,6 +64,7 @@ class WorkingSet:
         new = np.unique(columns[~self.inside[columns]])
         if len(new) == 0:
             return False
+        self.version += 1
         first = self.k
         self.W = np.concatenate([self.W, new])
         self.inside[new] = True
@@ -89,15 +92,34 @@ class WorkingSet:
         v = self.backend.to_host(curvature.v)
         return self.columns.curvature(v, curvature.u is not None, self.backend)[3]
 
-    def refresh(self, curvature: Curvature, weight: float) -> None:
-        """Compute the shared Hessian again."""
-        self.curvature, self.weight = curvature, max(weight, 1e-300)
+    def refresh(self, curvature: Curvature, base: Any, weight: float) -> None:
+        """Compute the shared Hessian again, at a replicate with row weights ``base``."""
+        self.version += 1
+        self.curvature, self.base, self.weight = curvature, base, max(weight, 1e-300)
         if self.columns is not None and self.wide:
             self.h = self.diagonal(curvature)
         else:
             self.G = None  # two need not be held
             self.G = self.hessian(curvature)
             self.h = np.diag(self.G).copy()
+
+    def relative_diagonal(self, w: Any) -> np.ndarray | None:
+        """Diagonals of replicates with row weights w (n, B) relative to the Hessian's, (k, B).
+
+        A column of few ones can lose a good part of its curvature with the rows of one fold,
+        which a common factor would miss. None where the base has no weight in a row that counts,
+        or rows of η are not rows of weights.
+        """
+        if type(self.rows) is not RowMatrix or self.curvature is None:
+            return None
+        xp, base = self.backend.xp, self.base[:, None]
+        if bool(((base == 0) & (w > 0)).any()):
+            return None
+        v = self.curvature.v[:, None]
+        V = v * (w / xp.where(base > 0, base, 1.0))
+        h0 = self.backend.to_host(self.rows.diagonals(v))
+        h = self.backend.to_host(self.rows.diagonals(V))
+        return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
 
     def correct(self, s: np.ndarray, y: np.ndarray) -> None:
         """BFGS: make G agree with the change y of the gradient along a step s."""
