@@ -153,7 +153,7 @@ class _Path:
         prior = problem.prior.with_variance(variance)
         l1, l2 = problem.penalties(prior)
         # Without λ the unit is the score's standard error, far coarser than λ near the best one.
-        tol = self.cv.tol if l1.any() else 1e-2 * self.cv.tol
+        tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
         before = self.full.beta[:, :1].copy()
         self.full.solve(l1, l2, tol=0.1 * tol)
         if self.fold_steps > ENOUGH:
