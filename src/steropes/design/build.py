@@ -125,7 +125,7 @@ def _from_frame(frame: nw.DataFrame, names: list[str] | None) -> Design:
     return Design(blocks, names)
 
 
-def _column(name: str, column: nw.Series) -> np.ndarray:
+def _column(name: str, column: Any) -> np.ndarray:
     """One column of a table as float64, or a refusal that says what to do with it."""
     if column.dtype == nw.Boolean:
         if column.null_count():

@@ -212,7 +212,7 @@ class PenalizedModel(Inference, BaseEstimator):
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
-        return problem.prior.with_variance(selection.variance), selection.beta
+        return selection.prior, selection.beta
 
     def _fit_problem(self, problem: Problem, prior, start, progress: Progress) -> None:
         l1, l2 = problem.penalties(prior)

@@ -19,7 +19,14 @@ __all__ = ["Inference"]
 class Inference:
     """Summary, covariance and Wald intervals of an estimator."""
 
+    # What `PenalizedModel` supplies.
     _names: list[str]
+    _has_intercept: Any
+    _information: Any
+    _beta: Any
+    coef_: Any
+    intercept_: Any
+    prior_: Any
 
     def _coefficient_names(self) -> list[str]:
         return (["intercept"] if self._has_intercept() else []) + list(self._names)

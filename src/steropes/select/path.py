@@ -93,6 +93,7 @@ class Selection:
     """Outcome of a cross-validation: the variance, the table, and the full data's start."""
 
     variance: float
+    prior: Prior
     results: pd.DataFrame
     beta: np.ndarray
 
@@ -111,7 +112,8 @@ def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | N
     table = path.table()
     best = int(table["mean"].to_numpy().argmax())
     variance = float(table["variance"].iloc[best])
-    return Selection(variance, table, path.solutions[variance])
+    prior = problem.prior.with_variance(variance)
+    return Selection(variance, prior, table, path.solutions[variance])
 
 
 class _Path:
@@ -119,8 +121,9 @@ class _Path:
 
     def __init__(self, cv: Any, problem: Problem, progress) -> None:
         self.cv, self.problem, self.progress = cv, problem, progress
+        self.prior: Any = problem.prior
         n = problem.design.n
-        if isinstance(cv.folds, int | float):
+        if np.ndim(cv.folds) == 0:
             self.fold = make_folds(
                 cv.folds, cv.repeats, problem.fold_label, problem.fold_together, n, cv.random_state
             )
@@ -150,7 +153,7 @@ class _Path:
         if variance in self.scores:
             return
         problem = self.problem
-        prior = problem.prior.with_variance(variance)
+        prior = self.prior.with_variance(variance)
         l1, l2 = problem.penalties(prior)
         # Without λ the unit is the score's standard error, far coarser than λ near the best one.
         tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
@@ -246,7 +249,7 @@ class _Path:
     def _first_variance(self) -> float:
         """The variance at which the first penalised coefficient leaves zero."""
         problem = self.problem
-        l1, l2 = problem.penalties(problem.prior.with_variance(1.0))
+        l1, l2 = problem.penalties(self.prior.with_variance(1.0))
         penalised = np.flatnonzero((l1 > 0) | (l2 > 0))
         if len(penalised) == 0:
             raise DataError("Every column is excluded from the prior; there is nothing to choose.")

@@ -102,8 +102,8 @@ class Batch:
             self.eta = self.eta + self.work.rows.matmul(beta)
         loss, self.r = self.likelihood.evaluate(self.eta, self.bound)
         self.loss = self.backend.to_host(loss)
-        self._gW = None
-        self.g: np.ndarray | None = None
+        self._gW: Any = None
+        self.g: Any = None
 
     @property
     def gW(self) -> np.ndarray:
@@ -299,7 +299,7 @@ class Batch:
         urgency = np.where(~self.work.inside, (v / unit).max(axis=1), 0.0)
         urgency[urgency <= tol] = 0.0
         chosen = self._most_urgent(urgency)
-        self._left_out = len(chosen) < np.count_nonzero(urgency)
+        self._left_out = len(chosen) < int(np.count_nonzero(urgency))
         self.work.join(chosen)
         return len(chosen) > 0
 
@@ -352,8 +352,10 @@ class Batch:
         live = [b for b in range(self.B) if todo[b]]
 
         def minimum(G: Any, sigma: Any, lanes: list[int]) -> Any:
-            parts = (x[:, lanes] for x in (sigma, self.gW, beta, l1, l2, unit))
-            return minimize_models(G, *parts, tolerance[lanes], self.backend.pool)
+            return minimize_models(
+                G, sigma[:, lanes], self.gW[:, lanes], beta[:, lanes], l1[:, lanes], l2[:, lanes],
+                unit[:, lanes], tolerance[lanes], self.backend.pool,
+            )  # fmt: skip
 
         if self.work.wide:
             steps = self.backend.pool.map(

@@ -63,8 +63,8 @@ def minimize_models(
         at = np.flatnonzero(live)
         some = len(at) < 0.8 * len(g)
         H = G[np.ix_(at, at)] if some else G
-        parts = (x[at] if some else x for x in (sigma, g, beta, l1, l2, unit, D))
-        d = _descend(H, *parts, tolerance, pool)
+        parts: list[Any] = [x[at] if some else x for x in (sigma, g, beta, l1, l2, unit, D)]
+        d = _descend((H, *parts), tolerance, pool)
         if some:
             D[at] = d
         else:
@@ -98,12 +98,16 @@ def minimize_quadratic(
 ) -> Any:
     """The same for one replicate with curvature ``scale`` G, all vectors (k,)."""
     sigma = np.full(len(g), np.sqrt(scale))
-    vectors = (x[:, None] for x in (sigma, g, beta, l1, l2, unit))
-    return minimize_models(G, *vectors, np.array([tolerance]), ThreadPool(1))[:, 0]
+    step = minimize_models(
+        G, sigma[:, None], g[:, None], beta[:, None], l1[:, None], l2[:, None], unit[:, None],
+        np.array([tolerance]), ThreadPool(1),
+    )  # fmt: skip
+    return step[:, 0]
 
 
-def _descend(G, sigma, g, beta, l1, l2, unit, d, tolerance, pool):
+def _descend(model, tolerance, pool):
     """Sweeps for all replicates, in blocks of lanes; returns d (k, B)."""
+    G, sigma, g, beta, l1, l2, unit, d = model
     B = g.shape[1]
     if B == 1 and (sigma == sigma[0]).all():
         columns = (np.ascontiguousarray(x[:, 0]) for x in (g, beta, l1, l2, unit))

@@ -42,8 +42,8 @@ class WorkingSet:
         self.rows = design.by_rows(self.W, order, backend)
         self.G: Any = None
         self.h = np.empty(0)  # the Hessian's diagonal
-        self.columns: Columns | None = None
-        self.curvature: Curvature | None = None
+        self.columns: Any = None  # a `Columns` where W is wide
+        self.curvature: Any = None  # the likelihood's `Curvature` behind G
         self.weight = 1.0
         self.base: Any = None  # row weights of the replicate whose curvature it is
         self.version = 0

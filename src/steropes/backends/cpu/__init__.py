@@ -114,8 +114,9 @@ class CpuBackend:
     def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
         """Return the transposed product: R (lines, B) → (width, B)."""
         B = R.shape[1]
+        shape: tuple[int, ...] = (lines.width,)
         if B == 1:
-            args, kernel, shape = np.ascontiguousarray(R[:, 0]), sparse.scatter, (lines.width,)
+            args, kernel = np.ascontiguousarray(R[:, 0]), sparse.scatter
         else:
             Q, kernel = (4, sparse.scatter4) if B == 4 else (8, sparse.scatter8)
             args = np.ascontiguousarray(R).reshape(len(R), B // Q, Q)

@@ -15,10 +15,10 @@ def sweep_columns(
 ):  # fmt: skip
     """Improve  g'd + ½ d'Hd + Σ l1 |β+d| + ½ Σ l2 (β+d)²  in each coordinate.
 
-    H = X' diag(v) X − c m m', with its diagonal in ``h``. Column ``a`` of the lines is coordinate ``places[a]``. ``z`` holds v ∘ Xd and is kept up to
-    date. A column is read once, and once more where its coefficient
-    moves; unless ``full``, coefficients at zero are passed over. Returns the largest change of
-    the model's gradient, in units of ``unit``.
+    H = X' diag(v) X − c m m', with its diagonal in ``h``. Column ``a`` of the lines is coordinate
+    ``places[a]``. ``z`` holds v ∘ Xd and is kept up to date. A column is read once, and once more
+    where its coefficient moves; unless ``full``, coefficients at zero are passed over. Returns the
+    largest change of the model's gradient, in units of ``unit``.
     """
     largest = 0.0
     md = 0.0

@@ -3,8 +3,8 @@
 A matrix comes as ``starts, ends, indices, data``: line `a` (a row of CSR or a column of CSC)
 has its nonzeros at ``indices[starts[a]:ends[a]]``; ``data`` is empty when they all are one.
 Replicates come as ``(·, B/8, 8)`` (or ``(·, 1, 4)``): eight doubles are one cache line and one
-AVX-512 register, so a nonzero costs one load for eight fits. The four-fold unrolling breaks the chain of
-dependent additions, which otherwise bounds the speed.
+AVX-512 register, so a nonzero costs one load for eight fits. The four-fold unrolling breaks the
+chain of dependent additions, which otherwise bounds the speed.
 """
 
 from __future__ import annotations

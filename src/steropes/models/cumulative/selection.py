@@ -48,7 +48,8 @@ def choose_variance(cv: Any, problem: Any, progress: Any) -> Selection:
     table = path.table()
     best = int(table["mean"].to_numpy().argmax())
     variance = float(table["variance"].iloc[best])
-    return Selection(variance, table, path.solutions[variance])
+    prior = path.prior.with_variance(variance)
+    return Selection(variance, prior, table, path.solutions[variance])
 
 
 def held_out_score(
