@@ -18,6 +18,7 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 _HOMES = {
     "data": ["Surv"],
+    "data.kaplan_meier": ["KaplanMeier", "kaplan_meier"],
     "design": ["Design", "as_design"],
     "models": [
         "ConditionalLogisticRegression",
@@ -30,8 +31,29 @@ _HOMES = {
         "PooledLogisticRegression",
         "SelfControlledCaseSeries",
     ],
+    "models.cumulative": [
+        "Censored",
+        "CumulativeProbabilityModel",
+        "DivideAndCombine",
+        "EqualQuantileBins",
+        "RoundDecimals",
+        "RoundSignificant",
+        "compare_links",
+    ],
     "priors": ["ElasticNet", "Laplace", "Normal", "glmnet_lambda", "variance_from_glmnet"],
     "select": ["CrossValidation"],
+    "studies": [
+        "ComparativeStudy",
+        "OmopDatabase",
+        "StudySettings",
+        "comparative_study",
+        "demo_database",
+        "extract_covariates",
+        "fit_propensity",
+        "match_propensity",
+        "new_user_cohort",
+        "standardized_differences",
+    ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

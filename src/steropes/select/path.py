@@ -123,11 +123,12 @@ class _Path:
         self.cv, self.problem, self.progress = cv, problem, progress
         self.prior: Any = problem.prior
         n = problem.design.n
-        if np.ndim(cv.folds) == 0:
+        if isinstance(cv.folds, int | float):
+            folds = int(cv.folds)
             self.fold = make_folds(
-                cv.folds, cv.repeats, problem.fold_label, problem.fold_together, n, cv.random_state
+                folds, cv.repeats, problem.fold_label, problem.fold_together, n, cv.random_state
             )
-            pairs = [(r, f) for r in range(cv.repeats) for f in range(cv.folds)]
+            pairs = [(r, f) for r in range(cv.repeats) for f in range(folds)]
         else:
             self.fold = read_splits(cv.folds, problem.fold_together, n)
             pairs = [(r, 0) for r in range(self.fold.shape[1])]
