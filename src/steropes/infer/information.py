@@ -30,17 +30,33 @@ class Information:
         Coefficients in X's units, the intercept first where there is one.
     l1, l2 : (p,) arrays
         Penalties in X's units.
+    batch : Batch, optional
+        The batch that was fitted: its rows and last Hessian then serve the look for separation.
     """
 
-    def __init__(self, problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> None:
+    def __init__(
+        self,
+        problem: Any,
+        beta: np.ndarray,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        batch: Batch | None = None,
+    ) -> None:
         self.scale = problem.design.scale
         self.center = problem.design.center
         self.n_free = problem.n_free
         self.names = problem.design.names
         self.smooth = l1 == 0
         self.penalised = l2 > 0
-        likelihood = problem.likelihood
+        self.likelihood = likelihood = problem.likelihood
         backend = likelihood.backend
+        self.approximate: Any = None
+        if batch is not None and batch.work.G is not None:
+            self.columns, self.rows = batch.work.W, batch.work.rows
+            self.eta, self.weights = batch.eta, batch.bound
+            self.approximate = batch.work.G
+            self.kappa = (l2 / self.scale / self.scale)[self.columns]
+            return
         self.columns = np.flatnonzero(self.smooth | (beta != 0))
         self.rows = problem.design.by_rows(self.columns, likelihood.order, backend)
         take = (lambda x: x) if likelihood.order is None else (lambda x: x[likelihood.order])
@@ -50,7 +66,6 @@ class Information:
             eta = eta + backend.asarray(likelihood.lift(take(problem.offset)[:, None]))
         self.eta = eta
         self.weights = likelihood.weigh(backend.asarray(take(problem.weights)[:, None]))
-        self.likelihood = likelihood
         self.kappa = (l2 / self.scale / self.scale)[self.columns]
 
     @cached_property
@@ -59,6 +74,8 @@ class Information:
         return self._hessian(exact=True)
 
     def _hessian(self, exact: bool) -> Any:
+        if not exact and self.approximate is not None:
+            return self.approximate
         curvature = self.likelihood.curvature(self.eta, self.weights, exact=exact)
         return self.likelihood.backend.to_host(hessian(self.rows, curvature))
 

@@ -221,6 +221,7 @@ class PenalizedModel(Inference, BaseEstimator):
 
             refuse_undetermined(problem.batch(), problem.design.names, l1, l2)
             fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
+            batch = None
         else:
             batch = problem.batch()
             if not np.isfinite(batch.loss[0]):
@@ -232,9 +233,9 @@ class PenalizedModel(Inference, BaseEstimator):
             if start is not None:
                 batch.set_beta(start[:, None])
             fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step)[0]
-            del batch  # with its copy of the active columns
         if ((l1 == 0) & (l2 == 0)).any():
-            Information(problem, fit.beta, l1, l2).refuse_flat(problem)
+            Information(problem, fit.beta, l1, l2, batch).refuse_flat(problem)
+        del batch  # with its copy of the active columns
         self._problem = problem
         self._information = None
         self._beta = fit.beta
