@@ -234,7 +234,10 @@ class PenalizedModel(Inference, BaseEstimator):
                 batch.set_beta(start[:, None])
             fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step)[0]
         if ((l1 == 0) & (l2 == 0)).any():
-            Information(problem, fit.beta, l1, l2, batch).refuse_flat(problem)
+            # A stale Hessian would hide that a direction has gone flat; under a lasso it can only
+            # be one of the few columns without penalty, whose size it tells well enough.
+            fitted = batch if l1.any() else None
+            Information(problem, fit.beta, l1, l2, fitted).refuse_flat(problem)
         del batch  # with its copy of the active columns
         self._problem = problem
         self._information = None

@@ -18,6 +18,7 @@ from .certificate import violations
 __all__ = ["minimize_models", "minimize_quadratic"]
 
 SWEEPS = 60
+FEW = 32  # columns without penalty that are eliminated before the descent
 ROUNDS = 8
 SLOW = 5.0  # tolerances from which a replicate among several is worth a Cholesky solve
 NEAR = 0.9  # of λ: the slope from which a coefficient at zero is descended on from the start
@@ -58,17 +59,23 @@ def minimize_models(
         )
         if all(step is not None for step in steps):
             return np.stack(steps, axis=1)
+    free = ~(l1.any(axis=1) | l2.any(axis=1))
+    if 0 < np.count_nonzero(free) <= FEW and not free.all():
+        D_free = _without_free(G, sigma, g, beta, l1, l2, unit, tolerance, pool, free)
+        if D_free is not None:
+            return D_free
     live = ((beta != 0) | (l1 == 0) | (np.abs(g + l2 * beta) > NEAR * l1)).any(axis=1)
     for _ in range(ROUNDS):
         at = np.flatnonzero(live)
         some = len(at) < 0.8 * len(g)
-        H = G[np.ix_(at, at)] if some else G
-        parts: list[Any] = [x[at] if some else x for x in (sigma, g, beta, l1, l2, unit, D)]
-        d = _descend((H, *parts), tolerance, pool)
-        if some:
-            D[at] = d
-        else:
-            D = d
+        if len(at):
+            H = G[np.ix_(at, at)] if some else G
+            parts: list[Any] = [x[at] if some else x for x in (sigma, g, beta, l1, l2, unit, D)]
+            d = _descend((H, *parts), tolerance, pool)
+            if some:
+                D[at] = d
+            else:
+                D = d
         # Small changes in a sweep are not enough: of thousands of correlated columns each moves
         # a little, and all the same way, for a long time.
         v = violations(g + sigma * (G @ (sigma * D)), beta + D, l1, l2) / unit
@@ -83,6 +90,31 @@ def minimize_models(
         if B > 1 and len(slow) == 0:
             break  # near enough for a step with a Hessian that is not the replicate's own
         _polish_all(G, sigma, g, beta, l1, l2, D, slow if B > 1 else np.flatnonzero(bad), pool)
+    return D
+
+
+def _without_free(G, sigma, g, beta, l1, l2, unit, tolerance, pool, free):
+    """Eliminate the columns without penalty, descend on the others, and solve back.
+
+    An intercept is correlated with every column that is not centred, which is what makes
+    coordinate descent slow; without it, G is the Hessian of centred columns. The factors σ of the
+    eliminated columns cancel in the Schur complement, so replicates still share it.
+    """
+    f, r = np.flatnonzero(free), np.flatnonzero(~free)
+    try:
+        factor = linalg.cho_factor(G[np.ix_(f, f)], check_finite=False)
+    except linalg.LinAlgError:  # nearly flat among themselves: descent takes them as they are
+        return None
+    A = linalg.cho_solve(factor, G[np.ix_(f, r)], check_finite=False)
+    schur = G[np.ix_(r, r)]
+    schur -= G[np.ix_(r, f)] @ A
+    pull = g[f] / sigma[f]
+    D = np.zeros(g.shape)
+    D[r] = minimize_models(
+        schur, sigma[r], g[r] - sigma[r] * (A.T @ pull), beta[r], l1[r], l2[r], unit[r], tolerance,
+        pool,
+    )  # fmt: skip
+    D[f] = -(linalg.cho_solve(factor, pull) + A @ (sigma[r] * D[r])) / sigma[f]
     return D
 
 
