@@ -48,7 +48,7 @@ def choose_variance(cv: Any, problem: Any, progress: Any) -> Selection:
     table = path.table()
     best = int(table["mean"].to_numpy().argmax())
     variance = float(table["variance"].iloc[best])
-    prior = path.prior.with_variance(variance)
+    prior = problem.prior.with_variance(variance)
     return Selection(variance, prior, table, path.solutions[variance])
 
 
