@@ -193,7 +193,10 @@ def test_threads_of_joblib_do_not_disturb_each_other(rng):
     from joblib import Parallel, delayed
 
     sets = [data("cox", np.random.default_rng(s), 400, 6) for s in range(6)]
-    fit = lambda X, y: CoxRegression(prior=Laplace(0.5), n_jobs=2).fit(X, y).coef_  # noqa: E731
+
+    def fit(X, y):
+        return CoxRegression(prior=Laplace(0.5), n_jobs=2).fit(X, y).coef_
+
     alone = [fit(X, y) for X, y in sets]
     together = Parallel(n_jobs=3, backend="threading")(delayed(fit)(X, y) for X, y in sets)
     for a, b in zip(alone, together, strict=True):

@@ -88,8 +88,8 @@ class CumulativeNewton:
         self.center = np.zeros(design.p)  # of the scaled columns, where they are dense
         self.at = likelihood.start(None if offset is None else offset)
         self.W = np.empty(0, np.int64)
-        self.rows: RowMatrix | None = None
-        self.S: np.ndarray | None = None
+        self.rows: Any = None  # a `RowMatrix` once columns have joined
+        self.S: Any = None
         self.n_iter = 0
         self.eta = self.offset.copy()
         self.l1_last: np.ndarray | None = None
@@ -119,7 +119,7 @@ class CumulativeNewton:
     def _matmul(self, d: np.ndarray) -> np.ndarray:
         if len(d) == 0:
             return np.zeros(self.likelihood.n)
-        return self.rows.matmul(d[:, None])[:, 0]  # type: ignore[union-attr]
+        return self.rows.matmul(d[:, None])[:, 0]
 
     def _rmatmul(self, r: np.ndarray) -> np.ndarray:
         """X' r over all p columns."""
@@ -176,10 +176,10 @@ class CumulativeNewton:
             r = ev.s + block.project(t)  # the loss's derivative in η, α profiled out
             everything = len(self.W) == self.design.p
             g = self._rmatmul(r) if not everything else None
-            gW = self.rows.rmatmul(r[:, None])[:, 0]  # type: ignore[union-attr]
+            gW = self.rows.rmatmul(r[:, None])[:, 0]
             if not everything and not self._screened:
                 self._screen(g, l1, l2)
-                gW = self.rows.rmatmul(r[:, None])[:, 0]  # type: ignore[union-attr]
+                gW = self.rows.rmatmul(r[:, None])[:, 0]
             alpha_part = float(np.sqrt(max(g_alpha @ t, 0.0) / self.likelihood.K))
             if self.S is None:
                 self.S, fresh = self._schur(block), True
@@ -228,7 +228,7 @@ class CumulativeNewton:
         W = self.W
         self._inside = 0.0
         if len(W):
-            unit = units(l1[W], np.diag(self.S))  # type: ignore[arg-type]
+            unit = units(l1[W], np.diag(self.S))
             v = violations(gW, self.beta[W], l1[W], l2[W]) / unit
             self._inside = float(v.max())
         if g is None:

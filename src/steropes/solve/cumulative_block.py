@@ -8,6 +8,7 @@ span several levels join distant thresholds; T is then factored as a sparse matr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,7 +36,7 @@ def make_block(likelihood: CumulativeLikelihood, ev: Evaluation) -> Block | None
     return block if block.positive else None
 
 
-class Block:
+class Block(ABC):
     """T at one point, factored.
 
     Attributes
@@ -47,31 +48,32 @@ class Block:
     positive: bool
 
     def __init__(self, likelihood: CumulativeLikelihood, ev: Evaluation) -> None:
-        self.likelihood, self.ev = likelihood, ev
+        self.likelihood: Any = likelihood
+        self.ev: Any = ev
         self.u = likelihood.to_thresholds(ev.ua, ev.ub)
         self.K = likelihood.K
 
     # -- what the kinds supply ---------------------------------------------------------------
 
+    @abstractmethod
     def solve(self, B: np.ndarray) -> np.ndarray:
         """T⁻¹ B for B (K,) or (K, m); B is left alone."""
-        raise NotImplementedError
 
     def solve_in_place(self, B: np.ndarray) -> np.ndarray:
         """T⁻¹ B, which may overwrite B (K, m), in C order."""
         return self.solve(B)
 
+    @abstractmethod
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of T⁻¹, (K,)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def schur(self, rows: RowMatrix) -> np.ndarray:
         """V − C' T⁻¹ C, (k, k): the information of β after α."""
-        raise NotImplementedError
 
     def without_rows(self) -> Block:
         """The same block as it can be kept and pickled: it only solves."""
-        self.likelihood = self.ev = None  # type: ignore[assignment]
+        self.likelihood = self.ev = None
         return self
 
     def pooled_schur(self, rows: RowMatrix) -> np.ndarray:
@@ -88,9 +90,9 @@ class Block:
         """Curvature of each row in its linear predictor, (n,)."""
         return self.ev.ua + self.ev.ub
 
+    @abstractmethod
     def cross(self, rows: RowMatrix) -> np.ndarray:
         """C, (K, k)."""
-        raise NotImplementedError
 
     def cross_times(self, d_eta: np.ndarray) -> np.ndarray:
         """C d for X d = d_eta, (K,)."""
