@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes import DataError
+from steropes import DataError, SeparationError
 from steropes.infer.cumulative_divide import combine_thresholds, subset_positions
 from steropes.models.cumulative import (
     CumulativeProbabilityModel,
@@ -13,6 +13,7 @@ from steropes.models.cumulative import (
     RoundSignificant,
     suggest,
 )
+from steropes.models.cumulative.reductions import GRID, _round_to
 
 ONE = np.ones(10)
 
@@ -60,10 +61,11 @@ def test_rounding_to_significant_digits_keeps_relative_steps():
     size = 10.0 ** np.floor(np.log10(y))
     counts = {}
     for scale in np.arange(10, 101) / 10:
-        rounded = np.round(scale * y / size) * size / scale
+        rounded = np.maximum(np.round(scale * y / size) * size / scale, size)
         counts[scale] = len(np.unique(rounded.round(9)))
     best = min(counts, key=lambda scale: abs(np.log(counts[scale]) - np.log(200)))
-    np.testing.assert_allclose(got, np.round(best * y / size) * size / best)
+    # 10 itself is rounded down to 9.something by most multipliers; it stays in its decade.
+    np.testing.assert_allclose(got, np.maximum(np.round(best * y / size) * size / best, size))
     assert len(np.unique(got)) == counts[best]
     assert (np.abs(got / y - 1) <= 0.5 / best + 1e-9).all()
 
@@ -74,6 +76,34 @@ def test_significant_digits_of_negative_and_zero():
     assert got[3] == 0
     assert (np.diff(got) >= 0).all()
     assert got[0] < got[2] < 0 < got[4] < got[6]
+
+
+def test_few_significant_values_keep_the_order():
+    """1 … 30 have 12 values of one digit, so for five even the leading digit is rounded away.
+
+    The multiplier 2.1 is the first with five: 0.21 y becomes 0 (y = 1, 2), 1 (3 … 7), 2 (8, 9) and
+    in the second decade 0.021 y becomes 0 (10 … 23) and 1 (24 … 30). Undone and kept within the
+    decades: 1, 10/2.1, 20/2.1, 10 and 100/2.1.
+    """
+    got = RoundSignificant(5).apply(np.arange(1.0, 31), np.ones(30))
+    expected = np.repeat([1, 10 / 2.1, 20 / 2.1, 10, 100 / 2.1], [2, 5, 2, 14, 7])
+    np.testing.assert_allclose(got, expected, rtol=1e-15)
+
+
+def test_rounding_does_not_leave_the_decade():
+    """1.4 times 1.06 rounds to 1, and 1/1.4 of ten is 7.1: below what 9.99 becomes, 14/1.4 = 10."""
+    y = np.array([-10.6, -9.99, -1.0, 0.0, 1.0, 9.99, 10.6, 95.0])
+    size = np.array([1.0, 0, 0, 0, 0, 0, 1, 1])
+    got = _round_to(y, size, 1.4, 0)
+    np.testing.assert_array_equal(got, [-10, -10, -1, 0, 1, 10, 10, 130 / 1.4])
+
+
+def test_the_same_number_from_two_decades_is_one_value():
+    """9.99999 rounds to 110/11 and 10.00001 to 11/1.1: equal to the last bit."""
+    y, size = np.array([9.99999, 10.00001, 0.999999, 1.000001]), np.array([0.0, 1.0, -1.0, 0.0])
+    for scale in GRID:
+        for digits in (1, 2):
+            np.testing.assert_array_equal(_round_to(y, size, scale, digits), [10, 10, 1, 1])
 
 
 @pytest.mark.parametrize("kind", [EqualQuantileBins, RoundDecimals, RoundSignificant])
@@ -168,3 +198,13 @@ def test_too_many_subsets(data):
     X, y = data
     with pytest.raises(DataError, match="at least"):
         CumulativeProbabilityModel(reduce=DivideAndCombine(100)).fit(X, y)
+    with pytest.raises(SeparationError, match=r"Subset \d+ of .*Use fewer subsets") as caught:
+        CumulativeProbabilityModel(reduce=DivideAndCombine(50), random_state=0).fit(X, y)
+    assert caught.value.columns
+
+
+@pytest.mark.parametrize("size", ["a", np.nan, 2.5, None])
+@pytest.mark.parametrize("kind", [EqualQuantileBins, RoundSignificant, DivideAndCombine])
+def test_sizes_are_whole_numbers(kind, size, data):
+    with pytest.raises(DataError, match="needs a whole number"):
+        CumulativeProbabilityModel(reduce=kind(size)).fit(*data)

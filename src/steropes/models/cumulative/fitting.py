@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, NotConvergedWarning
+from ...errors import DataError, NotConvergedWarning, SeparationError
 from ...infer.cumulative_checks import refuse_separated, refuse_undetermined_columns
 from ...infer.cumulative_divide import combine_thresholds, subset_positions
 from ...likelihoods.cumulative import CumulativeLikelihood, find_levels
@@ -62,11 +62,14 @@ def fit_subsets(problem: Problem, prior, tol, max_iter, step) -> tuple[Any, ...]
     parts = []
     for k in range(int(subset.max()) + 1):
         rows = subset == k
+        where = f"Subset {k} of DivideAndCombine: {{}} Use fewer subsets."
         try:
             levels = find_levels(problem.y, rows)
+            parts.append(fit_part(problem, prior, levels, tol, max_iter, step))
+        except SeparationError as error:
+            raise SeparationError(where.format(error), error.columns) from None
         except DataError as error:
-            raise DataError(f"Subset {k} of DivideAndCombine: {error} Use fewer subsets.") from None
-        parts.append(fit_part(problem, prior, levels, tol, max_iter, step))
+            raise DataError(where.format(error)) from None
     positions = [subset_positions(values, p.values) for p in parts]
     alpha = combine_thresholds(positions, [p.alpha for p in parts])
     beta = np.mean([p.beta for p in parts], axis=0)

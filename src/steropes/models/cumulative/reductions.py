@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +39,7 @@ class Coarsening(Reduction, ABC):
     def apply(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The new outcome, (n,); y itself where it has no more distinct values than asked."""
         target = self.target
-        if int(target) != target or target < 2:
+        if not _whole(target) or target < 2:
             raise DataError(
                 f"{type(self).__name__} needs a whole number of at least 2 values, not {target!r}."
             )
@@ -122,7 +124,9 @@ class RoundDecimals(Coarsening):
 class RoundSignificant(Coarsening):
     """Rounding to significant digits, refined as in `RoundDecimals` (§2.4); for skewed outcomes.
 
-    The digits are counted from the leading digit of y itself, whatever the multiplier.
+    The digits are counted from the leading digit of y itself, whatever the multiplier. A rounded
+    value stays within its decade, so that no two outcomes change places: with the multiplier 1.4
+    and no further digit 9.99 becomes 14/1.4 = 10, and 10.6 becomes 10 rather than 10/1.4 = 7.1.
 
     Parameters
     ----------
@@ -142,10 +146,10 @@ class RoundSignificant(Coarsening):
         with np.errstate(divide="ignore"):
             size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
         digits = 0
-        while digits < 17 and _count(_round_to(values, size, digits)) < self.M_r:
+        while digits < 17 and _count(_round_to(values, size, 1.0, digits)) < self.M_r:
             digits += 1
         digits -= 1  # of the mantissa after its first
-        return _refine(lambda scale: _round_to(scale * values, size, digits) / scale, self.M_r)
+        return _refine(lambda scale: _round_to(values, size, scale, digits), self.M_r)
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ class DivideAndCombine(Reduction):
     def deal(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The subset 0 … K−1 of each row, (n,)."""
         n, K = len(y), self.K
-        if int(K) != K or K < 1:
+        if not _whole(K) or K < 1:
             raise DataError(f"DivideAndCombine needs a whole number of subsets, not {K!r}.")
         if n < 2 * K:
             raise DataError(f"{K} subsets need at least {2 * K} rows; there are {n}.")
@@ -228,6 +232,10 @@ def _free_memory() -> float:
         return 8e9
 
 
+def _whole(number: Any) -> bool:
+    return isinstance(number, Real) and float(number).is_integer()
+
+
 def _median(values: np.ndarray, mass: np.ndarray) -> float:
     end = np.cumsum(mass)
     half = 0.5 * end[-1]
@@ -237,10 +245,18 @@ def _median(values: np.ndarray, mass: np.ndarray) -> float:
     return float(values[k])
 
 
-def _round_to(x: np.ndarray, size: np.ndarray, digits: int) -> np.ndarray:
-    # Only whole powers of ten, which are exact: 9.99 and 10.01 must round to the same number.
-    large, small = 10.0 ** np.maximum(size, 0), 10.0 ** np.maximum(-size, 0)
-    return np.round(x / large * small, digits) * large / small
+def _round_to(x: np.ndarray, size: np.ndarray, scale: float, digits: int) -> np.ndarray:
+    """Round scale · x / 10^size to ``digits`` and undo both, within x's decade.
+
+    A whole number is multiplied by a power of ten and divided by ten times the multiplier, both
+    exact: 9.99 and 10.01 must round to the same number.
+    """
+    tenths = np.rint(10 * scale)  # the multipliers are 1, 1.1, …, 10
+    place = size + 1 - digits
+    large, small = 10.0 ** np.maximum(place, 0), 10.0 ** np.maximum(-place, 0)
+    rounded = np.rint(tenths * np.abs(x) / large * small) * large / (tenths * small)
+    low, high = (10.0 ** np.maximum(size + i, 0) / 10.0 ** np.maximum(-size - i, 0) for i in (0, 1))
+    return np.where(x == 0, 0.0, np.copysign(np.clip(rounded, low, high), x))
 
 
 def _count(values: np.ndarray) -> int:
