@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from steropes import DataError, SeparationError
-from steropes.infer.cumulative_divide import combine_thresholds, subset_positions
+from steropes.infer.cumulative_divide import (
+    DividedInformation,
+    combine_thresholds,
+    subset_positions,
+)
 from steropes.models.cumulative import (
     CumulativeProbabilityModel,
     DivideAndCombine,
@@ -154,6 +158,20 @@ def test_variances_of_the_combination_are_sums_over_subsets(data):
     np.testing.assert_allclose(out.se, np.hypot(*own) / 2, rtol=1e-6)
     assert (m.predict_mean(X[:2], level=0.9).se > 0).all()
     assert (m.predict_quantile(X[:2], 0.5, level=0.9).se > 0).all()
+
+
+def test_single_thresholds_of_a_combination_need_no_gradient_of_all(data):
+    """The closed form is the delta method's with a gradient of one entry, at the ends too."""
+    X, y = data
+    m = CumulativeProbabilityModel(reduce=DivideAndCombine(3), random_state=1).fit(X, y)
+    information, rows = m._covariances(), m._scaled(m._check_new(X))
+    k = np.arange(len(m.alpha_))
+    whole = DividedInformation.predictor(information, k, rows)
+    np.testing.assert_allclose(information.predictor(k, rows), whole, rtol=1e-8)
+    one = np.arange(len(y)) % len(k)
+    np.testing.assert_allclose(
+        information.paired(one, rows), whole[np.arange(len(y)), one], rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize(

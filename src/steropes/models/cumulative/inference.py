@@ -14,8 +14,10 @@ from ...data import check_strata
 from ...errors import DataError
 from ...infer.cumulative import CumulativeInformation, robust_covariance
 from ...infer.cumulative_bootstrap import CumulativeBootstrap, bootstrap_coefficients
-from ...infer.cumulative_divide import DividedInformation, subset_positions
+from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_profile import profile_interval, profile_point
+from .combined import CombinedInformation
+from .robust import RobustInformation
 
 __all__ = ["CumulativeInference"]
 
@@ -56,8 +58,51 @@ class CumulativeInference:
                 self._information = single[0]
             else:
                 at = [subset_positions(self.levels_, p.values) for p in parts]
-                self._information = DividedInformation(single, at)
+                self._information = CombinedInformation(single, at)
         return self._information
+
+    def _joint(self, kind: str, cluster: Any) -> Any:
+        """Covariances of α and β together, for functions of both, of a kind as in `vcov`."""
+        if kind not in ("model", "robust"):
+            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        information = self._covariances()
+        if kind == "model" and cluster is None:
+            return information
+        parts = self._needs_parts()
+        at = getattr(information, "positions", [np.arange(len(self.alpha_))])
+        return RobustInformation(
+            self._problem.design,
+            parts,
+            getattr(information, "parts", [information]),
+            [self._offset_of(part) for part in parts],
+            at,
+            self._clusters(cluster),
+        )
+
+    def _needs_parts(self) -> list[Any]:
+        parts = getattr(self, "_parts", None)
+        if parts is None:
+            raise DataError(
+                "Robust standard errors need the data, which a pickle leaves out; fit again."
+            )
+        return parts
+
+    def _clusters(self, cluster: Any) -> np.ndarray | None:
+        """Codes of the rows' clusters, at least two among the rows that count."""
+        if cluster is None:
+            return None
+        try:
+            code = check_strata(cluster, self._problem.design.n)
+        except DataError as error:
+            what = str(error).replace("strata", "cluster").replace("a stratum", "a cluster")
+            raise DataError(what) from None
+        assert code is not None
+        if len(np.unique(code[self._problem.weights > 0])) < 2:
+            raise DataError(
+                "cluster has one label only, and the scores of all rows add up to zero: robust "
+                "errors need two clusters, and many to be of use."
+            )
+        return code
 
     def _offset_of(self, part: Any) -> np.ndarray | None:
         offset = self._problem.offset
@@ -80,14 +125,15 @@ class CumulativeInference:
             sandwich with the rows' profiled scores, right also where the model or the
             independence of rows is not; weights multiply the scores.
         cluster : (n,) labels, optional
-            Rows with the same label may depend on each other; implies ``kind="robust"``.
-            Not with `DivideAndCombine`, whose subsets cut clusters.
+            Rows with the same label may depend on each other, also across the subsets of
+            `DivideAndCombine`; implies ``kind="robust"``.
 
         Returns
         -------
         DataFrame, (p, p)
             NaN where a Laplace prior acts.
         """
+        check_is_fitted(self, "coef_")
         p = len(self._names)
         if kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
@@ -100,25 +146,62 @@ class CumulativeInference:
         return pd.DataFrame(V, self._names, self._names)
 
     def _robust_covariance(self, cluster: Any) -> np.ndarray:
-        information = self._covariances()
-        if getattr(self, "_parts", None) is None:
-            if cluster is None and "rows" in self._robust:
-                return self._robust["rows"]
-            raise DataError("Robust standard errors need the data, which a pickle leaves out.")
-        problem = self._problem
-        code = check_strata(cluster, problem.design.n)
+        check_is_fitted(self, "coef_")
+        if cluster is None and "rows" in self._robust:
+            return self._robust["rows"]
+        parts, information = self._needs_parts(), self._covariances()
+        code = self._clusters(cluster)
         single = getattr(information, "parts", [information])
-        if code is not None and len(single) > 1:
-            raise DataError("Cluster-robust errors are not there for DivideAndCombine.")
+        if code is not None and len(single) > 1:  # clusters that the subsets cut
+            return self._joint("robust", cluster).beta()
         V = np.zeros_like(information.beta())
-        for part, own in zip(self._parts, single, strict=True):
+        for part, own in zip(parts, single, strict=True):
             offset = self._offset_of(part)
             V += robust_covariance(
-                problem.design, part.likelihood, part.fit, offset, own, code
+                self._problem.design, part.likelihood, part.fit, offset, own, code
             ) / len(single) ** 2  # fmt: skip
         if code is None:
             self._robust["rows"] = V
         return V
+
+    def summary(
+        self, level: float = 0.95, kind: str = "model", cluster: Any = None
+    ) -> pd.DataFrame:
+        """Table of the coefficients with Wald standard errors, tests and intervals.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        kind : {"model", "robust"}
+            Of the standard errors, as in `vcov`.
+        cluster : (n,) labels, optional
+            As in `vcov`.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient; columns ``coef``, ``exp(coef)``, ``se``, ``z``, ``p``,
+            ``lower``, ``upper`` (of ``coef``); NaN from ``se`` on where a Laplace prior acts.
+        """
+        check_is_fitted(self, "coef_")
+        q = _quantile(level)
+        se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
+        z = self.coef_ / se
+        with np.errstate(over="ignore"):
+            ratio = np.exp(self.coef_)
+        return pd.DataFrame(
+            {
+                "coef": self.coef_,
+                "exp(coef)": ratio,
+                "se": se,
+                "z": z,
+                "p": 2 * stats.norm.sf(np.abs(z)),
+                "lower": self.coef_ - q * se,
+                "upper": self.coef_ + q * se,
+            },
+            index=list(self._names),
+        )
 
     def confint(
         self,
@@ -139,11 +222,13 @@ class CumulativeInference:
             From standard errors (see `vcov`), or where the likelihood with α and all other
             coefficients refitted has fallen by the chi-squared quantile (without a prior).
         cluster : (n,) labels, optional
-            Of the robust ones.
+            Implies ``method="robust"``; see `vcov`.
         """
         if method not in ("wald", "robust", "profile"):
             raise DataError(f"method must be 'wald', 'robust' or 'profile', not {method!r}.")
         if method == "profile":
+            if cluster is not None:
+                raise DataError("cluster does not go with method='profile'; use 'robust'.")
             rows = [self._profile_interval(j, level) for j in self._positions(params)]
             return pd.DataFrame(rows, index=[self._names[j] for j in self._positions(params)])
         kind = "model" if method == "wald" else "robust"
@@ -156,6 +241,7 @@ class CumulativeInference:
 
     def _positions(self, params: Any) -> list[int]:
         """Places of coefficients given by name or position; None is all."""
+        check_is_fitted(self, "coef_")
         names = list(self._names)
         if params is None:
             return list(range(len(names)))
@@ -167,6 +253,8 @@ class CumulativeInference:
                     raise DataError(f"There is no coefficient {item!r}.")
                 out.append(names.index(item))
             else:
+                if not -len(names) <= int(item) < len(names):
+                    raise DataError(f"There is no coefficient {item}: there are {len(names)}.")
                 out.append(range(len(names))[int(item)])
         return out
 

@@ -6,8 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends import get_backend
 from ...backends.threads import ThreadPool
+from ...data import check_offset
+from ...design import RowMatrix
 from ...errors import DataError
+from ...infer.cumulative import row_slice
 from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
 from .inference import _quantile
 
@@ -33,7 +37,9 @@ class CumulativePredictions:
     All take ``X`` (rows, p) and ``offset`` (rows,), and points as a number, giving (rows,), or
     as m numbers, giving (rows, m). ``level=None`` returns an array; a level such as 0.95 a
     `Prediction` of arrays. The intervals use the covariances of α and β and are NaN where a
-    Laplace prior acts.
+    Laplace prior acts. With ``kind="robust"`` the covariances are those of the sandwich for α and
+    β together, with ``cluster`` (n,) labels of the rows fitted to, as in `vcov`; each distinct
+    threshold, and each row of a mean, then takes a pass over the data.
     """
 
     alpha_: np.ndarray
@@ -43,10 +49,20 @@ class CumulativePredictions:
     _top: float  # where mass beyond all levels counts in a mean
     _check_new: Any
     _covariances: Any
+    _joint: Any
     _no_errors: Any
-    linear_predictor: Any
+    coef_: np.ndarray
 
-    def predict_cdf(self, X: Any, y: Any, *, level: float | None = None, offset: Any = None):
+    def predict_cdf(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        level: float | None = None,
+        offset: Any = None,
+        kind: str = "model",
+        cluster: Any = None,
+    ):
         """P(Y ≤ y | x); intervals are made for α(y) − η and transformed.
 
         Parameters
@@ -56,18 +72,31 @@ class CumulativePredictions:
             Points; between two outcomes the probability is that of the lower one.
         level : float, optional
         offset : (rows,) array, optional
+        kind, cluster
+            Of the intervals; see `CumulativePredictions`.
 
         Returns
         -------
-        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays.
+        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays. At
+        x = 0 its ``se`` are the standard errors of α(y).
         """
-        return self._probability(X, y, level, offset, above=False)
+        return self._probability(X, y, level, offset, kind, cluster, above=False)
 
-    def predict_exceedance(self, X: Any, y: Any, *, level: float | None = None, offset: Any = None):
+    def predict_exceedance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        level: float | None = None,
+        offset: Any = None,
+        kind: str = "model",
+        cluster: Any = None,
+    ):
         """P(Y > y | x), without cancellation where it is small; see `predict_cdf`."""
-        return self._probability(X, y, level, offset, above=True)
+        return self._probability(X, y, level, offset, kind, cluster, above=True)
 
-    def _probability(self, X, y, level, offset, above):
+    def _probability(self, X, y, level, offset, kind, cluster, above):
+        _refuse_without_level(level, kind, cluster)
         points, scalar = _points(y, "y")
         design, eta = self._eta(X, offset)
         k = threshold_at(self.levels_, points)
@@ -83,13 +112,20 @@ class CumulativePredictions:
             se[:, inner] = np.nan
         elif len(inner):
             rows = self._scaled(design)
-            se[:, inner] = np.sqrt(self._covariances().predictor(k[inner], rows))
+            se[:, inner] = np.sqrt(self._joint(kind, cluster).predictor(k[inner], rows))
         ends = [probabilities(self.link, u - s * q * se, above) for s in (1.0, -1.0)]
         lower, upper = ends[::-1] if above else ends
         return _packed(estimate, lower, upper, se, scalar)
 
     def predict_quantile(
-        self, X: Any, q: Any = 0.5, *, level: float | None = None, offset: Any = None
+        self,
+        X: Any,
+        q: Any = 0.5,
+        *,
+        level: float | None = None,
+        offset: Any = None,
+        kind: str = "model",
+        cluster: Any = None,
     ):
         """The smallest outcome y with P(Y ≤ y | x) ≥ q.
 
@@ -103,11 +139,14 @@ class CumulativePredictions:
             Probabilities between 0 and 1.
         level : float, optional
         offset : (rows,) array, optional
+        kind, cluster
+            Of the intervals; see `CumulativePredictions`.
 
         Returns
         -------
         (rows, m) array, or (rows,) for a single q, or a `Prediction` of such arrays.
         """
+        _refuse_without_level(level, kind, cluster)
         points, scalar = _points(q, "q")
         if not ((points > 0) & (points < 1)).all():
             raise DataError("q must be between 0 and 1.")
@@ -122,8 +161,9 @@ class CumulativePredictions:
         if not self._no_errors():
             rows = self._scaled(design)
             last = len(self.alpha_) - 1
+            information = self._joint(kind, cluster)
             for j, p in enumerate(points):
-                variance = self._covariances().paired(np.minimum(at[:, j], last), rows)
+                variance = information.paired(np.minimum(at[:, j], last), rows)
                 se[:, j] = np.sqrt(variance)
                 for out, sign in ((lower, -1.0), (upper, 1.0)):
                     shift = (sign * z * se[:, j])[:, None]
@@ -131,16 +171,33 @@ class CumulativePredictions:
                     out[:, j] = self.levels_[end[:, 0]]
         return _packed(estimate, lower, upper, se, scalar)
 
-    def predict_mean(self, X: Any, *, level: float | None = None, offset: Any = None):
+    def predict_mean(
+        self,
+        X: Any,
+        *,
+        level: float | None = None,
+        offset: Any = None,
+        kind: str = "model",
+        cluster: Any = None,
+    ):
         """E(Y | x), from the estimated distribution over the outcomes seen.
 
         Mass beyond all outcomes (right-censored rows) counts at the largest bound, which makes
         the mean a lower limit, like a restricted mean.
 
+        Parameters
+        ----------
+        X : (rows, p)
+        level : float, optional
+        offset : (rows,) array, optional
+        kind, cluster
+            Of the intervals; see `CumulativePredictions`.
+
         Returns
         -------
         (rows,) array, or a `Prediction` of such arrays.
         """
+        _refuse_without_level(level, kind, cluster)
         design, eta = self._eta(X, offset)
         values = self.levels_.copy()
         if values[-1] == np.inf:
@@ -154,7 +211,8 @@ class CumulativePredictions:
             nothing = np.full(len(mean), np.nan)
             return Prediction(mean, nothing, nothing.copy(), nothing.copy())
         rows = self._scaled(design)
-        mean, variance = means(self.alpha_, values, self.link, eta, pool, self._covariances(), rows)
+        information = self._joint(kind, cluster)
+        mean, variance = means(self.alpha_, values, self.link, eta, pool, information, rows)
         se = np.sqrt(np.asarray(variance))
         return Prediction(mean, mean - z * se, mean + z * se, se)
 
@@ -164,7 +222,11 @@ class CumulativePredictions:
 
     def _eta(self, X: Any, offset: Any):
         design = self._check_new(X)
-        return design, self.linear_predictor(design, offset)
+        # Not linear_predictor(design): a design has names even where X, an array, had none.
+        beta = (self.coef_ * design.scale)[:, None]
+        eta = design.matmul(beta, get_backend("cpu", self.n_jobs))[:, 0]
+        offset = check_offset(offset, design.n)
+        return design, eta if offset is None else eta + offset
 
     def _scaled(self, design: Any) -> np.ndarray:
         """Columns of new rows in the scale of the fit's columns, dense, (rows, p)."""
@@ -174,19 +236,23 @@ class CumulativePredictions:
 
 def _dense(design: Any) -> np.ndarray:
     """A design's scaled columns as one array."""
-    from ...backends import get_backend
-    from ...design import RowMatrix
-    from ...infer.cumulative import row_slice
-
     rows = RowMatrix(design, np.arange(design.p), None, get_backend("cpu", 1))
     return row_slice(rows, 0, rows.n)
 
 
 def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:
-    points = np.asarray(x, np.float64)
+    try:
+        points = np.asarray(x, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must hold numbers: {error}.") from None
     if points.ndim > 1 or np.isnan(points).any():
         raise DataError(f"{what} must be a number or a 1-dimensional array without NaN.")
     return np.atleast_1d(points), points.ndim == 0
+
+
+def _refuse_without_level(level: float | None, kind: str, cluster: Any) -> None:
+    if level is None and (kind != "model" or cluster is not None):
+        raise DataError("kind and cluster are of the intervals; give a level too, such as 0.95.")
 
 
 def _packed(estimate, lower, upper, se, scalar) -> Prediction:

@@ -1,0 +1,52 @@
+"""Variances of single thresholds in a combination of subsets, without an array of M × rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...infer.cumulative_divide import DividedInformation
+
+__all__ = ["CombinedInformation"]
+
+
+class CombinedInformation(DividedInformation):
+    """Covariances of means over independent subsets.
+
+    α(y_k) is the mean over the ``count[k]`` subsets that have it and β over all K. A subset's
+    share in the variance of α(y_k) − x'β, with threshold j there, is
+
+        (T⁻¹)_jj / count² + q'Vq,    q = (m − J_j) / count − x/K,
+
+    m being the centre of its columns; x is taken from a common centre first.
+    """
+
+    def predictor(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Variance of α_k − x'β, (rows, thresholds)."""
+        out = np.zeros((len(X), len(thresholds)))
+        center = self._center()
+        for part, at in zip(self.parts, self.positions, strict=True):
+            own, b = self._share(part, at, thresholds, center)
+            a = (X - center) @ part.root / len(self.parts)
+            q = (a**2).sum(axis=1)[:, None] - 2 * (a @ b.T) + (b**2).sum(axis=1)
+            out += own + np.maximum(q, 0.0)
+        return out
+
+    def paired(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Variance of α_k − x'β for one threshold a row, (rows,)."""
+        out = np.zeros(len(X))
+        center = self._center()
+        for part, at in zip(self.parts, self.positions, strict=True):
+            own, b = self._share(part, at, thresholds, center)
+            a = (X - center) @ part.root / len(self.parts)
+            out += own + ((a - b) ** 2).sum(axis=1)
+        return out
+
+    def _center(self) -> np.ndarray:
+        return np.mean([part.center for part in self.parts], axis=0)
+
+    def _share(self, part, at, thresholds, center) -> tuple[np.ndarray, np.ndarray]:
+        """Of each threshold: (T⁻¹)_jj / count² and q at the common centre, in V's root."""
+        j, ok = np.maximum(at[thresholds], 0), at[thresholds] >= 0
+        share = ok / self.count[thresholds]
+        q = share[:, None] * (part.center - part.J[j]) - center / len(self.parts)
+        return share**2 * part.t_diagonal[j], q @ part.root
