@@ -48,6 +48,25 @@ def test_names_tables_and_pickle(data):
     np.testing.assert_allclose(bare.predict_mean(X), before.estimate)
 
 
+def test_array_rows_for_a_model_of_a_data_frame(data):
+    """As for other estimators, X without names is taken by position."""
+    X, y = data
+    m = Model().fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    for f in (m.predict_mean, lambda X: m.predict_cdf(X, [1.0, 5.0]), m.predict_quantile):
+        np.testing.assert_array_equal(f(X), f(pd.DataFrame(X, columns=["a", "b", "c"])))
+    with pytest.raises(DataError, match="column 0 was 'a' and is 'b'"):
+        m.predict_mean(pd.DataFrame(X, columns=["b", "a", "c"]))
+
+
+def test_summary_and_confint_agree_on_clusters(data):
+    X, y = data
+    m, label = Model().fit(X, y), np.arange(len(y)) // 4
+    table = m.summary(0.9, cluster=label)
+    np.testing.assert_allclose(table["se"], np.sqrt(np.diag(m.vcov(cluster=label))))
+    ends = m.confint(level=0.9, cluster=label)
+    np.testing.assert_allclose(table[["lower", "upper"]], ends)
+
+
 def test_pickle_with_interval_censoring(data):
     X, y = data
     m = Model().fit(X, Censored(y - 1 - np.arange(len(y)) % 3, y))
@@ -179,4 +198,23 @@ def test_plot_of_alpha(data):
     np.testing.assert_array_equal(drawn[:, 0], m.thresholds_[m.thresholds_ > 0])
     np.testing.assert_array_equal(drawn[:, 1], m.alpha_[m.thresholds_ > 0])
     assert len(ax.collections) == 1
+    pyplot.close(ax.figure)
+
+
+def test_plot_of_alpha_at_covariates_has_their_bands(data):
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    X, y = data
+    m = Model().fit(X, y)
+    ax = m.plot_alpha(at=X.mean(axis=0), level=0.9)
+    drawn = ax.lines[0].get_xydata()[:, 1]
+    np.testing.assert_allclose(drawn, m.alpha_ - X.mean(axis=0) @ m.coef_)
+    F = m.predict_cdf(X.mean(axis=0)[None], m.thresholds_, level=0.9)
+    ends = np.concatenate([p.vertices[:, 1] for p in ax.collections[0].get_paths()])
+    assert ends.min() == pytest.approx((drawn - 1.6448536 * F.se[0]).min())
+    # However little straight α̂ is, the straight line leaves it the axis.
+    dashed = ax.lines[1].get_xydata()[:, 1]
+    assert drawn.min() <= dashed.min()
+    assert dashed.max() <= drawn.max()
     pyplot.close(ax.figure)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from steropes import DataError, SeparationError
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, EqualQuantileBins
@@ -34,7 +35,14 @@ def test_what_the_model_does_not_have(kw, data):
 
 @pytest.mark.parametrize(
     "kw",
-    [{"link": "log"}, {"solver": "ccd"}, {"device": "cuda"}, {"reduce": "bins"}, {"tol": 0}],
+    [
+        {"link": "log"},
+        {"link": ["logit"]},
+        {"solver": "ccd"},
+        {"device": "cuda"},
+        {"reduce": "bins"},
+        {"tol": 0},
+    ],
 )
 def test_settings(kw, data):
     with pytest.raises(DataError):
@@ -92,3 +100,64 @@ def test_strong_but_not_separating_effects_are_fitted():
     m = Model().fit(x, 30 * x[:, 0] + rng.logistic(size=400))
     assert m.converged_
     assert m.coef_[0] == pytest.approx(30, rel=0.15)
+
+
+def test_outcomes_by_name_are_to_be_numbered(data):
+    X, y = data
+    with pytest.raises(DataError, match=r"must hold numbers.*Give ordered categories as numbers"):
+        Model().fit(X, np.where(y > 5, "high", "low"))
+    with pytest.raises(DataError, match="row 0 is nan"):
+        Model().fit(X, np.array([None, *y[1:]], object))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, X, y: m.vcov(),
+        lambda m, X, y: m.vcov("robust"),
+        lambda m, X, y: m.summary(),
+        lambda m, X, y: m.confint(),
+        lambda m, X, y: m.profile(0, [0.0]),
+        lambda m, X, y: m.bootstrap(2),
+        lambda m, X, y: m.alpha_summary(),
+        lambda m, X, y: m.predict_mean(X),
+        lambda m, X, y: m.residuals(X, y),
+        lambda m, X, y: m.test_parallelism(X, y),
+        lambda m, X, y: m.plot_alpha(),
+    ],
+)
+def test_before_the_fit(call, data):
+    with pytest.raises(NotFittedError):
+        call(Model(), *data)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda m, X, y: m.vcov(cluster=[1, 2]), "cluster has 2 entries, but X has 120 rows"),
+        (lambda m, X, y: m.vcov(cluster=[np.nan] * 120), "cluster is missing in row 0"),
+        (lambda m, X, y: m.vcov(cluster=np.zeros(120)), "one label only"),
+        (lambda m, X, y: m.confint(method="profile", cluster=y), "does not go with"),
+        (lambda m, X, y: m.confint(7), "no coefficient 7"),
+        (lambda m, X, y: m.predict_cdf(X, "a"), "y must hold numbers"),
+        (lambda m, X, y: m.test_parallelism(X, y, quantiles=[-1, 0.5, 3]), "between 0 and 1"),
+        (lambda m, X, y: m.plot_alpha(scale="log2"), "scale must be"),
+        (lambda m, X, y: m.plot_alpha(at=[1.0]), "at has 1 entries"),
+    ],
+)
+def test_questions_that_have_no_answer(call, what, data):
+    X, y = data
+    m = Model().fit(X, y)
+    with pytest.raises(DataError, match=what):
+        call(m, X, y)
+
+
+def test_parallelism_names_the_cut_at_which_a_column_separates():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=200), np.arange(200) % 10 == 0])
+    y = X[:, 0] + rng.logistic(size=200)
+    y[X[:, 1] == 1] = 50 + np.arange(20)
+    y[0] = -10
+    with pytest.raises(SeparationError, match=r"At the cut y > .*x1") as caught:
+        Model().fit(X, y).test_parallelism(X, y, quantiles=[0.002, 0.3, 0.92])
+    assert "x1" in caught.value.columns

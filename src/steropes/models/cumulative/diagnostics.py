@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_weights
-from ...errors import DataError
+from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import CODES, check_interval
+from .inference import _quantile
 
 __all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
 
@@ -38,8 +40,10 @@ class CumulativeDiagnostics:
     thresholds_: np.ndarray
     link: str
     _names: list[str]
+    coef_: np.ndarray
     _eta: Any
-    alpha_summary: Any
+    _covariances: Any
+    _no_errors: Any
 
     def residuals(self, X: Any, y: Any, *, offset: Any = None) -> np.ndarray:
         """Probability-scale residuals P(Y* < y) − P(Y* > y), (n,), between −1 and 1.
@@ -76,8 +80,9 @@ class CumulativeDiagnostics:
         X, y : the data the model was fitted to
             y without censoring.
         quantiles : sequence of float
-            Of y, where it is cut.
+            Of y, between 0 and 1, where it is cut.
         """
+        check_is_fitted(self, "coef_")
         n = len(y)
         weights = check_weights(sample_weight, n)
         outcome = check_interval(y, n)
@@ -85,6 +90,8 @@ class CumulativeDiagnostics:
             raise DataError("test_parallelism needs uncensored outcomes.")
         used = np.sort(outcome.lower[weights > 0])
         places = np.asarray(quantiles, np.float64)
+        if not ((places > 0) & (places < 1)).all():
+            raise DataError("quantiles must be between 0 and 1.")
         cuts = np.unique(used[np.minimum((places * len(used)).astype(int), len(used) - 1)])
         cuts = cuts[cuts < used[-1]]
         if len(cuts) < 2:
@@ -92,7 +99,13 @@ class CumulativeDiagnostics:
         beta, influences, se = [], [], []
         for cut in cuts:
             m = clone(self).set_params(prior=None, cv=None, reduce=None)
-            m.fit(X, outcome.lower > cut, sample_weight=weights, offset=offset)
+            try:
+                m.fit(X, outcome.lower > cut, sample_weight=weights, offset=offset)
+            except SeparationError as error:
+                raise SeparationError(
+                    f"At the cut y > {cut:g}: {error} Or choose quantiles further inside.",
+                    error.columns,
+                ) from None
             part = m._parts[0]
             influences.append(
                 influence(
@@ -110,13 +123,20 @@ class CumulativeDiagnostics:
             pd.DataFrame(np.array(se), index, self._names),
         )
 
-    def plot_alpha(self, ax: Any = None, *, level: float | None = 0.95, scale: str = "linear"):
+    def plot_alpha(
+        self,
+        ax: Any = None,
+        *,
+        level: float | None = 0.95,
+        scale: str = "linear",
+        at: Any = None,
+    ):
         """Draw α̂(y) with pointwise bands; needs matplotlib.
 
         α̂ is the transformation of y that the model has found: where it is a straight line on
         ``scale="log"``, log(y) is the right transformation for a linear model with these
-        errors; a straight line is drawn for comparison (least squares between the 5th and 95th
-        percentile of the thresholds).
+        errors; a dashed straight line is drawn for comparison (least squares between the 5th and
+        95th percentile of the thresholds).
 
         Parameters
         ----------
@@ -124,32 +144,49 @@ class CumulativeDiagnostics:
         level : float or None
             Of the bands; None draws none.
         scale : {"linear", "log", "symlog"}
-            Of the axis of y.
+            Of the axis of y; "log" leaves out thresholds at or below zero.
+        at : (p,) array, optional
+            Covariates x: draws α̂(y) − β'x with the bands of that. By default x = 0, where the
+            bands are wide if no row is near; the curve's shape is the same for all x.
 
         Returns
         -------
         matplotlib Axes
         """
+        check_is_fitted(self, "coef_")
+        if scale not in ("linear", "log", "symlog"):
+            raise DataError(f"scale must be 'linear', 'log' or 'symlog', not {scale!r}.")
+        x = np.zeros(len(self._names)) if at is None else np.asarray(at, np.float64).reshape(-1)
+        if len(x) != len(self._names):
+            raise DataError(f"at has {len(x)} entries, but there are {len(self._names)} columns.")
+        y = self.thresholds_
+        keep = y > 0 if scale == "log" else np.ones(len(y), bool)
+        if not keep.any():
+            raise DataError("No threshold is above zero; use scale='linear' or 'symlog'.")
+        y, alpha = y[keep], self.alpha_[keep] - x @ self.coef_
+        half = None
+        if level is not None and not self._no_errors():
+            information, q = self._covariances(), _quantile(level)
+            row = (x / information.scale)[None, :]
+            half = q * np.sqrt(information.predictor(np.flatnonzero(keep), row)[0])
         if ax is None:
             from matplotlib import pyplot
 
             _, ax = pyplot.subplots()
-        y, alpha = self.thresholds_, self.alpha_
-        keep = y > 0 if scale == "log" else np.ones(len(y), bool)
-        y, alpha = y[keep], alpha[keep]
-        if level is not None and not self._no_errors():  # type: ignore[attr-defined]
-            table = self.alpha_summary(level)
-            lower, upper = table["lower"].to_numpy()[keep], table["upper"].to_numpy()[keep]
-            ax.fill_between(y, lower, upper, step="post", alpha=0.3, linewidth=0)
+        if half is not None:
+            ax.fill_between(y, alpha - half, alpha + half, step="post", alpha=0.3, linewidth=0)
         ax.step(y, alpha, where="post")
         if scale in ("linear", "log") and len(y) > 2:
-            x = np.log(y) if scale == "log" else y
+            v = np.log(y) if scale == "log" else y
             a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
-            slope, start = np.polyfit(x[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
-            ax.plot(y, start + slope * x, linestyle="--", linewidth=0.8, color="gray")
+            slope, start = np.polyfit(v[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
+            line = start + slope * v
+            # Where α̂ is far from straight the line would leave no room for it.
+            inside = (line >= alpha[0]) & (line <= alpha[-1])
+            ax.plot(y[inside], line[inside], linestyle="--", linewidth=0.8, color="gray")
         ax.set_xscale(scale)
         ax.set_xlabel("y")
-        ax.set_ylabel("α(y)")
+        ax.set_ylabel("α(y)" if at is None else "α(y) − β'x")
         return ax
 
 

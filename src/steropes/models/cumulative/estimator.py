@@ -120,7 +120,7 @@ class CumulativeProbabilityModel(
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.link not in CODES:
+        if self.link not in tuple(CODES):
             raise DataError(
                 f"link must be one of {', '.join(map(repr, CODES))}, not {self.link!r}."
             )
@@ -140,7 +140,7 @@ class CumulativeProbabilityModel(
         if n < 2:
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
         weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
-        outcome = check_interval(y, n)
+        outcome = _read_outcome(y, n)
         self._top = _finite_top(outcome)
         outcome, subset = self._apply_reduction(outcome, weights, design)
         return Problem(
@@ -222,6 +222,19 @@ class CumulativeProbabilityModel(
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # the mean of a model of ranks, on scaled noise
         return tags
+
+
+def _read_outcome(y: Any, n: int) -> Interval:
+    """`check_interval`, with a hint for categories given by name."""
+    try:
+        return check_interval(y, n)
+    except DataError as error:
+        if not any(isinstance(v, str) for v in np.asarray(y).ravel()[:1].tolist()):
+            raise
+        raise DataError(
+            f"{error} Give ordered categories as numbers in their order, such as "
+            "pandas.Categorical(y, ['low', 'middle', 'high'], ordered=True).codes."
+        ) from None
 
 
 def _finite_top(y: Interval) -> float:
