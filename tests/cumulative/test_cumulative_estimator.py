@@ -17,12 +17,7 @@ from steropes.models.cumulative import Censored, CumulativeProbabilityModel, com
 Model = CumulativeProbabilityModel
 
 
-def expected(estimator):
-    what = "it sets cv to a list of splits, and cv chooses a prior's variance here"
-    return {f"check_sample_weight_equivalence_on_{kind}_data": what for kind in ("dense", "sparse")}
-
-
-@parametrize_with_checks([Model(prior=Normal())], expected_failed_checks=expected)
+@parametrize_with_checks([Model(prior=Normal())])
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -45,6 +40,8 @@ def test_names_tables_and_pickle(data):
     bare = pickle.loads(pickle.dumps(clone(m).fit(X, y)))
     with pytest.raises(DataError, match="pickl"):
         bare.summary()
+    with pytest.raises(DataError, match="need the data, which a pickle leaves out"):
+        again.predict_mean(X, level=0.9, kind="robust")
     np.testing.assert_allclose(bare.predict_mean(X), before.estimate)
 
 
@@ -84,6 +81,8 @@ def test_pipeline_and_splitters(data):
     pipe = make_pipeline(StandardScaler(), Model())
     assert pipe.fit(X, Censored(low, high)).predict(X).shape == (len(y),)
     assert len(cross_val_score(pipe, X, y, cv=3)) == 3
+    with pytest.raises(DataError, match="without censoring"):
+        pipe.score(X, Censored(low, high))
 
 
 def test_shapes_and_ends_of_predictions(data):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.model_selection import KFold
 
 from steropes import CrossValidation, DataError, ElasticNet, Laplace, Normal
 from steropes.likelihoods.cumulative import CODES, Thresholds
@@ -102,6 +103,25 @@ def test_held_out_score_is_the_probability_of_the_bin_an_outcome_falls_into(wide
         rows = np.arange(len(j))
         expected = np.log(F[rows, j + 1] - F[rows, j]).sum()
         assert m.cv_results_[f"fold{f}"][0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_given_splits_are_the_folds(wide):
+    """The same folds as pairs of row numbers, bare or within CrossValidation."""
+    X, y = wide
+    splits = list(KFold(3, shuffle=True, random_state=0).split(X))
+    m = Model(prior=Laplace(), cv=CrossValidation(splits, search=[0.02, 0.2])).fit(X, y)
+    for f, (train, test) in enumerate(splits):
+        part = Model(prior=Laplace(0.02), tol=1e-6).fit(X[train], y[train])
+        values = part.levels_
+        F = np.column_stack([np.zeros(len(test)), part.predict_cdf(X[test], values)])
+        j = np.minimum(np.searchsorted(values, y[test]), len(values) - 1)
+        rows = np.arange(len(test))
+        expected = np.log(F[rows, j + 1] - F[rows, j]).sum()
+        assert m.cv_results_[f"fold{f}"][0] == pytest.approx(expected, rel=1e-3)
+    again = Model(prior=Laplace(), cv=splits, random_state=0).fit(X, y)
+    assert again.converged_
+    with pytest.raises(DataError, match="Split 0 leaves row"):
+        Model(prior=Laplace(), cv=[(splits[0][0][1:], splits[0][1])]).fit(X, y)
 
 
 def test_cross_validation_with_detection_limits(wide):

@@ -212,6 +212,12 @@ class CumulativeProbabilityModel(
         if not self.converged_:
             warn_not_converged(self)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the conditional mean, as of scikit-learn's regressors; y without censoring."""
+        if check_interval(y, len(y)).upper is not None:
+            raise DataError("score is the R² of the mean and needs outcomes without censoring.")
+        return super().score(X, y, sample_weight)
+
     def __getstate__(self):
         state = super().__getstate__()
         # What is left of the parts after the fit are data in another order.

@@ -65,10 +65,10 @@ class CumulativeInference:
         """Covariances of α and β together, for functions of both, of a kind as in `vcov`."""
         if kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
-        information = self._covariances()
+        check_is_fitted(self, "coef_")
         if kind == "model" and cluster is None:
-            return information
-        parts = self._needs_parts()
+            return self._covariances()
+        parts, information = self._needs_parts(), self._covariances()
         at = getattr(information, "positions", [np.arange(len(self.alpha_))])
         return RobustInformation(
             self._problem.design,

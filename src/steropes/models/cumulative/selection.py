@@ -4,7 +4,8 @@ A fold's training rows have their own levels and thresholds. A held-out outcome 
 occur among them falls between two of their levels, y_j−1 < y < y_j, and is scored by the
 probability of that bin, F(α_j − η) − F(α_j−1 − η); one beyond the last level by the last bin's.
 Every score is finite, and since the bins of a fold are the same for all variances, so is the
-share that each outcome would have of its bin, which therefore changes no comparison.
+share that each outcome would have of its bin, which therefore changes no comparison. Rows are
+independent, so both of `CrossValidation`'s scorings are this one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...likelihoods.cumulative import (
     find_levels,
     place,
 )
-from ...select.folds import make_folds
+from ...select.folds import make_folds, read_splits
 from ...select.path import STEP, Selection, _Path
 from ...solve.cumulative_support import CumulativeProblem, fit_cumulative
 from .problem import Problem
@@ -78,10 +79,14 @@ class _CumulativePath(_Path):
         self.cv, self.problem, self.progress = cv, problem, progress
         n, weights = problem.design.n, problem.weights
         levels = problem.levels
-        label = np.zeros(n, np.int64)
-        label[levels.order] = np.arange(len(levels.order)) * GROUPS // len(levels.order)
-        self.fold = make_folds(cv.folds, cv.repeats, label, None, n, cv.random_state)
-        self.pairs = [(r, f) for r in range(cv.repeats) for f in range(cv.folds)]
+        if isinstance(cv.folds, int | float):
+            folds, label = int(cv.folds), np.zeros(n, np.int64)
+            label[levels.order] = np.arange(len(levels.order)) * GROUPS // len(levels.order)
+            self.fold = make_folds(folds, cv.repeats, label, None, n, cv.random_state)
+            self.pairs = [(r, f) for r in range(cv.repeats) for f in range(folds)]
+        else:
+            self.fold = read_splits(cv.folds, None, n)
+            self.pairs = [(r, 0) for r in range(self.fold.shape[1])]
         self.parts: list[CumulativeProblem] = []
         for r, f in self.pairs:
             train = (self.fold[:, r] != f) & (weights > 0)
