@@ -55,6 +55,17 @@ def test_robust_and_cluster_robust_equal_rms_robcov(orm):
     np.testing.assert_allclose(m.vcov(cluster=REFERENCE["cluster"]), fit["cluster"], rtol=1e-8)
 
 
+def test_robust_errors_of_every_threshold_equal_rms_robcov(orm):
+    X, y = orm
+    m = CumulativeProbabilityModel().fit(X, y)
+    for name, kind in (
+        ("rows", {"kind": "robust"}),
+        ("cluster", {"cluster": REFERENCE["cluster"]}),
+    ):
+        out = m.predict_cdf(np.zeros((1, 2)), m.thresholds_, level=0.95, **kind)
+        np.testing.assert_allclose(out.se[0] ** 2, REFERENCE["alpha_robust"][name], rtol=1e-8)
+
+
 def test_mean_equals_rms_mean(orm):
     X, y = orm
     m = CumulativeProbabilityModel().fit(X, y)

@@ -1,4 +1,4 @@
-# Reference numbers of rms::orm (rms 6.5-0) for tests/cumulative/test_against_rms.py:
+# Reference numbers of rms::orm (rms 6.5-0) for tests/cumulative/test_cumulative_references.py:
 #   Rscript rms_orm.R > rms_orm.json
 # orm models P(Y >= y) = F(alpha + x beta); its loglog and cloglog are the cloglog and loglog of
 # P(Y <= y) = F(alpha(y) - x beta), with alpha = -alpha_orm.
@@ -22,6 +22,8 @@ for (f in c("logistic", "probit", "loglog", "cloglog", "cauchit")) {
     robust = r, cluster = rc)
 }
 m <- orm(y ~ x1 + x2, x = TRUE, y = TRUE, eps = 1e-13, maxit = 100)
+all <- function(fit) unname(diag(as.matrix(vcov(fit, intercepts = "all")))[1:k])
+out$alpha_robust <- list(rows = all(robcov(m)), cluster = all(robcov(m, g)))
 nd <- data.frame(x1 = c(-1, 0, 1), x2 = c(0, 1, 1))
 out$mean <- unname(Mean(m)(predict(m, nd)))
 write(toJSON(out, digits = 12, matrix = "rowmajor"), stdout())
