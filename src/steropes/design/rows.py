@@ -92,8 +92,9 @@ class RowMatrix:
         if self.lines is not None:
             whole = len(S) == self.k
             g = G if whole else xp.zeros((len(S), len(S)))
-            self.backend.gram(self.lines, v, g, int(np.searchsorted(S, first)))
-            _mirror(g, xp)
+            begin = int(np.searchsorted(S, first))
+            self.backend.gram(self.lines, v, g, begin)
+            _mirror(g, xp, begin)
             if not whole:
                 G[np.ix_(S, S)] = g
         if self.dense is not None:
@@ -137,9 +138,9 @@ class RowMatrix:
         return self.backend.scatter(self.lines, padded)[:, :k]
 
 
-def _mirror(g: np.ndarray, xp) -> None:
-    """Copy the lower triangle to the upper one, which is zero, without a second matrix."""
-    for a in range(0, len(g), STRIPE):
+def _mirror(g: np.ndarray, xp, first: int) -> None:
+    """Copy the lower triangle's rows from ``first`` on to the upper one, which is zero."""
+    for a in range(first, len(g), STRIPE):
         stripe = g[a : a + STRIPE]
         g[:a, a : a + STRIPE] = stripe[:, :a].T
         square = stripe[:, a : a + STRIPE]

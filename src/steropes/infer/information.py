@@ -51,7 +51,7 @@ class Information:
         self.likelihood = likelihood = problem.likelihood
         backend = likelihood.backend
         self.approximate: Any = None
-        if batch is not None and batch.work.G is not None:
+        if batch is not None and batch.work.has_hessian:
             self.columns, self.rows = batch.work.W, batch.work.rows
             self.eta, self.weights = batch.eta, batch.bound
             self.approximate = batch.work.G

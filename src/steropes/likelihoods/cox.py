@@ -80,6 +80,13 @@ class CoxLikelihood(Likelihood):
         self.by_event = ties == "efron" and bool((np.diff(ev) > 1).any())
         self.group = self.risk.group_of_event if self.by_event else np.arange(self.risk.m)
         self.share_start = ev if self.by_event else np.arange(self.risk.m + 1)
+        self.sweeps = None
+        if entry is None and hasattr(backend, "risk_sweeps"):
+            risk = self.risk
+            place, shares = (risk.place, ev) if self.by_event else (risk.place_own, None)
+            self.sweeps = backend.risk_sweeps(
+                self.n, start, risk.groups_start, risk.tied_start, risk.tied_end, place, shares
+            )
 
     def weigh(self, w):
         """Bind row weights; see `Likelihood.weigh`."""
@@ -143,11 +150,17 @@ class CoxLikelihood(Likelihood):
 
     def loss(self, eta, weights):
         """See `Likelihood.loss`."""
+        swept = self._sweep(eta, weights, False)
+        if swept is not None:
+            return swept[0]
         events, r = self._rates(eta, weights)
         return events + self._shares(r, weights)[0]
 
     def evaluate(self, eta, weights):
         """See `Likelihood.evaluate`."""
+        swept = self._sweep(eta, weights, True)
+        if swept is not None:
+            return swept
         xp = self.backend.xp
         events, r = self._rates(eta, weights)
         logs, _, h = self._shares(r, weights)
@@ -158,6 +171,14 @@ class CoxLikelihood(Likelihood):
 
         (gradient,) = self.backend.map_rows(part, r, weights.events, at)
         return events + logs, gradient
+
+    def _sweep(self, eta, weights, gradient):
+        """Loss and gradient in two sweeps, None where sums must be shifted or there is no way."""
+        if self.sweeps is None:
+            return None
+        return self.sweeps.evaluate(
+            eta, weights.w, weights.events, weights.share, weights.fraction, gradient
+        )
 
     def _hazard(self, h, weights):
         """Cumulative hazard while at risk: a table (·, B) and each row's place in it, (n,)."""

@@ -57,6 +57,7 @@ class FineGrayLikelihood(CoxLikelihood):
     def __init__(self, time, event, backend, cause=1, strata=None) -> None:
         event = np.asarray(event)
         super().__init__(time, event == cause, backend, None, strata, "breslow")
+        self.sweeps = None  # its risk sets are others
         code = event[self.order]
         risk, rows = self.risk, np.arange(self.n)
         self.competing = rows[(code != 0) & (code != cause)]

@@ -39,6 +39,12 @@ class RiskSets:
         At risk on (entry, time].
     strata_start : (S + 1,) int array
         Where the strata begin and end among the rows.
+
+    Attributes
+    ----------
+    place, place_own : (n,) int arrays
+        Each row's place in the tables of `over_groups`, where tied events have a sum of their
+        own and where they do not.
     """
 
     def __init__(self, time, event, entry, strata_start: np.ndarray, backend: Any) -> None:
@@ -83,13 +89,13 @@ class RiskSets:
             following = np.arange(1, self.m + 1)
             last_of_stratum = self.groups_start[self.group_stratum + 1] == following
             self._next = np.where(last_of_stratum, self.m, following)
-            self._place = np.where(a < end, a, self.m)
-            self._place_own = self._place.copy()
-            self._place_own[at] = self.group_of_event
-            self._place[at] = self.m + 1 + self.group_of_event
+            self.place = np.where(a < end, a, self.m)
+            self.place_own = self.place.copy()
+            self.place_own[at] = self.group_of_event
+            self.place[at] = self.m + 1 + self.group_of_event
         else:
             self._levels = self._dyadic(self.a, self.b)
-            self._place = np.arange(n)
+            self.place = np.arange(n)
 
     def _first_not_after(self, entry: np.ndarray, stratum: np.ndarray) -> np.ndarray:
         """For each row, the first group of its stratum with time ≤ entry."""
@@ -159,11 +165,11 @@ class RiskSets:
         if self.b is None:
             after = bk.scan(c, self.groups_start, True)
             if own is c:
-                return xp.concatenate([after, xp.zeros((1, c.shape[1]))]), self._place_own
+                return xp.concatenate([after, xp.zeros((1, c.shape[1]))]), self.place_own
             zero = xp.zeros((1, c.shape[1]))
             # The tied events of a group: its own share, and the groups after it in the stratum.
             return xp.concatenate([after, zero, xp.concatenate([after, zero])[self._next] + own]), (
-                self._place
+                self.place
             )
         total = xp.zeros((len(self.a), c.shape[1]))
         for size, left, right in self._levels:
@@ -174,7 +180,7 @@ class RiskSets:
             total[left[2]] += bk.scan(c, blocks, True)[left[3]]
             total[right[2]] += bk.scan(c, blocks)[right[3]]
         total[self.event_rows] += own[self.group_of_event]
-        return total, self._place
+        return total, self.place
 
     def over_events(self, r: Any) -> Any:
         """Σ of r (n, B) over the tied events of each group: (m, B)."""

@@ -13,6 +13,7 @@ from ..likelihoods import Curvature
 __all__ = ["hessian"]
 
 DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
+PIECES = 8  # stripes of the Hessian
 
 
 def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
@@ -44,12 +45,22 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
         return G
     batch = max(1, DENSE_SUMS // max(1, rows.k))
     for M, c in _group_sums(rows, curvature, batch):
-        if (c > 0).all():  # a matrix times its own transpose is half the work
-            M *= backend.xp.sqrt(backend.asarray(c))[:, None]
-            G -= M.T @ M
-        else:
-            G -= (M * backend.asarray(c)[:, None]).T @ M
+        _subtract(G, M, backend.asarray(c), first, backend)
+    if first:
+        G[:first, first:] = G[first:, :first].T
     return G
+
+
+def _subtract(G, M, c, first, backend):
+    """Take M' diag(c) M out of G's rows from ``first`` on, in stripes that go side by side."""
+    k = len(G)
+    cM = M * c[:, None]
+    size = max(64, -(-(k - first) // PIECES))
+
+    def stripe(a: int, b: int) -> None:
+        G[a:b] -= cM[:, a:b].T @ M
+
+    backend.pool.map(stripe, [(a, min(a + size, k)) for a in range(first, k, size)])
 
 
 def _subtract_sparse(rows, curvature, G):

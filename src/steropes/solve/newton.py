@@ -4,8 +4,8 @@ The working set W holds every column that has been nonzero, every column without
 those that the sequential strong rule (Tibshirani and others 2012) expects to enter; all other
 columns are only looked at when W is solved, and join it if they violate the KKT conditions.
 Each step minimises a quadratic model with the exact gradient of each replicate and one shared
-Hessian of W, followed by a line search; the Hessian is computed again where it contracts badly,
-and for a single replicate corrected by BFGS updates in between.
+Hessian of W, followed by a line search. What a replicate's gradients say of its own Hessian is
+kept as BFGS terms beside the shared one, which is computed again where all that contracts badly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..design import Design
 from ..likelihoods import Likelihood
 from .certificate import units, violations
 from .fit import Fit
-from .quadratic import minimize_models
+from .quadratic import LowRank, Quadratic
 from .working import WorkingSet
 
 __all__ = ["Batch"]
@@ -27,6 +27,8 @@ __all__ = ["Batch"]
 ADD_AT_ONCE = 1500  # columns that may join W in one round, or as many as W has
 GOOD = 0.3  # contraction of the KKT violation below which a Hessian is kept
 ARMIJO = 1e-4
+ROUGH = 0.3  # KKT violation that will do for a look at which columns are missing
+MOST_PAIRS = 10  # BFGS updates that a replicate keeps
 ROUNDING = 2e-14  # relative noise of a sum over rows
 
 
@@ -71,11 +73,12 @@ class Batch:
             self.offset = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
         self.offset = backend.asarray(self.offset)
         self.work = WorkingSet(design, order, backend) if shared is None else shared
-        self.own: dict[int, np.ndarray] = {}  # Hessians of replicates that the shared one fails
+        self.own: dict[int, Quadratic] = {}  # Hessians of replicates that the shared one fails
         self.beta = np.zeros((design.p, self.lanes))
         self.l1 = np.full((design.p, self.lanes), np.inf)
         self.steps = np.zeros(self.lanes, np.int64)
         self._sigma: tuple[int, np.ndarray] | None = None
+        self._low: tuple[int, LowRank] | None = None
         self.curvature_of = -1  # the replicate whose curvature the Hessian is
         self._restart()
 
@@ -127,6 +130,13 @@ class Batch:
             self._sigma = (self.work.version, np.sqrt(relative))
         return self._sigma[1]
 
+    @property
+    def low(self) -> LowRank:
+        """BFGS terms of the replicates, for the working set and Hessian as they are."""
+        if self._low is None or self._low[0] != self.work.version:
+            self._low = (self.work.version, LowRank.none(self.work.k, self.lanes))
+        return self._low[1]
+
     def prepare(self, columns: np.ndarray) -> None:
         """Let columns into the working set and compute the Hessian at the start."""
         self.work.join(columns)
@@ -174,8 +184,8 @@ class Batch:
         callback : callable, optional
             Called with the step and the largest violation after each step.
         screen : bool
-            False where the working set is likely to be complete already: a look at all columns
-            before the fit is saved, the one after it is not.
+            False where the working set is likely to be complete already: all columns are looked
+            at when the fit is under way instead of before it.
         """
         l1, l2 = self._scaled(l1, 1), self._scaled(l2, 2)
         self._left_out = False
@@ -189,20 +199,21 @@ class Batch:
         last = np.full(self.lanes, np.inf)
         stuck = np.zeros(self.lanes, bool)
         fresh = False
-        complete = not self._left_out
+        complete = screen and not self._left_out
         for iteration in range(max_iter + 1):
             kkt, unit = self._working_kkt()
-            aim = tol if complete else max(tol, 0.1)
+            aim = tol if complete else max(tol, ROUGH)
             todo = (kkt > aim) & ~stuck
             if not todo.any() or iteration == max_iter:
                 added = self._check_all(tol)
-                if not added or iteration == max_iter:
+                if iteration == max_iter or (complete and not added):
                     break
                 complete = not self._left_out
-                last[:] = np.inf
-                stuck[:] = False
+                if added:
+                    last[:] = np.inf
+                    stuck[:] = False
                 kkt, unit = self._working_kkt()
-                todo = kkt > (tol if complete else max(tol, 0.1))
+                todo = kkt > (tol if complete else max(tol, ROUGH))
                 if not todo.any():
                     continue
             if callback is not None:
@@ -211,7 +222,7 @@ class Batch:
             slow = np.flatnonzero(todo)[ratio > GOOD]
             if self.work.wide:
                 fresh = True  # each step takes each replicate's own diagonal
-            elif self.work.G is None or (
+            elif not self.work.has_hessian or (
                 len(slow) and not fresh and self._worth_it(kkt, last, tol)
             ):
                 self._refresh(int(np.argmax(np.where(todo, kkt, 0.0))) if self.B > 1 else 0)
@@ -219,7 +230,7 @@ class Batch:
             elif len(slow) and self.B > 1 and fresh:
                 for b in slow:
                     if b < self.B and b != self.curvature_of:
-                        self.own[b] = self._hessian_of(b)
+                        self.own[b] = self._own_model(b)
             else:
                 fresh = False
             last = np.where(todo, kkt, last)
@@ -316,9 +327,11 @@ class Batch:
         self.work.refresh(self._lane(b), self.w[:, b], float(self.weight_sum[b]))
         self.own.clear()
 
-    def _hessian_of(self, b: int) -> np.ndarray:
-        """A replicate's own Hessian."""
-        return self.work.hessian(self._lane(b))
+    def _own_model(self, b: int) -> Quadratic:
+        """The model with a replicate's own Hessian."""
+        W = self.work.W
+        free = ~(self.l1[W].any(axis=1) | self.l2[W].any(axis=1))
+        return Quadratic(self.work.hessian(self._lane(b)), free, self.backend.pool)
 
     def _worth_it(self, kkt: np.ndarray, last: np.ndarray, tol: float) -> bool:
         """Whether a new Hessian costs less than the steps it is likely to save."""
@@ -350,12 +363,14 @@ class Batch:
         share = 0.02 if self.B == 1 else 0.1
         tolerance = np.maximum(share * kkt, 0.3 * tol)
         live = [b for b in range(self.B) if todo[b]]
+        free = ~(l1.any(axis=1) | l2.any(axis=1))
+        shared: list[int] = []
 
-        def minimum(G: Any, sigma: Any, lanes: list[int]) -> Any:
-            return minimize_models(
-                G, sigma[:, lanes], self.gW[:, lanes], beta[:, lanes], l1[:, lanes], l2[:, lanes],
-                unit[:, lanes], tolerance[lanes], self.backend.pool,
-            )  # fmt: skip
+        def minimum(model: Quadratic, sigma: Any, lanes: list[int], low: LowRank | None) -> Any:
+            vectors = (self.gW, beta, l1, l2, unit)
+            return model.minimize(
+                sigma[:, lanes], *(x[:, lanes] for x in vectors), tolerance[lanes], low
+            )
 
         if self.work.wide:
             steps = self.backend.pool.map(
@@ -366,12 +381,13 @@ class Batch:
             )
             D[:, live] = np.stack(steps, axis=1)
         else:
-            own = [b for b in live if len(self.own.get(b, ())) == k]
+            own = [b for b in live if b in self.own and len(self.own[b].G) == k]
             shared = [b for b in live if b not in own]
             for b in own:
-                D[:, [b]] = minimum(self.own[b], np.ones((k, self.lanes)), [b])
+                D[:, [b]] = minimum(self.own[b], np.ones((k, self.lanes)), [b], None)
             if shared:
-                D[:, shared] = minimum(self.work.G, self.sigma, shared)
+                model = self.work.model(free)
+                D[:, shared] = minimum(model, self.sigma, shared, self.low.lanes(shared))
         slope = (self.gW * D).sum(axis=0) + (
             l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)
         ).sum(axis=0)
@@ -407,9 +423,28 @@ class Batch:
         self.eta, self.loss, self.r, self.objective = trial, host, r, gain
         self._gW = None
         self.steps += todo
-        if self.B == 1 and t[0] > 0 and l1.any() and not self.work.wide:
-            self.work.correct(t[0] * D[:, 0], self.gW[:, 0] - old[:, 0])
+        if l1.any():
+            self._learn(t * D, old, [b for b in shared if t[b] > 0])
         return (t > 0) & todo
+
+    def _learn(self, step: np.ndarray, old: np.ndarray, lanes: list[int]) -> None:
+        """BFGS: the replicates' Hessians agree with the change of their gradients along a step."""
+        low = self.low
+        if not lanes or len(low.U) >= 2 * MOST_PAIRS:
+            return
+        W = self.work.W
+        model = self.work.model(~(self.l1[W].any(axis=1) | self.l2[W].any(axis=1)))
+        sigma = self.sigma[:, lanes]
+        s = model.step(step[:, lanes], sigma)
+        y = model.gradient(self.gW[:, lanes] - old[:, lanes], sigma)
+        Hs = model.product(s, sigma, low.lanes(lanes))
+        sHs, sy = (s * Hs).sum(axis=0), (s * y).sum(axis=0)
+        good = (sHs > 0) & (sy > 1e-8 * sHs)
+        U = np.zeros((2, len(step), self.lanes))
+        c = np.zeros((2, self.lanes))
+        U[:, :, lanes] = y, Hs
+        c[:, lanes] = 1 / np.where(good, sy, np.inf), -1 / np.where(good, sHs, np.inf)
+        self._low = (self.work.version, low + LowRank(U, c))
 
     def _by_columns(self, b, beta, l1, l2, unit, tolerance) -> np.ndarray:
         """Minimum of the model with the replicate's own diagonal curvature."""

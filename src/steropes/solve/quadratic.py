@@ -6,6 +6,7 @@ on the support where descent is slow, and alone where nothing is penalised in �
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,149 +16,326 @@ from ..backends.cpu.descent import LANES, descend, descend_lanes
 from ..backends.threads import ThreadPool
 from .certificate import violations
 
-__all__ = ["minimize_models", "minimize_quadratic"]
+__all__ = ["LowRank", "Quadratic", "minimize_quadratic"]
 
 SWEEPS = 60
 FEW = 32  # columns without penalty that are eliminated before the descent
 ROUNDS = 8
 SLOW = 5.0  # tolerances from which a replicate among several is worth a Cholesky solve
 NEAR = 0.9  # of λ: the slope from which a coefficient at zero is descended on from the start
+STRIPE = 256  # rows of the matrix that are worked on at once
 
 
-def minimize_models(
-    G: Any, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any, pool: Any
-) -> Any:
-    """Return the steps d that minimise  g'd + ½ d'ΣGΣd + Σ l1|β+d| + ½ Σ l2 (β+d)².
+@dataclass
+class LowRank:
+    """What a replicate's Hessian has beyond the shared one, Σ_m c_m u_m u_m'.
+
+    Attributes
+    ----------
+    U : (M, k, B) array
+    c : (M, B) array
+        Zero where a replicate has no such term.
+    """
+
+    U: np.ndarray
+    c: np.ndarray
+
+    @classmethod
+    def none(cls, k: int, B: int) -> LowRank:
+        """No terms."""
+        return cls(np.empty((0, k, B)), np.empty((0, B)))
+
+    def lanes(self, at: Any) -> LowRank:
+        """Return the terms of some replicates; those that none of them has are left out."""
+        c = self.c[:, at]
+        used = c.any(axis=1)
+        return LowRank(self.U[used][:, :, at], c[used])
+
+    def product(self, D: np.ndarray) -> np.ndarray:
+        """Each replicate's sum times its column of D (k, B)."""
+        if not len(self.U):
+            return np.zeros(D.shape)
+        return np.einsum("mb,mkb->kb", self.c * np.einsum("mkb,kb->mb", self.U, D), self.U)
+
+    def __add__(self, other: LowRank) -> LowRank:
+        return LowRank(np.concatenate([self.U, other.U]), np.concatenate([self.c, other.c]))
+
+
+@dataclass
+class _Models:
+    """The replicates' models: minimise g'd + ½ d'Hd + Σ l1 |β+d| + ½ Σ l2 (β+d)²."""
+
+    sigma: np.ndarray
+    g: np.ndarray
+    beta: np.ndarray
+    l1: np.ndarray
+    l2: np.ndarray
+    unit: np.ndarray
+    low: LowRank
+    tolerance: np.ndarray
+
+    def only(self, at: np.ndarray) -> _Models:
+        """Return the models of some coordinates."""
+        vectors = (self.sigma, self.g, self.beta, self.l1, self.l2, self.unit)
+        low = LowRank(self.low.U[:, at], self.low.c)
+        return _Models(*(x[at] for x in vectors), low, self.tolerance)
+
+
+class Quadratic:
+    """A Hessian that replicates share, arranged so that their models are quick to minimise.
+
+    Where a few columns have no penalty (an intercept), coordinates change so that they no longer
+    interact with the others: with G_ff = LL' and Y = L⁻¹ G_fr the new ones are
+    e = L'σ_f d_f + Y σ_r d_r, whose Hessian is the identity, and the others' is the Schur
+    complement G_rr − Y'Y, that of centred columns. An intercept is correlated with every column
+    that is not centred, which is what makes coordinate descent slow. The factors σ drop out of
+    the matrix, so replicates still share it.
 
     Parameters
     ----------
     G : (k, k) array
-        Hessian, symmetric.
-    sigma : (k, B) array
-        Σ = diag(σ), by which each replicate's curvature differs from G.
-    g : (k, B) array
-        Gradient of the loss at β.
-    beta, l1, l2 : (k, B) arrays
-    unit : (k, B) array
-        Size of one unit of violation for each coordinate (`certificate.units`).
-    tolerance : (B,) array
-        Largest violation of the model's optimality conditions, in units.
+        Hessian, symmetric. It is changed in place until `restore` is called.
+    free : (k,) bool array
+        Columns without any penalty.
     pool : ThreadPool
-
-    Returns
-    -------
-    (k, B) array
     """
-    B = g.shape[1]
-    D = np.zeros(g.shape)
-    if not l1.any():
-        everything = np.arange(len(g))
-        q = g + l2 * beta
-        steps = pool.map(
-            lambda b: _solve(G, sigma[:, b], q[:, b], l2[:, b], everything),
-            [(b,) for b in range(B)],
+
+    def __init__(self, G: np.ndarray, free: np.ndarray, pool: ThreadPool) -> None:
+        self.G, self.free, self.pool = G, free, pool
+        self.f = np.flatnonzero(free)
+        if len(self.f) > FEW or len(self.f) == len(G):
+            self.f = self.f[:0]
+        if len(self.f):
+            self._eliminate()
+        self._part: Any = None  # columns and their part of G, kept for the next step
+
+    def _eliminate(self) -> None:
+        G, f = self.G, self.f
+        try:
+            self.L = linalg.cholesky(G[np.ix_(f, f)], lower=True, check_finite=False)
+        except linalg.LinAlgError:  # nearly flat among themselves: descent takes them as they are
+            self.f = f[:0]
+            return
+        self.F = G[f].copy()
+        self.Y = linalg.solve_triangular(self.L, self.F, lower=True, check_finite=False)
+        self.Y[:, f] = 0.0
+        self._add(-1.0)
+        G[f] = 0.0
+        G[:, f] = 0.0
+        G[f, f] = 1.0
+
+    def _add(self, sign: float) -> None:
+        """Add ± Y'Y to the matrix, in stripes."""
+        Y, k = self.Y, len(self.G)
+
+        def stripe(a: int, b: int) -> None:
+            self.G[a:b] += (sign * Y[:, a:b].T) @ Y
+
+        self.pool.map(stripe, [(a, min(a + STRIPE, k)) for a in range(0, k, STRIPE)])
+
+    def restore(self) -> np.ndarray:
+        """Return the Hessian as it was given; this object is of no use afterwards."""
+        G, f = self.G, self.f
+        if len(f):
+            self._add(1.0)
+            G[f] = self.F
+            G[:, f] = self.F.T
+            self.f = f[:0]
+        return G
+
+    # -- the change of coordinates -------------------------------------------------------------
+
+    def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A gradient in d as one in the new coordinates."""
+        if not len(self.f):
+            return g
+        out = g.copy()
+        z = linalg.solve_triangular(self.L, g[self.f] / sigma[self.f], lower=True)
+        out -= sigma * (self.Y.T @ z)
+        out[self.f] = z
+        return out
+
+    def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A step d in the new coordinates."""
+        if not len(self.f):
+            return d
+        out = d.copy()
+        out[self.f] = self.L.T @ (sigma[self.f] * d[self.f]) + self.Y @ (sigma * d)
+        return out
+
+    def _back(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        if not len(self.f):
+            return d
+        out = d.copy()
+        e = d[self.f] - self.Y @ (sigma * d)
+        out[self.f] = linalg.solve_triangular(self.L, e, lower=True, trans="T") / sigma[self.f]
+        return out
+
+    def _own(self, sigma: np.ndarray) -> np.ndarray:
+        """σ in the new coordinates."""
+        if not len(self.f):
+            return sigma
+        out = sigma.copy()
+        out[self.f] = 1.0
+        return out
+
+    def product(self, d: np.ndarray, sigma: np.ndarray, low: LowRank) -> np.ndarray:
+        """The replicates' Hessians times d (k, B), in the new coordinates."""
+        own = self._own(sigma)
+        return own * self._times(own * d) + low.product(d)
+
+    def _times(self, x: np.ndarray) -> np.ndarray:
+        k = len(self.G)
+        parts = self.pool.map(
+            lambda a, b: self.G[a:b] @ x, [(a, min(a + STRIPE, k)) for a in range(0, k, STRIPE)]
         )
-        if all(step is not None for step in steps):
-            return np.stack(steps, axis=1)
-    free = ~(l1.any(axis=1) | l2.any(axis=1))
-    if 0 < np.count_nonzero(free) <= FEW and not free.all():
-        D_free = _without_free(G, sigma, g, beta, l1, l2, unit, tolerance, pool, free)
-        if D_free is not None:
-            return D_free
-    live = ((beta != 0) | (l1 == 0) | (np.abs(g + l2 * beta) > NEAR * l1)).any(axis=1)
-    for _ in range(ROUNDS):
+        return np.concatenate(parts) if parts else np.zeros(x.shape)
+
+    # -- the minimum ---------------------------------------------------------------------------
+
+    def minimize(
+        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        low: LowRank | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the steps d that minimise  g'd + ½ d'Hd + Σ l1|β+d| + ½ Σ l2 (β+d)².
+
+        Parameters
+        ----------
+        sigma : (k, B) array
+            Σ = diag(σ): a replicate's Hessian is H = ΣGΣ and its low-rank terms.
+        g : (k, B) array
+            Gradient of the loss at β.
+        beta, l1, l2 : (k, B) arrays
+        unit : (k, B) array
+            Size of one unit of violation for each coordinate (`certificate.units`).
+        tolerance : (B,) array
+            Largest violation of the model's optimality conditions, in units.
+        low : LowRank, optional
+            In the new coordinates (`gradient`, `step`).
+
+        Returns
+        -------
+        (k, B) array
+        """
+        B = g.shape[1]
+        if low is None:
+            low = LowRank.none(*g.shape)
+        m = _Models(sigma, g, beta, l1, l2, unit, low, tolerance)
+        if len(self.f):
+            b0 = beta.copy()
+            b0[self.f] = 0.0  # new coordinates start from zero, without a penalty
+            ones = unit.copy()
+            ones[self.f] = 1.0
+            m = _Models(
+                self._own(sigma), self.gradient(g, sigma), b0, l1, l2, ones, low, tolerance
+            )
+        if not l1.any():
+            everything = np.arange(len(g))
+            q = m.g + l2 * m.beta
+            steps = self.pool.map(
+                lambda b: _solve(self.G, m, b, q[:, b], everything), [(b,) for b in range(B)]
+            )
+            if all(step is not None for step in steps):
+                return self._back(np.stack(steps, axis=1), sigma)
+        return self._back(self._search(m), sigma)
+
+    def _search(self, m: _Models) -> np.ndarray:
+        """Descend on the coordinates that can matter until no other one wants to move."""
+        B = m.g.shape[1]
+        D = np.zeros(m.g.shape)
+        live = ((m.beta != 0) | (m.l1 == 0) | (np.abs(m.g + m.l2 * m.beta) > NEAR * m.l1)).any(1)
+        for _ in range(ROUNDS):
+            at, H = self._take(live)
+            if len(at) == len(D):
+                D = _descend(H, m, D, self.pool)
+            elif len(at):
+                D[at] = _descend(H, m.only(at), D[at], self.pool)
+            # Small changes in a sweep are not enough: of thousands of correlated columns each
+            # moves a little, and all the same way, for a long time.
+            slope = m.g + m.sigma * self._times(m.sigma * D) + m.low.product(D)
+            v = violations(slope, m.beta + D, m.l1, m.l2) / m.unit
+            bad = v.max(axis=0) > m.tolerance
+            if not bad.any():
+                break
+            if len(at) < len(D):
+                outside = (v > m.tolerance).any(axis=1)
+                outside[at] = False
+                if outside.any():
+                    live |= outside
+                    continue
+            slow = np.flatnonzero(v.max(axis=0) > SLOW * m.tolerance)
+            if B > 1 and len(slow) == 0:
+                break  # near enough for a step with a Hessian that is not the replicate's own
+            lanes = slow if B > 1 else np.flatnonzero(bad)
+            self.pool.map(
+                lambda b, slope=slope: _polish(self.G, m, b, slope[:, b], D[:, b]),
+                [(b,) for b in lanes],
+            )
+        return D
+
+    def _take(self, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The live columns and their part of G: the last step's where that has hardly more."""
+        k = len(live)
+        if self._part is not None:
+            at, H = self._part
+            if len(at) <= 1.15 * np.count_nonzero(live) and np.count_nonzero(live[at]) == (
+                np.count_nonzero(live)
+            ):
+                return at, H
         at = np.flatnonzero(live)
-        some = len(at) < 0.8 * len(g)
-        if len(at):
-            H = G[np.ix_(at, at)] if some else G
-            parts: list[Any] = [x[at] if some else x for x in (sigma, g, beta, l1, l2, unit, D)]
-            d = _descend((H, *parts), tolerance, pool)
-            if some:
-                D[at] = d
-            else:
-                D = d
-        # Small changes in a sweep are not enough: of thousands of correlated columns each moves
-        # a little, and all the same way, for a long time.
-        v = violations(g + sigma * (G @ (sigma * D)), beta + D, l1, l2) / unit
-        bad = v.max(axis=0) > tolerance
-        if not bad.any():
-            break
-        outside = (v > tolerance).any(axis=1) & ~live if some else np.zeros(1, bool)
-        if outside.any():
-            live |= outside
-            continue
-        slow = np.flatnonzero(v.max(axis=0) > SLOW * tolerance)
-        if B > 1 and len(slow) == 0:
-            break  # near enough for a step with a Hessian that is not the replicate's own
-        _polish_all(G, sigma, g, beta, l1, l2, D, slow if B > 1 else np.flatnonzero(bad), pool)
-    return D
+        if len(at) >= 0.8 * k:
+            return np.arange(k), self.G
+        H = np.empty((len(at), len(at)))
 
+        def stripe(a: int, b: int) -> None:
+            np.take(self.G[at[a:b]], at, axis=1, out=H[a:b])
 
-def _without_free(G, sigma, g, beta, l1, l2, unit, tolerance, pool, free):
-    """Eliminate the columns without penalty, descend on the others, and solve back.
-
-    An intercept is correlated with every column that is not centred, which is what makes
-    coordinate descent slow; without it, G is the Hessian of centred columns. The factors σ of the
-    eliminated columns cancel in the Schur complement, so replicates still share it.
-    """
-    f, r = np.flatnonzero(free), np.flatnonzero(~free)
-    try:
-        factor = linalg.cho_factor(G[np.ix_(f, f)], check_finite=False)
-    except linalg.LinAlgError:  # nearly flat among themselves: descent takes them as they are
-        return None
-    A = linalg.cho_solve(factor, G[np.ix_(f, r)], check_finite=False)
-    schur = G[np.ix_(r, r)]
-    schur -= G[np.ix_(r, f)] @ A
-    pull = g[f] / sigma[f]
-    D = np.zeros(g.shape)
-    D[r] = minimize_models(
-        schur, sigma[r], g[r] - sigma[r] * (A.T @ pull), beta[r], l1[r], l2[r], unit[r], tolerance,
-        pool,
-    )  # fmt: skip
-    D[f] = -(linalg.cho_solve(factor, pull) + A @ (sigma[r] * D[r])) / sigma[f]
-    return D
-
-
-def _polish_all(G, sigma, g, beta, l1, l2, D, lanes, pool):
-    pool.map(
-        lambda b: _polish(G, sigma[:, b], g[:, b], beta[:, b], l1[:, b], l2[:, b], D[:, b]),
-        [(b,) for b in lanes],
-    )
+        self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
+        self._part = at, H
+        return at, H
 
 
 def minimize_quadratic(
     G: Any, scale: float, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
 ) -> Any:
-    """The same for one replicate with curvature ``scale`` G, all vectors (k,)."""
-    sigma = np.full(len(g), np.sqrt(scale))
-    step = minimize_models(
-        G, sigma[:, None], g[:, None], beta[:, None], l1[:, None], l2[:, None], unit[:, None],
-        np.array([tolerance]), ThreadPool(1),
-    )  # fmt: skip
-    return step[:, 0]
+    """Minimise for one replicate with curvature ``scale`` G, which is kept; vectors are (k,)."""
+    sigma = np.full((len(g), 1), np.sqrt(scale))
+    free = (l1 == 0) & (l2 == 0)
+    model = Quadratic(G.copy(), free if l1.any() else np.zeros(len(g), bool), ThreadPool(1))
+    columns = (x[:, None] for x in (g, beta, l1, l2, unit))
+    return model.minimize(sigma, *columns, np.array([tolerance]))[:, 0]
 
 
-def _descend(model, tolerance, pool):
+def _descend(H: np.ndarray, m: _Models, d: np.ndarray, pool: ThreadPool) -> np.ndarray:
     """Sweeps for all replicates, in blocks of lanes; returns d (k, B)."""
-    G, sigma, g, beta, l1, l2, unit, d = model
-    B = g.shape[1]
-    if B == 1 and (sigma == sigma[0]).all():
-        columns = (np.ascontiguousarray(x[:, 0]) for x in (g, beta, l1, l2, unit))
+    k, B = m.g.shape
+    vectors = (m.sigma, m.g, m.beta, m.l1, m.l2, m.unit)
+    if B == 1:
         step = np.ascontiguousarray(d[:, 0])
-        descend(G, float(sigma[0, 0] ** 2), *columns, step, float(tolerance[0]), SWEEPS)
+        descend(
+            H, *(np.ascontiguousarray(x[:, 0]) for x in vectors),
+            np.ascontiguousarray(m.low.U[:, :, 0].T), np.ascontiguousarray(m.low.c[:, 0]),
+            step, float(m.tolerance[0]), SWEEPS,
+        )  # fmt: skip
         return step[:, None]
-    out = np.empty(g.shape)
+    out = np.empty(d.shape)
+    fills = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
 
     def part(a: int, b: int) -> None:
-        def block(x, fill):
+        def block(x: np.ndarray, fill: float) -> np.ndarray:
             y = np.full((*x.shape[:-1], LANES), fill)
             y[..., : b - a] = x[..., a:b]
             return y
 
+        low = m.low.lanes(slice(a, b))
+        U = np.zeros((k, len(low.U), LANES))
+        U[:, :, : b - a] = low.U.transpose(1, 0, 2)
+        c = np.zeros((len(low.U), LANES))
+        c[:, : b - a] = low.c
         step = block(d, 0.0)
         descend_lanes(
-            G, block(sigma, 1.0), block(g, 0.0), block(beta, 0.0), block(l1, 1.0), block(l2, 0.0),
-            block(unit, 1.0), step, block(tolerance, 1.0), SWEEPS,
+            H, *(block(x, fill) for x, fill in zip(vectors, fills, strict=True)), U, c, step,
+            block(m.tolerance, 1.0), SWEEPS,
         )  # fmt: skip
         out[:, a:b] = step[:, : b - a]
 
@@ -165,13 +343,16 @@ def _descend(model, tolerance, pool):
     return out
 
 
-def _solve(G, sigma, q, l2, support):
+def _solve(G: np.ndarray, m: _Models, b: int, q: np.ndarray, support: np.ndarray) -> Any:
     """Newton's step on some coordinates, or None where the matrix is not positive definite."""
     H = G[np.ix_(support, support)] if len(support) < len(G) else G.copy()
-    some = sigma[support]
+    some = m.sigma[support, b]
     H *= some
     H *= some[:, None]
-    H[np.diag_indices(len(H))] += l2[support]
+    U, c = m.low.U[:, support, b], m.low.c[:, b]
+    if c.any():
+        H += (U * c[:, None]).T @ U
+    H[np.diag_indices(len(H))] += m.l2[support, b]
     size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
     H /= size
     H /= size[:, None]
@@ -184,19 +365,20 @@ def _solve(G, sigma, q, l2, support):
     return -linalg.cho_solve(factor, q[support] / size, check_finite=False) / size
 
 
-def _polish(G, sigma, g, beta, l1, l2, d):
+def _polish(G: np.ndarray, m: _Models, b: int, slope: np.ndarray, d: np.ndarray) -> None:
     """Jump to the minimum with today's signs, as far as no coefficient changes its sign.
 
     Coordinate descent is slow along correlated columns, which is where this jump is exact.
+    ``slope`` is the gradient of the model without its penalties at ``d`` (k,), changed in place.
     """
+    beta, l1, l2 = m.beta[:, b], m.l1[:, b], m.l2[:, b]
     at = beta + d
     support = np.flatnonzero((at != 0) | (l1 == 0))
     if len(support) == 0:
         return
-    sign = np.sign(at[support]) * l1[support]
-    q = g + sigma * (G @ (sigma * d)) + l2 * at
-    q[support] += sign
-    step = _solve(G, sigma, q, l2, support)
+    q = slope + l2 * at
+    q[support] += np.sign(at[support]) * l1[support]
+    step = _solve(G, m, b, q, support)
     if step is None:
         return
     old = at[support]

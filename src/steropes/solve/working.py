@@ -10,9 +10,11 @@ from ..design import Design, RowMatrix
 from ..likelihoods import Curvature
 from .by_columns import Columns
 from .curvature import hessian
+from .quadratic import Quadratic
 
 __all__ = ["WorkingSet"]
 
+STRIPE = 256  # rows of a matrix that are copied at once
 WIDE = 6000  # columns from which the Gram matrix (8 k² bytes, twice in passing) is not made
 
 
@@ -40,7 +42,8 @@ class WorkingSet:
         self.W = np.empty(0, np.int64)
         self.inside = np.zeros(design.p, bool)
         self.rows = design.by_rows(self.W, order, backend)
-        self.G: Any = None
+        self._G: Any = None
+        self._model: Quadratic | None = None  # holds G, changed, while there is one
         self.h = np.empty(0)  # the Hessian's diagonal
         self.columns: Any = None  # a `Columns` where W is wide
         self.curvature: Any = None  # the likelihood's `Curvature` behind G
@@ -53,6 +56,28 @@ class WorkingSet:
     def k(self) -> int:
         """Number of columns."""
         return len(self.W)
+
+    @property
+    def G(self) -> Any:
+        """The Hessian."""
+        if self._model is not None:
+            self._G, self._model = self._model.restore(), None
+        return self._G
+
+    @G.setter
+    def G(self, H: Any) -> None:
+        self._G, self._model = H, None
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether there is a Hessian, without putting it back into its first form."""
+        return self._G is not None
+
+    def model(self, free: np.ndarray) -> Quadratic:
+        """The quadratic model of the Hessian, ``free`` (k,) being the columns without penalty."""
+        if self._model is None or not np.array_equal(self._model.free, free):
+            self._model = Quadratic(self.G, free, self.backend.pool)
+        return self._model
 
     @property
     def wide(self) -> bool:
@@ -75,12 +100,21 @@ class WorkingSet:
             self.columns = Columns(self.design, self.W, self.order)
             if self.curvature is not None:
                 self.h = self.diagonal(self.curvature)
-        elif self.G is not None and self.curvature is not None:
+        elif self.has_hessian and self.curvature is not None:
             H = self.hessian(self.curvature, first)
-            H[:first, :first] = self.G
+            self._copy(self.G, H)
             self.G = H
             self.h = np.diag(H).copy()
         return True
+
+    def _copy(self, G: np.ndarray, H: np.ndarray) -> None:
+        """Copy G into the corner of a larger matrix."""
+        k = len(G)
+
+        def stripe(a: int, b: int) -> None:
+            H[a:b, :k] = G[a:b]
+
+        self.backend.pool.map(stripe, [(a, min(a + STRIPE, k)) for a in range(0, k, STRIPE)])
 
     def hessian(self, curvature: Curvature, first: int = 0) -> np.ndarray:
         """The Hessian over W for a curvature."""
@@ -120,12 +154,3 @@ class WorkingSet:
         h0 = self.backend.to_host(self.rows.diagonals(v))
         h = self.backend.to_host(self.rows.diagonals(V))
         return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
-
-    def correct(self, s: np.ndarray, y: np.ndarray) -> None:
-        """BFGS: make G agree with the change y of the gradient along a step s."""
-        Gs = self.G @ s
-        sGs, sy = float(s @ Gs), float(s @ y)
-        if sGs > 0 and sy > 1e-8 * sGs:
-            self.G += np.outer(y, y / sy)
-            self.G -= np.outer(Gs, Gs / sGs)
-            self.h = np.diag(self.G).copy()

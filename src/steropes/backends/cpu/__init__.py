@@ -11,6 +11,7 @@ import numpy as np
 
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
+from .risk_sweeps import RiskSweeps
 
 __all__ = ["CpuBackend", "Lines"]
 
@@ -282,6 +283,10 @@ class CpuBackend:
             balanced_chunks(pointers, CHUNKS),
         )
         return lse, out
+
+    def risk_sweeps(self, *risk_sets: Any) -> RiskSweeps:
+        """Cox's likelihood as a whole (see `RiskSweeps`); elsewhere it is made of scans."""
+        return RiskSweeps(*risk_sets, self.pool)
 
     @staticmethod
     def column_sum(x: np.ndarray | None) -> Any:
