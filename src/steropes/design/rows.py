@@ -63,45 +63,43 @@ class RowMatrix:
         )
         self.lines = None
         if sparse_at:
-            numbered = [(lines, np.searchsorted(self.sparse_at, at)) for lines, at in sparse_at]
-            self.lines = backend.to_rows(numbered, position, n, len(self.sparse_at))
+            self.lines = backend.to_rows(sparse_at, position, n, k)
 
     def matmul(self, D: np.ndarray) -> np.ndarray:
         """X D: (k, B) → (n, B)."""
         out = self.backend.xp.zeros((self.n, D.shape[1]))
         if self.lines is not None:
-            out = self.backend.gather(self.lines, D[self.sparse_at])
+            out = self.backend.gather(self.lines, D)
         if self.dense is not None:
             out += self.dense @ D[self.dense_at]
         return out
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:
         """X' R: (n, B) → (k, B)."""
-        out = self.backend.xp.zeros((self.k, R.shape[1]))
         if self.lines is not None:
-            out[self.sparse_at] = self.backend.scatter(self.lines, R)
+            out = self.backend.scatter(self.lines, R)
+        else:
+            out = self.backend.xp.zeros((self.k, R.shape[1]))
         if self.dense is not None:
             out[self.dense_at] = self.dense.T @ R
         return out
 
-    def gram(self, v: np.ndarray, first: int = 0) -> np.ndarray:
-        """Σ_i v_i x_i x_i', (k, k); with ``first``, only its rows and columns from there on."""
+    def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
+        """Σ_i v_i x_i x_i', (k, k); with ``first``, only its rows and columns from there on.
+
+        With ``rough`` it may be rounded to single precision.
+        """
         xp = self.backend.xp
         G = xp.zeros((self.k, self.k))
         S, D = self.sparse_at, self.dense_at
         if self.lines is not None:
-            whole = len(S) == self.k
-            g = G if whole else xp.zeros((len(S), len(S)))
-            begin = int(np.searchsorted(S, first))
-            self.backend.gram(self.lines, v, g, begin)
-            _mirror(g, xp, begin)
-            if not whole:
-                G[np.ix_(S, S)] = g
+            self.backend.gram(self.lines, v, G, first, rough)
+            _mirror(G, xp, first)
         if self.dense is not None:
             vZ = self.dense * v[:, None]
             G[np.ix_(D, D)] = self.dense.T @ vZ
             if self.lines is not None:
-                cross = self._lines_times(vZ)
+                cross = self._lines_times(vZ)[S]
                 G[np.ix_(S, D)] = cross
                 G[np.ix_(D, S)] = cross.T
         return G
@@ -112,20 +110,21 @@ class RowMatrix:
 
     def diagonals(self, V: np.ndarray) -> np.ndarray:
         """The same for several v at once: (n, B) → (k, B), B padded as `lanes` has it."""
-        out = self.backend.xp.zeros((self.k, V.shape[1]))
         if self.lines is not None:
             squared = self.lines._replace(data=self.lines.data**2)
-            out[self.sparse_at] = self.backend.scatter(squared, V)
+            out = self.backend.scatter(squared, V)
+        else:
+            out = self.backend.xp.zeros((self.k, V.shape[1]))
         if self.dense is not None:
             out[self.dense_at] = (self.dense**2).T @ V
         return out
 
     def sums(self, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:
         """Σ u_i x_i over each run of rows pointers[s] … pointers[s+1]: (s, k)."""
-        xp = self.backend.xp
-        out = xp.zeros((len(pointers) - 1, self.k))
         if self.lines is not None:
-            out[:, self.sparse_at] = self.backend.line_sums(self.lines, u, pointers)
+            out = self.backend.line_sums(self.lines, u, pointers)
+        else:
+            out = self.backend.xp.zeros((len(pointers) - 1, self.k))
         if self.dense is not None:
             out[:, self.dense_at] = self.backend.segment_sum(self.dense * u[:, None], pointers)
         return out

@@ -186,5 +186,5 @@ def row_slice(rows: RowMatrix, i0: int, i1: int) -> np.ndarray:
         counts = x.ends[i0:i1] - x.starts[i0:i1]
         at = slice(int(x.starts[i0]), int(x.ends[i1 - 1]))
         value = x.data[at] if x.data.size else 1.0
-        out[np.repeat(np.arange(i1 - i0), counts), rows.sparse_at[x.indices[at]]] = value
+        out[np.repeat(np.arange(i1 - i0), counts), x.indices[at]] = value
     return out

@@ -226,7 +226,7 @@ class PooledCurvature:
         def part(a: int, b: int) -> np.ndarray:
             S = np.empty((min(ROWS, b - a), M))
             out = np.zeros((X.k, M))
-            sparse = np.zeros((len(X.sparse_at), M))
+            sparse = np.zeros((X.k, M))
             for i0 in range(a, b, ROWS):
                 i1 = min(i0 + ROWS, b)
                 s = S[: i1 - i0]
@@ -242,7 +242,7 @@ class PooledCurvature:
                     )
                 if X.dense is not None:
                     out[X.dense_at] += X.dense[i0:i1].T @ s
-            out[X.sparse_at] = sparse
+            out += sparse
             return out
 
         zero = np.zeros(0 if free else model.n, np.int32)

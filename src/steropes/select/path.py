@@ -145,6 +145,7 @@ class _Path:
         self.solutions: dict[float, np.ndarray] = {}
         self.scores: dict[float, np.ndarray] = {}
         self.nonzero: dict[float, int] = {}
+        self.reach = np.zeros(problem.design.p)  # the folds' largest gradients the last time
         self.fold_steps = ENOUGH + 1  # Newton steps that the last variance took
 
     # -- one variance ------------------------------------------------------------------------
@@ -159,8 +160,9 @@ class _Path:
         # Without λ the unit is the score's standard error, far coarser than λ near the best one.
         tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
         before = self.full.beta[:, :1].copy()
+        hessians = self.work.n_hessian
         self.full.solve(l1, l2, tol=0.1 * tol)
-        if self.fold_steps > ENOUGH:
+        if self.fold_steps > ENOUGH and self.work.n_hessian == hessians:
             self.full.refresh()
         self._expect_joiners(l1)
         after = self.full.beta[:, :1].copy()
@@ -176,6 +178,8 @@ class _Path:
             batch.set_beta(np.where(idle, 0.0, after + shift))
             fits = batch.solve(l1, l2, tol=tol, screen=False)
             steps.append(max(fit.n_iter for fit in fits))
+            g = np.abs(batch.g[:, : batch.B]).max(axis=1) / problem.design.scale
+            np.maximum(self.reach, g, out=self.reach)
             scores.append(self._held_out(batch, group))
             self._put_back(k, batch)
             if self.progress is not None:
@@ -190,7 +194,8 @@ class _Path:
         Each would otherwise join when some fold needs it, and rebuild the rows every time.
         """
         g = np.abs(self.full.g[:, 0]) / self.problem.design.scale
-        self.work.join(np.flatnonzero(g > NEAR * l1))
+        self.work.join(np.flatnonzero(np.maximum(g, self.reach) > NEAR * l1))
+        self.reach[:] = 0.0
 
     def _train(self, group: list[tuple[int, int]]) -> np.ndarray:
         w = self.problem.weights[:, None]

@@ -184,7 +184,7 @@ class _Chain(Block):
             if rows.lines is not None:
                 x = rows.lines
                 tridiagonal.cross_lines(
-                    x.starts, x.ends, x.indices, x.data, rows.sparse_at, ev.ua, ev.ub,
+                    x.starts, x.ends, x.indices, x.data, ev.ua, ev.ub,
                     pointers, a, b, here,
                 )  # fmt: skip
 
@@ -299,5 +299,5 @@ class _Sparse(Block):
                 X = sparse.csr_array(
                     (data, x_lines.indices.astype(np.int64), indptr), shape=(n, x_lines.width)
                 )
-                out[:, rows.sparse_at] += (A @ X).toarray()
+                out += (A @ X).toarray()
         return out

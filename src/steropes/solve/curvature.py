@@ -16,20 +16,24 @@ DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
 PIECES = 8  # stripes of the Hessian
 
 
-def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0) -> Any:
+def hessian(
+    rows: RowMatrix, curvature: Curvature, first: int = 0, rough: bool = False
+) -> Any:
     """X' diag(v) X − Σ_g c_g m_g m_g' for the active columns, (k, k).
 
     Parameters
     ----------
     first : int
         Only the rows and columns from here on are needed (the rest is left undefined).
+    rough : bool
+        Whether it may be rounded to single precision.
     """
     if hasattr(curvature, "hessian"):  # a family whose curvature is of another form
         return curvature.hessian(rows, first)
     if hasattr(rows, "intervals"):  # effects that are step functions of time
         return _by_interval(rows, curvature, first)
     backend = rows.backend
-    G = rows.gram(curvature.v, first)
+    G = rows.gram(curvature.v, first, rough)
     if curvature.u is None:
         return G
     # Sums over lines are the device's work; which lines end a group is read on the host.
@@ -68,13 +72,12 @@ def _subtract_sparse(rows, curvature, G):
     backend, xp = rows.backend, rows.backend.xp
     S, D, u = rows.sparse_at, rows.dense_at, curvature.u
     lines = rows.lines if curvature.rows is None else rows.lines.take(curvature.rows)
-    part = xp.zeros((len(S), len(S)))
+    part = xp.zeros(G.shape)
     backend.gram_groups(lines, u, curvature.runs, curvature.c != 0, curvature.c, part)
     part += xp.tril(part, -1).T
+    G += part
     if len(D) == 0:
-        G += part
         return
-    G[np.ix_(S, S)] += part
     # The dense columns' sums up to each line; a line is in its run's groups from there on.
     Z = rows.dense if curvature.rows is None else rows.dense[curvature.rows]
     M = backend.scan(Z * u[:, None], curvature.runs)
@@ -82,7 +85,7 @@ def _subtract_sparse(rows, curvature, G):
     G[np.ix_(D, D)] -= cM.T @ M
     padded = xp.zeros((len(cM), backend.lanes(len(D))))
     padded[:, : len(D)] = backend.scan(cM, curvature.runs, True) * u[:, None]
-    cross = backend.scatter(lines, padded)[:, : len(D)]
+    cross = backend.scatter(lines, padded)[S, : len(D)]
     G[np.ix_(S, D)] -= cross
     G[np.ix_(D, S)] -= cross.T
 
@@ -139,11 +142,10 @@ class _View:
         if self.lines is None:
             return self.rows.sums(u, pointers)
         rows, xp = self.rows, self.rows.backend.xp
-        out = xp.zeros((len(pointers) - 1, rows.k))
         if rows.lines is not None:
-            out[:, rows.sparse_at] = rows.backend.line_sums(
-                rows.lines.take(self.lines), u, pointers
-            )
+            out = rows.backend.line_sums(rows.lines.take(self.lines), u, pointers)
+        else:
+            out = xp.zeros((len(pointers) - 1, rows.k))
         if rows.dense is not None:
             out[:, rows.dense_at] = rows.backend.segment_sum(
                 rows.dense[self.lines] * u[:, None], pointers

@@ -28,6 +28,7 @@ ADD_AT_ONCE = 1500  # columns that may join W in one round, or as many as W has
 GOOD = 0.3  # contraction of the KKT violation below which a Hessian is kept
 ARMIJO = 1e-4
 ROUGH = 0.3  # KKT violation that will do for a look at which columns are missing
+MANY = 0.05  # of the working set: new columns with which its Hessian is not worth extending
 MOST_PAIRS = 10  # BFGS updates that a replicate keeps
 ROUNDING = 2e-14  # relative noise of a sum over rows
 
@@ -140,7 +141,7 @@ class Batch:
     def prepare(self, columns: np.ndarray) -> None:
         """Let columns into the working set and compute the Hessian at the start."""
         self.work.join(columns)
-        if self.work.curvature is None:
+        if len(self.work.h) != self.work.k:
             self._refresh(0)
 
     def refresh(self) -> None:
@@ -189,13 +190,14 @@ class Batch:
         """
         l1, l2 = self._scaled(l1, 1), self._scaled(l2, 2)
         self._left_out = False
+        self.work.rough = bool((l1 > 0).any())
+        self.steps[:] = 0
         if screen:
-            self._screen(l1, l2)
+            self._screen(l1, l2, tol)
         else:
             self.work.join(np.flatnonzero((l1 == 0).any(axis=1)))
         self.l1, self.l2 = l1, l2
         self.objective = self.loss + self._penalty(self.beta)
-        self.steps[:] = 0
         last = np.full(self.lanes, np.inf)
         stuck = np.zeros(self.lanes, bool)
         fresh = False
@@ -258,7 +260,7 @@ class Batch:
     def _penalty(self, beta: np.ndarray) -> np.ndarray:
         return (self.l1 * np.abs(beta) + 0.5 * self.l2 * beta**2).sum(axis=0)
 
-    def _screen(self, l1: np.ndarray, l2: np.ndarray) -> None:
+    def _screen(self, l1: np.ndarray, l2: np.ndarray, tol: float) -> None:
         """Choose who joins W before the fit: no penalty, ridge alone, or the strong rule."""
         if self.g is None:
             self.g = self.full_gradient()
@@ -276,7 +278,22 @@ class Batch:
         if 2 * (len(chosen) + self.work.k) > self.design.p and self.design.p <= ADD_AT_ONCE:
             chosen = np.arange(self.design.p)  # most are in: the rest costs less than a search
         self._left_out = len(chosen) < int(expected.sum())
+        if self.work.has_hessian and len(chosen) > MANY * self.work.k and np.isfinite(self.l1).all():
+            self._advance(l1, l2, tol)
         self.work.join(np.concatenate([np.flatnonzero(must), chosen]))
+
+    def _advance(self, l1: np.ndarray, l2: np.ndarray, tol: float) -> None:
+        """Go along the path on the old columns with the old Hessian, and then forget it.
+
+        The Hessian of the larger working set is computed once, near where the path leads,
+        instead of being extended here and computed again there.
+        """
+        self.l1, self.l2 = l1, l2
+        self.objective = self.loss + self._penalty(self.beta)
+        kkt, unit = self._working_kkt()
+        if (kkt > tol).any():
+            self._step(kkt > tol, kkt, unit, tol)
+        self.work.forget()
 
     def _most_urgent(self, urgency: np.ndarray) -> np.ndarray:
         limit = max(ADD_AT_ONCE, self.work.k)
@@ -290,7 +307,7 @@ class Batch:
         W = self.work.W
         if len(W) == 0:
             return np.zeros(self.lanes), np.ones((0, self.lanes))
-        if self.work.curvature is None:
+        if len(self.work.h) != self.work.k:
             self._refresh(0)
         h = self.work.h[:, None] * self.scale
         unit = units(self.l1[W], h)

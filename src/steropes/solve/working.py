@@ -35,6 +35,9 @@ class WorkingSet:
         Diagonal of the Hessian, where there is one.
     n_hessian : int
         Gram matrices computed so far.
+    rough : bool
+        Whether Hessians may be rounded to single precision: where there is an ℓ1 penalty, which
+        a Hessian that is nearly singular does no harm.
     """
 
     def __init__(self, design: Design, order: np.ndarray | None, backend: Any) -> None:
@@ -51,6 +54,7 @@ class WorkingSet:
         self.base: Any = None  # row weights of the replicate whose curvature it is
         self.version = 0
         self.n_hessian = 0
+        self.rough = False
 
     @property
     def k(self) -> int:
@@ -107,6 +111,10 @@ class WorkingSet:
             self.h = np.diag(H).copy()
         return True
 
+    def forget(self) -> None:
+        """Drop the Hessian, which is to be computed again anyway, instead of extending it."""
+        self.G = None
+
     def _copy(self, G: np.ndarray, H: np.ndarray) -> None:
         """Copy G into the corner of a larger matrix."""
         k = len(G)
@@ -119,7 +127,7 @@ class WorkingSet:
     def hessian(self, curvature: Curvature, first: int = 0) -> np.ndarray:
         """The Hessian over W for a curvature."""
         self.n_hessian += 1
-        return self.backend.to_host(hessian(self.rows, curvature, first))
+        return self.backend.to_host(hessian(self.rows, curvature, first, self.rough))
 
     def diagonal(self, curvature: Curvature) -> np.ndarray:
         """The Hessian's diagonal where there is no Gram matrix."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
+from .gram import split_gram
 from .risk_sweeps import RiskSweeps
 
 __all__ = ["CpuBackend", "Lines"]
@@ -133,13 +134,18 @@ class CpuBackend:
             total += x
         return total.reshape(lines.width, B)
 
-    def gram(self, lines: Lines, v: np.ndarray, G: np.ndarray, first: int = 0) -> None:
-        """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on."""
+    def gram(
+        self, lines: Lines, v: np.ndarray, G: np.ndarray, first: int = 0, rough: bool = False
+    ) -> None:
+        """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on.
+
+        With ``rough`` it may be rounded to single precision, if v is at least zero and G zero.
+        """
+        parts = split_gram(lines, v, G, first, self.pool) if rough else None
+        if parts is None:
+            parts = lines.starts, lines.ends, lines.indices, lines.data
         self.pool.map(
-            lambda a, b: sparse.gram(
-                lines.starts, lines.ends, lines.indices, lines.data, v, G, first, a, b
-            ),
-            _stripes(len(G), first),
+            lambda a, b: sparse.gram(*parts, v, G, first, a, b), _stripes(len(G), first)
         )
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:

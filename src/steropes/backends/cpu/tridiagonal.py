@@ -125,13 +125,13 @@ def cross_dense(X, a, b, pointers, k0, k1, out):
 
 
 @njit(**FAST)
-def cross_lines(starts, ends, indices, data, at, a, b, pointers, k0, k1, out):
+def cross_lines(starts, ends, indices, data, a, b, pointers, k0, k1, out):
     """The same for sparse rows; local column c goes to column ``at[c]`` of ``out``."""
     for s in range(k0, min(k1 + 1, len(pointers) - 1)):
         for i in range(pointers[s], pointers[s + 1]):
             for k in range(starts[i], ends[i]):
                 x = 1.0 if data.size == 0 else data[k]
-                j = at[indices[k]]
+                j = indices[k]
                 if s < k1:
                     out[s - k0, j] -= a[i] * x
                 if s > k0:

@@ -171,8 +171,11 @@ class CudaBackend:
         data = xp.concatenate(values) if valued else xp.zeros(0)
         return self._sorted(xp.concatenate(rows), xp.concatenate(numbers), data, n, width)
 
-    def gram(self, lines: DeviceLines, v: Any, G: Any, first: int = 0) -> None:
-        """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on."""
+    def gram(self, lines: DeviceLines, v: Any, G: Any, first: int = 0, rough: bool = False) -> None:
+        """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on.
+
+        With ``rough`` it may be rounded to single precision; here it is not.
+        """
         xp, v = self.xp, self.asarray(v)
         data, valued, indices = self._entries(lines)
         step = max(1, DENSE // max(1, lines.width))
