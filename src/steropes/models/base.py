@@ -19,6 +19,7 @@ from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from ..select.path import Problem
+from ..solve import Batch
 from .inference import Inference
 from .progress import Progress
 
@@ -199,7 +200,10 @@ class PenalizedModel(Inference, BaseEstimator):
         return self._intercept and bool(getattr(self, "fit_intercept", True))
 
     def _select(self, problem: Problem, progress: Progress):
-        """Choose the prior's variance; return the prior in use and where to start."""
+        """Choose the prior's variance; return the prior in use and where to start.
+
+        The start is None, coefficients (p,), or a `Batch` whose last fit is nearly the one wanted.
+        """
         for name in ("cv_results_", "variance_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -209,10 +213,12 @@ class PenalizedModel(Inference, BaseEstimator):
         if cv.random_state is None and self.random_state is not None:
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
+        if self.prior is not None:
+            refuse_undetermined(problem.batch(), problem.design.names, *problem.penalties(self.prior))
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
-        return selection.prior, selection.beta
+        return selection.prior, selection.beta if selection.batch is None else selection.batch
 
     def _fit_problem(self, problem: Problem, prior, start, progress: Progress) -> None:
         l1, l2 = problem.penalties(prior)
@@ -223,16 +229,19 @@ class PenalizedModel(Inference, BaseEstimator):
             fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
             batch = None
         else:
-            batch = problem.batch()
+            batch = start if isinstance(start, Batch) else problem.batch()
             if not np.isfinite(batch.loss[0]):
                 raise DataError(
                     "The log-likelihood is not finite at the start: the offsets are further "
                     "apart than exp can hold. Check their unit, or centre them."
                 )
-            refuse_undetermined(batch, problem.design.names, l1, l2)
-            if start is not None:
-                batch.set_beta(start[:, None])
-            fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step)[0]
+            known = batch is start
+            if not known:
+                refuse_undetermined(batch, problem.design.names, l1, l2)
+                if start is not None:
+                    batch.set_beta(start[:, None])
+            look = "after" if known else "before"
+            fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step, look)[0]
         if ((l1 == 0) & (l2 == 0)).any():
             # A stale Hessian would hide that a direction has gone flat; under a lasso it can only
             # be one of the few columns without penalty, whose size it tells well enough.

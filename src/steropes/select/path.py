@@ -23,7 +23,6 @@ FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
 CLEAR = 0.05  # standard errors that make a drop clear
 MOST = 60  # variances
-ENOUGH = 3  # Newton steps of the folds up to which their shared Hessian is not renewed
 NEAR = 0.85  # of the penalty: the full data's gradient from which a fold may need a column
 FAR = 30.0  # an offset beyond which zero is no place to start from
 LANES = 8  # replicates that go together
@@ -90,12 +89,26 @@ class Problem:
 
 @dataclass
 class Selection:
-    """Outcome of a cross-validation: the variance, the table, and the full data's start."""
+    """Outcome of a cross-validation.
+
+    Attributes
+    ----------
+    variance : float
+    prior : Prior
+        With that variance.
+    results : DataFrame
+        The table of variances and scores.
+    beta : (p,) array
+        The full data's solution, nearly.
+    batch : Batch or None
+        The full data's batch, there: a fit to the end goes on with its Hessian.
+    """
 
     variance: float
     prior: Prior
     results: pd.DataFrame
     beta: np.ndarray
+    batch: Batch | None = None
 
 
 def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | None) -> Selection:
@@ -113,7 +126,9 @@ def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | N
     best = int(table["mean"].to_numpy().argmax())
     variance = float(table["variance"].iloc[best])
     prior = problem.prior.with_variance(variance)
-    return Selection(variance, prior, table, path.solutions[variance])
+    beta = path.solutions[variance]
+    path.full.set_beta(beta[:, None])
+    return Selection(variance, prior, table, beta, path.full)
 
 
 class _Path:
@@ -146,7 +161,7 @@ class _Path:
         self.scores: dict[float, np.ndarray] = {}
         self.nonzero: dict[float, int] = {}
         self.reach = np.zeros(problem.design.p)  # the folds' largest gradients the last time
-        self.fold_steps = ENOUGH + 1  # Newton steps that the last variance took
+        self.surprised = True  # whether a fold lately needed a column that nobody expected
 
     # -- one variance ------------------------------------------------------------------------
 
@@ -160,15 +175,12 @@ class _Path:
         # Without λ the unit is the score's standard error, far coarser than λ near the best one.
         tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
         before = self.full.beta[:, :1].copy()
-        hessians = self.work.n_hessian
         self.full.solve(l1, l2, tol=0.1 * tol)
-        if self.fold_steps > ENOUGH and self.work.n_hessian == hessians:
-            self.full.refresh()
         self._expect_joiners(l1)
         after = self.full.beta[:, :1].copy()
         self.solutions[variance] = after[:, 0].copy()
         self.nonzero[variance] = int((after[problem.n_free :] != 0).sum())
-        scores, steps = [], []
+        scores, surprised = [], False
         for k, group in enumerate(self.groups):
             batch = self._batch(k)
             shift = batch.beta[:, : batch.B] - before
@@ -176,8 +188,8 @@ class _Path:
             # what is zero in both stays zero.
             idle = (after == 0) & (batch.beta[:, : batch.B] == 0)
             batch.set_beta(np.where(idle, 0.0, after + shift))
-            fits = batch.solve(l1, l2, tol=tol, screen=False)
-            steps.append(max(fit.n_iter for fit in fits))
+            batch.solve(l1, l2, tol=tol, look="during" if self.surprised else "after")
+            surprised |= batch.surprised
             g = np.abs(batch.g[:, : batch.B]).max(axis=1) / problem.design.scale
             np.maximum(self.reach, g, out=self.reach)
             scores.append(self._held_out(batch, group))
@@ -186,7 +198,7 @@ class _Path:
                 done = (k + 1) / len(self.groups)
                 self.progress(f"variance {variance:.3g}", done)
         self.scores[variance] = np.concatenate(scores)
-        self.fold_steps = max(steps)
+        self.surprised = surprised
 
     def _expect_joiners(self, l1: np.ndarray) -> None:
         """Let columns near the full data's boundary into the working set before the folds.

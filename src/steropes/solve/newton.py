@@ -29,7 +29,7 @@ GOOD = 0.3  # contraction of the KKT violation below which a Hessian is kept
 ARMIJO = 1e-4
 ROUGH = 0.3  # KKT violation that will do for a look at which columns are missing
 MANY = 0.05  # of the working set: new columns with which its Hessian is not worth extending
-MOST_PAIRS = 10  # BFGS updates that a replicate keeps
+MOST_PAIRS = 12  # BFGS updates that a replicate keeps
 ROUNDING = 2e-14  # relative noise of a sum over rows
 
 
@@ -78,8 +78,11 @@ class Batch:
         self.beta = np.zeros((design.p, self.lanes))
         self.l1 = np.full((design.p, self.lanes), np.inf)
         self.steps = np.zeros(self.lanes, np.int64)
+        self.surprised = False  # whether columns were missing from the working set
         self._sigma: tuple[int, np.ndarray] | None = None
-        self._low: tuple[int, LowRank] | None = None
+        self.pairs: list[tuple[np.ndarray, np.ndarray]] = []  # steps, changes of the gradient
+        self._low = (0, LowRank.none(0, 0))  # of how many pairs, their terms
+        self._beside = -1  # version of the Hessian that they go with
         self.curvature_of = -1  # the replicate whose curvature the Hessian is
         self._restart()
 
@@ -133,10 +136,31 @@ class Batch:
 
     @property
     def low(self) -> LowRank:
-        """BFGS terms of the replicates, for the working set and Hessian as they are."""
-        if self._low is None or self._low[0] != self.work.version:
-            self._low = (self.work.version, LowRank.none(self.work.k, self.lanes))
-        return self._low[1]
+        """BFGS terms of the replicates beside the working set's Hessian as it is now."""
+        self._check_pairs()
+        built, low = self._low
+        for s, y in self.pairs[built:]:
+            low = low + self._bfgs(s, y, low)
+        self._low = (len(self.pairs), low)
+        return low
+
+    def _check_pairs(self) -> None:
+        """Drop what was learned beside another Hessian."""
+        if self._beside != self.work.version:
+            self._beside = self.work.version
+            self.pairs.clear()
+            self._low = (0, LowRank.none(self.work.k, self.lanes))
+
+    def _bfgs(self, step: np.ndarray, change: np.ndarray, low: LowRank) -> LowRank:
+        """Terms that make the Hessians agree with the change of the gradients along a step."""
+        W = self.work.W
+        model = self.work.model(~(self.l1[W].any(axis=1) | self.l2[W].any(axis=1)))
+        s, y = model.step(step, self.sigma), model.gradient(change, self.sigma)
+        Hs = model.product(s, self.sigma) + low.product(s)
+        sHs, sy = (s * Hs).sum(axis=0), (s * y).sum(axis=0)
+        good = (sHs > 0) & (sy > 1e-8 * sHs)
+        c = [1 / np.where(good, sy, np.inf), -1 / np.where(good, sHs, np.inf)]
+        return LowRank(np.stack([y, Hs]), np.stack(c))
 
     def prepare(self, columns: np.ndarray) -> None:
         """Let columns into the working set and compute the Hessian at the start."""
@@ -170,7 +194,7 @@ class Batch:
         tol: float = 1e-8,
         max_iter: int = 200,
         callback: Callable[[int, float], None] | None = None,
-        screen: bool = True,
+        look: str = "before",
     ) -> list[Fit]:
         """Fit all replicates with penalties λ (p,) or (p, B) and κ alike, in X's units.
 
@@ -184,15 +208,16 @@ class Batch:
             Newton steps.
         callback : callable, optional
             Called with the step and the largest violation after each step.
-        screen : bool
-            False where the working set is likely to be complete already: all columns are looked
-            at when the fit is under way instead of before it.
+        look : {"before", "during", "after"}
+            When all columns are looked at for those that are missing from the working set, apart
+            from the look at the end that the certificate is from: before the fit, or when it is
+            under way and where it leads is clearer; "after" leaves it at the one at the end.
         """
         l1, l2 = self._scaled(l1, 1), self._scaled(l2, 2)
         self._left_out = False
         self.work.rough = bool((l1 > 0).any())
         self.steps[:] = 0
-        if screen:
+        if look == "before":
             self._screen(l1, l2, tol)
         else:
             self.work.join(np.flatnonzero((l1 == 0).any(axis=1)))
@@ -201,13 +226,15 @@ class Batch:
         last = np.full(self.lanes, np.inf)
         stuck = np.zeros(self.lanes, bool)
         fresh = False
-        complete = screen and not self._left_out
+        complete = look != "during" and not self._left_out
+        self.surprised = False
         for iteration in range(max_iter + 1):
             kkt, unit = self._working_kkt()
             aim = tol if complete else max(tol, ROUGH)
             todo = (kkt > aim) & ~stuck
             if not todo.any() or iteration == max_iter:
                 added = self._check_all(tol)
+                self.surprised |= added
                 if iteration == max_iter or (complete and not added):
                     break
                 complete = not self._left_out
@@ -278,7 +305,8 @@ class Batch:
         if 2 * (len(chosen) + self.work.k) > self.design.p and self.design.p <= ADD_AT_ONCE:
             chosen = np.arange(self.design.p)  # most are in: the rest costs less than a search
         self._left_out = len(chosen) < int(expected.sum())
-        if self.work.has_hessian and len(chosen) > MANY * self.work.k and np.isfinite(self.l1).all():
+        new = np.count_nonzero(~self.work.inside[chosen])
+        if self.work.has_hessian and new > MANY * self.work.k and np.isfinite(self.l1).all():
             self._advance(l1, l2, tol)
         self.work.join(np.concatenate([np.flatnonzero(must), chosen]))
 
@@ -445,23 +473,16 @@ class Batch:
         return (t > 0) & todo
 
     def _learn(self, step: np.ndarray, old: np.ndarray, lanes: list[int]) -> None:
-        """BFGS: the replicates' Hessians agree with the change of their gradients along a step."""
-        low = self.low
-        if not lanes or len(low.U) >= 2 * MOST_PAIRS:
+        """Keep a step with the change of the gradients along it."""
+        if not lanes:
             return
-        W = self.work.W
-        model = self.work.model(~(self.l1[W].any(axis=1) | self.l2[W].any(axis=1)))
-        sigma = self.sigma[:, lanes]
-        s = model.step(step[:, lanes], sigma)
-        y = model.gradient(self.gW[:, lanes] - old[:, lanes], sigma)
-        Hs = model.product(s, sigma, low.lanes(lanes))
-        sHs, sy = (s * Hs).sum(axis=0), (s * y).sum(axis=0)
-        good = (sHs > 0) & (sy > 1e-8 * sHs)
-        U = np.zeros((2, len(step), self.lanes))
-        c = np.zeros((2, self.lanes))
-        U[:, :, lanes] = y, Hs
-        c[:, lanes] = 1 / np.where(good, sy, np.inf), -1 / np.where(good, sHs, np.inf)
-        self._low = (self.work.version, low + LowRank(U, c))
+        self._check_pairs()
+        s, y = np.zeros(step.shape), np.zeros(step.shape)
+        s[:, lanes], y[:, lanes] = step[:, lanes], (self.gW - old)[:, lanes]
+        if len(self.pairs) >= MOST_PAIRS:  # the oldest ones were of another point
+            self.pairs = self.pairs[MOST_PAIRS // 2 :]
+            self._low = (0, LowRank.none(self.work.k, self.lanes))
+        self.pairs.append((s, y))
 
     def _by_columns(self, b, beta, l1, l2, unit, tolerance) -> np.ndarray:
         """Minimum of the model with the replicate's own diagonal curvature."""

@@ -179,10 +179,10 @@ class Quadratic:
         out[self.f] = 1.0
         return out
 
-    def product(self, d: np.ndarray, sigma: np.ndarray, low: LowRank) -> np.ndarray:
-        """The replicates' Hessians times d (k, B), in the new coordinates."""
+    def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """ΣGΣ times steps d (k, B), in the new coordinates."""
         own = self._own(sigma)
-        return own * self._times(own * d) + low.product(d)
+        return own * self._times(own * d)
 
     def _times(self, x: np.ndarray) -> np.ndarray:
         k = len(self.G)
