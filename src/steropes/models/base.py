@@ -214,7 +214,9 @@ class PenalizedModel(Inference, BaseEstimator):
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
         if self.prior is not None:
-            refuse_undetermined(problem.batch(), problem.design.names, *problem.penalties(self.prior))
+            refuse_undetermined(
+                problem.batch(), problem.design.names, *problem.penalties(self.prior)
+            )
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance

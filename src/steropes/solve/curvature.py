@@ -16,9 +16,7 @@ DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
 PIECES = 8  # stripes of the Hessian
 
 
-def hessian(
-    rows: RowMatrix, curvature: Curvature, first: int = 0, rough: bool = False
-) -> Any:
+def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0, rough: bool = False) -> Any:
     """X' diag(v) X − Σ_g c_g m_g m_g' for the active columns, (k, k).
 
     Parameters

@@ -226,9 +226,7 @@ class Quadratic:
             b0[self.f] = 0.0  # new coordinates start from zero, without a penalty
             ones = unit.copy()
             ones[self.f] = 1.0
-            m = _Models(
-                self._own(sigma), self.gradient(g, sigma), b0, l1, l2, ones, low, tolerance
-            )
+            m = _Models(self._own(sigma), self.gradient(g, sigma), b0, l1, l2, ones, low, tolerance)
         if not l1.any():
             everything = np.arange(len(g))
             q = m.g + l2 * m.beta

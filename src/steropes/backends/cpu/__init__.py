@@ -144,9 +144,7 @@ class CpuBackend:
         parts = split_gram(lines, v, G, first, self.pool) if rough else None
         if parts is None:
             parts = lines.starts, lines.ends, lines.indices, lines.data
-        self.pool.map(
-            lambda a, b: sparse.gram(*parts, v, G, first, a, b), _stripes(len(G), first)
-        )
+        self.pool.map(lambda a, b: sparse.gram(*parts, v, G, first, a, b), _stripes(len(G), first))
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.

@@ -186,9 +186,7 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
         product = np.empty((width, width), np.float32)
         begin = np.empty(k + 1, np.int64)
         starts, ends, indices, data = lines_rare
-        longest = max(
-            int(ends[min(i + ROWS, b) - 1] - starts[i]) for i in range(a, b, ROWS)
-        )
+        longest = max(int(ends[min(i + ROWS, b) - 1] - starts[i]) for i in range(a, b, ROWS))
         row, value = np.empty(longest, np.int32), np.empty(longest, np.float32)
         for i in range(a, b, ROWS):
             e = min(i + ROWS, b)
@@ -231,7 +229,5 @@ def _rare_lines(x, data, dense, chunks, pool):
     np.cumsum(counts, out=counts)
     out = np.empty(int(counts[-1]), indices.dtype)
     out_data = np.empty(len(out) if data.size else 0)
-    pool.map(
-        lambda a, b: _fill_rare(*x, data, dense, counts[:-1], a, b, out, out_data), chunks
-    )
+    pool.map(lambda a, b: _fill_rare(*x, data, dense, counts[:-1], a, b, out, out_data), chunks)
     return counts[:-1], counts[1:], out, out_data
