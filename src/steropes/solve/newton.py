@@ -144,6 +144,12 @@ class Batch:
         self._low = (len(self.pairs), low)
         return low
 
+    @property
+    def _free(self) -> np.ndarray:
+        """Columns of the working set without any penalty, (k,)."""
+        W = self.work.W
+        return np.logical_not(np.logical_or(self.l1[W].any(axis=1), self.l2[W].any(axis=1)))
+
     def _check_pairs(self) -> None:
         """Drop what was learned beside another Hessian."""
         if self._beside != self.work.version:
@@ -153,8 +159,7 @@ class Batch:
 
     def _bfgs(self, step: np.ndarray, change: np.ndarray, low: LowRank) -> LowRank:
         """Terms that make the Hessians agree with the change of the gradients along a step."""
-        W = self.work.W
-        model = self.work.model(~(self.l1[W].any(axis=1) | self.l2[W].any(axis=1)))
+        model = self.work.model(self._free)
         s, y = model.step(step, self.sigma), model.gradient(change, self.sigma)
         Hs = model.product(s, self.sigma) + low.product(s)
         sHs, sy = (s * Hs).sum(axis=0), (s * y).sum(axis=0)
@@ -374,9 +379,7 @@ class Batch:
 
     def _own_model(self, b: int) -> Quadratic:
         """The model with a replicate's own Hessian."""
-        W = self.work.W
-        free = ~(self.l1[W].any(axis=1) | self.l2[W].any(axis=1))
-        return Quadratic(self.work.hessian(self._lane(b)), free, self.backend.pool)
+        return Quadratic(self.work.hessian(self._lane(b)), self._free, self.backend.pool)
 
     def _worth_it(self, kkt: np.ndarray, last: np.ndarray, tol: float) -> bool:
         """Whether a new Hessian costs less than the steps it is likely to save."""
@@ -408,14 +411,13 @@ class Batch:
         share = 0.02 if self.B == 1 else 0.1
         tolerance = np.maximum(share * kkt, 0.3 * tol)
         live = [b for b in range(self.B) if todo[b]]
-        free = ~(l1.any(axis=1) | l2.any(axis=1))
         shared: list[int] = []
 
         def minimum(model: Quadratic, sigma: Any, lanes: list[int], low: LowRank | None) -> Any:
-            vectors = (self.gW, beta, l1, l2, unit)
             return model.minimize(
-                sigma[:, lanes], *(x[:, lanes] for x in vectors), tolerance[lanes], low
-            )
+                sigma[:, lanes], self.gW[:, lanes], beta[:, lanes], l1[:, lanes], l2[:, lanes],
+                unit[:, lanes], tolerance[lanes], low,
+            )  # fmt: skip
 
         if self.work.wide:
             steps = self.backend.pool.map(
@@ -431,7 +433,7 @@ class Batch:
             for b in own:
                 D[:, [b]] = minimum(self.own[b], np.ones((k, self.lanes)), [b], None)
             if shared:
-                model = self.work.model(free)
+                model = self.work.model(self._free)
                 D[:, shared] = minimum(model, self.sigma, shared, self.low.lanes(shared))
         slope = (self.gW * D).sum(axis=0) + (
             l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)

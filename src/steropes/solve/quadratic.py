@@ -76,9 +76,11 @@ class _Models:
 
     def only(self, at: np.ndarray) -> _Models:
         """Return the models of some coordinates."""
-        vectors = (self.sigma, self.g, self.beta, self.l1, self.l2, self.unit)
         low = LowRank(self.low.U[:, at], self.low.c)
-        return _Models(*(x[at] for x in vectors), low, self.tolerance)
+        return _Models(
+            self.sigma[at], self.g[at], self.beta[at], self.l1[at], self.l2[at], self.unit[at],
+            low, self.tolerance,
+        )  # fmt: skip
 
 
 class Quadratic:
@@ -266,7 +268,7 @@ class Quadratic:
                 break  # near enough for a step with a Hessian that is not the replicate's own
             lanes = slow if B > 1 else np.flatnonzero(bad)
             self.pool.map(
-                lambda b, slope=slope: _polish(self.G, m, b, slope[:, b], D[:, b]),
+                lambda b, slope=slope, D=D: _polish(self.G, m, b, slope[:, b], D[:, b]),
                 [(b,) for b in lanes],
             )
         return D
@@ -300,8 +302,11 @@ def minimize_quadratic(
     sigma = np.full((len(g), 1), np.sqrt(scale))
     free = (l1 == 0) & (l2 == 0)
     model = Quadratic(G.copy(), free if l1.any() else np.zeros(len(g), bool), ThreadPool(1))
-    columns = (x[:, None] for x in (g, beta, l1, l2, unit))
-    return model.minimize(sigma, *columns, np.array([tolerance]))[:, 0]
+    step = model.minimize(
+        sigma, g[:, None], beta[:, None], l1[:, None], l2[:, None], unit[:, None],
+        np.array([tolerance]),
+    )  # fmt: skip
+    return step[:, 0]
 
 
 def _descend(H: np.ndarray, m: _Models, d: np.ndarray, pool: ThreadPool) -> np.ndarray:

@@ -288,9 +288,12 @@ class CpuBackend:
         )
         return lse, out
 
-    def risk_sweeps(self, *risk_sets: Any) -> RiskSweeps:
+    def risk_sweeps(
+        self, n: int, strata: np.ndarray, groups: np.ndarray, tied: np.ndarray,
+        tied_end: np.ndarray, place: np.ndarray, shares: np.ndarray | None,
+    ) -> RiskSweeps:  # fmt: skip
         """Cox's likelihood as a whole (see `RiskSweeps`); elsewhere it is made of scans."""
-        return RiskSweeps(*risk_sets, self.pool)
+        return RiskSweeps(n, strata, groups, tied, tied_end, place, shares, self.pool)
 
     @staticmethod
     def column_sum(x: np.ndarray | None) -> Any:

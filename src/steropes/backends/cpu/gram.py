@@ -223,7 +223,7 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
 
 def _rare_lines(x, data, dense, chunks, pool):
     """The entries of the rare columns, row by row."""
-    starts, ends, indices = x
+    starts, _, indices = x
     counts = np.zeros(len(starts) + 1, np.int64)
     pool.map(lambda a, b: _count_rare(*x, dense, a, b, counts[1:]), chunks)
     np.cumsum(counts, out=counts)
