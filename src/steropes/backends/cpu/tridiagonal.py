@@ -126,7 +126,7 @@ def cross_dense(X, a, b, pointers, k0, k1, out):
 
 @njit(**FAST)
 def cross_lines(starts, ends, indices, data, a, b, pointers, k0, k1, out):
-    """The same for sparse rows; local column c goes to column ``at[c]`` of ``out``."""
+    """The same for sparse rows."""
     for s in range(k0, min(k1 + 1, len(pointers) - 1)):
         for i in range(pointers[s], pointers[s + 1]):
             for k in range(starts[i], ends[i]):
