@@ -15,7 +15,9 @@ from .quadratic import Quadratic
 __all__ = ["WorkingSet"]
 
 STRIPE = 256  # rows of a matrix that are copied at once
-WIDE = 6000  # columns from which the Gram matrix (8 k² bytes, twice in passing) is not made
+WIDE = 6000  # columns up to which the Gram matrix (8 k² bytes, twice in passing) is always made,
+WIDEST = 20_000  # and beyond which never; in between, as long as it is not large beside the rows:
+DENSER = 4.0  # entries of the matrix for each nonzero of the rows
 
 
 class WorkingSet:
@@ -86,7 +88,12 @@ class WorkingSet:
     @property
     def wide(self) -> bool:
         """Whether there are too many columns for a Gram matrix; descent is on columns then."""
-        return self.k > WIDE and type(self.design) is Design
+        if self.k <= WIDE or type(self.design) is not Design:
+            return False
+        entries = len(self.rows.dense_at) * self.rows.n
+        if self.rows.lines is not None:
+            entries += self.rows.lines.nnz
+        return self.k > WIDEST or self.k**2 > DENSER * entries
 
     def join(self, columns: np.ndarray) -> bool:
         """Let columns in; the Hessian grows at the point where it was computed."""
