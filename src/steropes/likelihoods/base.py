@@ -57,12 +57,17 @@ class Likelihood(ABC):
         centred.
     convex : bool
         Whether the loss is convex in η.
+    evidence : int
+        Rows, or events, each of which adds to the curvature by itself, so that a random part of
+        the rows has nearly the same curvature; 0 where rows only matter together, in small
+        strata, or where one Hessian serves from the first step to the last.
     """
 
     n: int
     order: np.ndarray | None = None
     shift_invariant = False
     convex = True
+    evidence = 0
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend

@@ -25,6 +25,7 @@ from .stream import stream
 __all__ = ["CoxLikelihood"]
 
 SAFE = 100.0  # |η| within which exp(η) is summed as it is; beyond, it is shifted
+FEW_STRATA = 1000  # events a stratum from which a part of a stratum's rows is like the whole
 TINY = 1e-150  # a risk set that far below the largest has no part in the curvature: c = h / S
 
 
@@ -74,6 +75,8 @@ class CoxLikelihood(Likelihood):
         self.stratum = np.repeat(np.arange(len(start) - 1), np.diff(start))
         # Of each run of risk sets: the interval of time (see `time_varying`) and the stratum.
         self.interval_of, self.stratum_of = np.zeros_like(self.labels), self.labels
+        if FEW_STRATA * (len(start) - 1) <= (events := int(event.sum())):
+            self.evidence = events
         self.delta = backend.asarray(event[:, None].astype(np.float64))
         ev = self.risk.event_start
         # Efron's method needs one share an event; Breslow's, or no ties at all, one a group.

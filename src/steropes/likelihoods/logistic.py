@@ -21,7 +21,7 @@ class LogisticLikelihood(Likelihood):
 
     def __init__(self, y: np.ndarray, backend: Any) -> None:
         super().__init__(backend)
-        self.n = len(y)
+        self.n = self.evidence = len(y)
         self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
 
     def evaluate(self, eta, weights):

@@ -30,6 +30,9 @@ ARMIJO = 1e-4
 ROUGH = 0.3  # KKT violation that will do for a look at which columns are missing
 MANY = 0.05  # of the working set: new columns with which its Hessian is not worth extending
 MOST_PAIRS = 12  # BFGS updates that a replicate keeps
+MANY_PAIRS = 2e7  # of entries in rows: additions for which a Hessian by a part of them is worth it
+ENOUGH = 10  # rows, or events, for each column in such a part,
+THINNEST = 8  # and rows for each of its rows at most
 ROUNDING = 2e-14  # relative noise of a sum over rows
 
 
@@ -74,6 +77,7 @@ class Batch:
             self.offset = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
         self.offset = backend.asarray(self.offset)
         self.work = WorkingSet(design, order, backend) if shared is None else shared
+        self._alone = B == 1 and shared is None
         self.own: dict[int, Quadratic] = {}  # Hessians of replicates that the shared one fails
         self.beta = np.zeros((design.p, self.lanes))
         self.l1 = np.full((design.p, self.lanes), np.inf)
@@ -311,14 +315,16 @@ class Batch:
             chosen = np.arange(self.design.p)  # most are in: the rest costs less than a search
         self._left_out = len(chosen) < int(expected.sum())
         new = np.count_nonzero(~self.work.inside[chosen])
-        if self.work.has_hessian and new > MANY * self.work.k and np.isfinite(self.l1).all():
-            self._advance(l1, l2, tol)
+        if self.work.has_hessian and new > MANY * self.work.k:
+            if np.isfinite(self.l1).all():
+                self._advance(l1, l2, tol)
+            self.work.forget()
         self.work.join(np.concatenate([np.flatnonzero(must), chosen]))
 
     def _advance(self, l1: np.ndarray, l2: np.ndarray, tol: float) -> None:
-        """Go along the path on the old columns with the old Hessian, and then forget it.
+        """Go along the path on the old columns with the old Hessian.
 
-        The Hessian of the larger working set is computed once, near where the path leads,
+        The Hessian of the larger working set is then computed once, near where the path leads,
         instead of being extended here and computed again there.
         """
         self.l1, self.l2 = l1, l2
@@ -326,7 +332,6 @@ class Batch:
         kkt, unit = self._working_kkt()
         if (kkt > tol).any():
             self._step(kkt > tol, kkt, unit, tol)
-        self.work.forget()
 
     def _most_urgent(self, urgency: np.ndarray) -> np.ndarray:
         limit = max(ADD_AT_ONCE, self.work.k)
@@ -366,16 +371,37 @@ class Batch:
 
     # -- curvature ---------------------------------------------------------------------------
 
-    def _lane(self, b: int) -> Any:
-        """The likelihood's curvature of one replicate at its own point."""
-        weights = self.likelihood.weigh(self.w[:, b : b + 1])
-        return self.likelihood.curvature(self.eta[:, b : b + 1], weights)
+    def _lane(self, b: int, thin: int = 1) -> Any:
+        """The likelihood's curvature of one replicate at its own point, by 1/thin of the rows."""
+        w = self.w[:, b : b + 1]
+        if thin > 1:
+            kept = np.random.default_rng(0).random(len(w)) < 1 / thin
+            w = w * self.backend.asarray(thin * kept[:, None].astype(np.float64))
+        return self.likelihood.curvature(self.eta[:, b : b + 1], self.likelihood.weigh(w))
 
     def _refresh(self, b: int) -> None:
         """Compute the shared Hessian again, at replicate b."""
         self.curvature_of = b
-        self.work.refresh(self._lane(b), self.w[:, b], float(self.weight_sum[b]))
+        self.work.refresh(self._lane(b, self._thin()), self.w[:, b], float(self.weight_sum[b]))
         self.own.clear()
+
+    def _thin(self) -> int:
+        """The rows of which one goes into the first Hessian of a single fit, 1 for all.
+
+        The first step goes far, and no Hessian at its start is right at its end, so one that is
+        off by a good part where the rows are many times the columns serves as well (sub-sampled
+        Newton methods: Roosta-Khorasani and Mahoney 2019). If it contracts badly a whole one
+        takes its place.
+        """
+        rows, k = self.work.rows, self.work.k
+        if not self._alone or self.beta.any() or self.steps.any():
+            return 1
+        if rows.lines is None or not self.l1[self.work.W].any():
+            return 1
+        pairs = rows.lines.nnz**2 / max(rows.n, 1)
+        if pairs < MANY_PAIRS:
+            return 1
+        return int(np.clip(self.likelihood.evidence // (ENOUGH * k), 1, THINNEST))
 
     def _own_model(self, b: int) -> Quadratic:
         """The model with a replicate's own Hessian."""
