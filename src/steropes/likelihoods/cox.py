@@ -36,7 +36,7 @@ class _Weights:
     w: Any
     events: Any  # w δ
     share: Any  # weight of the share: w̄_g for Efron, D_g for Breslow
-    fraction: Any  # of the tied events' sum that stays in the share's risk set
+    fraction: Any  # of the tied events' sum that stays in the share's risk set; None: all of it
 
 
 class CoxLikelihood(Likelihood):
@@ -57,7 +57,7 @@ class CoxLikelihood(Likelihood):
 
     def __init__(self, time, event, backend, entry=None, strata=None, ties="efron") -> None:
         super().__init__(backend)
-        time, event = np.asarray(time, np.float64), np.asarray(event, np.int64)
+        time, event = np.asarray(time, np.float64), np.asarray(event, np.int8)
         self.order = sort_survival(time, event, strata)
         self.n = len(time)
         time, event = time[self.order], event[self.order]
@@ -72,17 +72,20 @@ class CoxLikelihood(Likelihood):
         self.time, self.event, self.entry = time, event, entry
         self.ties = ties
         self.risk = RiskSets(time, event, entry, start, backend)
-        self.stratum = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        self.stratum = self.risk.stratum
         # Of each run of risk sets: the interval of time (see `time_varying`) and the stratum.
         self.interval_of, self.stratum_of = np.zeros_like(self.labels), self.labels
         if FEW_STRATA * (len(start) - 1) <= (events := int(event.sum())):
             self.evidence = events
-        self.delta = backend.asarray(event[:, None].astype(np.float64))
+        self.delta = backend.asarray(event[:, None])
         ev = self.risk.event_start
         # Efron's method needs one share an event; Breslow's, or no ties at all, one a group.
-        self.by_event = ties == "efron" and bool((np.diff(ev) > 1).any())
-        self.group = self.risk.group_of_event if self.by_event else np.arange(self.risk.m)
-        self.share_start = ev if self.by_event else np.arange(self.risk.m + 1)
+        tied = len(self.risk.event_rows) > self.risk.m
+        self.by_event = tied and ties == "efron"
+        if self.by_event or not tied:
+            self.group, self.share_start = self.risk.group_of_event, ev
+        else:
+            self.group, self.share_start = np.arange(self.risk.m), np.arange(self.risk.m + 1)
         self.sweeps = None
         if entry is None and hasattr(backend, "risk_sweeps"):
             risk = self.risk
@@ -96,7 +99,7 @@ class CoxLikelihood(Likelihood):
         xp, risk = self.backend.xp, self.risk
         total = risk.over_events(w)  # D_g
         if not self.by_event:
-            return _Weights(w, w * self.delta, total, xp.ones_like(total))
+            return _Weights(w, w * self.delta, total, None)
         counted = (w[risk.event_rows] > 0).astype(np.float64)
         d = xp.maximum(self.backend.segment_sum(counted, risk.event_start), 1.0)[self.group]
         before = self.backend.scan(counted, risk.event_start) - counted  # l = 0 … d−1
@@ -282,10 +285,11 @@ class CoxLikelihood(Likelihood):
         table, at = self._hazard(h * self.backend.asarray(factor[self.group, None]), weights)
         v = r * table[at]
         whole = host(self._whole(S))[:, 0]
-        S, h, f = host(S)[:, 0], host(h)[:, 0], host(weights.fraction)[:, 0]
+        S, h = host(S)[:, 0], host(h)[:, 0]
         c = h / np.where(h > 0, S, 1.0)
         if not self.by_event:
             return self._curvature(r, v, whole, [(np.ones(self.risk.m), c * factor)])
+        f = host(weights.fraction)[:, 0]
         # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
         m0, m1, m2 = (np.add.reduceat(x, self.share_start[:-1]) for x in (c, c * f, c * f * f))
         some = np.where(m0 > 0, m0, 1.0)
@@ -306,7 +310,8 @@ class CoxLikelihood(Likelihood):
 
     def _squares(self, r, weights):
         """Sums of r² over the risk sets with the tied events whole, (m, 1)."""
-        return self.risk.over_rows(r * r) + self.risk.over_events(r * r)
+        square = r * r
+        return self.risk.over_rows(square) + self.risk.over_events(square)
 
     def _whole(self, S):
         """Sums over the risk sets with the tied events whole: the first of each group's shares."""

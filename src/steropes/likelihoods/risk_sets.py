@@ -19,13 +19,20 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["RiskSets", "sort_survival"]
+__all__ = ["RiskSets", "runs_of_rows", "sort_survival"]
 
 
 def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
     """Rows by stratum, then time from late to early, then rows without the event first."""
     keys = (event, -time) if strata is None else (event, -time, strata)
     return np.lexsort(keys)
+
+
+def runs_of_rows(start: np.ndarray) -> np.ndarray:
+    """The run (stratum) of each row, (n,), for runs that begin and end at ``start`` (S + 1,)."""
+    if len(start) == 2:
+        return np.broadcast_to(np.int64(0), int(start[1]))  # takes no memory
+    return np.repeat(np.arange(len(start) - 1), np.diff(start))
 
 
 class RiskSets:
@@ -42,16 +49,19 @@ class RiskSets:
 
     Attributes
     ----------
-    place, place_own : (n,) int arrays
-        Each row's place in the tables of `over_groups`, where tied events have a sum of their
-        own and where they do not.
+    stratum : (n,) int array
+    place : (n,) int array
+        Each row's place in the table of `over_groups` where tied events have a sum of their own.
+    a, b, end : (n,) int arrays
+        With entry times: the groups [a, b) that each row is in the risk set of, and the end of
+        its stratum's groups. Without them ``b`` is None, and `first_group` says what a is.
     """
 
     def __init__(self, time, event, entry, strata_start: np.ndarray, backend: Any) -> None:
         self.backend = backend
         n = len(time)
         self.strata_start = strata_start
-        stratum = np.repeat(np.arange(len(strata_start) - 1), np.diff(strata_start))
+        self.stratum = stratum = runs_of_rows(strata_start)
         at = np.flatnonzero(event)
         new = np.ones(len(at), bool)
         new[1:] = (time[at[1:]] != time[at[:-1]]) | (stratum[at[1:]] != stratum[at[:-1]])
@@ -60,42 +70,58 @@ class RiskSets:
         first = np.flatnonzero(new)
         self.event_start = np.append(first, len(at))  # into event_rows
         self.group_of_event = np.cumsum(new) - 1
-        self.group_time = time[at[first]]
-        self.group_stratum = stratum[at[first]]
-        self.groups_start = np.searchsorted(self.group_stratum, np.arange(len(strata_start)))
         first_row = at[first]  # of the tied events of each group; they are contiguous rows
+        self.group_time = time[first_row]
+        self.groups_start = np.searchsorted(first_row, strata_start)
+        self.group_stratum = runs_of_rows(self.groups_start)
         self.tied_start, self.tied_end = first_row, first_row + np.diff(self.event_start)
         # a: groups whose first event row comes after the row's own place; the tied events of a
-        # group come after all others with that time, so this leaves their own group out.
-        a = np.searchsorted(first_row, np.arange(n), side="right")
-        end = self.groups_start[stratum + 1]
+        # group come after all others with that time, so this leaves their own group out. Rows at
+        # the end of their stratum's groups are never at risk again.
+        opens = np.zeros(n, np.int8)
+        opens[first_row] = 1
+        a = np.cumsum(opens, dtype=np.int32 if n < 2**30 else np.int64)
+        del opens
         if entry is None:
             self.b = None
+            self.place = self._without_entry(a)
         else:
-            self.b = np.clip(self._first_not_after(entry, stratum), a, end)
-        self.a = np.minimum(a, end)  # at the end of the stratum's groups: never at risk again
-        self.end = end
-        if self.b is None:
-            starts = np.empty(self.m + 1, np.int64)
-            starts[:-1] = np.searchsorted(a, np.arange(self.m))
-            # Rows of a stratum that are in no risk set would join the next stratum's first
-            # group; its run begins at the stratum's first row instead.
-            is_first = np.zeros(self.m, bool)
-            is_first[self.groups_start[:-1][np.diff(self.groups_start) > 0]] = True
-            starts[:-1][is_first] = strata_start[self.group_stratum[is_first]]
-            starts[-1] = n
-            self.join_start = starts[:-1]
-            self.join_end = first_row
-            following = np.arange(1, self.m + 1)
-            last_of_stratum = self.groups_start[self.group_stratum + 1] == following
-            self._next = np.where(last_of_stratum, self.m, following)
-            self.place = np.where(a < end, a, self.m)
-            self.place_own = self.place.copy()
-            self.place_own[at] = self.group_of_event
-            self.place[at] = self.m + 1 + self.group_of_event
-        else:
+            self.end = self.groups_start[stratum + 1]
+            self.b = np.clip(self._first_not_after(entry, stratum), a, self.end)
+            self.a = np.minimum(a, self.end)
             self._levels = self._dyadic(self.a, self.b)
             self.place = np.arange(n)
+
+    def _without_entry(self, a: np.ndarray) -> np.ndarray:
+        """Find the runs of rows that join at each group; return `place`, made of a."""
+        m, start = self.m, self.groups_start
+        filled = np.flatnonzero(np.diff(start) > 0)
+        self.join_start = np.empty(m, np.int64)
+        self.join_start[1:] = self.tied_start[:-1]
+        # Rows of a stratum that are in no risk set would join the next stratum's first group;
+        # its run begins at the stratum's first row instead.
+        self.join_start[start[filled]] = self.strata_start[filled]
+        self.join_end = self.tied_start
+        if len(start) > 2:
+            a[a >= start[self.stratum + 1]] = m
+        a[self.event_rows] = m + 1 + self.group_of_event
+        return a
+
+    @property
+    def place_own(self) -> np.ndarray:
+        """Each row's place in the table of `over_groups` where tied events have no own sum."""
+        if self.b is not None:
+            return self.place
+        place = self.place.copy()
+        place[self.event_rows] = self.group_of_event
+        return place
+
+    def first_group(self, rows: np.ndarray) -> np.ndarray:
+        """The first group that rows without an event are in the risk set of."""
+        if self.b is not None:
+            return self.a[rows]
+        place = self.place[rows].astype(np.int64)
+        return np.where(place < self.m, place, self.groups_start[self.stratum[rows] + 1])
 
     def _first_not_after(self, entry: np.ndarray, stratum: np.ndarray) -> np.ndarray:
         """For each row, the first group of its stratum with time ≤ entry."""
@@ -168,9 +194,9 @@ class RiskSets:
                 return xp.concatenate([after, xp.zeros((1, c.shape[1]))]), self.place_own
             zero = xp.zeros((1, c.shape[1]))
             # The tied events of a group: its own share, and the groups after it in the stratum.
-            return xp.concatenate([after, zero, xp.concatenate([after, zero])[self._next] + own]), (
-                self.place
-            )
+            following = xp.concatenate([after[1:], zero])
+            following[self.groups_start[1:][np.diff(self.groups_start) > 0] - 1] = 0.0
+            return xp.concatenate([after, zero, following + own]), self.place
         total = xp.zeros((len(self.a), c.shape[1]))
         for size, left, right in self._levels:
             if right is None:

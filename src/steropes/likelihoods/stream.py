@@ -51,7 +51,7 @@ def stream(
     is_event = np.zeros(n, bool)
     is_event[ev] = True
     joins = np.flatnonzero(~is_event if risk.b is None else ~is_event & (risk.a < risk.b))
-    parts: list[tuple] = [(joins, risk.a[joins], 0, r[joins], None)]
+    parts: list[tuple] = [(joins, risk.first_group(joins), 0, r[joins], None)]
     if risk.b is not None:
         leaves = np.flatnonzero((is_event | (risk.a < risk.b)) & (risk.b < risk.end))
         parts.append((leaves, risk.b[leaves], 0, -r[leaves], None))

@@ -169,7 +169,8 @@ def _cox_sweeper(likelihood: CoxLikelihood, X: sparse.csc_array, w: np.ndarray):
             "solver='ccd' is not defined for entry times: its risk-set sums only ever grow as "
             "time runs back. Use solver='newton'."
         )
-    time, event, stratum = likelihood.time, likelihood.event, likelihood.stratum
+    time, event = likelihood.time, likelihood.event
+    stratum = np.ascontiguousarray(likelihood.stratum)
     efron = likelihood.ties == "efron"
     n, S = len(time), int(stratum[-1]) + 1
     start = np.searchsorted(stratum, np.arange(S + 1))

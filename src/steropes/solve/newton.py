@@ -72,7 +72,7 @@ class Batch:
         self.weight_sum = w.sum(axis=0)
         self.w = backend.asarray(w)
         self.bound = likelihood.weigh(self.w)
-        self.offset = np.zeros((likelihood.n_eta, 1))
+        self.offset = np.zeros((1, 1))
         if offset is not None:
             self.offset = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
         self.offset = backend.asarray(self.offset)
@@ -107,10 +107,10 @@ class Batch:
         self._restart()
 
     def _restart(self) -> None:
-        self.eta = self.offset + self.backend.xp.zeros((1, self.lanes))
+        self.eta = self.backend.xp.zeros((self.likelihood.n_eta, self.lanes))
+        self.eta += self.offset
         if self.work.k:
-            beta = self.backend.asarray(self.beta[self.work.W])
-            self.eta = self.eta + self.work.rows.matmul(beta)
+            self.eta += self.work.rows.matmul(self.backend.asarray(self.beta[self.work.W]))
         loss, self.r = self.likelihood.evaluate(self.eta, self.bound)
         self.loss = self.backend.to_host(loss)
         self._gW: Any = None
@@ -377,11 +377,13 @@ class Batch:
         if thin > 1:
             kept = np.random.default_rng(0).random(len(w)) < 1 / thin
             w = w * self.backend.asarray(thin * kept[:, None].astype(np.float64))
-        return self.likelihood.curvature(self.eta[:, b : b + 1], self.likelihood.weigh(w))
+        bound = self.likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
+        return self.likelihood.curvature(self.eta[:, b : b + 1], bound)
 
     def _refresh(self, b: int) -> None:
         """Compute the shared Hessian again, at replicate b."""
         self.curvature_of = b
+        self.work.forget()  # the curvature too, before there is the next
         self.work.refresh(self._lane(b, self._thin()), self.w[:, b], float(self.weight_sum[b]))
         self.own.clear()
 

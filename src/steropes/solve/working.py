@@ -120,7 +120,7 @@ class WorkingSet:
 
     def forget(self) -> None:
         """Drop the Hessian, which is to be computed again anyway, instead of extending it."""
-        self.G = None
+        self.G = self.curvature = None
 
     def _copy(self, G: np.ndarray, H: np.ndarray) -> None:
         """Copy G into the corner of a larger matrix."""

@@ -163,7 +163,7 @@ class RiskSweeps:
     ) -> None:
         self.n, self.m, self.pool = n, len(tied_start), pool
         self.tied, self.tied_end = tied_start, tied_end
-        self.place = place.astype(np.int32) if 2 * self.m < 2**31 else place
+        self.place = place.astype(np.int32, copy=False) if 2 * self.m < 2**31 else place
         self.shares = np.empty(0, np.int64) if share_start is None else share_start
         filled = np.flatnonzero(np.diff(groups_start) > 0)
         # The first row of the stratum that a group is the first of; −1 for the others.
@@ -189,7 +189,7 @@ class RiskSweeps:
 
     def evaluate(
         self, eta: np.ndarray, w: np.ndarray, events: np.ndarray, share: np.ndarray,
-        fraction: np.ndarray, gradient: bool = True,
+        fraction: np.ndarray | None, gradient: bool = True,
     ) -> Any:  # fmt: skip
         """Return the loss (B,) and its gradient (n, B), or None where sums over- or underflow.
 
@@ -198,12 +198,15 @@ class RiskSweeps:
         eta, w, events : (n, B) arrays
             Linear predictor, weights, weights of the events.
         share, fraction : (K, B) arrays
-            Weight of each share and the part of the tied events that stays in its risk set.
+            Weight of each share and the part of the tied events that stays in its risk set;
+            None where that is all of them.
         """
         if not self.chunks:
             return None
         B, N = eta.shape[1], len(self.chunks)
         eta, w = np.ascontiguousarray(eta), np.ascontiguousarray(w)
+        if fraction is None:
+            fraction = np.empty((0, B))
         r, S = np.empty_like(eta), np.empty_like(share)
         total, ahead, loss = np.zeros((3, N, B))
         shares, first = self.shares, self.first
