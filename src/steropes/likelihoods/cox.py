@@ -34,7 +34,7 @@ class _Weights:
     """Row weights w (n, B) with what follows from them for each share (K, B)."""
 
     w: Any
-    events: Any  # w δ
+    events: Any  # w δ; None where the sweeps do without it
     share: Any  # weight of the share: w̄_g for Efron, D_g for Breslow
     fraction: Any  # of the tied events' sum that stays in the share's risk set; None: all of it
 
@@ -94,39 +94,49 @@ class CoxLikelihood(Likelihood):
                 self.n, start, risk.groups_start, risk.tied_start, risk.tied_end, place, shares
             )
 
+    def outcome(self):
+        """Time, event and entry (or None) in the user's order of the rows."""
+        back = np.argsort(self.order)
+        return tuple(x if x is None else x[back] for x in (self.time, self.event, self.entry))
+
     def weigh(self, w):
         """Bind row weights; see `Likelihood.weigh`."""
         xp, risk = self.backend.xp, self.risk
         total = risk.over_events(w)  # D_g
+        events = w * self.delta if self.sweeps is None else None
         if not self.by_event:
-            return _Weights(w, w * self.delta, total, None)
+            return _Weights(w, events, total, None)
         counted = (w[risk.event_rows] > 0).astype(np.float64)
         d = xp.maximum(self.backend.segment_sum(counted, risk.event_start), 1.0)[self.group]
         before = self.backend.scan(counted, risk.event_start) - counted  # l = 0 … d−1
         share = counted * total[self.group] / d
-        return _Weights(w, w * self.delta, share, 1.0 - before / d)
+        return _Weights(w, events, share, 1.0 - before / d)
 
     def _rates(self, eta, weights):
         """r = w exp(η − shift), and the events' part of the loss, −Σ w δ (η − shift)."""
         xp, bk = self.backend.xp, self.backend
+        events = self._events(weights)
 
         def part(e, w, events):
             return -events * e, w * xp.exp(e)
 
         if self._safe(eta):
-            loss, (r,) = bk.sum_rows(part, eta, weights.w, weights.events)
+            loss, (r,) = bk.sum_rows(part, eta, weights.w, events)
         elif len(self.risk.strata_start) == 2:
             shift = bk.column_max(eta)
             loss, (r,) = bk.sum_rows(
-                lambda e, w, d: part(e - shift, w, d), eta, weights.w, weights.events
+                lambda e, w, d: part(e - shift, w, d), eta, weights.w, events
             )
         else:  # each stratum its own, for every row
             shift = bk.segment_max(eta, self.risk.strata_start)
             loss, (r,) = bk.sum_rows(
                 lambda e, w, d, s: part(e - shift[s], w, d),
-                eta, weights.w, weights.events, self.stratum,
+                eta, weights.w, events, self.stratum,
             )  # fmt: skip
         return loss, r
+
+    def _events(self, weights):
+        return weights.w * self.delta if weights.events is None else weights.events
 
     def _safe(self, eta) -> bool:
         """Whether exp(η) neither overflows nor vanishes, so that it need not be shifted."""
@@ -175,7 +185,7 @@ class CoxLikelihood(Likelihood):
         def part(r, events, at):
             return (r * xp.take(table, at, axis=0) - events,)
 
-        (gradient,) = self.backend.map_rows(part, r, weights.events, at)
+        (gradient,) = self.backend.map_rows(part, r, self._events(weights), at)
         return events + logs, gradient
 
     def _sweep(self, eta, weights, gradient):
@@ -183,7 +193,7 @@ class CoxLikelihood(Likelihood):
         if self.sweeps is None:
             return None
         return self.sweeps.evaluate(
-            eta, weights.w, weights.events, weights.share, weights.fraction, gradient
+            eta, weights.w, weights.share, weights.fraction, gradient
         )
 
     def _hazard(self, h, weights):
@@ -200,16 +210,22 @@ class CoxLikelihood(Likelihood):
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
         r, S, h = self._hazards(eta, weights)
-        h = self.backend.xp.where(S > TINY, h, 0.0)
+        h[S <= TINY] = 0.0
         if exact or self.risk.m <= 1.5 * BINS:
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
-        whole, h = self._whole(S), self._over_shares(h)
-        h = host(pool_hazards(h, whole, self._squares(r, weights), self.risk.groups_start, len(r)))
-        whole = host(whole)[:, 0]
+        whole, h = host(self._whole(S)), host(self._over_shares(h))
+        del S  # a Hessian is when a fit holds most
+        h = pool_hazards(
+            h, whole, host(self._squares(r, weights)), self.risk.groups_start, len(r)
+        )
+        whole = whole[:, 0]
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
-        c = h / np.where(h > 0, whole, 1.0)
-        return self._curvature(r, r * table[at], whole, [(np.ones(self.risk.m), c)])
+        v = table[at]
+        v *= r
+        del table, at
+        c = np.divide(h, whole, out=h, where=h > 0)
+        return self._curvature(r, v, whole, [(np.ones(self.risk.m), c)])
 
     def weighted_curvature(self, eta, weights, factor):
         """The exact curvature with each event time's part multiplied by a factor, (m,).

@@ -174,13 +174,13 @@ class FineGrayLikelihood(CoxLikelihood):
 
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
+        host = self.backend.to_host
         r, S, h = self._hazards(eta, weights)
         if not exact and self.risk.m > 1.5 * BINS:
-            h = pool_hazards(h, S, self._squares(r, weights), self.risk.groups_start, len(r))[
-                :, None
-            ]
+            squares = host(self._squares(r, weights))
+            h = pool_hazards(host(h), host(S), squares, self.risk.groups_start, len(r))
+            h = self.backend.asarray(h[:, None])
         v = r * self._exposure(h, weights)
-        host = self.backend.to_host
         late = np.zeros(self.n)
         late[self.competing] = host(r[self.competing] * weights.inverse)[:, 0]
         c = host(h / self.backend.xp.where(S > 0, S, 1.0))[:, 0]

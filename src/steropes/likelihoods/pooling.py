@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.cpu.event_bins import pool_events
+
 __all__ = ["BINS", "pool", "pool_hazards"]
 
 BINS = 300
@@ -33,26 +35,13 @@ def pool(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
         The same sum for each stratum, zero outside the bins' middles.
     """
     out = np.zeros(len(mass))
-    kept = np.flatnonzero(mass > 0)  # where there is no weight nobody may be at risk
-    if len(kept) == 0:
-        return out
-    mass, start = mass[kept], np.searchsorted(kept, start)
-    sizes = np.diff(start)
-    stratum = np.repeat(np.arange(len(sizes)), sizes)
-    done = np.cumsum(mass)
-    edge = np.append(0.0, done)[start]
-    base, total = edge[:-1], np.diff(edge)
-    per = np.clip(np.ceil(bins * total / done[-1]), 1, np.maximum(sizes, 1)).astype(np.int64)
-    share = (done - mass / 2 - base[stratum]) / total[stratum]
-    within = np.clip((share * per[stratum]).astype(np.int64), 0, per[stratum] - 1)
-    bin_ = np.concatenate([[0], np.cumsum(per)])[stratum] + within
-    first = np.flatnonzero(np.diff(bin_, prepend=-1))
-    middle = (first + np.append(first[1:], len(mass))) // 2  # of two, the larger risk set
-    out[kept[middle]] = np.add.reduceat(mass, first)
+    pool_events(mass, start, bins, out)
     return out
 
 
-def pool_hazards(h, S, squares, start: np.ndarray, n: int) -> np.ndarray:
+def pool_hazards(
+    h: np.ndarray, S: np.ndarray, squares: np.ndarray, start: np.ndarray, n: int
+) -> np.ndarray:
     """Hazards D_g / S_g of event times, (m, 1), pooled so that the Hessian stays about the same.
 
     The variance over a risk set of rows that are alike is theirs times κ_g = 1 − Σ r² / S_g²,
@@ -73,9 +62,13 @@ def pool_hazards(h, S, squares, start: np.ndarray, n: int) -> np.ndarray:
     (m,) array
     """
     filled = np.where(S > 0, S, 1.0)
-    kappa = np.maximum(1.0 - squares / filled / filled, 0.0)[:, 0]
+    kappa = squares / filled
+    kappa /= filled
+    np.subtract(1.0, kappa, out=kappa)
     kappa[kappa < 1e-10] = 0.0
+    mass = h * S
+    mass *= kappa
+    kappa *= filled
     bins = max(BINS, min(A_STRATUM * (len(start) - 1), n // ROWS_A_BIN))
-    mass = pool((h * S)[:, 0] * kappa, start, bins)
-    used = mass > 0
-    return np.where(used, mass / np.where(used, kappa * filled[:, 0], 1.0), 0.0)
+    pooled = pool(mass[:, 0], start, bins)
+    return np.divide(pooled, kappa[:, 0], out=pooled, where=pooled > 0)

@@ -69,8 +69,11 @@ class RiskSets:
         self.m = int(new.sum())
         first = np.flatnonzero(new)
         self.event_start = np.append(first, len(at))  # into event_rows
-        self.group_of_event = np.cumsum(new) - 1
-        first_row = at[first]  # of the tied events of each group; they are contiguous rows
+        if self.m == len(at):  # no ties: what would be the same is held once
+            self.group_of_event, first_row = self.event_start[:-1], at
+        else:
+            self.group_of_event = np.cumsum(new) - 1
+            first_row = at[first]  # of a group's tied events, which are rows side by side
         self.group_time = time[first_row]
         self.groups_start = np.searchsorted(first_row, strata_start)
         self.group_stratum = runs_of_rows(self.groups_start)

@@ -119,7 +119,7 @@ class CoxRegression(SurvivalModel):
         outcome = check_survival(y, n)
         if not outcome.event.any():
             raise DataError("y has no events; a Cox model needs at least one.")
-        self._outcome = outcome
+        self._outcome = None if self._steps is None else outcome  # else the likelihood has it
         codes = self._read_strata(strata, n)
         rest = (outcome.entry, codes, self.ties)
         if self._steps is None:
@@ -128,7 +128,7 @@ class CoxRegression(SurvivalModel):
             likelihood = PiecewiseCoxLikelihood(
                 outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cuts, *rest
             )
-        return likelihood, {"fold_label": outcome.event}
+        return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 
     def _select(self, problem, progress):
         prior, start = super()._select(problem, progress)
@@ -251,7 +251,7 @@ class CoxRegression(SurvivalModel):
                 "The test is one of maximum likelihood estimates; fit with prior=None (on the "
                 "columns that matter) to use it."
             )
-        time, event, entry = self._outcome
+        time, event, entry = self._outcome or problem.likelihood.outcome()
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
 

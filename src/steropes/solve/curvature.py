@@ -120,8 +120,11 @@ def _group_sums(rows, curvature, batch):
         if a and run[0] == carried_run:
             new_run[0] = False
         begin = np.where(new_run, runs[run], np.append(previous, e[:-1]))
-        pointers = np.append(np.stack([begin, e], 1).ravel(), e[-1:])
-        S = view.sums(curvature.u, pointers)[::2][: len(e)]
+        if np.array_equal(begin[1:], e[:-1]):
+            S = view.sums(curvature.u, np.append(begin[:1], e))
+        else:  # lines between the groups are in none
+            pointers = np.append(np.stack([begin, e], 1).ravel(), e[-1:])
+            S = view.sums(curvature.u, pointers)[::2][: len(e)]
         if not new_run[0] and carried is not None:
             S[0] += carried
         starts = np.append(np.flatnonzero(np.append(True, run[1:] != run[:-1])), len(e))

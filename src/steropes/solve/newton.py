@@ -68,7 +68,9 @@ class Batch:
         order = likelihood.order
         self.order = order
         take = (lambda x: x) if order is None else (lambda x: x[order])
-        w = self._in_lanes(take(np.asarray(weights, np.float64)))
+        weights = np.asarray(weights, np.float64)
+        even = weights.shape[1] == 1 and np.ptp(weights) == 0  # then their order is no matter
+        w = self._in_lanes(weights if even else take(weights))
         self.weight_sum = w.sum(axis=0)
         self.w = backend.asarray(w)
         self.bound = likelihood.weigh(self.w)
@@ -375,8 +377,9 @@ class Batch:
         """The likelihood's curvature of one replicate at its own point, by 1/thin of the rows."""
         w = self.w[:, b : b + 1]
         if thin > 1:
-            kept = np.random.default_rng(0).random(len(w)) < 1 / thin
-            w = w * self.backend.asarray(thin * kept[:, None].astype(np.float64))
+            kept = np.random.default_rng(0).random(len(w), np.float32) < 1 / thin
+            w = w * self.backend.asarray(kept[:, None])
+            w *= thin
         bound = self.likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
         return self.likelihood.curvature(self.eta[:, b : b + 1], bound)
 
@@ -467,6 +470,7 @@ class Batch:
             l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)
         ).sum(axis=0)
         d_eta = self.work.rows.matmul(self.backend.asarray(D))
+        self.r = None  # as large as the predictors, and of no more use
         t = np.where(todo, 1.0, 0.0)
         waiting = todo.copy()
         slack = ROUNDING * (np.abs(self.objective) + self.weight_sum)

@@ -24,8 +24,8 @@ SMALL, LARGE = 1e-250, 1e250  # sums within which nothing that matters was lost
 
 
 @njit(**SCAN)
-def pick(C, r, eta, events, tied, tied_end, first, fraction, shares, i0, g0, g1, S, loss):
-    """Take the sums over risk sets out of the running sums C of a chunk, and Σ events × η.
+def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, loss):
+    """Take the sums over risk sets out of the running sums C of a chunk, and Σ_events w η.
 
     ``shares`` is empty where each group has one, of all its events.
     """
@@ -49,7 +49,7 @@ def pick(C, r, eta, events, tied, tied_end, first, fraction, shares, i0, g0, g1,
     for g in range(g0, g1):
         for i in range(tied[g], tied_end[g]):
             for b in range(B):
-                loss[b] -= events[i, b] * eta[i, b]
+                loss[b] -= w[i, b] * eta[i, b]
 
 
 @njit(**SCAN)
@@ -99,8 +99,8 @@ def accumulate(S, logs, share, shares, fraction, first, g0, g1, m, table, loss, 
 
 
 @njit(**SCAN)
-def spread(r, events, table, place, i0, i_last, i1, ahead):
-    """Turn r into the gradient r × (cumulative hazard while at risk) − events.
+def spread(r, w, tied, tied_end, g0, g1, table, place, i0, i_last, i1, ahead):
+    """Turn r into the gradient r × (cumulative hazard while at risk) − w of the events.
 
     ``ahead`` is the hazard of later chunks, for the rows from ``i_last`` on.
     """
@@ -108,11 +108,15 @@ def spread(r, events, table, place, i0, i_last, i1, ahead):
     for i in range(i0, i_last):
         p = place[i]
         for b in range(B):
-            r[i, b] = r[i, b] * table[p, b] - events[i, b]
+            r[i, b] *= table[p, b]
     for i in range(i_last, i1):
         p = place[i]
         for b in range(B):
-            r[i, b] = r[i, b] * (table[p, b] + ahead[b]) - events[i, b]
+            r[i, b] *= table[p, b] + ahead[b]
+    for g in range(g0, g1):
+        for i in range(tied[g], tied_end[g]):
+            for b in range(B):
+                r[i, b] -= w[i, b]
 
 
 class _Chunk(NamedTuple):
@@ -188,15 +192,15 @@ class RiskSweeps:
             )  # fmt: skip
 
     def evaluate(
-        self, eta: np.ndarray, w: np.ndarray, events: np.ndarray, share: np.ndarray,
-        fraction: np.ndarray | None, gradient: bool = True,
+        self, eta: np.ndarray, w: np.ndarray, share: np.ndarray, fraction: np.ndarray | None,
+        gradient: bool = True,
     ) -> Any:  # fmt: skip
         """Return the loss (B,) and its gradient (n, B), or None where sums over- or underflow.
 
         Parameters
         ----------
-        eta, w, events : (n, B) arrays
-            Linear predictor, weights, weights of the events.
+        eta, w : (n, B) arrays
+            Linear predictor and weights.
         share, fraction : (K, B) arrays
             Weight of each share and the part of the tied events that stays in its risk set;
             None where that is all of them.
@@ -221,8 +225,8 @@ class RiskSweeps:
             scan(part, x.pointers, False, C, 0, len(x.pointers) - 1)
             total[c] = C[-1]
             pick(
-                C, r, eta, events, self.tied, self.tied_end, first, fraction, shares, x.i0, x.g0,
-                x.g1, S, loss[c],
+                C, r, eta, w, self.tied, self.tied_end, first, fraction, shares, x.i0, x.g0, x.g1,
+                S, loss[c],
             )  # fmt: skip
 
         self.pool.map(rates, [(c,) for c in range(N)])
@@ -255,7 +259,10 @@ class RiskSweeps:
 
         def back(c: int) -> None:
             x = self.chunks[c]
-            spread(r, events, table, self.place, x.i0, x.i_last, x.i1, ahead[c])
+            spread(
+                r, w, self.tied, self.tied_end, x.g0, x.g1, table, self.place, x.i0, x.i_last,
+                x.i1, ahead[c],
+            )  # fmt: skip
 
         self.pool.map(back, [(c,) for c in range(N)])
         return sums, r
