@@ -124,9 +124,7 @@ class CoxLikelihood(Likelihood):
             loss, (r,) = bk.sum_rows(part, eta, weights.w, events)
         elif len(self.risk.strata_start) == 2:
             shift = bk.column_max(eta)
-            loss, (r,) = bk.sum_rows(
-                lambda e, w, d: part(e - shift, w, d), eta, weights.w, events
-            )
+            loss, (r,) = bk.sum_rows(lambda e, w, d: part(e - shift, w, d), eta, weights.w, events)
         else:  # each stratum its own, for every row
             shift = bk.segment_max(eta, self.risk.strata_start)
             loss, (r,) = bk.sum_rows(
@@ -192,9 +190,7 @@ class CoxLikelihood(Likelihood):
         """Loss and gradient in two sweeps, None where sums must be shifted or there is no way."""
         if self.sweeps is None:
             return None
-        return self.sweeps.evaluate(
-            eta, weights.w, weights.share, weights.fraction, gradient
-        )
+        return self.sweeps.evaluate(eta, weights.w, weights.share, weights.fraction, gradient)
 
     def _hazard(self, h, weights):
         """Cumulative hazard while at risk: a table (·, B) and each row's place in it, (n,)."""
@@ -216,9 +212,7 @@ class CoxLikelihood(Likelihood):
         host = self.backend.to_host
         whole, h = host(self._whole(S)), host(self._over_shares(h))
         del S  # a Hessian is when a fit holds most
-        h = pool_hazards(
-            h, whole, host(self._squares(r, weights)), self.risk.groups_start, len(r)
-        )
+        h = pool_hazards(h, whole, host(self._squares(r, weights)), self.risk.groups_start, len(r))
         whole = whole[:, 0]
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
         v = table[at]
