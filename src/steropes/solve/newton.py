@@ -69,8 +69,11 @@ class Batch:
         self.order = order
         take = (lambda x: x) if order is None else (lambda x: x[order])
         weights = np.asarray(weights, np.float64)
-        even = weights.shape[1] == 1 and np.ptp(weights) == 0  # then their order is no matter
-        w = self._in_lanes(weights if even else take(weights))
+        if order is not None and weights.shape[1] == 1 and np.ptp(weights) == 0:
+            weights = weights[: len(order)]  # all the same: a view of as many will do
+        else:
+            weights = take(weights)
+        w = self._in_lanes(weights)
         self.weight_sum = w.sum(axis=0)
         self.w = backend.asarray(w)
         self.bound = likelihood.weigh(self.w)
