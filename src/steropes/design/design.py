@@ -163,7 +163,7 @@ class Design:
             elif isinstance(b, DenseBlock):
                 out[at] = backend.asarray(b.values[:, local]).T @ R
             else:
-                out[at] = R.sum(axis=0)
+                out[at] = R.sum(axis=0, dtype=np.float64)
         return out
 
     def matmul(self, D: np.ndarray, backend) -> np.ndarray:

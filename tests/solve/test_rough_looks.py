@@ -1,0 +1,58 @@
+"""What is rounded or thinned on the way changes no answer."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import steropes
+from simulators import indicators, outcome
+from steropes.backends import get_backend
+from steropes.design import as_design
+from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
+from steropes.solve import Batch, newton
+
+
+def problem(family, rng, n, p):
+    X = indicators(rng, n, p)
+    y = outcome(family, X[:, :4] @ [0.8, -0.6, 0.5, -0.4], rng)
+    backend = get_backend("cpu", 1)
+    likelihood = CoxLikelihood(*y, backend) if family == "cox" else LogisticLikelihood(y, backend)
+    return as_design(sparse.csc_array(X)), likelihood
+
+
+@pytest.mark.parametrize("family", ["cox", "logistic"])
+def test_a_look_in_single_precision_is_near_and_only_where_tolerances_allow(family, rng):
+    design, likelihood = problem(family, rng, 400, 30)
+    batch = Batch(design, likelihood, rng.uniform(0.5, 2.0, (400, 9)), None, 9)
+    batch.set_beta(np.where(np.arange(30) < 5, 0.3, 0.0)[:, None] * np.ones((1, 9)))
+    r = np.zeros((400, batch.lanes))
+    r[slice(None) if likelihood.order is None else likelihood.order] = batch.r
+    exact = design.rmatmul(r, likelihood.backend)
+    size = design.rmatmul(np.abs(r), likelihood.backend)[:, :9]
+    tight, loose = batch.full_gradient(1e-8)[:, :9], batch.full_gradient(1e-3)[:, :9]
+    np.testing.assert_allclose(tight, exact[:, :9], atol=1e-12 * size.max())
+    assert np.all(np.abs(loose - exact[:, :9]) <= 1e-6 * size)
+    assert not np.array_equal(tight, loose)  # else nothing was tested
+    np.testing.assert_array_equal(tight[:5], loose[:5])  # the working set's are exact
+
+
+@pytest.mark.parametrize("family", ["cox", "logistic", "poisson"])
+def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, rng, monkeypatch):
+    X = indicators(rng, 3000, 12)
+    X.data[:] = 1.0
+    y = outcome(family, X[:, :4] @ [0.8, -0.6, 0.5, -0.4], rng)
+    model = {
+        "cox": steropes.CoxRegression,
+        "logistic": steropes.LogisticRegression,
+        "poisson": steropes.PoissonRegression,
+    }[family](prior=steropes.Laplace(0.5), tol=1e-9)
+    y = steropes.Surv(*y) if family == "cox" else y
+    whole = model.fit(X, y).coef_
+    thins = []
+    thin = Batch._thin
+    monkeypatch.setattr(newton, "MANY_PAIRS", 0)
+    monkeypatch.setattr(Batch, "_thin", lambda self: thins.append(thin(self)) or thins[-1])
+    part = model.fit(X, y)
+    assert max(thins) > 1
+    assert part.converged_
+    np.testing.assert_allclose(part.coef_, whole, atol=1e-8)
