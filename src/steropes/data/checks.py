@@ -69,6 +69,9 @@ def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None
     return y
 
 
+LIGHT, HEAVY = 1e-9, 1e12  # average weights between which fits are what they say they are
+
+
 def check_weights(w: Any, n: int) -> np.ndarray:
     """Check row weights: at least zero and not all zero; None is one each."""
     if w is None:
@@ -81,6 +84,14 @@ def check_weights(w: Any, n: int) -> np.ndarray:
         raise DataError(f"sample_weight must not be negative; row {i} is {w[i]:g}.")
     if not w.any():
         raise DataError("sample_weight is zero in every row; give some row a positive weight.")
+    with np.errstate(over="ignore"):
+        mean = float(np.mean(w, where=w > 0))
+    if not LIGHT <= mean <= HEAVY:
+        # The certificate counts in standard errors, which such weights make senseless.
+        raise DataError(
+            f"sample_weight is {mean:.3g} on average where it is positive. Divide it by a constant "
+            "so that it is about one: it says how many people a row stands for."
+        )
     return w
 
 
