@@ -226,7 +226,7 @@ def test_too_few_steps_are_said_so_and_the_fit_is_kept(family, rng):
 @pytest.mark.parametrize("size", [1e-150, 1e-12, 1e15, 1e300])
 def test_weights_far_from_one_are_refused(size, rng):
     X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
-    with pytest.raises(DataError, match="sample_weight is .* on average"):
+    with pytest.raises(DataError, match=r"sample_weight is .* on average"):
         LogisticRegression().fit(X, y, sample_weight=np.full(50, size))
     uneven = np.where(np.arange(50) < 25, 1.0, 1e-150)  # a few of no weight to speak of are fine
     m = LogisticRegression().fit(X, y, sample_weight=uneven)
