@@ -25,7 +25,7 @@ class Information:
 
     Parameters
     ----------
-    problem : steropes.select.path.Problem
+    problem : steropes.select.problem.Problem
     beta : (p,) array
         Coefficients in X's units, the intercept first where there is one.
     l1, l2 : (p,) arrays

@@ -50,7 +50,7 @@ def robust_covariance(
 
     Parameters
     ----------
-    problem : steropes.select.path.Problem
+    problem : steropes.select.problem.Problem
     beta : (p,) array
         Coefficients in X's units.
     model : (p, p) array

@@ -18,7 +18,7 @@ from ..infer import Information, refuse_undetermined
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
-from ..select.path import Problem
+from ..select.problem import Problem
 from ..solve import Batch
 from .inference import Inference
 from .progress import Progress

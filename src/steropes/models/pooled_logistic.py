@@ -22,7 +22,7 @@ from ..likelihoods.pooled_logistic import (
     interval_log_odds,
     survival_curves,
 )
-from ..select.path import Problem
+from ..select.problem import Problem
 from .base import PenalizedModel
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras

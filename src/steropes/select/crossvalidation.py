@@ -84,7 +84,7 @@ class CrossValidation:
                 raise DataError("search must be a non-empty sequence of positive variances.")
 
     def run(self, problem: Any, progress: Callable[[str, float], None] | None = None):
-        """Evaluate variances for a `steropes.select.path.Problem`; see `path.choose`."""
+        """Evaluate variances for a `steropes.select.problem.Problem`; see `path.choose`."""
         from .path import choose
 
         self.check()

@@ -9,7 +9,40 @@ import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["make_folds", "read_splits"]
+__all__ = ["cut", "make_folds", "read_splits"]
+
+
+def cut(
+    cv: Any, label: np.ndarray | None, together: np.ndarray | None, weights: np.ndarray
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Cut the rows as a `CrossValidation` asks for.
+
+    Parameters
+    ----------
+    label, together : (n,) int arrays or None
+        As in `make_folds`.
+    weights : (n,) array
+        Rows that count.
+
+    Returns
+    -------
+    fold : (n, repeats) int array
+        The fold of each row in each repeat (or split).
+    pairs : list of (repeat, fold)
+        The parts that are held out in turn.
+    """
+    n = len(weights)
+    if isinstance(cv.folds, int | float):
+        folds = int(cv.folds)
+        fold = make_folds(folds, cv.repeats, label, together, n, cv.random_state)
+        pairs = [(r, f) for r in range(cv.repeats) for f in range(folds)]
+    else:
+        fold = read_splits(cv.folds, together, n)
+        pairs = [(r, 0) for r in range(fold.shape[1])]
+    for r, f in pairs:
+        if not weights[fold[:, r] != f].any():
+            raise DataError(f"All weight is in fold {f}; use fewer folds.")
+    return fold, pairs
 
 
 def make_folds(

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError
 from ...likelihoods.cumulative import (
     CumulativeLikelihood,
     Interval,
@@ -24,8 +23,8 @@ from ...likelihoods.cumulative import (
     find_levels,
     place,
 )
-from ...select.folds import make_folds, read_splits
-from ...select.path import STEP, Selection, _Path
+from ...select.folds import cut
+from ...select.search import Selection, VariancePath, first_variance
 from ...solve.cumulative_support import CumulativeProblem, fit_cumulative
 from .problem import Problem
 
@@ -36,21 +35,8 @@ GROUPS = 20  # parts of the outcome's distribution that are spread evenly over t
 
 def choose_variance(cv: Any, problem: Any, progress: Any) -> Selection:
     """Find the variance with the best cross-validated log-likelihood."""
-    if problem.prior is None:
-        raise DataError("cv needs a prior whose variance it chooses, such as Laplace().")
     cv.check()
-    path = _CumulativePath(cv, problem, progress)
-    if isinstance(cv.search, str):
-        path.walk()
-        path.refine()
-    else:
-        for v in sorted({float(v) for v in cv.search}):
-            path.score(v)
-    table = path.table()
-    best = int(table["mean"].to_numpy().argmax())
-    variance = float(table["variance"].iloc[best])
-    prior = problem.prior.with_variance(variance)
-    return Selection(variance, prior, table, path.solutions[variance])
+    return _CumulativePath(cv, problem, progress).search()
 
 
 def held_out_score(
@@ -70,46 +56,29 @@ def held_out_score(
     return -likelihood.loss(Thresholds(alpha, delta), eta)
 
 
-class _CumulativePath(_Path):
+class _CumulativePath(VariancePath):
     """The house's search over variances with this model's fits and scores."""
 
-    problem: Any
-
     def __init__(self, cv: Any, problem: Any, progress: Any) -> None:
-        self.cv, self.problem, self.progress = cv, problem, progress
-        n, weights = problem.design.n, problem.weights
-        levels = problem.levels
-        if isinstance(cv.folds, int | float):
-            folds, label = int(cv.folds), np.zeros(n, np.int64)
-            label[levels.order] = np.arange(len(levels.order)) * GROUPS // len(levels.order)
-            self.fold = make_folds(folds, cv.repeats, label, None, n, cv.random_state)
-            self.pairs = [(r, f) for r in range(cv.repeats) for f in range(folds)]
-        else:
-            self.fold = read_splits(cv.folds, None, n)
-            self.pairs = [(r, 0) for r in range(self.fold.shape[1])]
-        self.parts: list[CumulativeProblem] = []
-        for r, f in self.pairs:
-            train = (self.fold[:, r] != f) & (weights > 0)
-            if not train.any():
-                raise DataError(f"All weight is in fold {f}; use fewer folds.")
-            self.parts.append(self._part(find_levels(problem.y, train)))
+        super().__init__(cv, problem.prior, progress)
+        self.problem = problem
+        levels, label = problem.levels, np.zeros(problem.design.n, np.int64)
+        label[levels.order] = np.arange(len(levels.order)) * GROUPS // len(levels.order)
+        self.fold, self.pairs = cut(cv, label, None, problem.weights)
+        self.parts = [
+            self._part(find_levels(problem.y, (self.fold[:, r] != f) & (problem.weights > 0)))
+            for r, f in self.pairs
+        ]
         self.whole = self._part(levels)
-        self.solutions: dict[float, np.ndarray] = {}
-        self.scores: dict[float, np.ndarray] = {}
-        self.nonzero: dict[float, int] = {}
 
     def _part(self, levels: Levels) -> CumulativeProblem:
         return replace(self.problem.numerical, levels=levels, newton=None)
 
-    def score(self, variance: float) -> None:
-        """Fit the full data and every fold with this variance and score the held-out rows."""
-        if variance in self.scores:
-            return
+    def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
+        """See `VariancePath.evaluate`."""
         problem = self.problem
-        l1, l2 = problem.scaled(problem.prior.with_variance(variance))
-        _, fit = fit_cumulative(self.whole, l1, l2, tol=0.1 * self.cv.tol)
-        self.solutions[variance] = fit.beta.copy()
-        self.nonzero[variance] = int((fit.beta != 0).sum())
+        l1, l2 = problem.scaled(self.prior.with_variance(variance))
+        _, whole = fit_cumulative(self.whole, l1, l2, tol=0.1 * self.cv.tol)
         scores = []
         for k, (r, f) in enumerate(self.pairs):
             likelihood, fit = fit_cumulative(self.parts[k], l1, l2, tol=self.cv.tol)
@@ -117,27 +86,22 @@ class _CumulativePath(_Path):
             held = np.where(self.fold[:, r] == f, problem.weights, 0.0)
             fitted = (likelihood.levels.values, alpha, fit.beta)
             scores.append(held_out_score(problem, held, fitted))
-            if self.progress is not None:
-                self.progress(f"variance {variance:.3g}", (k + 1) / len(self.pairs))
-        self.scores[variance] = np.array(scores)
+            self.tell(variance, (k + 1) / len(self.pairs))
+        return whole.beta.copy(), int((whole.beta != 0).sum()), np.array(scores)
 
-    def _first_variance(self) -> float:
+    def first(self) -> float:
+        """See `VariancePath.first`."""
         problem = self.problem
-        l1, l2 = problem.scaled(problem.prior.with_variance(1.0))
-        penalised = (l1 > 0) | (l2 > 0)
-        if not penalised.any():
-            raise DataError("Every column is excluded from the prior; there is nothing to choose.")
-        free = np.where(penalised, 1e300, 0.0)
-        part = self._part(problem.levels)
-        likelihood, _ = fit_cumulative(part, free, np.zeros_like(l2), tol=1e-6)
-        newton = part.newton
-        assert newton is not None
-        if (l1 > 0).any():
+        l1, l2 = problem.scaled(self.prior.with_variance(1.0))
+
+        def gradient(free: np.ndarray) -> np.ndarray:
+            part = self._part(problem.levels)
+            likelihood, _ = fit_cumulative(part, free, np.zeros_like(l2), tol=1e-6)
+            newton = part.newton
+            assert newton is not None
             ev = likelihood.evaluate(newton.at, newton.eta)
             block, _ = newton.curvature(ev)
             t = block.solve(-likelihood.to_thresholds(ev.la, ev.lb))
-            g = np.abs(newton._rmatmul(ev.s + block.project(t)))
-            largest = float((g[l1 > 0] / l1[l1 > 0]).max())
-            return STEP / largest**2 if largest > 0 else 1.0
-        w = problem.weights.sum()
-        return 1e-3 / max(w, 1.0) * float(np.median(problem.design.scale)) ** -2
+            return newton._rmatmul(ev.s + block.project(t))
+
+        return first_variance(l1, l2, problem.weights.sum(), problem.design.scale, gradient)

@@ -1,0 +1,229 @@
+"""The search for the variance with the best cross-validated score."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..priors import Prior
+
+__all__ = ["STEP", "Selection", "VariancePath", "first_variance"]
+
+STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
+FLAT = 0.01  # standard errors of the score within which the search is content
+PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
+CLEAR = 0.05  # standard errors that make a drop clear
+MOST = 60  # variances
+
+
+@dataclass
+class Selection:
+    """Outcome of a cross-validation.
+
+    Attributes
+    ----------
+    variance : float
+    prior : Prior
+        With that variance.
+    results : DataFrame
+        The table of variances and scores.
+    beta : (p,) array
+        The full data's solution, nearly.
+    batch : Batch or None
+        The full data's batch, there: a fit to the end goes on with its Hessian.
+    """
+
+    variance: float
+    prior: Prior
+    results: pd.DataFrame
+    beta: np.ndarray
+    batch: Any = None
+
+
+class VariancePath(ABC):
+    """Scores of variances, each solved from the nearest one done before.
+
+    A family of models says in `evaluate` how it is fitted and scored, and in `first` where the
+    path begins.
+
+    Parameters
+    ----------
+    cv : CrossValidation
+    prior : Prior or None
+        Whose variance is chosen.
+    progress : callable or None
+        Called with what is done now and the share of it that is done.
+    """
+
+    def __init__(
+        self, cv: Any, prior: Prior | None, progress: Callable[[str, float], None] | None
+    ) -> None:
+        if prior is None:
+            raise DataError("cv needs a prior whose variance it chooses, such as Laplace().")
+        self.cv, self.prior, self.progress = cv, prior, progress
+        self.solutions: dict[float, np.ndarray] = {}  # coefficients on the full data
+        self.scores: dict[float, np.ndarray] = {}  # of the folds
+        self.nonzero: dict[float, int] = {}
+
+    @abstractmethod
+    def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
+        """Fit the full data and every fold, and score the held-out rows.
+
+        Returns
+        -------
+        beta : (p,) array
+            Of the full data.
+        nonzero : int
+            Penalised coefficients among them that are not zero.
+        scores : (folds,) array
+        """
+
+    @abstractmethod
+    def first(self) -> float:
+        """Variance at which the path begins; see `first_variance`."""
+
+    def score(self, variance: float) -> None:
+        """Evaluate a variance, if that was not done before."""
+        if variance not in self.scores:
+            beta, self.nonzero[variance], scores = self.evaluate(variance)
+            self.solutions[variance], self.scores[variance] = beta, scores
+
+    def search(self) -> Selection:
+        """Find the best variance, by the walk or among those given."""
+        if isinstance(self.cv.search, str):
+            self.walk()
+            self.refine()
+        else:
+            for v in sorted({float(v) for v in self.cv.search}):
+                self.score(v)
+        table = self.table()
+        best = int(table["mean"].to_numpy().argmax())
+        variance = float(table["variance"].iloc[best])
+        prior = self.prior.with_variance(variance)
+        return Selection(variance, prior, table, self.solutions[variance])
+
+    def tell(self, variance: float, done: float) -> None:
+        """Report progress."""
+        if self.progress is not None:
+            self.progress(f"variance {variance:.3g}", done)
+
+    def walk(self) -> None:
+        """From the first nonzero coefficient to some steps beyond the best variance."""
+        v = self.first()
+        for _ in range(MOST // 2):
+            self.score(_readable(v))
+            table = self.table()
+            mean = table["mean"].to_numpy()
+            best = int(mean.argmax())
+            drop, se = mean[best] - mean[-1], float(table["se"].iloc[best])
+            beyond = len(mean) - 1 - best
+            if len(mean) > PAST + 1 and (
+                (beyond >= 1 and drop > CLEAR * se) or (beyond >= PAST and drop > FLAT * se)
+            ):
+                break
+            last = mean[-PAST - 1 :]
+            if len(mean) > 2 * PAST and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
+                break  # the prior no longer matters
+            v *= STEP
+
+    def refine(self) -> None:
+        """Go to the top of a parabola through the best three scores until it promises no more.
+
+        The score is nearly parabolic in log variance there, so what the parabola gains over the
+        best bounds what a finer search could. With the best at the upper end the walk ended
+        because the prior no longer mattered; at the lower end one more step makes a bracket.
+        """
+        for _ in range(MOST // 2):
+            table = self.table()
+            x, y = np.log(table["variance"].to_numpy()), table["mean"].to_numpy()
+            best = int(y.argmax())
+            if best == len(x) - 1:
+                return
+            if best == 0:
+                if len(x) > 1 and y[0] - y[1] <= FLAT * float(table["se"].iloc[0]):
+                    return
+                if self.nonzero[float(table["variance"].iloc[0])] == 0:
+                    return  # smaller variances give the same model, without any covariate
+                self.score(_readable(float(np.exp(x[0])) / STEP))
+                continue
+            gain, target = _promise(x, y, best)
+            if gain <= FLAT * float(table["se"].iloc[best]) or target is None:
+                return
+            if np.min(np.abs(x - target)) < 0.02:  # next to one done: halve the wider side
+                left, right = x[best] - x[best - 1], x[best + 1] - x[best]
+                if max(left, right) < 0.05:
+                    return
+                target = x[best] - left / 2 if left > right else x[best] + right / 2
+            self.score(_readable(float(np.exp(target))))
+
+    def table(self) -> pd.DataFrame:
+        """One row a variance, in increasing order."""
+        rows = []
+        for v in sorted(self.scores):
+            s = self.scores[v]
+            rows.append(
+                {
+                    "variance": v,
+                    "mean": float(s.mean()),
+                    "se": float(s.std(ddof=1) / np.sqrt(len(s))) if len(s) > 1 else np.nan,
+                    "nonzero": self.nonzero[v],
+                    **{f"fold{i}": float(x) for i, x in enumerate(s)},
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def first_variance(
+    l1: np.ndarray, l2: np.ndarray, weight: float, scale: np.ndarray,
+    gradient: Callable[[np.ndarray], np.ndarray],
+) -> float:  # fmt: skip
+    """The variance at which the first penalised coefficient leaves zero, or nearly so for ridge.
+
+    Parameters
+    ----------
+    l1, l2 : (p,) arrays
+        λ and κ at variance one.
+    weight : float
+        Sum of the rows' weights.
+    scale : (p,) array
+        Size of the columns.
+    gradient : callable
+        Takes λ (p,), infinite but for the columns without penalty, fits those, and returns the
+        gradient of the loss there, (p,), in the units of λ.
+    """
+    penalised = (l1 > 0) | (l2 > 0)
+    if not penalised.any():
+        raise DataError("Every column is excluded from the prior; there is nothing to choose.")
+    if not (l1 > 0).any():
+        # Ridge: start where the prior's curvature is some thousand times the data's.
+        return 1e-3 / max(weight, 1.0) * float(np.median(scale)) ** -2
+    g = np.abs(gradient(np.where(penalised, 1e300, 0.0)))
+    largest = float((g[l1 > 0] / l1[l1 > 0]).max())
+    # λ ∝ variance^(-1/2): start one step below the threshold.
+    return STEP / largest**2 if largest > 0 else 1.0
+
+
+def _readable(variance: float) -> float:
+    """Three digits: variances are for people, and rounding noise in scores must not move them."""
+    return float(f"{variance:.3g}")
+
+
+def _promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | None]:
+    """What a parabola through the best three points gains over the best, and where."""
+    if best in (0, len(x) - 1) or len(x) < 3:
+        return np.inf, None
+    a, b, c = best - 1, best, best + 1
+    left, right = (y[b] - y[a]) / (x[b] - x[a]), (y[c] - y[b]) / (x[c] - x[b])
+    curve = (right - left) / (x[c] - x[a])
+    if not curve < 0:
+        return 0.0, None
+    top = 0.5 * (x[a] + x[b]) - left / (2 * curve)
+    top = float(np.clip(top, x[a], x[c]))
+    value = y[b] + (top - x[b]) * (left + curve * (top - x[a]))
+    return float(max(value - y[b], 0.0)), top
