@@ -14,10 +14,10 @@ from ...data import check_strata
 from ...errors import DataError
 from ...infer.cumulative import CumulativeInformation, robust_covariance
 from ...infer.cumulative_bootstrap import CumulativeBootstrap, bootstrap_coefficients
+from ...infer.cumulative_combined import CombinedInformation
 from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_profile import profile_interval, profile_point
-from .combined import CombinedInformation
-from .robust import RobustInformation
+from ...infer.cumulative_robust import RobustInformation
 
 __all__ = ["CumulativeInference"]
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...infer.cumulative import at_optimum, row_slice
+from .cumulative import at_optimum, row_slice
 
 __all__ = ["RobustInformation"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...infer.cumulative_divide import DividedInformation
+from .cumulative_divide import DividedInformation
 
 __all__ = ["CombinedInformation"]
 
