@@ -146,7 +146,7 @@ def test_matched_sets(family):
 def test_descent_on_columns(family, monkeypatch):
     """As working sets too wide for a Gram matrix have it."""
     monkeypatch.setattr(working, "WIDE", 3)
-    monkeypatch.setattr(working, "DENSER", 0.0)
+    monkeypatch.setattr(working, "WIDEST", 3)
     cpu, gpu = both(family, prior=steropes.Laplace(0.05), tol=1e-9)
     assert_same(cpu, gpu)
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from numbers import Integral
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -35,7 +36,7 @@ def count_threads(n_jobs: int | None) -> int:
             return len(os.sched_getaffinity(0))
         except AttributeError:  # macOS, Windows
             return os.cpu_count() or 1
-    if n_jobs < 1:
+    if not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise DataError(f"n_jobs must be None, -1 or at least 1, not {n_jobs!r}.")
     return int(n_jobs)
 

@@ -61,6 +61,9 @@ class Likelihood(ABC):
         Rows, or events, each of which adds to the curvature by itself, so that a random part of
         the rows has nearly the same curvature; 0 where rows only matter together, in small
         strata, or where one Hessian serves from the first step to the last.
+    reach : float
+        Change of a coefficient of a column of size one beyond which the curvature at the start
+        says nothing of the loss.
     """
 
     n: int
@@ -68,10 +71,18 @@ class Likelihood(ABC):
     shift_invariant = False
     convex = True
     evidence = 0
+    reach = 2.0
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
         self._wide: dict[tuple[int, int], Any] = {}
+
+    def dispersion(self, loss: Any, total: Any) -> Any:
+        """Variance by which the loss's curvature overstates its score's information, (B,).
+
+        ``total`` (B,) is the sum of the row weights.
+        """
+        return 1.0
 
     @property
     def n_eta(self) -> int:

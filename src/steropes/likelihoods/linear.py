@@ -10,6 +10,8 @@ from .base import Curvature, Likelihood
 
 __all__ = ["LinearLikelihood"]
 
+FAR = 1e6
+LEAST = 1e-4  # of the outcome's spread: residuals that are no smaller for all we can tell
 PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
 
 
@@ -25,6 +27,9 @@ class LinearLikelihood(Likelihood):
         super().__init__(backend)
         self.n = len(y)
         self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
+        spread = float(np.std(y)) if np.ptp(y) > 0 else 0.0
+        self.reach = FAR * spread if spread > 0 else FAR  # it is quadratic everywhere
+        self.spread = spread
 
     def evaluate(self, eta, weights):
         """See `Likelihood.evaluate`."""
@@ -43,6 +48,10 @@ class LinearLikelihood(Likelihood):
             return (0.5 * w * (eta - y) ** 2,)
 
         return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
+
+    def dispersion(self, loss, total):
+        """The residual variance, as far as rounding lets it be told from zero."""
+        return np.maximum(2.0 * loss / np.maximum(total, 1e-300), (LEAST * self.spread) ** 2)
 
     def curvature(self, eta, weights, exact=False):
         """v = w."""

@@ -244,7 +244,8 @@ class PenalizedModel(Inference, BaseEstimator):
                     batch.set_beta(start[:, None])
             look = "after" if known else "before"
             fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step, look)[0]
-        if ((l1 == 0) & (l2 == 0)).any():
+        # Where an ℓ1 penalty holds most columns and the fit fell short, that is what to tell.
+        if ((l1 == 0) & (l2 == 0)).any() and (fit.converged or not l1.any()):
             # A stale Hessian would hide that a direction has gone flat; under a lasso it can only
             # be one of the few columns without penalty, whose size it tells well enough.
             fitted = batch if l1.any() else None

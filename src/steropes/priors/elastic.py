@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -43,12 +44,26 @@ class Prior(ABC):
         """Mask of the columns left unpenalised, (p,) bool."""
         mask = np.zeros(len(names), bool)
         place = {name: j for j, name in enumerate(names)}
-        for item in [self.exclude] if isinstance(self.exclude, str) else self.exclude:
+        items = self.exclude
+        if isinstance(items, str | Integral):
+            items = [items]
+        items = list(items)
+        if items and all(isinstance(item, bool | np.bool_) for item in items):
+            if len(items) != len(names):
+                raise DataError(
+                    f"exclude is a mask of {len(items)} columns, but X has {len(names)}."
+                )
+            return np.array(items, bool)
+        for item in items:
             if isinstance(item, str):
                 if item not in place:
                     raise DataError(f"exclude names {item!r}, which is not a column of X.")
                 mask[place[item]] = True
             else:
+                if not isinstance(item, Integral) or isinstance(item, bool | np.bool_):
+                    raise DataError(
+                        f"exclude takes names, positions or a mask of all columns, not {item!r}."
+                    )
                 j = int(item)
                 if not -len(names) <= j < len(names):
                     raise DataError(f"exclude has position {j}, but X has {len(names)} columns.")
@@ -56,7 +71,12 @@ class Prior(ABC):
         return mask
 
     def _vector(self, what: str, variance: Any, p: int) -> np.ndarray:
-        value = np.asarray(variance, dtype=np.float64)
+        try:
+            value = np.asarray(variance, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{type(self).__name__}'s {what} must be a number, not {variance!r}."
+            ) from None
         if value.ndim > 1 or (value.ndim == 1 and len(value) != p):
             raise DataError(
                 f"{type(self).__name__}'s {what} must be a number or one for each of the {p} "
@@ -75,8 +95,9 @@ class Laplace(Prior):
     ----------
     variance : float or (p,) array
         Variance s² of the prior; the penalty is sqrt(2 / s²) |β| on the total log-likelihood.
-    exclude : sequence of str or int
-        Columns left unpenalised, by name or position. An intercept never is penalised.
+    exclude : sequence of str or int, or (p,) bool array
+        Columns left unpenalised, by name or position, or as a mask. An intercept never is
+        penalised.
     """
 
     variance: Any = 1.0
@@ -100,8 +121,9 @@ class Normal(Prior):
     ----------
     variance : float or (p,) array
         Variance s² of the prior; the penalty is β² / (2 s²) on the total log-likelihood.
-    exclude : sequence of str or int
-        Columns left unpenalised, by name or position. An intercept never is penalised.
+    exclude : sequence of str or int, or (p,) bool array
+        Columns left unpenalised, by name or position, or as a mask. An intercept never is
+        penalised.
     """
 
     variance: Any = 1.0
@@ -125,8 +147,9 @@ class ElasticNet(Prior):
     ----------
     laplace_variance, normal_variance : float or (p,) array
         As in `Laplace` and `Normal`; the penalties add up.
-    exclude : sequence of str or int
-        Columns left unpenalised, by name or position. An intercept never is penalised.
+    exclude : sequence of str or int, or (p,) bool array
+        Columns left unpenalised, by name or position, or as a mask. An intercept never is
+        penalised.
     """
 
     laplace_variance: Any

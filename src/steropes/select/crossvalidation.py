@@ -64,7 +64,7 @@ class CrossValidation:
         if isinstance(self.folds, int | float):
             if int(self.folds) != self.folds or self.folds < 2:
                 raise DataError(f"folds must be a whole number from 2, not {self.folds!r}.")
-        elif not isinstance(self.folds, Sequence):
+        elif not isinstance(self.folds, Sequence) or isinstance(self.folds, str):
             raise DataError(
                 "folds must be a whole number or a list of (train, test) pairs such as "
                 f"list(splitter.split(X, y)), not {self.folds!r}."
@@ -79,7 +79,10 @@ class CrossValidation:
             if self.search != "auto":
                 raise DataError(f"search must be 'auto' or variances, not {self.search!r}.")
         else:
-            values = np.asarray(self.search, np.float64)
+            try:
+                values = np.asarray(self.search, np.float64)
+            except (TypeError, ValueError):
+                raise DataError(f"search must be variances, not {self.search!r}.") from None
             if values.ndim != 1 or len(values) == 0 or not (values > 0).all():
                 raise DataError("search must be a non-empty sequence of positive variances.")
 

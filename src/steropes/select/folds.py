@@ -113,6 +113,11 @@ def read_splits(splits: Iterable[Any], together: np.ndarray | None, n: int) -> n
         if len(test) == 0:
             raise DataError(f"Split {k} has no test rows.")
         train, test = (np.flatnonzero(x) if x.dtype == bool else x for x in (train, test))
+        for rows in (train, test):
+            if len(rows) and (
+                rows.dtype.kind not in "iu" or not -n <= rows.min() <= rows.max() < n
+            ):
+                raise DataError(f"Split {k} must hold numbers of rows of X, which has {n}.")
         column = np.full(n, -1, np.int16)
         column[train] = 1
         if (column[test] == 1).any():

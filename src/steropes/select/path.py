@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..errors import NotConvergedWarning
 from ..solve import Batch, WorkingSet
 from .folds import cut
 from .problem import Problem
@@ -22,6 +24,14 @@ def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | N
     """Find the variance with the best cross-validated score."""
     path = FoldsPath(cv, problem, progress)
     selection = path.search()
+    if path.short:
+        warnings.warn(
+            f"{path.short} of the cross-validation's fits stopped before the tolerance of "
+            f"{cv.tol:g}: the scores of those folds in cv_results_ are of coefficients that are "
+            "not optimal.",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
     path.full.set_beta(selection.beta[:, None])
     selection.batch = path.full
     return selection
@@ -42,6 +52,7 @@ class FoldsPath(VariancePath):
         one = 4 * 8 * problem.likelihood.n * LANES
         self.keep = max(0, int(cv.memory // one))
         self.reach = np.zeros(problem.design.p)  # the folds' largest gradients the last time
+        self.short = 0  # fits of folds that stopped before their tolerance
         self.surprised = True  # whether a fold lately needed a column that nobody expected
 
     # -- one variance ------------------------------------------------------------------------
@@ -65,7 +76,8 @@ class FoldsPath(VariancePath):
             # what is zero in both stays zero.
             idle = (after == 0) & (batch.beta[:, : batch.B] == 0)
             batch.set_beta(np.where(idle, 0.0, after + shift))
-            batch.solve(l1, l2, tol=tol, look="during" if self.surprised else "after")
+            fits = batch.solve(l1, l2, tol=tol, look="during" if self.surprised else "after")
+            self.short += sum(not fit.converged for fit in fits)
             surprised |= batch.surprised
             g = np.abs(batch.g[:, : batch.B]).max(axis=1) / problem.design.scale
             np.maximum(self.reach, g, out=self.reach)

@@ -87,7 +87,8 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
         loss, r = likelihood.evaluate(eta[:, None], bound)
         if n_iter:
             g = design.rmatmul(_in_rows_of_x(r, likelihood, design), backend)[:, 0]
-            v = violations(g, beta, l1, l2) / units(l1, hessian)
+            noise = likelihood.dispersion(loss[0], w.sum())
+            v = violations(g, beta, l1, l2) / units(l1, hessian * noise)
             optimality = float(v.max(initial=0.0)) if np.isfinite(loss[0]) else np.inf
             if optimality <= tol or n_iter == max_iter:
                 break

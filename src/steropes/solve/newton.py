@@ -29,6 +29,7 @@ GOOD = 0.3  # contraction of the KKT violation below which a Hessian is kept
 ARMIJO = 1e-4
 ROUGH = 0.3  # KKT violation that will do for a look at which columns are missing
 MANY = 0.05  # of the working set: new columns with which its Hessian is not worth extending
+DAMPEST = 1e4  # of the curvature: damping with which a step that fails is the last
 MOST_PAIRS = 12  # BFGS updates that a replicate keeps
 MANY_PAIRS = 2e7  # of entries in rows: additions for which a Hessian by a part of them is worth it
 ENOUGH = 10  # rows, or events, for each column in such a part,
@@ -88,6 +89,7 @@ class Batch:
         self.beta = np.zeros((design.p, self.lanes))
         self.l1 = np.full((design.p, self.lanes), np.inf)
         self.steps = np.zeros(self.lanes, np.int64)
+        self.damp = np.zeros(self.lanes)  # see `_damping`
         self.surprised = False  # whether columns were missing from the working set
         self._sigma: tuple[int, np.ndarray] | None = None
         self.pairs: list[tuple[np.ndarray, np.ndarray]] = []  # steps, changes of the gradient
@@ -133,6 +135,16 @@ class Batch:
     def scale(self) -> np.ndarray:
         """Curvature of each replicate relative to the shared Hessian's, (lanes,)."""
         return np.where(self.weight_sum > 0, self.weight_sum / self.work.weight, 1.0)
+
+    @property
+    def dispersion(self) -> Any:
+        """See `Likelihood.dispersion`."""
+        return self.likelihood.dispersion(self.loss, self.weight_sum)
+
+    @property
+    def _score_variance(self) -> np.ndarray:
+        """Variance of the score of each column of the working set, (k, lanes)."""
+        return self.work.h[:, None] * (self.scale * self.dispersion)
 
     @property
     def sigma(self) -> np.ndarray:
@@ -250,7 +262,8 @@ class Batch:
         self.objective = self.loss + self._penalty(self.beta)
         last = np.full(self.lanes, np.inf)
         stuck = np.zeros(self.lanes, bool)
-        fresh = False
+        fresh = idle = False
+        self.damp[:] = 0.0
         complete = look != "during" and not self._left_out
         self.surprised = False
         for iteration in range(max_iter + 1):
@@ -286,13 +299,16 @@ class Batch:
                     if b < self.B and b != self.curvature_of:
                         self.own[b] = self._own_model(b)
             else:
-                fresh = False
+                fresh = fresh and idle
             last = np.where(todo, kkt, last)
             moved = self._step(todo, kkt, unit, tol)
             failed = todo & ~moved
+            idle = not moved.any()
+            self.damp[moved] *= np.where(self.damp[moved] > 0.1, 0.1, 0.0)
             if failed.any():
                 if fresh:
-                    stuck |= failed
+                    stuck |= failed & (self.damp >= DAMPEST)
+                    self.damp[failed] = np.maximum(1.0, 10 * self.damp[failed])
                 else:
                     self._refresh(int(np.flatnonzero(failed)[0]))
                     fresh = True
@@ -363,8 +379,7 @@ class Batch:
             return np.zeros(self.lanes), np.ones((0, self.lanes))
         if len(self.work.h) != self.work.k:
             self._refresh(0)
-        h = self.work.h[:, None] * self.scale
-        unit = units(self.l1[W], h)
+        unit = units(self.l1[W], self._score_variance)
         v = violations(self.gW, self.beta[W], self.l1[W], self.l2[W]) / unit
         return v.max(axis=0), unit
 
@@ -375,8 +390,7 @@ class Batch:
         v = violations(self.g, self.beta, self.l1, self.l2)
         unit = np.where(self.l1 > 0, self.l1, 1.0)
         if len(W):
-            h = self.work.h[:, None] * self.scale
-            unit[W] = units(self.l1[W], h)
+            unit[W] = units(self.l1[W], self._score_variance)
         self.certificate = (v / unit).max(axis=0, initial=0.0)
         urgency = np.where(~self.work.inside, (v / unit).max(axis=1), 0.0)
         urgency[urgency <= tol] = 0.0
@@ -401,7 +415,11 @@ class Batch:
         """Compute the shared Hessian again, at replicate b."""
         self.curvature_of = b
         self.work.forget()  # the curvature too, before there is the next
-        self.work.refresh(self._lane(b, self._thin()), self.w[:, b], float(self.weight_sum[b]))
+        thin = self._thin()
+        curvature = self._lane(b, thin)
+        if thin > 1 and not self._enough(curvature.v):
+            curvature = self._lane(b)
+        self.work.refresh(curvature, self.w[:, b], float(self.weight_sum[b]))
         self.own.clear()
 
     def _thin(self) -> int:
@@ -421,6 +439,13 @@ class Batch:
         if pairs < MANY_PAIRS:
             return 1
         return int(np.clip(self.likelihood.evidence // (ENOUGH * k), 1, THINNEST))
+
+    def _enough(self, v: Any) -> bool:
+        """Whether a part of the rows is many rows still where a few weigh more than the rest."""
+        most = float(v.max())
+        return 0 < most < np.inf and float((v / most).sum()) ** 2 >= (
+            ENOUGH * self.work.k * float(((v / most) ** 2).sum())
+        )
 
     def _own_model(self, b: int) -> Quadratic:
         """The model with a replicate's own Hessian."""
@@ -459,10 +484,14 @@ class Batch:
         shared: list[int] = []
 
         def minimum(model: Quadratic, sigma: Any, lanes: list[int], low: LowRank | None) -> Any:
+            h = model.diagonal(sigma[:, lanes], low)
+            g, b, first, second = (x[:, lanes] for x in (self.gW, beta, l1, l2))
+            mu = self._damping(h, g, b, first, second, lanes)
+            if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
+                g, second = g - mu * b, second + mu
             return model.minimize(
-                sigma[:, lanes], self.gW[:, lanes], beta[:, lanes], l1[:, lanes], l2[:, lanes],
-                unit[:, lanes], tolerance[lanes], low,
-            )  # fmt: skip
+                sigma[:, lanes], g, b, first, second, unit[:, lanes], tolerance[lanes], low
+            )
 
         if self.work.wide:
             steps = self.backend.pool.map(
@@ -487,7 +516,7 @@ class Batch:
         self.r = None  # as large as the predictors, and of no more use
         t = np.where(todo, 1.0, 0.0)
         waiting = todo.copy()
-        slack = ROUNDING * (np.abs(self.objective) + self.weight_sum)
+        slack = ROUNDING * (np.abs(self.objective) + self.weight_sum * self.dispersion)
         for attempt in range(40):
             # Replicates that are done have no step: t only matters once a step was halved.
             # (NumPy is slow at a product with a short row, n times.)
@@ -520,6 +549,27 @@ class Batch:
             self._learn(t * D, old, [b for b in shared if t[b] > 0])
         return (t > 0) & todo
 
+    def _damping(self, h, g, beta, l1, l2, lanes) -> np.ndarray | None:
+        """Curvature to add so that no coefficient goes further than the model can tell, (k, B).
+
+        A rare column may have hardly any curvature, or none, where it stands: with the rows of a
+        fold its ones can be gone, and exp may have underflowed. Alone it would step by its
+        violation over its curvature; that is held to `Likelihood.reach`. Near the optimum there
+        is no violation and nothing is added. What failed to descend is damped in all coordinates
+        (Levenberg 1944, Marquardt 1963).
+        """
+        if not l1.any():
+            return None
+        curve = h + l2
+        mu = violations(g, beta, l1, l2) / self.likelihood.reach - curve
+        damp = self.damp[lanes]
+        if damp.any():
+            mu = np.maximum(mu, damp * np.maximum(curve, 0.0))
+        mu[self._free] = 0.0  # their coordinates are others, and they are not rare
+        if not (mu > 0).any():
+            return None
+        return np.maximum(mu, 0.0)
+
     def _learn(self, step: np.ndarray, old: np.ndarray, lanes: list[int]) -> None:
         """Keep a step with the change of the gradients along it."""
         if not lanes:
@@ -537,7 +587,13 @@ class Batch:
         columns, own = self.work.columns, self._lane(b)
         v = self.backend.to_host(own.v)
         curvature = columns.curvature(v, own.u is not None, self.backend)
-        args = (self.gW[:, b], beta, l1, l2, unit)
+        g, at = self.gW[:, b], slice(b, b + 1)
+        mu = self._damping(
+            curvature[3][:, None], g[:, None], beta[:, None], l1[:, None], l2[:, None], at
+        )
+        if mu is not None:
+            g, l2 = g - mu[:, 0] * beta, l2 + mu[:, 0]
+        args = (g, beta, l1, l2, unit)
         return columns.minimize(curvature, *(np.ascontiguousarray(x) for x in args), tolerance)
 
     # -- results -------------------------------------------------------------------------------

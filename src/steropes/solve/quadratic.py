@@ -181,6 +181,13 @@ class Quadratic:
         out[self.f] = 1.0
         return out
 
+    def diagonal(self, sigma: np.ndarray, low: LowRank | None) -> np.ndarray:
+        """The models' curvature in each coordinate, (k, B), in the new coordinates."""
+        h = self._own(sigma) ** 2 * np.diagonal(self.G)[:, None]
+        if low is not None and len(low.U):
+            h = h + np.einsum("mb,mkb->kb", low.c, low.U**2)
+        return h
+
     def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
         """ΣGΣ times steps d (k, B), in the new coordinates."""
         own = self._own(sigma)

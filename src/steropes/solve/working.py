@@ -57,6 +57,7 @@ class WorkingSet:
         self.version = 0
         self.n_hessian = 0
         self.rough = False
+        self.grouped = False  # whether the curvature has rank-one terms
 
     @property
     def k(self) -> int:
@@ -93,7 +94,8 @@ class WorkingSet:
         entries = len(self.rows.dense_at) * self.rows.n
         if self.rows.lines is not None:
             entries += self.rows.lines.nnz
-        return self.k > WIDEST or self.k**2 > DENSER * entries
+        # Descent on the columns sees one rank-one term of the curvature, and slows with more.
+        return self.k > WIDEST or (self.k**2 > DENSER * entries and not self.grouped)
 
     def join(self, columns: np.ndarray) -> bool:
         """Let columns in; the Hessian grows at the point where it was computed."""
@@ -144,6 +146,7 @@ class WorkingSet:
     def refresh(self, curvature: Curvature, base: Any, weight: float) -> None:
         """Compute the shared Hessian again, at a replicate with row weights ``base``."""
         self.version += 1
+        self.grouped = getattr(curvature, "u", None) is not None
         self.curvature, self.base, self.weight = curvature, base, max(weight, 1e-300)
         if self.columns is not None and self.wide:
             self.h = self.diagonal(curvature)

@@ -20,6 +20,7 @@ from .scans import SCAN, scan
 __all__ = ["RiskSweeps"]
 
 CHUNKS = 16
+HIGHEST = 700.0
 SMALL, LARGE = 1e-250, 1e250  # sums within which nothing that matters was lost
 
 
@@ -219,7 +220,10 @@ class RiskSweeps:
             x = self.chunks[c]
             part = r[x.i0 : x.i1]
             with np.errstate(over="ignore", invalid="ignore"):
-                np.exp(eta[x.i0 : x.i1], out=part)
+                # Where exp is near its end the sums of those at risk are LARGE; of the others,
+                # who are never at risk or weigh nothing, nothing must be infinite.
+                np.minimum(eta[x.i0 : x.i1], HIGHEST, out=part)
+                np.exp(part, out=part)
                 part *= w[x.i0 : x.i1]
             C = np.empty_like(part)
             scan(part, x.pointers, False, C, 0, len(x.pointers) - 1)
