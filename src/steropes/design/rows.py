@@ -93,7 +93,11 @@ class RowMatrix:
         G = xp.zeros((self.k, self.k))
         S, D = self.sparse_at, self.dense_at
         if self.lines is not None:
-            self.backend.gram(self.lines, v, G, first, rough)
+            lines, weights = self.lines, v
+            if self.backend.name == "cpu" and 2 * np.count_nonzero(v) < self.n:
+                at = np.flatnonzero(v)  # rows without weight are not even passed over
+                lines, weights = lines.take(at), v[at]
+            self.backend.gram(lines, weights, G, first, rough)
             _mirror(G, xp, first)
         if self.dense is not None:
             vZ = self.dense * v[:, None]

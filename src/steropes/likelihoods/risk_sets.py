@@ -24,8 +24,13 @@ __all__ = ["RiskSets", "runs_of_rows", "sort_survival"]
 
 def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
     """Rows by stratum, then time from late to early, then rows without the event first."""
-    keys = (event, -time) if strata is None else (event, -time, strata)
-    return np.lexsort(keys)
+    if strata is None:
+        order = np.argsort(-time)
+        sorted_time = time[order]
+        if (sorted_time[1:] != sorted_time[:-1]).all():  # then one sort is enough
+            return order
+        return np.lexsort((event, -time))
+    return np.lexsort((event, -time, strata))
 
 
 def runs_of_rows(start: np.ndarray) -> np.ndarray:

@@ -34,6 +34,7 @@ MOST_PAIRS = 12  # BFGS updates that a replicate keeps
 MANY_PAIRS = 2e7  # of entries in rows: additions for which a Hessian by a part of them is worth it
 ENOUGH = 10  # rows, or events, for each column in such a part,
 THINNEST = 8  # and rows for each of its rows at most
+TO_SETTLE = 3  # steps with it before a whole one, which is to be near the optimum
 SINGLE = 1e-4  # of λ: the tolerance from which a look at all columns is in single precision
 ROUNDING = 2e-14  # relative noise of a sum over rows
 
@@ -84,6 +85,7 @@ class Batch:
             self.offset = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
         self.offset = backend.asarray(self.offset)
         self.work = WorkingSet(design, order, backend) if shared is None else shared
+        self._thinned = False  # whether the Hessian is of a part of the rows
         self._alone = B == 1 and shared is None
         self.own: dict[int, Quadratic] = {}  # Hessians of replicates that the shared one fails
         self.beta = np.zeros((design.p, self.lanes))
@@ -261,6 +263,7 @@ class Batch:
         self.l1, self.l2 = l1, l2
         self.objective = self.loss + self._penalty(self.beta)
         last = np.full(self.lanes, np.inf)
+        before = last.copy()
         stuck = np.zeros(self.lanes, bool)
         fresh = idle = False
         self.damp[:] = 0.0
@@ -277,7 +280,7 @@ class Batch:
                     break
                 complete = not self._left_out
                 if added:
-                    last[:] = np.inf
+                    last[:] = before[:] = np.inf
                     stuck[:] = False
                 kkt, unit = self._working_kkt()
                 todo = kkt > (tol if complete else max(tol, ROUGH))
@@ -290,7 +293,7 @@ class Batch:
             if self.work.wide:
                 fresh = True  # each step takes each replicate's own diagonal
             elif not self.work.has_hessian or (
-                len(slow) and not fresh and self._worth_it(kkt, last, tol)
+                len(slow) and not fresh and self._worth_it(kkt, last, before, tol)
             ):
                 self._refresh(int(np.argmax(np.where(todo, kkt, 0.0))) if self.B > 1 else 0)
                 fresh = True
@@ -300,6 +303,7 @@ class Batch:
                         self.own[b] = self._own_model(b)
             else:
                 fresh = fresh and idle
+            before = np.full(self.lanes, np.inf) if fresh else np.where(todo, last, before)
             last = np.where(todo, kkt, last)
             moved = self._step(todo, kkt, unit, tol)
             failed = todo & ~moved
@@ -417,7 +421,8 @@ class Batch:
         self.work.forget()  # the curvature too, before there is the next
         thin = self._thin()
         curvature = self._lane(b, thin)
-        if thin > 1 and not self._enough(curvature.v):
+        self._thinned = thin > 1 and self._enough(curvature.v)
+        if thin > 1 and not self._thinned:
             curvature = self._lane(b)
         self.work.refresh(curvature, self.w[:, b], float(self.weight_sum[b]))
         self.own.clear()
@@ -451,14 +456,20 @@ class Batch:
         """The model with a replicate's own Hessian."""
         return Quadratic(self.work.hessian(self._lane(b)), self._free, self.backend.pool)
 
-    def _worth_it(self, kkt: np.ndarray, last: np.ndarray, tol: float) -> bool:
-        """Whether a new Hessian costs less than the steps it is likely to save."""
+    def _worth_it(self, kkt: np.ndarray, last: np.ndarray, before: np.ndarray, tol: float) -> bool:
+        """Whether a new Hessian costs less than the steps it is likely to save.
+
+        ``last`` and ``before`` are the violations one and two steps ago: a single step tells
+        little of the rate.
+        """
         live = np.isfinite(last) & (kkt > tol)
-        if not live.any():
+        if not live.any() or (self._thinned and self.steps.max() < TO_SETTLE):
             return False
-        rate = float(np.max(kkt[live] / last[live]))
-        if rate >= 0.9:
+        rate = kkt[live] / last[live]
+        if rate.max() >= 0.9:
             return True
+        both = np.isfinite(before[live])
+        rate = float(np.where(both, np.sqrt(kkt[live] / before[live]), rate).max())
         left = np.log(tol / kkt[live].max())
         saved = left / np.log(rate) - left / np.log(0.1)
         rows = self.work.rows

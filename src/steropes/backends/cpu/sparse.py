@@ -28,6 +28,7 @@ __all__ = [
 OPTIONS: dict[str, Any] = {
     "nogil": True,
     "cache": True,
+    "error_model": "numpy",  # no branch for an exception at each division
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
