@@ -26,7 +26,9 @@ def test_an_elastic_net_is_the_sum_of_its_parts():
     np.testing.assert_array_equal(part.l2, Normal(0.5).penalty(NAMES).l2)
 
 
-@pytest.mark.parametrize("exclude", [["b"], [1], [-2], "b", ["b", 1]])
+@pytest.mark.parametrize(
+    "exclude", [["b"], [1], [-2], "b", ["b", 1], 1, np.array([1]), np.array([False, True, False])]
+)
 def test_excluded_columns_by_name_or_position_are_free(exclude):
     part = ElasticNet(1.0, 1.0, exclude=exclude).penalty(NAMES)
     np.testing.assert_array_equal(part.l1 == 0, [False, True, False])
@@ -58,3 +60,17 @@ def test_glmnet_lambda_is_per_observation():
 def test_variances_must_be_positive(variance):
     with pytest.raises(DataError, match="must be positive"):
         Laplace(variance).penalty(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("exclude", "message"),
+    [([1.7], "not 1.7"), ([True, False], "mask of 2 columns"), ([True, "b"], "not True")],
+)
+def test_what_excludes_no_column_is_refused(exclude, message):
+    with pytest.raises(DataError, match=message):
+        Laplace(1.0, exclude=exclude).penalty(NAMES)
+
+
+def test_a_variance_that_is_no_number_is_refused():
+    with pytest.raises(DataError, match="must be a number, not 'a'"):
+        Laplace("a").penalty(NAMES)

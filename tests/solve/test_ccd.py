@@ -107,9 +107,10 @@ def test_steps_follow_the_sign_test_and_the_trust_region():
     assert _step(-3.0, 2.0, 0.5, 1.0, 10.0) == 1.0
     assert _step(9.0, 2.0, 0.5, 1.0, 10.0) == -0.5
     assert _step(9.0, 2.0, 0.5, 0.0, 10.0) == -4.5
-    # No step is longer than the half-width, and a column without information makes none.
+    # No step is longer than the half-width; a column without information goes to zero.
     assert _step(9.0, 2.0, 5.0, 1.0, 0.25) == -0.25
-    assert _step(9.0, 0.0, 5.0, 1.0, 10.0) == 0.0
+    assert _step(0.0, 0.0, 5.0, 1.0, 10.0) == -5.0
+    assert _step(0.0, 0.0, 0.0, 1.0, 10.0) == 0.0
 
 
 def test_half_widths_follow_the_steps():
@@ -226,3 +227,12 @@ def test_other_likelihoods_are_refused():
     problem = Problem(as_design(np.eye(3)), likelihood, np.ones(3), None, None, ["a", "b", "c"])
     with pytest.raises(steropes.DataError, match="Other"):
         solve_ccd(problem, np.ones(3), np.zeros(3), 1e-8, 10)
+
+
+def test_an_overflow_is_an_error_and_no_result():
+    rng = np.random.default_rng(3)
+    n = 2000
+    X = (rng.random((n, 20)) < np.geomspace(2 / n, 0.5, 20)).astype(float)
+    y = rng.negative_binomial(0.5, 0.01, n)
+    with pytest.raises(steropes.DataError, match=r"overflowed after .* sweeps"):
+        steropes.PoissonRegression(prior=steropes.Laplace(1000.0), solver="ccd").fit(X, y)

@@ -122,16 +122,25 @@ class CoxLikelihood(Likelihood):
 
         if self._safe(eta):
             loss, (r,) = bk.sum_rows(part, eta, weights.w, events)
-        elif len(self.risk.strata_start) == 2:
-            shift = bk.column_max(eta)
-            loss, (r,) = bk.sum_rows(lambda e, w, d: part(e - shift, w, d), eta, weights.w, events)
         else:  # each stratum its own, for every row
-            shift = bk.segment_max(eta, self.risk.strata_start)
+            shift = self._shift(eta, weights)
             loss, (r,) = bk.sum_rows(
-                lambda e, w, d, s: part(e - shift[s], w, d),
+                lambda e, w, d, s: part(xp.minimum(e - shift[s], 0.0), w, d),
                 eta, weights.w, events, self.stratum,
             )  # fmt: skip
         return loss, r
+
+    def _shift(self, eta, weights):
+        """The largest η of each stratum's rows that matter, (S, B)."""
+        xp = self.backend.xp
+        counted = (weights.w > 0) & self.backend.asarray(self._ever[:, None])
+        top = self.backend.segment_max(xp.where(counted, eta, -np.inf), self.risk.strata_start)
+        return xp.where(xp.isfinite(top), top, 0.0)
+
+    @property
+    def _ever(self):
+        """Rows that are at risk at some event, (n,)."""
+        return self.risk.ever
 
     def _events(self, weights):
         return weights.w * self.delta if weights.events is None else weights.events
@@ -280,7 +289,7 @@ class CoxLikelihood(Likelihood):
         h = self._over_shares(h)[:, 0]
         shift = 0.0
         if not self._safe(eta):
-            shift = self.backend.segment_max(eta, risk.strata_start)[risk.group_stratum, 0]
+            shift = self._shift(eta, weights)[risk.group_stratum, 0]
         with np.errstate(divide="ignore"):  # an event of weight zero
             return xp.log(h) - shift
 

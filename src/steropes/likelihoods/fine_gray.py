@@ -86,6 +86,12 @@ class FineGrayLikelihood(CoxLikelihood):
         at_events = G[self.censoring.moment[self._last]]
         return _Weights(w, w * self.delta, self.risk.over_events(w), inverse, at_events)
 
+    @property
+    def _ever(self):
+        ever = self.risk.ever
+        ever[self.competing] = True
+        return ever
+
     def _stayed(self, r, weights):
         """Σ r_i / G(T_i−) over those with a competing event before each event time, (m, B)."""
         x = r[self.competing] * weights.inverse

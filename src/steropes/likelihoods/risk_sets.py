@@ -124,6 +124,15 @@ class RiskSets:
         place[self.event_rows] = self.group_of_event
         return place
 
+    @property
+    def ever(self) -> np.ndarray:
+        """Rows that are in some risk set, (n,) bool."""
+        if self.b is None:
+            return self.place != self.m
+        ever = self.a < self.b
+        ever[self.event_rows] = True
+        return ever
+
     def first_group(self, rows: np.ndarray) -> np.ndarray:
         """The first group that rows without an event are in the risk set of."""
         if self.b is not None:

@@ -92,6 +92,11 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
             optimality = float(v.max(initial=0.0)) if np.isfinite(loss[0]) else np.inf
             if optimality <= tol or n_iter == max_iter:
                 break
+        if not np.isfinite(beta).all() or np.isnan(loss[0]):
+            raise DataError(
+                f"solver='ccd' overflowed after {n_iter} sweeps: its steps have no line search. "
+                "Use solver='newton'."
+            )
         sweep(eta, beta, l1, l2, half_width, hessian)
         n_iter += 1
     penalty = (l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum()

@@ -470,6 +470,8 @@ class Batch:
             return True
         both = np.isfinite(before[live])
         rate = float(np.where(both, np.sqrt(kkt[live] / before[live]), rate).max())
+        if not 0 < rate < 0.9:
+            return rate > 0
         left = np.log(tol / kkt[live].max())
         saved = left / np.log(rate) - left / np.log(0.1)
         rows = self.work.rows

@@ -26,8 +26,7 @@ def _step(g, h, beta, l1, half_width):
     Genkin, Lewis and Madigan (2007), Algorithm 2: from zero a coefficient goes in the direction
     that lowers the penalised loss, if there is one; it never crosses zero in one step.
     """
-    if not h > 0.0:
-        return 0.0
+    h = max(h, 1e-300)  # without curvature the trust region alone holds a step
     if beta == 0.0:
         if g < -l1:
             step = -(g + l1) / h

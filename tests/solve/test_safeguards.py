@@ -1,0 +1,90 @@
+"""Where the curvature at the start says nothing of the end: rare columns, folds without ones."""
+
+import numpy as np
+import pytest
+from scipy import sparse, special
+from sklearn.model_selection import KFold
+
+import steropes
+
+
+def rare_columns(rng, n, p, highest):
+    """0/1 columns whose prevalences go down to two in n."""
+    return (rng.random((n, p)) < np.exp(rng.uniform(np.log(2 / n), np.log(highest), p))) * 1.0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 9, 10])
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_a_weak_lasso_on_rare_columns_reaches_its_optimum(family, seed):
+    rng = np.random.default_rng(seed)
+    n = 2000
+    X, offset = rare_columns(rng, n, 20, 0.5), rng.normal(-5, 4, n)
+    if family == "logistic":
+        kind, y = steropes.LogisticRegression, (rng.random(n) < 0.3).astype(int)
+    else:
+        kind, y = steropes.PoissonRegression, rng.negative_binomial(0.5, 0.01, n)
+        offset = None
+    m = kind(prior=steropes.Laplace(1000.0)).fit(X, y, offset=offset)
+    assert m.converged_
+    eta = m.intercept_ + X @ m.coef_ + (0.0 if offset is None else offset)
+    mean = special.expit(eta) if family == "logistic" else np.exp(eta)
+    g, lam = X.T @ (mean - y), np.sqrt(2 / 1000)
+    assert abs((mean - y).sum()) < 1e-5
+    np.testing.assert_allclose(g[m.coef_ != 0], -lam * np.sign(m.coef_[m.coef_ != 0]), atol=1e-5)
+    assert np.all(np.abs(g[m.coef_ == 0]) <= lam + 1e-5)
+
+
+def test_a_fold_without_a_columns_ones_leaves_no_coefficient_behind():
+    rng = np.random.default_rng(2)
+    n, p = 1000, 150
+    X = sparse.csc_array(rare_columns(rng, n, p, 0.3))
+    time, event = rng.exponential(1, n), (rng.random(n) < 0.7).astype(int)
+    splits = list(KFold(10, shuffle=True, random_state=0).split(np.zeros(n)))
+    cv = steropes.CrossValidation(splits, search=[1.0, 10.0], tol=1e-7)
+    m = steropes.CoxRegression(prior=steropes.Laplace(), cv=cv).fit(X, steropes.Surv(time, event))
+    row = m.cv_results_.set_index("variance").loc[10.0]
+    for k in (2, 3, 5):
+        train, test = splits[k]
+        alone = steropes.CoxRegression(prior=steropes.Laplace(10.0), tol=1e-9)
+        alone.fit(X[train], steropes.Surv(time[train], event[train]))
+        eta = X[test] @ alone.coef_
+        late = np.argsort(-time[test])
+        at_risk = np.logaddexp.accumulate(eta[late])
+        score = ((eta[late] - at_risk) * event[test][late]).sum()
+        assert row[f"fold{k}"] == pytest.approx(score, abs=1e-4)
+
+
+def test_folds_that_stop_short_are_told_of(rng):
+    X = rng.normal(size=(60, 3))
+    cv = steropes.CrossValidation(3, search=[1.0], tol=1e-300, random_state=1)
+    model = steropes.LogisticRegression(prior=steropes.Laplace(), cv=cv)
+    with pytest.warns(steropes.NotConvergedWarning, match="of the cross-validation's fits"):
+        model.fit(X, np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_a_row_that_is_never_at_risk_may_have_any_predictor(ties, rng):
+    time = np.append(0.5, np.repeat(np.arange(1.0, 21), 2))
+    event = np.append(0, np.ones(40, int))
+    X = rng.normal(size=(41, 1))
+    offset = np.append(800.0, np.zeros(40))
+    model = steropes.CoxRegression(ties=ties, prior=steropes.Normal(1.0))
+    m = model.fit(X, steropes.Surv(time, event), offset=offset)
+    assert m.converged_
+    coef = m.coef_.copy()
+    model.fit(X[1:], steropes.Surv(time[1:], event[1:]))
+    np.testing.assert_allclose(coef, model.coef_, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("solver", "size"),
+    [("newton", x) for x in (1e-150, 1e-10, 1e9, 1e150)] + [("ccd", 1e-10), ("ccd", 1e9)],
+)
+def test_the_certificate_of_a_linear_model_knows_no_unit_of_y(solver, size, rng):
+    X = rng.normal(size=(1000, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.normal(size=1000)
+    exact = np.linalg.lstsq(np.c_[np.ones(1000), X], y, rcond=None)[0][1:]
+    m = steropes.LinearRegression(solver=solver, tol=1e-7).fit(X, size * y)
+    assert m.converged_
+    assert m.n_iter_ < 100
+    np.testing.assert_allclose(m.coef_ / size, exact, rtol=1e-6)
