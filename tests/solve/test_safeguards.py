@@ -54,6 +54,25 @@ def test_a_fold_without_a_columns_ones_leaves_no_coefficient_behind():
         assert row[f"fold{k}"] == pytest.approx(score, abs=1e-4)
 
 
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_folds_start_where_the_full_data_are_and_not_at_zero(family, rng):
+    n = 2000
+    X, days = rng.normal(size=(n, 5)), 365 * rng.lognormal(0, 1.5, n)
+    if family == "poisson":
+        y, extra = rng.poisson(1e-5 * days * np.exp(0.3 * X[:, 0])), {"exposure": days}
+        kind = steropes.PoissonRegression
+    else:
+        y, extra = (rng.random(n) < 0.01).astype(int), {"offset": 0.1 * np.log(days)}
+        kind = steropes.LogisticRegression
+    cv = steropes.CrossValidation(5, random_state=1, tol=1e-6)
+    walked = kind(prior=steropes.Laplace(), cv=cv).fit(X, y, **extra).cv_results_
+    given = [walked["variance"].iloc[0]]
+    cv = steropes.CrossValidation(5, random_state=1, tol=1e-6, search=given)
+    alone = kind(prior=steropes.Laplace(), cv=cv).fit(X, y, **extra).cv_results_
+    assert np.isfinite(walked["mean"]).all()
+    np.testing.assert_allclose(walked.iloc[0, 4:], alone.iloc[0, 4:], rtol=1e-6)
+
+
 def test_folds_that_stop_short_are_told_of(rng):
     X = rng.normal(size=(60, 3))
     cv = steropes.CrossValidation(3, search=[1.0], tol=1e-300, random_state=1)

@@ -70,8 +70,9 @@ class FoldsPath(VariancePath):
         after = self.full.beta[:, :1].copy()
         scores, surprised = [], False
         for k, group in enumerate(self.groups):
+            known = k in self.batches or k in self.betas
             batch = self._batch(k)
-            shift = batch.beta[:, : batch.B] - before
+            shift = batch.beta[:, : batch.B] - before if known else 0.0
             # A fold starts as far from today's full-data optimum as it was from the last one;
             # what is zero in both stays zero.
             idle = (after == 0) & (batch.beta[:, : batch.B] == 0)

@@ -92,6 +92,12 @@ class VariancePath(ABC):
         """Evaluate a variance, if that was not done before."""
         if variance not in self.scores:
             beta, self.nonzero[variance], scores = self.evaluate(variance)
+            if np.isnan(scores).any():
+                raise DataError(
+                    f"The score of fold {int(np.isnan(scores).argmax())} is not a number at "
+                    f"variance {variance:.3g}: its predictions overflow. Look for columns or offsets of "
+                    "extreme size."
+                )
             self.solutions[variance], self.scores[variance] = beta, scores
 
     def search(self) -> Selection:

@@ -29,6 +29,7 @@ GOOD = 0.3  # contraction of the KKT violation below which a Hessian is kept
 ARMIJO = 1e-4
 ROUGH = 0.3  # KKT violation that will do for a look at which columns are missing
 MANY = 0.05  # of the working set: new columns with which its Hessian is not worth extending
+FREE_REACH = 5.0  # times `Likelihood.reach`: the furthest that a column without penalty goes
 DAMPEST = 1e4  # of the curvature: damping with which a step that fails is the last
 MOST_PAIRS = 12  # BFGS updates that a replicate keeps
 MANY_PAIRS = 2e7  # of entries in rows: additions for which a Hessian by a part of them is worth it
@@ -499,7 +500,7 @@ class Batch:
         def minimum(model: Quadratic, sigma: Any, lanes: list[int], low: LowRank | None) -> Any:
             h = model.diagonal(sigma[:, lanes], low)
             g, b, first, second = (x[:, lanes] for x in (self.gW, beta, l1, l2))
-            mu = self._damping(h, g, b, first, second, lanes)
+            mu = self._damping(h, g, b, first, second, lanes, model.f)
             if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
                 g, second = g - mu * b, second + mu
             return model.minimize(
@@ -522,6 +523,10 @@ class Batch:
             if shared:
                 model = self.work.model(self._free)
                 D[:, shared] = minimum(model, self.sigma, shared, self.low.lanes(shared))
+        furthest = np.abs(D[self._free]).max(axis=0, initial=0.0)
+        limit = FREE_REACH * self.likelihood.reach
+        if (furthest > limit).any():  # an intercept that starts far off
+            D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
         slope = (self.gW * D).sum(axis=0) + (
             l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)
         ).sum(axis=0)
@@ -562,7 +567,7 @@ class Batch:
             self._learn(t * D, old, [b for b in shared if t[b] > 0])
         return (t > 0) & todo
 
-    def _damping(self, h, g, beta, l1, l2, lanes) -> np.ndarray | None:
+    def _damping(self, h, g, beta, l1, l2, lanes, eliminated=()) -> np.ndarray | None:
         """Curvature to add so that no coefficient goes further than the model can tell, (k, B).
 
         A rare column may have hardly any curvature, or none, where it stands: with the rows of a
@@ -578,7 +583,7 @@ class Batch:
         damp = self.damp[lanes]
         if damp.any():
             mu = np.maximum(mu, damp * np.maximum(curve, 0.0))
-        mu[self._free] = 0.0  # their coordinates are others, and they are not rare
+        mu[list(eliminated)] = 0.0  # their coordinates are others
         if not (mu > 0).any():
             return None
         return np.maximum(mu, 0.0)
