@@ -95,8 +95,8 @@ class VariancePath(ABC):
             if np.isnan(scores).any():
                 raise DataError(
                     f"The score of fold {int(np.isnan(scores).argmax())} is not a number at "
-                    f"variance {variance:.3g}: its predictions overflow. Look for columns or offsets of "
-                    "extreme size."
+                    f"variance {variance:.3g}: its predictions overflow. Look for columns or "
+                    "offsets of extreme size."
                 )
             self.solutions[variance], self.scores[variance] = beta, scores
 
