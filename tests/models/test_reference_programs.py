@@ -31,16 +31,20 @@ MODELS = {
 # -- R's glmnet: the lasso and the elastic net ----------------------------------------------------
 
 
+OTHER_MODEL = ("gaussian", "_elastic")
+
+
 @pytest.fixture(scope="module")
 def glmnet():
     return json.loads((GOLDEN / "glmnet.json").read_text())
 
 
-@pytest.mark.parametrize("family", MODELS)
-@pytest.mark.parametrize("kind", ["", "_weighted", "_elastic"])
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    # glmnet rescales a gaussian y before it applies the ridge part: another model.
+    [(f, k) for f in MODELS for k in ("", "_weighted", "_elastic") if (f, k) != OTHER_MODEL],
+)
 def test_penalised_fits_equal_glmnet(glmnet, family, kind):
-    if kind == "_elastic" and family == "gaussian":
-        pytest.skip("glmnet rescales y before it applies the ridge part")
     X = np.array([glmnet[f"x{j}"] for j in range(6)]).T
     variance = glmnet["variance"]
     lam = np.sqrt(2 / variance)

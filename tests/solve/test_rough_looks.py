@@ -9,7 +9,7 @@ from simulators import indicators, outcome
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
-from steropes.solve import Batch, newton
+from steropes.solve import Batch, newton, thinning
 
 
 def problem(family, rng, n, p):
@@ -49,9 +49,9 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
     y = steropes.Surv(*y) if family == "cox" else y
     whole = model.fit(X, y).coef_
     thins = []
-    thin = Batch._thin
-    monkeypatch.setattr(newton, "MANY_PAIRS", 0)
-    monkeypatch.setattr(Batch, "_thin", lambda self: thins.append(thin(self)) or thins[-1])
+    thin = thinning.thinning
+    monkeypatch.setattr(thinning, "MANY_PAIRS", 0)
+    monkeypatch.setattr(newton, "thinning", lambda *a: thins.append(thin(*a)) or thins[-1])
     part = model.fit(X, y)
     assert max(thins) > 1
     assert part.converged_

@@ -215,3 +215,17 @@ def test_cross_validation_keeps_people_whole():
         time_varying={"b": [10]}, prior=steropes.Normal(m.variance_)
     ).fit(X, y, strata=more["strata"])
     np.testing.assert_allclose(m.coef_, again.coef_, atol=1e-7)
+
+
+def test_a_mask_of_excluded_columns_is_of_the_columns_before_they_are_cut(rng):
+    X = rng.normal(size=(200, 3))
+    y = steropes.Surv(rng.exponential(size=200), rng.integers(0, 2, 200))
+    fits = [
+        steropes.CoxRegression(
+            time_varying={0: [0.5]}, prior=steropes.Laplace(0.01, exclude=exclude)
+        ).fit(X, y)
+        for exclude in (np.array([True, False, True]), [0, 2], 1)
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    assert fits[0].prior_.excluded(fits[0].vcov().index.tolist()).tolist() == [1, 1, 0, 1]
+    assert fits[2].prior_.excluded(fits[2].vcov().index.tolist()).tolist() == [0, 0, 1, 0]

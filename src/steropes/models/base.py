@@ -87,7 +87,8 @@ class PenalizedModel(Inference, BaseEstimator):
     ) -> tuple[Likelihood, dict[str, Any]]:
         """Read the outcome; return the likelihood and extras of the `Problem` (fold labels…).
 
-        An ``offset`` among the extras is added to the user's.
+        An ``offset`` among the extras is added to the user's. A family whose rows of η are not
+        those of X overrides `_make_problem` instead and has no need of this.
         """
         raise NotImplementedError(type(self).__name__)
 

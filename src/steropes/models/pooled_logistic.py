@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..likelihoods.pooled_logistic import (
     interval_log_odds,
     survival_curves,
 )
+from ..priors import Prior
 from ..select.problem import Problem
 from .base import PenalizedModel
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
@@ -297,16 +297,9 @@ class PooledLogisticRegression(PenalizedModel):
 
 def _for_changes(prior: Any, source: np.ndarray, p: int) -> Any:
     """Give γ what is given to its column: settings of a prior with one entry a column."""
-    if prior is None or len(source) == p or not dataclasses.is_dataclass(prior):
+    if not isinstance(prior, Prior) or len(source) == p:
         return prior
-    wider: dict[str, Any] = {}
-    for field in dataclasses.fields(prior):
-        value = getattr(prior, field.name)
-        one_each = isinstance(value, list | tuple | np.ndarray | pd.Series) and len(value) == p
-        if field.name != "exclude" and one_each:
-            values = np.asarray(value)
-            wider[field.name] = values[source]
-    return dataclasses.replace(prior, **wider) if wider else prior  # type: ignore[type-var]
+    return prior.of_copies(source, p, prior.exclusions(p))
 
 
 def _refuse_same_names(baseline: list[str], effects: list[str]) -> None:

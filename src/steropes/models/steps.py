@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..design.piecewise import Steps
 from ..errors import DataError
+from ..priors import Prior
 
 __all__ = ["prior_of_steps", "read_steps"]
 
@@ -85,22 +84,15 @@ def _points(points: Any, name: str) -> np.ndarray:
 
 def prior_of_steps(prior: Any, names: Sequence[str], steps: Steps) -> Any:
     """Give each step what its column is given: entries of a vector, and exclusion."""
-    if prior is None or not dataclasses.is_dataclass(prior):
+    if not isinstance(prior, Prior):
         return prior
     p = len(names)
-    wider: dict[str, Any] = {}
-    for field in dataclasses.fields(prior):
-        value = getattr(prior, field.name)
-        if field.name == "exclude":
-            wider["exclude"] = _excluded(value, names, steps)
-        elif isinstance(value, list | tuple | np.ndarray | pd.Series) and len(value) == p:
-            wider[field.name] = np.asarray(value)[steps.source]
-    return dataclasses.replace(prior, **wider) if wider else prior  # type: ignore[type-var]
+    return prior.of_copies(steps.source, p, _excluded(prior.exclusions(p), names, steps))
 
 
 def _excluded(value: Any, names: Sequence[str], steps: Steps) -> list[str | int]:
     out: list[str | int] = []
-    for item in [value] if isinstance(value, str) else value:
+    for item in value:
         if isinstance(item, str) and item not in steps.names:
             j = list(names).index(item) if item in names else -1
         else:

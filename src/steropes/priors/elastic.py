@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,10 +27,11 @@ class Penalty:
         return float((self.l1 * abs(beta)).sum() + 0.5 * (self.l2 * beta**2).sum())
 
 
+@dataclass(frozen=True)
 class Prior(ABC):
     """Independent priors on the coefficients, with mean zero."""
 
-    exclude: Sequence[str | int] = ()
+    exclude = cast(Any, ())  # a field of the subclasses, after the variances
 
     @abstractmethod
     def penalty(self, names: Sequence[str]) -> Penalty:
@@ -40,35 +41,49 @@ class Prior(ABC):
     def with_variance(self, variance: float) -> Prior:
         """Return the same prior with another overall variance, as a cross-validation tries it."""
 
-    def excluded(self, names: Sequence[str]) -> np.ndarray:
-        """Mask of the columns left unpenalised, (p,) bool."""
-        mask = np.zeros(len(names), bool)
-        place = {name: j for j, name in enumerate(names)}
+    def exclusions(self, p: int) -> list[str | int]:
+        """What ``exclude`` says of p columns as names and positions; a mask is read as such."""
         items = self.exclude
         if isinstance(items, str | Integral):
             items = [items]
         items = list(items)
         if items and all(isinstance(item, bool | np.bool_) for item in items):
-            if len(items) != len(names):
-                raise DataError(
-                    f"exclude is a mask of {len(items)} columns, but X has {len(names)}."
-                )
-            return np.array(items, bool)
+            if len(items) != p:
+                raise DataError(f"exclude is a mask of {len(items)} columns, but X has {p}.")
+            return [int(j) for j in np.flatnonzero(items)]
         for item in items:
+            if isinstance(item, bool | np.bool_) or not isinstance(item, str | Integral):
+                raise DataError(
+                    f"exclude takes names, positions or a mask of all columns, not {item!r}."
+                )
+        return items
+
+    def excluded(self, names: Sequence[str]) -> np.ndarray:
+        """Mask of the columns left unpenalised, (p,) bool."""
+        mask = np.zeros(len(names), bool)
+        place = {name: j for j, name in enumerate(names)}
+        for item in self.exclusions(len(names)):
             if isinstance(item, str):
                 if item not in place:
                     raise DataError(f"exclude names {item!r}, which is not a column of X.")
                 mask[place[item]] = True
             else:
-                if not isinstance(item, Integral) or isinstance(item, bool | np.bool_):
-                    raise DataError(
-                        f"exclude takes names, positions or a mask of all columns, not {item!r}."
-                    )
-                j = int(item)
-                if not -len(names) <= j < len(names):
-                    raise DataError(f"exclude has position {j}, but X has {len(names)} columns.")
-                mask[j] = True
+                if not -len(names) <= item < len(names):
+                    raise DataError(f"exclude has position {item}, but X has {len(names)} columns.")
+                mask[item] = True
         return mask
+
+    def of_copies(self, source: np.ndarray, p: int, exclude: Sequence[str | int]) -> Prior:
+        """Return the prior of columns that each stand for one of p, ``source``.
+
+        Settings with one entry a column follow their column; ``exclude`` is the new one.
+        """
+        wider: dict[str, Any] = {"exclude": exclude}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "exclude" and np.ndim(value) == 1 and len(value) == p:
+                wider[field.name] = np.asarray(value)[source]
+        return replace(self, **wider)
 
     def _vector(self, what: str, variance: Any, p: int) -> np.ndarray:
         try:

@@ -18,8 +18,11 @@ import numpy as np
 from ..design import Design
 from ..likelihoods import Likelihood
 from .certificate import units, violations
+from .damping import damping
 from .fit import Fit
+from .learned import Learned
 from .quadratic import LowRank, Quadratic
+from .thinning import enough, thinned, thinning
 from .working import WorkingSet
 
 __all__ = ["Batch"]
@@ -31,11 +34,7 @@ ROUGH = 0.3  # KKT violation that will do for a look at which columns are missin
 MANY = 0.05  # of the working set: new columns with which its Hessian is not worth extending
 FREE_REACH = 5.0  # times `Likelihood.reach`: the furthest that a column without penalty goes
 DAMPEST = 1e4  # of the curvature: damping with which a step that fails is the last
-MOST_PAIRS = 12  # BFGS updates that a replicate keeps
-MANY_PAIRS = 2e7  # of entries in rows: additions for which a Hessian by a part of them is worth it
-ENOUGH = 10  # rows, or events, for each column in such a part,
-THINNEST = 8  # and rows for each of its rows at most
-TO_SETTLE = 3  # steps with it before a whole one, which is to be near the optimum
+TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
 SINGLE = 1e-4  # of λ: the tolerance from which a look at all columns is in single precision
 ROUNDING = 2e-14  # relative noise of a sum over rows
 
@@ -92,12 +91,10 @@ class Batch:
         self.beta = np.zeros((design.p, self.lanes))
         self.l1 = np.full((design.p, self.lanes), np.inf)
         self.steps = np.zeros(self.lanes, np.int64)
-        self.damp = np.zeros(self.lanes)  # see `_damping`
+        self.damp = np.zeros(self.lanes)  # see `damping`
         self.surprised = False  # whether columns were missing from the working set
         self._sigma: tuple[int, np.ndarray] | None = None
-        self.pairs: list[tuple[np.ndarray, np.ndarray]] = []  # steps, changes of the gradient
-        self._low = (0, LowRank.none(0, 0))  # of how many pairs, their terms
-        self._beside = -1  # version of the Hessian that they go with
+        self.learned = Learned()
         self.curvature_of = -1  # the replicate whose curvature the Hessian is
         self._restart()
 
@@ -160,37 +157,10 @@ class Batch:
         return self._sigma[1]
 
     @property
-    def low(self) -> LowRank:
-        """BFGS terms of the replicates beside the working set's Hessian as it is now."""
-        self._check_pairs()
-        built, low = self._low
-        for s, y in self.pairs[built:]:
-            low = low + self._bfgs(s, y, low)
-        self._low = (len(self.pairs), low)
-        return low
-
-    @property
     def _free(self) -> np.ndarray:
         """Columns of the working set without any penalty, (k,)."""
         W = self.work.W
         return np.logical_not(np.logical_or(self.l1[W].any(axis=1), self.l2[W].any(axis=1)))
-
-    def _check_pairs(self) -> None:
-        """Drop what was learned beside another Hessian."""
-        if self._beside != self.work.version:
-            self._beside = self.work.version
-            self.pairs.clear()
-            self._low = (0, LowRank.none(self.work.k, self.lanes))
-
-    def _bfgs(self, step: np.ndarray, change: np.ndarray, low: LowRank) -> LowRank:
-        """Terms that make the Hessians agree with the change of the gradients along a step."""
-        model = self.work.model(self._free)
-        s, y = model.step(step, self.sigma), model.gradient(change, self.sigma)
-        Hs = model.product(s, self.sigma) + low.product(s)
-        sHs, sy = (s * Hs).sum(axis=0), (s * y).sum(axis=0)
-        good = (sHs > 0) & (sy > 1e-8 * sHs)
-        c = [1 / np.where(good, sy, np.inf), -1 / np.where(good, sHs, np.inf)]
-        return LowRank(np.stack([y, Hs]), np.stack(c))
 
     def prepare(self, columns: np.ndarray) -> None:
         """Let columns into the working set and compute the Hessian at the start."""
@@ -410,9 +380,7 @@ class Batch:
         """The likelihood's curvature of one replicate at its own point, by 1/thin of the rows."""
         w = self.w[:, b : b + 1]
         if thin > 1:
-            kept = np.random.default_rng(0).random(len(w), np.float32) < 1 / thin
-            w = w * self.backend.asarray(kept[:, None])
-            w *= thin
+            w = thinned(w, thin, self.backend)
         bound = self.likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
         return self.likelihood.curvature(self.eta[:, b : b + 1], bound)
 
@@ -420,38 +388,20 @@ class Batch:
         """Compute the shared Hessian again, at replicate b."""
         self.curvature_of = b
         self.work.forget()  # the curvature too, before there is the next
-        thin = self._thin()
+        thin = 1
+        if (
+            self._alone
+            and not self.beta.any()
+            and not self.steps.any()
+            and (self.l1[self.work.W].any())
+        ):
+            thin = thinning(self.work.rows, self.likelihood.evidence)
         curvature = self._lane(b, thin)
-        self._thinned = thin > 1 and self._enough(curvature.v)
+        self._thinned = thin > 1 and enough(curvature.v, self.work.k)
         if thin > 1 and not self._thinned:
             curvature = self._lane(b)
         self.work.refresh(curvature, self.w[:, b], float(self.weight_sum[b]))
         self.own.clear()
-
-    def _thin(self) -> int:
-        """The rows of which one goes into the first Hessian of a single fit, 1 for all.
-
-        The first step goes far, and no Hessian at its start is right at its end, so one that is
-        off by a good part where the rows are many times the columns serves as well (sub-sampled
-        Newton methods: Roosta-Khorasani and Mahoney 2019). If it contracts badly a whole one
-        takes its place.
-        """
-        rows, k = self.work.rows, self.work.k
-        if not self._alone or self.beta.any() or self.steps.any():
-            return 1
-        if rows.lines is None or not self.l1[self.work.W].any():
-            return 1
-        pairs = rows.lines.nnz**2 / max(rows.n, 1)
-        if pairs < MANY_PAIRS:
-            return 1
-        return int(np.clip(self.likelihood.evidence // (ENOUGH * k), 1, THINNEST))
-
-    def _enough(self, v: Any) -> bool:
-        """Whether a part of the rows is many rows still where a few weigh more than the rest."""
-        most = float(v.max())
-        return 0 < most < np.inf and float((v / most).sum()) ** 2 >= (
-            ENOUGH * self.work.k * float(((v / most) ** 2).sum())
-        )
 
     def _own_model(self, b: int) -> Quadratic:
         """The model with a replicate's own Hessian."""
@@ -500,7 +450,9 @@ class Batch:
         def minimum(model: Quadratic, sigma: Any, lanes: list[int], low: LowRank | None) -> Any:
             h = model.diagonal(sigma[:, lanes], low)
             g, b, first, second = (x[:, lanes] for x in (self.gW, beta, l1, l2))
-            mu = self._damping(h, g, b, first, second, lanes, model.f)
+            mu = damping(h, g, b, first, second, self.likelihood.reach, self.damp[lanes])
+            if mu is not None:
+                mu[model.f] = 0.0  # their coordinates are others
             if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
                 g, second = g - mu * b, second + mu
             return model.minimize(
@@ -522,7 +474,8 @@ class Batch:
                 D[:, [b]] = minimum(self.own[b], np.ones((k, self.lanes)), [b], None)
             if shared:
                 model = self.work.model(self._free)
-                D[:, shared] = minimum(model, self.sigma, shared, self.low.lanes(shared))
+                low = self.learned.terms(self.work.version, model, self.sigma)
+                D[:, shared] = minimum(model, self.sigma, shared, low.lanes(shared))
         furthest = np.abs(D[self._free]).max(axis=0, initial=0.0)
         limit = FREE_REACH * self.likelihood.reach
         if (furthest > limit).any():  # an intercept that starts far off
@@ -563,54 +516,20 @@ class Batch:
         self.eta, self.loss, self.r, self.objective = trial, host, r, gain
         self._gW = None
         self.steps += todo
-        if l1.any():
-            self._learn(t * D, old, [b for b in shared if t[b] > 0])
+        lanes = [b for b in shared if t[b] > 0]
+        if lanes and l1.any():
+            self.learned.learn(self.work.version, t * D, self.gW - old, lanes)
         return (t > 0) & todo
-
-    def _damping(self, h, g, beta, l1, l2, lanes, eliminated=()) -> np.ndarray | None:
-        """Curvature to add so that no coefficient goes further than the model can tell, (k, B).
-
-        A rare column may have hardly any curvature, or none, where it stands: with the rows of a
-        fold its ones can be gone, and exp may have underflowed. Alone it would step by its
-        violation over its curvature; that is held to `Likelihood.reach`. Near the optimum there
-        is no violation and nothing is added. What failed to descend is damped in all coordinates
-        (Levenberg 1944, Marquardt 1963).
-        """
-        if not l1.any():
-            return None
-        curve = h + l2
-        mu = violations(g, beta, l1, l2) / self.likelihood.reach - curve
-        damp = self.damp[lanes]
-        if damp.any():
-            mu = np.maximum(mu, damp * np.maximum(curve, 0.0))
-        mu[list(eliminated)] = 0.0  # their coordinates are others
-        if not (mu > 0).any():
-            return None
-        return np.maximum(mu, 0.0)
-
-    def _learn(self, step: np.ndarray, old: np.ndarray, lanes: list[int]) -> None:
-        """Keep a step with the change of the gradients along it."""
-        if not lanes:
-            return
-        self._check_pairs()
-        s, y = np.zeros(step.shape), np.zeros(step.shape)
-        s[:, lanes], y[:, lanes] = step[:, lanes], (self.gW - old)[:, lanes]
-        if len(self.pairs) >= MOST_PAIRS:  # the oldest ones were of another point
-            self.pairs = self.pairs[MOST_PAIRS // 2 :]
-            self._low = (0, LowRank.none(self.work.k, self.lanes))
-        self.pairs.append((s, y))
 
     def _by_columns(self, b, beta, l1, l2, unit, tolerance) -> np.ndarray:
         """Minimum of the model with the replicate's own diagonal curvature."""
         columns, own = self.work.columns, self._lane(b)
         v = self.backend.to_host(own.v)
         curvature = columns.curvature(v, own.u is not None, self.backend)
-        g, at = self.gW[:, b], slice(b, b + 1)
-        mu = self._damping(
-            curvature[3][:, None], g[:, None], beta[:, None], l1[:, None], l2[:, None], at
-        )
+        g = self.gW[:, b]
+        mu = damping(curvature[3], g, beta, l1, l2, self.likelihood.reach, self.damp[b])
         if mu is not None:
-            g, l2 = g - mu[:, 0] * beta, l2 + mu[:, 0]
+            g, l2 = g - mu * beta, l2 + mu
         args = (g, beta, l1, l2, unit)
         return columns.minimize(curvature, *(np.ascontiguousarray(x) for x in args), tolerance)
 

@@ -34,7 +34,10 @@ class Reduction:
 class Coarsening(Reduction, ABC):
     """A reduction that replaces the outcome by one with fewer distinct values."""
 
-    target: int
+    @property
+    @abstractmethod
+    def target(self) -> int:
+        """Number of distinct values aimed at."""
 
     def apply(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The new outcome, (n,); y itself where it has no more distinct values than asked."""
@@ -69,7 +72,7 @@ class EqualQuantileBins(Coarsening):
     M_b: int
 
     @property
-    def target(self) -> int:  # type: ignore[override]
+    def target(self) -> int:
         """Number of distinct values aimed at."""
         return self.M_b
 
@@ -102,7 +105,7 @@ class RoundDecimals(Coarsening):
     M_r: int
 
     @property
-    def target(self) -> int:  # type: ignore[override]
+    def target(self) -> int:
         """Number of distinct values aimed at."""
         return self.M_r
 
@@ -137,7 +140,7 @@ class RoundSignificant(Coarsening):
     M_r: int
 
     @property
-    def target(self) -> int:  # type: ignore[override]
+    def target(self) -> int:
         """Number of distinct values aimed at."""
         return self.M_r
 
