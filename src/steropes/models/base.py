@@ -209,14 +209,14 @@ class PenalizedModel(Inference, BaseEstimator):
             if hasattr(self, name):
                 delattr(self, name)
         if self.cv is None:
-            return self.prior, None
+            return problem.prior, None
         cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
         if cv.random_state is None and self.random_state is not None:
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
-        if self.prior is not None:
+        if problem.prior is not None:
             refuse_undetermined(
-                problem.batch(), problem.design.names, *problem.penalties(self.prior)
+                problem.batch(), problem.design.names, *problem.penalties(problem.prior)
             )
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results

@@ -130,10 +130,6 @@ class CoxRegression(SurvivalModel):
             )
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 
-    def _select(self, problem, progress):
-        prior, start = super()._select(problem, progress)
-        return (problem.prior if start is None else prior), start
-
     def _coefficient_names(self) -> list[str]:
         return list(self._names) if self._steps is None else list(self._steps.names)
 

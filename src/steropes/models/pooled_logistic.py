@@ -208,8 +208,7 @@ class PooledLogisticRegression(PenalizedModel):
         cv = getattr(self.cv, "folds", None)
         if isinstance(self.baseline, str) and isinstance(cv, Sequence):
             refuse_empty_splits(problem, cv, self._grid)
-        prior, start = super()._select(problem, progress)
-        return (problem.prior if start is None else prior), start
+        return super()._select(problem, progress)
 
     def _fit_problem(self, problem, prior, start, progress) -> None:
         if start is None:

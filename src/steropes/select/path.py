@@ -12,7 +12,7 @@ from ..errors import NotConvergedWarning
 from ..solve import Batch, WorkingSet
 from .folds import cut
 from .problem import Problem
-from .search import Selection, VariancePath, first_variance
+from .search import Selection, VariancePath, first_variance, own_information
 
 __all__ = ["choose"]
 
@@ -80,7 +80,7 @@ class FoldsPath(VariancePath):
             fits = batch.solve(l1, l2, tol=tol, look="during" if self.surprised else "after")
             self.short += sum(not fit.converged for fit in fits)
             surprised |= batch.surprised
-            g = np.abs(batch.g[:, : batch.B]).max(axis=1) / problem.design.scale
+            g = np.abs(batch.g[:, : batch.B]).max(axis=1) * problem.design.scale
             np.maximum(self.reach, g, out=self.reach)
             scores.append(self._held_out(batch, group))
             self._put_back(k, batch)
@@ -97,16 +97,32 @@ class FoldsPath(VariancePath):
         def gradient(free: np.ndarray) -> np.ndarray:
             self.full.solve(free, np.zeros_like(l2), tol=1e-6)
             self.full.l1[:] = np.inf
-            return self.full.g[:, 0] / problem.design.scale
+            # Columns are stored divided by their scale, so theirs is the smaller gradient.
+            return self.full.g[:, 0] * problem.design.scale
 
-        return first_variance(l1, l2, problem.weights.sum(), problem.design.scale, gradient)
+        return first_variance(l1, l2, gradient, self._information)
+
+    def _information(self, columns: np.ndarray) -> np.ndarray:
+        """See `first_variance`; at the coefficients that the full data's batch has."""
+        problem = self.problem
+        l1, l2 = problem.penalties(self.prior)
+        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        probe = problem.batch()
+        probe.set_beta(self.full.beta[:, :1])
+        probe.prepare(np.concatenate([free, columns]))
+        work, scale = probe.work, problem.design.scale[columns]
+        place = np.empty(problem.design.p, np.int64)
+        place[work.W] = np.arange(work.k)
+        if not work.has_hessian:  # too many columns without penalty for a matrix
+            return work.h[place[columns]] * scale**2
+        return own_information(work.G, place[free], place[columns]) * scale**2
 
     def _expect_joiners(self, l1: np.ndarray) -> None:
         """Let columns near the full data's boundary into the working set before the folds.
 
         Each would otherwise join when some fold needs it, and rebuild the rows every time.
         """
-        g = np.abs(self.full.g[:, 0]) / self.problem.design.scale
+        g = np.abs(self.full.g[:, 0]) * self.problem.design.scale
         self.work.join(np.flatnonzero(np.maximum(g, self.reach) > NEAR * l1))
         self.reach[:] = 0.0
 

@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import linalg
 
 from ..errors import DataError
 from ..priors import Prior
 
-__all__ = ["STEP", "Selection", "VariancePath", "first_variance"]
+__all__ = ["STEP", "Selection", "VariancePath", "first_variance", "own_information"]
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
 CLEAR = 0.05  # standard errors that make a drop clear
 MOST = 60  # variances
+ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
+SAMPLE = 200  # columns whose information stands for all columns'
 
 
 @dataclass
@@ -186,33 +189,49 @@ class VariancePath(ABC):
 
 
 def first_variance(
-    l1: np.ndarray, l2: np.ndarray, weight: float, scale: np.ndarray,
+    l1: np.ndarray,
+    l2: np.ndarray,
     gradient: Callable[[np.ndarray], np.ndarray],
-) -> float:  # fmt: skip
+    information: Callable[[np.ndarray], np.ndarray],
+) -> float:
     """The variance at which the first penalised coefficient leaves zero, or nearly so for ridge.
+
+    It is made of ratios of a column's data to its penalty, in one unit: neither how X is stored
+    nor the unit of a column (its variance going along) has a part in it.
 
     Parameters
     ----------
     l1, l2 : (p,) arrays
         λ and κ at variance one.
-    weight : float
-        Sum of the rows' weights.
-    scale : (p,) array
-        Size of the columns.
     gradient : callable
         Takes λ (p,), infinite but for the columns without penalty, fits those, and returns the
         gradient of the loss there, (p,), in the units of λ.
+    information : callable
+        Takes numbers of columns and returns the curvature of the loss along each where
+        ``gradient`` has fitted, the columns without penalty refitted, in the units of κ.
     """
     penalised = (l1 > 0) | (l2 > 0)
     if not penalised.any():
         raise DataError("Every column is excluded from the prior; there is nothing to choose.")
-    if not (l1 > 0).any():
-        # Ridge: start where the prior's curvature is some thousand times the data's.
-        return 1e-3 / max(weight, 1.0) * float(np.median(scale)) ** -2
     g = np.abs(gradient(np.where(penalised, 1e300, 0.0)))
-    largest = float((g[l1 > 0] / l1[l1 > 0]).max())
-    # λ ∝ variance^(-1/2): start one step below the threshold.
-    return STEP / largest**2 if largest > 0 else 1.0
+    if (l1 > 0).any():
+        largest = float((g[l1 > 0] / l1[l1 > 0]).max())
+        # λ ∝ variance^(-1/2): start one step below the threshold.
+        return STEP / largest**2 if largest > 0 else 1.0
+    columns = np.flatnonzero(penalised)
+    columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLE).astype(int))]
+    ratio = information(columns) / l2[columns]
+    # Start where the prior's curvature is some thousand times the data's.
+    return 1e-3 / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
+
+
+def own_information(H: np.ndarray, free: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Diagonal of a Hessian at some places, with the columns at ``free`` eliminated."""
+    h = np.diag(H)[at].copy()
+    if len(free):
+        cross = H[np.ix_(free, at)]
+        h -= (cross * linalg.lstsq(H[np.ix_(free, free)], cross)[0]).sum(axis=0)
+    return np.where(h > ROUNDING * np.diag(H)[at], h, 0.0)
 
 
 def _readable(variance: float) -> float:

@@ -24,7 +24,7 @@ from ...likelihoods.cumulative import (
     place,
 )
 from ...select.folds import cut
-from ...select.search import Selection, VariancePath, first_variance
+from ...select.search import Selection, VariancePath, first_variance, own_information
 from ...solve.cumulative_support import CumulativeProblem, fit_cumulative
 from .problem import Problem
 
@@ -93,9 +93,9 @@ class _CumulativePath(VariancePath):
         """See `VariancePath.first`."""
         problem = self.problem
         l1, l2 = problem.scaled(self.prior.with_variance(1.0))
+        part = self._part(problem.levels)
 
         def gradient(free: np.ndarray) -> np.ndarray:
-            part = self._part(problem.levels)
             likelihood, _ = fit_cumulative(part, free, np.zeros_like(l2), tol=1e-6)
             newton = part.newton
             assert newton is not None
@@ -104,4 +104,14 @@ class _CumulativePath(VariancePath):
             t = block.solve(-likelihood.to_thresholds(ev.la, ev.lb))
             return newton._rmatmul(ev.s + block.project(t))
 
-        return first_variance(l1, l2, problem.weights.sum(), problem.design.scale, gradient)
+        def information(columns: np.ndarray) -> np.ndarray:
+            newton = part.newton
+            assert newton is not None
+            free = np.flatnonzero((l1 == 0) & (l2 == 0))
+            S, _ = newton.information(np.concatenate([free, columns]))
+            place = np.empty(problem.design.p, np.int64)
+            place[newton.W] = np.arange(len(newton.W))
+            return own_information(S, place[free], place[columns])
+
+        # All in the scaled columns: penalties, gradient and information alike.
+        return first_variance(l1, l2, gradient, information)

@@ -1,0 +1,70 @@
+"""What a cross-validation chooses depends on the data, not on how they are stored or measured."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from every_family import EVERY, case
+from steropes import CrossValidation, ElasticNet, Laplace, LogisticRegression, Normal, as_design
+
+FORMS = {
+    "array": lambda X: X,
+    "float32 frame": lambda X: pd.DataFrame(X).astype(np.float32).rename(columns=str),
+    "sparse": sparse.csc_array,
+    "design": as_design,
+}
+
+
+def rare(rng, n=250, p=6, share=0.05):
+    """Indicators of few rows, in which a column's root mean square is far from one."""
+    X = (rng.random((n, p)) < share).astype(float)
+    X[:10, :] = np.eye(10, p)
+    return X
+
+
+@pytest.mark.parametrize(
+    "prior", [Laplace(), Normal(), ElasticNet(1.0, 1.0)], ids=lambda x: type(x).__name__
+)
+@pytest.mark.parametrize("family", EVERY)
+def test_the_chosen_variance_does_not_depend_on_storage(family, prior, rng):
+    c = case(family, rng, X=rare(rng))
+    cv = CrossValidation(3, random_state=0)
+    tables, chosen = [], []
+    for form in FORMS.values():
+        m = c.fit(form(c.X), prior=prior, cv=cv)
+        tables.append(m.cv_results_)
+        chosen.append(m.variance_)
+    first = [t["variance"].iloc[0] for t in tables]
+    np.testing.assert_allclose(first, first[0], rtol=0.011)
+    np.testing.assert_allclose(chosen, chosen[0], rtol=0.05)
+
+
+@pytest.mark.parametrize("prior", [Laplace, Normal])
+@pytest.mark.parametrize("family", EVERY)
+def test_the_chosen_variance_follows_the_unit_of_the_columns(family, prior, rng):
+    """X times c with a variance of 1 / c² is the same model, column by column."""
+    c = case(family, rng, n=300, p=4)
+    cv = CrossValidation(3, random_state=0)
+    unit = np.array([1.0, 1000.0, 1e-3, 16.0])
+    one = c.fit(prior=prior([1.0] * 4), cv=cv)
+    for form in (lambda X: X, sparse.csc_array):
+        m = c.fit(form(c.X * unit), prior=prior(unit**-2.0), cv=cv)
+        np.testing.assert_allclose(of_first_column(m, "first"), of_first_column(one, "first"), 0.02)
+        np.testing.assert_allclose(of_first_column(m), of_first_column(one), rtol=0.05)
+
+
+def of_first_column(m, which="chosen"):
+    """The variance of the column whose unit stayed, where the path begins or at its best."""
+    v = m.cv_results_["variance"].iloc[0] if which == "first" else m.variance_
+    return np.asarray(m.prior_.with_variance(v).variance)[0]
+
+
+def test_a_frame_of_rare_indicators_keeps_its_coefficients(rng):
+    X = (rng.random((2000, 40)) < 0.02).astype(float)
+    eta = -1.5 + X[:, :10].sum(axis=1)
+    y = rng.random(2000) < 1 / (1 + np.exp(-eta))
+    cv = CrossValidation(5, random_state=0)
+    fits = [LogisticRegression(prior=Laplace(), cv=cv).fit(form(X), y) for form in FORMS.values()]
+    assert all(np.count_nonzero(m.coef_) >= 5 for m in fits)
+    np.testing.assert_allclose([m.variance_ for m in fits], fits[0].variance_, rtol=0.05)
