@@ -26,7 +26,7 @@ class LinearLikelihood(Likelihood):
     def __init__(self, y: np.ndarray, backend: Any) -> None:
         super().__init__(backend)
         self.n = len(y)
-        self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
+        self.y = backend.asarray(np.array(y, np.float64)[:, None])  # a copy
         spread = float(np.std(y)) if np.ptp(y) > 0 else 0.0
         self.reach = FAR * spread if spread > 0 else FAR  # it is quadratic everywhere
         self.spread = spread

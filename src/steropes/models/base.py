@@ -22,6 +22,7 @@ from ..select.problem import Problem
 from ..solve import Batch
 from .inference import Inference
 from .progress import Progress
+from .settings import check_settings
 
 __all__ = ["PenalizedModel"]
 
@@ -55,7 +56,9 @@ class PenalizedModel(Inference, BaseEstimator):
     """
 
     _intercept = False  # whether the family can have one
+    _has_intercept: bool  # whether the fit has one
     coef_: np.ndarray
+    intercept_: float
 
     def __init__(
         self,
@@ -132,25 +135,40 @@ class PenalizedModel(Inference, BaseEstimator):
         SeparationError
             Coefficients without penalty that the data do not determine, by name.
         """
+        draft = self._unfitted()
+        unfitted = set(draft.__dict__)
+        draft._fit(X, y, sample_weight, offset, exposure, strata)
+        draft._fitted = frozenset(draft.__dict__) - unfitted
+        self.__dict__ = draft.__dict__  # one step, which nothing can interrupt half-way
+        if not self.converged_:
+            self._warn_not_converged()
+        return self
+
+    def _unfitted(self):
+        """An estimator with the same settings that has no fit.
+
+        A fit is made in one and then published whole: what is refused or interrupted leaves the
+        last fit as it was.
+        """
+        draft = type(self).__new__(type(self))
+        gone = {"_fitted", *self.__dict__.get("_fitted", ())}
+        draft.__dict__ = {k: v for k, v in self.__dict__.items() if k not in gone}
+        return draft
+
+    def _fit(self, X, y, sample_weight, offset, exposure, strata) -> None:
         self._check_settings()
         design = self._read_design(X, y)
         problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)
-        return self
 
     def _check_settings(self) -> None:
-        if self.solver not in ("newton", "ccd"):
-            raise DataError(f"solver must be 'newton' or 'ccd', not {self.solver!r}.")
-        if not self.tol > 0:
-            raise DataError(f"tol must be positive, not {self.tol!r}.")
-        if not self.max_iter >= 1:
-            raise DataError(f"max_iter must be at least 1, not {self.max_iter!r}.")
-        if self.prior is not None and not isinstance(self.prior, Prior):
-            raise DataError(
-                f"prior must be None or a prior such as steropes.Laplace(), not {self.prior!r}."
-            )
+        check_settings(self)
+
+    def _own_prior(self) -> Prior | None:
+        """The prior as it is now: ``set_params`` may change the user's after the fit."""
+        return copy.deepcopy(self.prior)
 
     def _read_design(self, X: Any, y: Any) -> Design:
         if y is None:
@@ -162,14 +180,11 @@ class PenalizedModel(Inference, BaseEstimator):
         self._names = design.names
         if _has_names(X):
             self.feature_names_in_ = np.array(design.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return design
 
     def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Problem:
         n = design.n
-        weights = check_weights(sample_weight, n)
-        offset = check_offset(offset, n)
+        weights, offset = self._read_vectors(sample_weight, offset, n)
         backend = get_backend(self.device, self.n_jobs)
         likelihood, extras = self._likelihood(y, n, strata, exposure, backend)
         if extras.get("fold_label") is not None and not weights.all():
@@ -177,7 +192,7 @@ class PenalizedModel(Inference, BaseEstimator):
         log_exposure = extras.pop("offset", None)
         if log_exposure is not None:
             offset = log_exposure if offset is None else offset + log_exposure
-        intercept = self._has_intercept()
+        self._has_intercept = intercept = self._wants_intercept()
         if intercept or likelihood.shift_invariant:
             design = design.centered()
         names = design.names
@@ -186,18 +201,23 @@ class PenalizedModel(Inference, BaseEstimator):
             likelihood=likelihood,
             weights=weights,
             offset=offset,
-            prior=self.prior,
+            prior=self._own_prior(),
             names=names,
             n_free=int(intercept),
             **extras,
         )
+
+    def _read_vectors(self, sample_weight, offset, n) -> tuple[np.ndarray, np.ndarray | None]:
+        """Weights and offset as copies: standard errors are computed from them later."""
+        weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
+        return np.array(weights), None if offset is None else np.array(offset)
 
     def _refuse_weightless(self, label: np.ndarray) -> None:
         """Refuse an outcome without events among the rows that have a positive weight."""
         if not label.any():
             raise DataError("y has no events among the rows with a positive weight.")
 
-    def _has_intercept(self) -> bool:
+    def _wants_intercept(self) -> bool:
         return self._intercept and bool(getattr(self, "fit_intercept", True))
 
     def _select(self, problem: Problem, progress: Progress):
@@ -205,9 +225,6 @@ class PenalizedModel(Inference, BaseEstimator):
 
         The start is None, coefficients (p,), or a `Batch` whose last fit is nearly the one wanted.
         """
-        for name in ("cv_results_", "variance_"):
-            if hasattr(self, name):
-                delattr(self, name)
         if self.cv is None:
             return problem.prior, None
         cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
@@ -268,14 +285,15 @@ class PenalizedModel(Inference, BaseEstimator):
         self.converged_ = fit.converged
         self.n_iter_ = fit.n_iter
         self._set_likelihood(fit.loss, problem)
-        if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {fit.n_iter} steps with a KKT violation of "
-                f"{fit.optimality:.2g}, above tol={self.tol:g}. Raise max_iter or tol, or look "
-                "for nearly collinear columns.",
-                NotConvergedWarning,
-                stacklevel=3,
-            )
+
+    def _warn_not_converged(self) -> None:
+        warnings.warn(
+            f"{type(self).__name__} stopped after {self.n_iter_} steps with a KKT violation of "
+            f"{self.optimality_:.2g}, above tol={self.tol:g}. Raise max_iter or tol, or look for "
+            "nearly collinear columns.",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
 
     def _set_likelihood(self, loss: float, problem: Problem) -> None:
         likelihood, w = problem.likelihood, problem.weights[:, None]

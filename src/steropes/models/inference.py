@@ -21,7 +21,7 @@ class Inference:
 
     # What `PenalizedModel` supplies.
     _names: list[str]
-    _has_intercept: Any
+    _has_intercept: bool
     _information: Any
     _beta: Any
     coef_: Any
@@ -29,10 +29,10 @@ class Inference:
     prior_: Any
 
     def _coefficient_names(self) -> list[str]:
-        return (["intercept"] if self._has_intercept() else []) + list(self._names)
+        return (["intercept"] if self._has_intercept else []) + list(self._names)
 
     def _coefficients(self) -> np.ndarray:
-        return np.append(self.intercept_, self.coef_) if self._has_intercept() else self.coef_
+        return np.append(self.intercept_, self.coef_) if self._has_intercept else self.coef_
 
     def _dispersion(self) -> float:
         return 1.0

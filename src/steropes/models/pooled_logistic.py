@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..data import check_offset, check_survival, check_weights
+from ..data import check_offset, check_survival
 from ..data.checks import vector
 from ..data.intervals import Intervals
 from ..design.channels import ChannelDesign
@@ -137,7 +137,7 @@ class PooledLogisticRegression(PenalizedModel):
         self.baseline = baseline
         self.time_varying = time_varying
 
-    def _has_intercept(self) -> bool:
+    def _wants_intercept(self) -> bool:
         return not isinstance(self.baseline, str)
 
     def _check_settings(self) -> None:
@@ -154,8 +154,8 @@ class PooledLogisticRegression(PenalizedModel):
     def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Problem:
         _refuse_extras(self, strata=strata, exposure=exposure)
         n = design.n
-        weights = check_weights(sample_weight, n)
-        offset = check_offset(offset, n)
+        weights, offset = self._read_vectors(sample_weight, offset, n)
+        self._has_intercept = self._wants_intercept()
         outcome = check_survival(y, n)
         if self.interval is not None:
             intervals = Intervals.of_width(self.interval, outcome)
@@ -198,7 +198,7 @@ class PooledLogisticRegression(PenalizedModel):
             likelihood=likelihood,
             weights=weights,
             offset=offset,
-            prior=_for_changes(self.prior, whole.source, design.p),
+            prior=_for_changes(self._own_prior(), whole.source, design.p),
             names=effects,
             n_free=len(names),
             fold_label=label,
@@ -223,10 +223,10 @@ class PooledLogisticRegression(PenalizedModel):
         M = problem.n_free
         self.baseline_coef_ = pd.Series(self._beta[:M], self._baseline_names)
         self.coef_ = self._beta[M:].copy()
-        if self._has_intercept():
+        if self._has_intercept:
             self.intercept_ = float(self._beta[0])
-        elif hasattr(self, "intercept_"):
-            del self.intercept_
+        else:
+            del self.intercept_  # the first of the baseline's: each interval has its own
 
     def _coefficient_names(self) -> list[str]:
         return [*self._baseline_names, *self._effect_names]

@@ -9,7 +9,18 @@ import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["cut", "make_folds", "read_splits"]
+__all__ = ["cut", "make_folds", "random_generator", "read_splits"]
+
+
+def random_generator(random_state: Any) -> np.random.Generator:
+    """NumPy's generator for a seed, or the one given."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"random_state must be None, a whole number from 0 or a numpy.random.Generator, not "
+            f"{random_state!r}: {error}."
+        ) from None
 
 
 def cut(
@@ -71,7 +82,7 @@ def make_folds(
     (n, repeats) int array
         The fold of each row in each repeat.
     """
-    rng = np.random.default_rng(random_state)
+    rng = random_generator(random_state)
     if together is None:
         units, of_unit = n, None
         unit_label = label

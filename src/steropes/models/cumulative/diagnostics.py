@@ -38,7 +38,7 @@ class CumulativeDiagnostics:
     alpha_: np.ndarray
     levels_: np.ndarray
     thresholds_: np.ndarray
-    link: str
+    _link: str
     _names: list[str]
     coef_: np.ndarray
     _eta: Any
@@ -58,7 +58,7 @@ class CumulativeDiagnostics:
         """
         design, eta = self._eta(X, offset)
         outcome = check_interval(y, design.n)
-        return scale_residuals(self.levels_, self.alpha_, self.link, eta, outcome)
+        return scale_residuals(self.levels_, self.alpha_, self._link, eta, outcome)
 
     def test_parallelism(
         self,

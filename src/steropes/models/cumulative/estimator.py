@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from ...backends import get_backend
-from ...data import check_offset, check_weights
 from ...errors import DataError
 from ...likelihoods.cumulative import CODES, Interval, check_interval, find_levels
 from ...select import CrossValidation
+from ...select.folds import random_generator
 from ..base import PenalizedModel
 from ..logistic import _refuse_extras
 from .diagnostics import CumulativeDiagnostics
-from .fitting import fit_part, fit_subsets, warn_not_converged
+from .fitting import fit_part, fit_subsets
 from .inference import CumulativeInference
 from .predictions import CumulativePredictions
 from .problem import Problem
@@ -139,8 +139,9 @@ class CumulativeProbabilityModel(
         n = design.n
         if n < 2:
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
-        weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
-        outcome = _read_outcome(y, n)
+        weights, offset = self._read_vectors(sample_weight, offset, n)
+        self._link, self._has_intercept = self.link, False
+        outcome = _copied(_read_outcome(y, n))
         self._top = _finite_top(outcome)
         outcome, subset = self._apply_reduction(outcome, weights, design)
         return Problem(
@@ -150,7 +151,7 @@ class CumulativeProbabilityModel(
             weights=weights,
             offset=offset,
             link=self.link,
-            prior=self.prior,
+            prior=self._own_prior(),
             backend=get_backend("cpu", self.n_jobs),
             subset=subset,
         )
@@ -174,15 +175,12 @@ class CumulativeProbabilityModel(
             return Interval(coarse, None), None
         assert isinstance(reduction, DivideAndCombine)
         subset = np.full(len(used), -1)
-        subset[used] = reduction.deal(y.lower[used], np.random.default_rng(self.random_state))
+        subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         return y, subset
 
     def _select(self, problem, progress):
-        for name in ("cv_results_", "variance_"):
-            if hasattr(self, name):
-                delattr(self, name)
         if self.cv is None:
-            return self.prior, None
+            return problem.prior, None
         cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
         if cv.random_state is None and self.random_state is not None:
             cv = CrossValidation(**{**vars(cv), "random_state": self.random_state})
@@ -209,8 +207,6 @@ class CumulativeProbabilityModel(
         self.optimality_ = max(p.fit.optimality for p in self._parts)
         self.converged_ = all(p.fit.converged for p in self._parts)
         self.n_iter_ = max(p.fit.n_iter for p in self._parts)
-        if not self.converged_:
-            warn_not_converged(self)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the conditional mean, as of scikit-learn's regressors; y without censoring."""
@@ -241,6 +237,11 @@ def _read_outcome(y: Any, n: int) -> Interval:
             f"{error} Give ordered categories as numbers in their order, such as "
             "pandas.Categorical(y, ['low', 'middle', 'high'], ordered=True).codes."
         ) from None
+
+
+def _copied(y: Interval) -> Interval:
+    """The fit's own: standard errors and profiles are computed from it later."""
+    return Interval(y.lower.copy(), None if y.upper is None else y.upper.copy())
 
 
 def _finite_top(y: Interval) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, NotConvergedWarning, SeparationError
+from ...errors import DataError, SeparationError
 from ...infer.cumulative_checks import refuse_separated, refuse_undetermined_columns
 from ...infer.cumulative_divide import combine_thresholds, subset_positions
 from ...likelihoods.cumulative import CumulativeLikelihood, find_levels
@@ -16,7 +15,7 @@ from ...solve.cumulative import CumulativeFit
 from ...solve.cumulative_support import fit_cumulative
 from .problem import Problem
 
-__all__ = ["FittedPart", "fit_part", "fit_subsets", "warn_not_converged"]
+__all__ = ["FittedPart", "fit_part", "fit_subsets"]
 
 
 @dataclass
@@ -74,14 +73,3 @@ def fit_subsets(problem: Problem, prior, tol, max_iter, step) -> tuple[Any, ...]
     alpha = combine_thresholds(positions, [p.alpha for p in parts])
     beta = np.mean([p.beta for p in parts], axis=0)
     return parts, values, alpha, beta, float(sum(p.fit.loss for p in parts))
-
-
-def warn_not_converged(model: Any) -> None:
-    """Say that the certificate stayed above the tolerance."""
-    warnings.warn(
-        f"{type(model).__name__} stopped after {model.n_iter_} steps with a KKT violation of "
-        f"{model.optimality_:.2g}, above tol={model.tol:g}. Raise max_iter or tol, or look for "
-        "nearly collinear columns.",
-        NotConvergedWarning,
-        stacklevel=5,
-    )

@@ -18,6 +18,7 @@ from ...infer.cumulative_combined import CombinedInformation
 from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_profile import profile_interval, profile_point
 from ...infer.cumulative_robust import RobustInformation
+from ...select.folds import random_generator
 
 __all__ = ["CumulativeInference"]
 
@@ -143,7 +144,7 @@ class CumulativeInference:
             V = self._covariances().beta()
         else:
             V = self._robust_covariance(cluster)
-        return pd.DataFrame(V, self._names, self._names)
+        return pd.DataFrame(V.copy(), self._names, self._names)
 
     def _robust_covariance(self, cluster: Any) -> np.ndarray:
         check_is_fitted(self, "coef_")
@@ -302,7 +303,7 @@ class CumulativeInference:
         if problem.subset is not None:
             raise DataError("A bootstrap is not there for DivideAndCombine.")
         l1, l2 = problem.scaled(self.prior_)
-        rng = np.random.default_rng(random_state)
+        rng = random_generator(random_state)
         coef = bootstrap_coefficients(problem.numerical, problem.y, l1, l2, n, rng, 1e-6)
         return CumulativeBootstrap(coef, list(self._names))
 

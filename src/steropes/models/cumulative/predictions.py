@@ -44,7 +44,7 @@ class CumulativePredictions:
 
     alpha_: np.ndarray
     levels_: np.ndarray
-    link: str
+    _link: str
     n_jobs: int | None
     _top: float  # where mass beyond all levels counts in a mean
     _check_new: Any
@@ -102,7 +102,7 @@ class CumulativePredictions:
         k = threshold_at(self.levels_, points)
         padded = np.concatenate([[-np.inf], self.alpha_, [np.inf]])
         u = padded[k + 1][None, :] - eta[:, None]
-        estimate = probabilities(self.link, u, above)
+        estimate = probabilities(self._link, u, above)
         if level is None:
             return estimate[:, 0] if scalar else estimate
         q = _quantile(level)
@@ -113,7 +113,7 @@ class CumulativePredictions:
         elif len(inner):
             rows = self._scaled(design)
             se[:, inner] = np.sqrt(self._joint(kind, cluster).predictor(k[inner], rows))
-        ends = [probabilities(self.link, u - s * q * se, above) for s in (1.0, -1.0)]
+        ends = [probabilities(self._link, u - s * q * se, above) for s in (1.0, -1.0)]
         lower, upper = ends[::-1] if above else ends
         return _packed(estimate, lower, upper, se, scalar)
 
@@ -151,7 +151,7 @@ class CumulativePredictions:
         if not ((points > 0) & (points < 1)).all():
             raise DataError("q must be between 0 and 1.")
         design, eta = self._eta(X, offset)
-        at = quantile_levels(self.alpha_, self.link, eta, points)
+        at = quantile_levels(self.alpha_, self._link, eta, points)
         estimate = self.levels_[at]
         if level is None:
             return estimate[:, 0] if scalar else estimate
@@ -167,7 +167,7 @@ class CumulativePredictions:
                 se[:, j] = np.sqrt(variance)
                 for out, sign in ((lower, -1.0), (upper, 1.0)):
                     shift = (sign * z * se[:, j])[:, None]
-                    end = quantile_levels(self.alpha_, self.link, eta, np.array([p]), shift)
+                    end = quantile_levels(self.alpha_, self._link, eta, np.array([p]), shift)
                     out[:, j] = self.levels_[end[:, 0]]
         return _packed(estimate, lower, upper, se, scalar)
 
@@ -204,15 +204,15 @@ class CumulativePredictions:
             values[-1] = self._top
         pool = ThreadPool(self.n_jobs)
         if level is None:
-            return means(self.alpha_, values, self.link, eta, pool)[0]
+            return means(self.alpha_, values, self._link, eta, pool)[0]
         z = _quantile(level)
         if self._no_errors():
-            mean = means(self.alpha_, values, self.link, eta, pool)[0]
+            mean = means(self.alpha_, values, self._link, eta, pool)[0]
             nothing = np.full(len(mean), np.nan)
             return Prediction(mean, nothing, nothing.copy(), nothing.copy())
         rows = self._scaled(design)
         information = self._joint(kind, cluster)
-        mean, variance = means(self.alpha_, values, self.link, eta, pool, information, rows)
+        mean, variance = means(self.alpha_, values, self._link, eta, pool, information, rows)
         se = np.sqrt(np.asarray(variance))
         return Prediction(mean, mean - z * se, mean + z * se, se)
 

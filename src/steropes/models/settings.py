@@ -1,0 +1,51 @@
+"""Settings of an estimator that make no sense, refused by name before anything is read."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..backends.threads import count_threads
+from ..errors import DataError
+from ..priors import Prior
+from ..select.folds import random_generator
+
+__all__ = ["check_settings"]
+
+SOLVERS = ("newton", "ccd")
+DEVICES = ("cpu", "cuda", "auto")
+
+
+def check_settings(model: Any) -> None:
+    """Refuse settings that all estimators have in common, by ``model``'s parameters."""
+    if model.solver not in SOLVERS:
+        raise DataError(f"solver must be 'newton' or 'ccd', not {model.solver!r}.")
+    if not (_real(model.tol) and 0 < model.tol < np.inf):
+        raise DataError(f"tol must be positive and finite, such as 1e-8, not {model.tol!r}.")
+    if not (_whole(model.max_iter) and model.max_iter >= 1):
+        raise DataError(f"max_iter must be a whole number, at least 1, not {model.max_iter!r}.")
+    if model.prior is not None and not isinstance(model.prior, Prior):
+        raise DataError(
+            f"prior must be None or a prior such as steropes.Laplace(), not {model.prior!r}."
+        )
+    if not isinstance(model.device, str) or model.device not in DEVICES:
+        raise DataError(f"device must be 'cpu', 'cuda' or 'auto', not {model.device!r}.")
+    if not (isinstance(model.verbose, bool | np.bool_) or _whole(model.verbose)):
+        raise DataError(f"verbose must be a whole number or a bool, not {model.verbose!r}.")
+    intercept = getattr(model, "fit_intercept", True)
+    if not isinstance(intercept, bool | np.bool_):
+        raise DataError(f"fit_intercept must be True or False, not {intercept!r}.")
+    if isinstance(model.n_jobs, bool):
+        raise DataError(f"n_jobs must be None, -1 or at least 1, not {model.n_jobs!r}.")
+    count_threads(model.n_jobs)
+    random_generator(model.random_state)
+
+
+def _real(x: Any) -> bool:
+    return isinstance(x, Real) and not isinstance(x, bool)
+
+
+def _whole(x: Any) -> bool:
+    return isinstance(x, Integral) and not isinstance(x, bool)
