@@ -25,7 +25,7 @@ def check_settings(model: Any) -> None:
     if not (_real(model.tol) and 0 < model.tol < np.inf):
         raise DataError(f"tol must be positive and finite, such as 1e-8, not {model.tol!r}.")
     if not (_whole(model.max_iter) and model.max_iter >= 1):
-        raise DataError(f"max_iter must be a whole number, at least 1, not {model.max_iter!r}.")
+        raise DataError(f"max_iter must be at least 1 and whole, not {model.max_iter!r}.")
     if model.prior is not None and not isinstance(model.prior, Prior):
         raise DataError(
             f"prior must be None or a prior such as steropes.Laplace(), not {model.prior!r}."
