@@ -291,3 +291,10 @@ def test_splits_of_scikit_learn_are_folds():
 def test_splits_are_checked(splits, match):
     with pytest.raises(DataError, match=match):
         LogisticRegression(prior=Laplace(), cv=CrossValidation(splits)).fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_more_folds_than_a_small_integer_holds_are_all_there():
+    n = 40_000
+    fold = make_folds(n, 1, None, None, n, 0)[:, 0]
+    assert fold.min() == 0
+    assert len(np.unique(fold)) == n

@@ -138,5 +138,9 @@ class Likelihood(ABC):
         return -self.loss(eta, self.weigh(held_out))
 
     def log_likelihood_constant(self, weights: Any) -> Any:
-        """Terms of the log-likelihood that do not depend on η, left out of the loss."""
+        """Terms of the log-likelihood that do not depend on η, left out of the loss.
+
+        ``weights`` (n, B) are in the rows of X: those that the model has no use for may have
+        such terms too.
+        """
         return 0.0

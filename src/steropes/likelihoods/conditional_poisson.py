@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .base import Curvature, Likelihood
-from .strata import gather_strata
+from .strata import gather_strata, single_rows
 
 __all__ = ["ConditionalPoissonLikelihood"]
 
@@ -50,6 +50,8 @@ class ConditionalPoissonLikelihood(Likelihood):
         sizes, totals = np.bincount(strata), np.bincount(strata, y)
         self.order, self.pointers, self.strata = gather_strata(strata, (totals > 0) & (sizes > 1))
         self.n = int(self.pointers[-1])
+        self.alone = single_rows(strata, y)
+        self.y_alone = backend.asarray(np.asarray(y[self.alone], np.float64)[:, None])
         y = y if self.order is None else y[self.order]
         # Events are rare among the rows, so only their rows are kept.
         self.rows = np.flatnonzero(y)
@@ -87,3 +89,8 @@ class ConditionalPoissonLikelihood(Likelihood):
         c = xp.zeros(self.n)
         c[self.pointers[1:] - 1] = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
         return Curvature(v, v, self.pointers, c)
+
+    def log_likelihood_constant(self, weights):
+        """−Σ w y log w of rows that are alone in their stratum."""
+        w, xp = weights[self.alone], self.backend.xp
+        return -(self.y_alone * w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)

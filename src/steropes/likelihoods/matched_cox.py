@@ -7,9 +7,26 @@ from typing import Any
 import numpy as np
 
 from .cox import CoxLikelihood
-from .strata import gather_strata
+from .strata import gather_strata, single_rows
 
 __all__ = ["cox_by_set"]
+
+
+class _MatchedCox(CoxLikelihood):
+    """Cox's likelihood of the sets that matter, which knows of the cases that have none.
+
+    Attributes
+    ----------
+    alone : (k,) int array
+        Cases that are alone in their set.
+    """
+
+    alone: np.ndarray
+
+    def log_likelihood_constant(self, weights):
+        """−Σ w log w of the cases that are alone in their set."""
+        w, xp = weights[self.alone], self.backend.xp
+        return -(w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)
 
 
 def cox_by_set(case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) -> CoxLikelihood:
@@ -28,6 +45,8 @@ def cox_by_set(case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) ->
     informative = (np.bincount(strata, case) > 0) & (np.bincount(strata) > 1)
     rows, _, _ = gather_strata(strata, informative)
     rows = np.arange(len(strata)) if rows is None else rows
-    cox = CoxLikelihood(np.ones(len(rows)), case[rows], backend, strata=strata[rows], ties=ties)
+    time = np.ones(len(rows))
+    cox = _MatchedCox(time, case[rows], backend, strata=strata[rows], ties=ties)
     cox.order = rows if cox.order is None else rows[cox.order]
+    cox.alone = single_rows(strata, case)
     return cox

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["gather_strata"]
+__all__ = ["gather_strata", "single_rows"]
 
 
 def gather_strata(
@@ -44,3 +44,12 @@ def gather_strata(
         return (None if everything else np.flatnonzero(informative[strata])), pointers, kept
     rows = np.arange(len(strata)) if everything else np.flatnonzero(informative[strata])
     return rows[np.argsort(strata[rows], kind="stable")], pointers, kept
+
+
+def single_rows(strata: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Rows with events that are alone in their stratum.
+
+    One of weight w stands for w rows with the same share: it adds −w y log w to the
+    log-likelihood, which no coefficient changes.
+    """
+    return np.flatnonzero((np.bincount(strata) == 1)[strata] & (y > 0))

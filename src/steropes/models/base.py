@@ -15,6 +15,7 @@ from ..data import check_offset, check_weights
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
 from ..infer import Information, refuse_undetermined
+from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
@@ -162,6 +163,11 @@ class PenalizedModel(Inference, BaseEstimator):
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)
+            self._refuse_faint(problem)
+
+    def _refuse_faint(self, problem) -> None:
+        l1, l2 = problem.penalties(self.prior_)
+        refuse_faint(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
 
     def _check_settings(self) -> None:
         check_settings(self)
@@ -296,9 +302,9 @@ class PenalizedModel(Inference, BaseEstimator):
         )
 
     def _set_likelihood(self, loss: float, problem: Problem) -> None:
-        likelihood, w = problem.likelihood, problem.weights[:, None]
-        w = w if likelihood.order is None else w[likelihood.order]
-        constant = likelihood.log_likelihood_constant(likelihood.backend.asarray(w))
+        likelihood = problem.likelihood
+        w = likelihood.backend.asarray(problem.weights[:, None])
+        constant = likelihood.log_likelihood_constant(w)
         self.log_likelihood_ = -loss + float(np.sum(likelihood.backend.to_host(constant)))
 
     # -- prediction ----------------------------------------------------------------------------

@@ -95,9 +95,10 @@ def make_folds(
     if units < folds:
         what = "rows" if together is None else "strata"
         raise DataError(f"{folds} folds need at least as many {what}; there are {units}.")
-    out = np.empty((n, repeats), np.int16)
+    number = np.int16 if folds <= np.iinfo(np.int16).max else np.int64  # a byte or two a row
+    out = np.empty((n, repeats), number)
     for r in range(repeats):
-        fold = np.empty(units, np.int16)
+        fold = np.empty(units, number)
         if unit_label is None:
             fold[rng.permutation(units)] = np.arange(units) % folds
         else:

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 
 from ...backends import get_backend
 from ...errors import DataError
+from ...infer.faint import FAINT, has_light, too_faint
 from ...likelihoods.cumulative import CODES, Interval, check_interval, find_levels
 from ...select import CrossValidation
 from ...select.folds import random_generator
@@ -207,6 +208,13 @@ class CumulativeProbabilityModel(
         self.optimality_ = max(p.fit.optimality for p in self._parts)
         self.converged_ = all(p.fit.converged for p in self._parts)
         self.n_iter_ = max(p.fit.n_iter for p in self._parts)
+
+    def _refuse_faint(self, problem) -> None:
+        if self.prior_ is not None or not has_light(problem.weights):
+            return
+        h = 1.0 / (np.diag(self._covariances().beta()) * problem.design.scale**2)
+        if not (h > FAINT).all():
+            raise too_faint([problem.names[j] for j in np.flatnonzero(~(h > FAINT))])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the conditional mean, as of scikit-learn's regressors; y without censoring."""
