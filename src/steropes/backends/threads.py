@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from numbers import Integral
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from ..errors import DataError
+from .blas import limit_this_thread, single_threaded_blas
 
-__all__ = ["ThreadPool", "balanced_chunks", "count_threads", "single_threaded_blas"]
+__all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
-_blas: ThreadpoolController | None = None
 _inside = threading.local()
 
 
 def _enter() -> None:
     _inside.pool = True
+    _inside.blas = limit_this_thread()
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -41,20 +40,6 @@ def count_threads(n_jobs: int | None) -> int:
     return int(n_jobs)
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS from starting threads of its own beside the pool's.
-
-    Its threads wait for each other by spinning: on cores that are busy, with the pool's chunks for
-    one, a Cholesky factor of a hundred columns takes a thousand times longer.
-    """
-    global _blas
-    if _blas is None:
-        _blas = ThreadpoolController().select(user_api="blas")
-    with _blas.limit(limits=1):
-        yield
-
-
 class ThreadPool:
     """Run a function over chunks; one executor a process, made again after a fork."""
 
@@ -65,12 +50,21 @@ class ThreadPool:
         """Return ``[function(*chunk) for chunk in chunks]``, in order."""
         chunks = list(chunks)
         # Work that is itself a chunk must not wait for a thread of its own pool.
-        if self.n_threads == 1 or len(chunks) <= 1 or getattr(_inside, "pool", False):
+        if getattr(_inside, "pool", False):
+            return [function(*chunk) for chunk in chunks]
+        with single_threaded_blas():
+            return self._map(function, chunks)
+
+    def _map(self, function: Callable, chunks: list[tuple]) -> list:
+        if self.n_threads == 1 or len(chunks) <= 1:
             return [function(*chunk) for chunk in chunks]
         key = (os.getpid(), self.n_threads)  # an executor does not survive a fork
-        if key not in _pools:
-            _pools[key] = ThreadPoolExecutor(
-                self.n_threads, thread_name_prefix="steropes", initializer=_enter
+        if key not in _pools:  # of two made at once one is dropped, before it has a thread
+            _pools.setdefault(
+                key,
+                ThreadPoolExecutor(
+                    self.n_threads, thread_name_prefix="steropes", initializer=_enter
+                ),
             )
         return list(_pools[key].map(lambda chunk: function(*chunk), chunks))
 

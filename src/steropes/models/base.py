@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..backends import get_backend
-from ..backends.threads import single_threaded_blas
+from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning

@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
 from ..infer import Information
+from .one_thread import OneBlasThread
 
 __all__ = ["Inference"]
 
 
-class Inference:
+class Inference(OneBlasThread):
     """Summary, covariance and Wald intervals of an estimator."""
 
     # What `PenalizedModel` supplies.

@@ -14,6 +14,7 @@ from ...data import check_weights
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import CODES, check_interval
+from ..one_thread import OneBlasThread
 from .inference import _quantile
 
 __all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
@@ -32,7 +33,7 @@ class Parallelism(NamedTuple):
     se: pd.DataFrame
 
 
-class CumulativeDiagnostics:
+class CumulativeDiagnostics(OneBlasThread):
     """Checks of a fitted cumulative model."""
 
     alpha_: np.ndarray

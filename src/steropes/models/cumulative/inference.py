@@ -19,11 +19,12 @@ from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_profile import profile_interval, profile_point
 from ...infer.cumulative_robust import RobustInformation
 from ...select.folds import random_generator
+from ..one_thread import OneBlasThread
 
 __all__ = ["CumulativeInference"]
 
 
-class CumulativeInference:
+class CumulativeInference(OneBlasThread):
     """Covariances, intervals and the table of thresholds."""
 
     _names: list[str]

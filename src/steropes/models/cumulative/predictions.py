@@ -13,6 +13,7 @@ from ...design import RowMatrix
 from ...errors import DataError
 from ...infer.cumulative import row_slice
 from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
+from ..one_thread import OneBlasThread
 from .inference import _quantile
 
 __all__ = ["CumulativePredictions", "Prediction"]
@@ -31,7 +32,7 @@ class Prediction(NamedTuple):
     se: np.ndarray
 
 
-class CumulativePredictions:
+class CumulativePredictions(OneBlasThread):
     """Conditional quantities; with ``level`` they come with intervals by the delta method.
 
     All take ``X`` (rows, p) and ``offset`` (rows,), and points as a number, giving (rows,), or
