@@ -10,18 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..solve.predictor import bound_weights, linear_predictor
+
 __all__ = ["Baseline", "fitted_state"]
 
 
 def fitted_state(problem: Any, beta: np.ndarray) -> tuple[Any, Any]:
     """Linear predictors (n_eta, 1) and bound weights of a problem at coefficients in X's units."""
-    likelihood = problem.likelihood
-    backend, order = likelihood.backend, likelihood.order
-    take = (lambda x: x) if order is None else (lambda x: x[order])
-    eta = take(problem.design.matmul((beta * problem.design.scale)[:, None], backend))
-    if problem.offset is not None:
-        eta = eta + backend.asarray(likelihood.lift(take(problem.offset)[:, None]))
-    return eta, likelihood.weigh(backend.asarray(take(problem.weights)[:, None]))
+    return linear_predictor(problem, beta * problem.design.scale), bound_weights(problem)
 
 
 class Baseline:

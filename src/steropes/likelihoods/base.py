@@ -57,6 +57,9 @@ class Likelihood(ABC):
         centred.
     convex : bool
         Whether the loss is convex in η.
+    quadratic : bool
+        Whether it is quadratic in η: it has a minimum whatever the data, and its curvature at
+        any point holds everywhere.
     evidence : int
         Rows, or events, each of which adds to the curvature by itself, so that a random part of
         the rows has nearly the same curvature; 0 where rows only matter together, in small
@@ -70,6 +73,7 @@ class Likelihood(ABC):
     order: np.ndarray | None = None
     shift_invariant = False
     convex = True
+    quadratic = False
     evidence = 0
     reach = 2.0
 
@@ -92,6 +96,13 @@ class Likelihood(ABC):
     def lift(self, offset: Any) -> Any:
         """Offsets (n, B) as rows of η; what has as many rows as η already is returned as it is."""
         return offset
+
+    def extent(self, change: Any) -> float:
+        """How far a change of η, (rows of η, 1), moves the predictors the loss depends on."""
+        xp = self.backend.xp
+        if self.shift_invariant:
+            return float(xp.ptp(change))
+        return float(xp.abs(change).max())
 
     def weigh(self, w: Any) -> Any:
         """Bind row weights (n, B) in the model's order; what it returns goes to the others."""

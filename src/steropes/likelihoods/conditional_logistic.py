@@ -128,6 +128,10 @@ class _Covariance(Curvature):
     eta: Any = None
     w: Any = None
 
+    def diagonal(self, rows: Any) -> Any:
+        """The Hessian's diagonal, (k,)."""
+        return self.likelihood.backend.xp.diag(self.hessian(rows))
+
     def hessian(self, rows: Any, first: int = 0) -> Any:
         """X' (∂π/∂η) X for the active columns, (k, k), those from ``first`` on."""
         backend, k = rows.backend, rows.k

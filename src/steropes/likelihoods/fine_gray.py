@@ -218,6 +218,19 @@ class FineGrayCurvature(Curvature):
     def hessian(self, rows: Any, first: int = 0) -> Any:
         """The Hessian over the columns of a `RowMatrix`, (k, k)."""
         H = rows.gram(self.v, first)
+        for M, c in self._group_sums(rows):
+            H -= (M * c[:, None]).T @ M
+        return H
+
+    def diagonal(self, rows: Any) -> Any:
+        """The Hessian's diagonal, (k,)."""
+        h = rows.diagonal(self.v)
+        for M, c in self._group_sums(rows):
+            h -= c @ M**2
+        return np.maximum(h, 0.0)
+
+    def _group_sums(self, rows: Any) -> Any:
+        """Yield the sums m of some groups at a time, with their weights."""
         batch = max(1, DENSE_SUMS // max(1, rows.k))
         n = len(self.ends)
         cuts = [(a, min(a + batch, n)) for a in range(0, n, batch)]
@@ -225,8 +238,7 @@ class FineGrayCurvature(Curvature):
         before = None
         for (a, b), rest in zip(cuts, after, strict=True):
             M, before = self._sums(rows, a, b, before, rest)
-            H -= (M * self.weight[a:b, None]).T @ M
-        return H
+            yield M, self.weight[a:b]
 
     def _after(self, rows: Any, at: np.ndarray) -> Any:
         """Σ late x over the rows of the stratum after the end of some groups, (len(at), k)."""

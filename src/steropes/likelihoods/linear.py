@@ -23,6 +23,8 @@ class LinearLikelihood(Likelihood):
     y : (n,) array
     """
 
+    quadratic = True
+
     def __init__(self, y: np.ndarray, backend: Any) -> None:
         super().__init__(backend)
         self.n = len(y)

@@ -77,6 +77,13 @@ class PooledLogisticLikelihood(Likelihood):
         out[: self.n] = offset
         return out
 
+    def extent(self, change):
+        """See `Likelihood.extent`; an upper bound, over every person and interval."""
+        h, base = self.split(change)
+        largest = abs(h).max(axis=(1, 2), initial=0.0)
+        factor = np.append(1.0, abs(self.F).max(axis=0, initial=0.0))
+        return float(factor @ largest + abs(base).max(initial=0.0))
+
     def split(self, eta):
         """Channels (C, n, B) and baseline (K, B) of stacked rows."""
         rows = (self.Q + 1) * self.n
@@ -178,6 +185,10 @@ class PooledCurvature:
         C = len(self.h)
         c, d = min(c, d), max(c, d)
         return self.pairs[c * C - c * (c - 1) // 2 + d - c]
+
+    def diagonal(self, rows: Any) -> np.ndarray:
+        """The Hessian's diagonal, (k,)."""
+        return rows.diagonal(self.v)
 
     def hessian(self, rows: Any, first: int = 0) -> np.ndarray:
         """The Hessian of the chosen columns of a `ChannelRows`, (k, k).

@@ -14,7 +14,7 @@ from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
-from ..infer import Information, refuse_undetermined
+from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
@@ -268,13 +268,8 @@ class PenalizedModel(Inference, BaseEstimator):
                     batch.set_beta(start[:, None])
             look = "after" if known else "before"
             fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step, look)[0]
-        # Where an ℓ1 penalty holds most columns and the fit fell short, that is what to tell.
-        if ((l1 == 0) & (l2 == 0)).any() and (fit.converged or not l1.any()):
-            # A stale Hessian would hide that a direction has gone flat; under a lasso it can only
-            # be one of the few columns without penalty, whose size it tells well enough.
-            fitted = batch if l1.any() else None
-            Information(problem, fit.beta, l1, l2, fitted).refuse_flat(problem)
-        del batch  # with its copy of the active columns
+        del batch, start  # with their copy of the active columns
+        refuse_separated(problem, fit.beta, l1, l2)
         self._problem = problem
         self._information = None
         self._beta = fit.beta

@@ -10,7 +10,7 @@ import numpy as np
 from ..design import RowMatrix
 from ..likelihoods import Curvature
 
-__all__ = ["hessian"]
+__all__ = ["diagonal", "hessian"]
 
 DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
 PIECES = 8  # stripes of the Hessian
@@ -53,6 +53,28 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0, rough: bool =
     return G
 
 
+def diagonal(rows: RowMatrix, curvature: Curvature) -> Any:
+    """The diagonal of `hessian`, (k,), in one pass over the rows."""
+    own: Any = curvature
+    if hasattr(own, "hessian"):  # as above, it brings its own diagonal too
+        return own.diagonal(rows)
+    if hasattr(rows, "intervals"):
+        h = rows.backend.xp.zeros(rows.k)
+        for X, part, at, columns, _ in _intervals(rows, curvature, 0):
+            h[at] += diagonal(X, part)[columns]
+        return h
+    backend = rows.backend
+    h = rows.diagonal(curvature.v)
+    if curvature.u is None:
+        return h
+    curvature = replace(curvature, u=backend.asarray(curvature.u), c=backend.to_host(curvature.c))
+    if curvature.c.any():
+        batch = max(1, DENSE_SUMS // max(1, rows.k))
+        for M, c in _group_sums(rows, curvature, batch):
+            h -= (M**2).T @ backend.asarray(c)
+    return rows.backend.xp.maximum(h, 0.0)
+
+
 def _subtract(G, M, c, first, backend):
     """Take M' diag(c) M out of G's rows from ``first`` on, in stripes that go side by side."""
     k = len(G)
@@ -91,6 +113,13 @@ def _subtract_sparse(rows, curvature, G):
 def _by_interval(rows, curvature, first):
     """Sum the Hessians of the intervals of time; no group of rows reaches over two of them."""
     G = rows.backend.xp.zeros((rows.k, rows.k))
+    for X, part, at, columns, begin in _intervals(rows, curvature, first):
+        G[np.ix_(at, at)] += hessian(X, part, begin)[np.ix_(columns, columns)]
+    return G
+
+
+def _intervals(rows, curvature, first):
+    """Yield each interval's rows and curvature, and where its columns go and come from."""
     n = len(curvature.v)
     lines = np.arange(n) if curvature.rows is None else curvature.rows
     for pieces, X, at, columns, begin in rows.intervals(first):
@@ -102,8 +131,7 @@ def _by_interval(rows, curvature, first):
             None if curvature.rows is None else curvature.rows[a:b] - pieces.start,
         )  # fmt: skip
         if b > a:
-            G[np.ix_(at, at)] += hessian(X, part, begin)[np.ix_(columns, columns)]
-    return G
+            yield X, part, at, columns, begin
 
 
 def _group_sums(rows, curvature, batch):

@@ -1,0 +1,206 @@
+"""Whether the columns without penalty have finite coefficients, and if not, which run away.
+
+A convex loss of η = base + X b has its minimum at a finite b unless it never rises along some
+direction. Both answers can be told at a point near the end, in numbers without a unit:
+
+*Yes*, if the Newton step there, s = −H⁻¹g, changes every linear predictor by less than one
+(where a common shift of η counts for nothing: by less than one more than any other). For
+families whose means are tilted by exp η, the residuals r + V X s have X'(r + V X s) = 0 and are
+residuals of possible means still, p_i + v_i δ_i > 0 and < 1 for |δ_i| < 1; a positive solution
+of the score equations rules out that the loss is flat along any direction (the theorem of the
+alternative; Albert and Anderson 1984, Biometrika 71:1, and Haberman 1974 for counts).
+
+*No*, if Newton's steps, each of the size of one and more in η, have used up the information
+along their direction, and the loss does not rise fifty such steps further on either.
+
+The information is compared with that of the same direction at the start, with the intercept
+fitted, so neither offsets, nor units of the columns, the outcome and the weights, have a part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from .curvature import diagonal, hessian
+from .predictor import bound_weights, linear_predictor
+
+__all__ = ["separating_direction"]
+
+SMALL = 0.5  # change of η by a Newton step: well below the one that proves a finite optimum
+WORN = 1e-6  # of the information at the start: less may be rounding, and is looked into
+SINGULAR = 1e-9  # share of a column's information that others leave it: the same
+SPENT = 1e-10  # of the information met along a direction: what is left of it is nothing
+FURTHER = 50.0  # Newton steps beyond which the loss would have risen
+RISE = 1e-6  # of the slope here: less there is contamination of the direction
+STEPS = 80
+HALVINGS = 80
+LONG = 3.0  # a change of η beyond which the curvature here says little
+FLAT = 1e-15  # a share of a column's information that is rounding
+
+
+def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> Any:
+    """Find a direction of the free columns along which the loss falls for ever.
+
+    Parameters
+    ----------
+    problem : steropes.select.problem.Problem
+    beta : (p,) array
+        Where the fit ended, in X's units.
+    free : (f,) int array
+        Columns without any penalty, ascending. All others stay where they are: what is
+        penalised cannot go far.
+
+    Returns
+    -------
+    (direction, size) or None
+        (f,) arrays in the scaled columns: the direction, and the root of each column's
+        information at the start. None where the maximum is finite, or could not be told.
+    """
+    if problem.likelihood.quadratic or len(free) == 0:
+        return None
+    scaled = beta * problem.design.scale
+    others = scaled.copy()
+    others[free] = 0.0
+    loss = _Loss(problem, linear_predictor(problem, others), free)
+    start, direction = _start(problem, loss, free)
+    if direction is not None:
+        return direction, np.ones(len(free))
+    h0 = loss.diagonal(start)
+    if _settled(loss, scaled[free], h0):
+        return None
+    _, direction = _follow(loss, start)
+    return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
+
+
+def _start(problem: Any, loss: _Loss, free: np.ndarray) -> tuple[np.ndarray, Any]:
+    """The intercept (or baseline) fitted without the other free columns, or where it runs to."""
+    start, direction = np.zeros(len(free)), None
+    lead = int((free < problem.n_free).sum())  # they are the first
+    if lead:
+        start[0] = problem.start
+    if 0 < lead < len(free):
+        null = _Loss(problem, loss.base, free[:lead])
+        start[:lead], runs = _follow(null, start[:lead])
+        if runs is not None:
+            direction = np.zeros(len(free))
+            direction[:lead] = runs
+    return start, direction
+
+
+def _settled(loss: _Loss, b: np.ndarray, h0: np.ndarray) -> bool:
+    """Whether the fit's own end proves that there is a finite minimum, free of rounding."""
+    H = loss.hessian(b)
+    h = np.diag(H)
+    if not np.isfinite(H).all() or not (h > WORN * h0).all():
+        return False
+    size = np.sqrt(h)
+    try:
+        L = linalg.cholesky(H / size / size[:, None], lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        return False
+    if np.diag(L).min() ** 2 < SINGULAR:
+        return False
+    step = linalg.cho_solve((L, True), loss.gradient(b) / size, check_finite=False) / size
+    return loss.extent(step) < SMALL
+
+
+def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Newton's steps from b until they prove a finite minimum or that there is none.
+
+    Returns where they ended, and the direction in which they would go on for ever or None.
+    """
+    met = np.zeros((len(b), len(b)))
+    for _ in range(STEPS):
+        g, H = loss.gradient(b), loss.hessian(b)
+        if not (np.isfinite(g).all() and np.isfinite(H).all()):
+            break
+        met = met + H
+        s = _newton(H, g)
+        far = loss.extent(s)
+        if not far >= SMALL:
+            break
+        left = float(s @ H @ s)
+        if left < SPENT * (s @ met @ s) and loss.slope(b + FURTHER * s, s) <= RISE * left:
+            return b, s
+        t = _length(loss, b, s, far, float(g @ s))
+        if t == 0.0:
+            break
+        b = b + t * s
+    return b, None
+
+
+def _length(loss: _Loss, b: np.ndarray, s: np.ndarray, far: float, slope: float) -> float:
+    """How much of a step to take: a long one must not pass the minimum along it.
+
+    Where η starts far out there is hardly any curvature, and a step would end as far out on the
+    other side, where there is none either.
+    """
+    t = 1.0
+    for _ in range(HALVINGS):
+        allowed = 0.0 if t * far > LONG else -0.1 * slope
+        if loss.slope(b + t * s, s) <= allowed:
+            return t
+        t *= 0.5
+    return 0.0
+
+
+def _newton(H: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """−H⁻¹g, H being singular to rounding at worst."""
+    h = np.diag(H)
+    size = np.sqrt(np.where(h > 0, h, 1.0))
+    C = H / size / size[:, None]
+    try:
+        factor = linalg.cho_factor(C, lower=True, check_finite=False)
+        if np.diag(factor[0]).min() ** 2 > FLAT:
+            return -linalg.cho_solve(factor, g / size, check_finite=False) / size
+    except linalg.LinAlgError:
+        pass
+    value, U = linalg.eigh(C)
+    return -(U @ ((U.T @ (g / size)) / np.maximum(value, FLAT))) / size
+
+
+class _Loss:
+    """The loss as a function of some columns' coefficients, b (f,) in the scaled columns."""
+
+    def __init__(self, problem: Any, base: Any, columns: np.ndarray) -> None:
+        self.likelihood = likelihood = problem.likelihood
+        self.backend, self.base = likelihood.backend, base
+        self.rows = problem.design.by_rows(columns, likelihood.order, self.backend)
+        self.weights = bound_weights(problem)
+
+    def __call__(self, b: np.ndarray) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(self.likelihood.loss(self._eta(b), self.weights)[0])
+        return value if np.isfinite(value) else np.inf
+
+    def _eta(self, b: np.ndarray) -> Any:
+        return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
+
+    def gradient(self, b: np.ndarray) -> np.ndarray:
+        _, r = self.likelihood.evaluate(self._eta(b), self.weights)
+        return self.backend.to_host(self.rows.rmatmul(r))[:, 0]
+
+    def slope(self, b: np.ndarray, s: np.ndarray) -> float:
+        """Derivative along s, infinite where the loss is."""
+        if not np.isfinite(self(b)):
+            return np.inf
+        slope = float(self.gradient(b) @ s)
+        return slope if np.isfinite(slope) else np.inf
+
+    def hessian(self, b: np.ndarray) -> np.ndarray:
+        """Exact: pooled event times would leave information where there is none."""
+        curvature = self.likelihood.curvature(self._eta(b), self.weights, exact=True)
+        return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
+
+    def diagonal(self, b: np.ndarray) -> np.ndarray:
+        """The Hessian's diagonal, nearly."""
+        curvature = self.likelihood.curvature(self._eta(b), self.weights)
+        return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
+
+    def extent(self, s: np.ndarray) -> float:
+        """How far a step moves the linear predictors."""
+        d = self.rows.matmul(self.backend.asarray(s[:, None]))
+        return float(self.likelihood.extent(d))

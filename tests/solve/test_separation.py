@@ -1,0 +1,142 @@
+"""Coefficients that run away are named, and no others, whatever the units and the offset."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import steropes
+from drawn_families import FAMILIES, WITH_OFFSET, N, drawn
+from steropes import SeparationError
+
+
+def separated(X, event, rng, kind):
+    """X with columns in front whose coefficients have no finite estimate, and their number."""
+    if kind == "indicator":  # ones among those without the outcome only
+        return np.column_stack([~event & (rng.random(N) < 0.3), X]), 1
+    if kind == "value":  # never above zero with the outcome, never below without
+        x = np.where(event, 0.0, np.where(rng.random(N) < 0.5, rng.random(N), 0.0))
+        return np.column_stack([1e4 * x, X]), 1
+    a = rng.normal(size=N)  # neither column alone: their difference
+    b = a - np.where(event, 0.0, np.where(rng.random(N) < 0.4, rng.random(N), 0.0))
+    return np.column_stack([a, b, X]), 2
+
+
+def fitted(family, kind, prior, seed=0, **fit):
+    """Fit a separated problem, with the number of columns that separate."""
+    rng = np.random.default_rng(seed)
+    model, settings, X, y, more, event = drawn(family, rng)
+    X, k = separated(X, event, rng, kind)
+    if prior is not None:
+        exclude = list(range(k))
+        settings = {**settings, "prior": prior(1.0, exclude=exclude)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", steropes.NotConvergedWarning)
+        with pytest.raises(SeparationError, match="no finite maximum") as caught:
+            model(**settings).fit(X, y, **more, **fit)
+    return caught.value.columns, k
+
+
+@pytest.mark.parametrize("prior", [None, steropes.Laplace, steropes.Normal])
+@pytest.mark.parametrize("kind", ["indicator", "value", "difference"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_columns_that_separate_are_named_with_and_without_a_prior_on_the_others(
+    family, kind, prior
+):
+    for seed in range(3):
+        columns, k = fitted(family, kind, prior, seed)
+        assert set(columns) == {f"x{j}" for j in range(k)}
+
+
+@pytest.mark.parametrize("prior", [None, steropes.Laplace])
+@pytest.mark.parametrize("shift", [-40.0, -15.0, -10.0, 10.0, 15.0, 40.0])
+@pytest.mark.parametrize("family", WITH_OFFSET)
+def test_an_offset_that_the_intercept_absorbs_hides_no_separation(family, shift, prior):
+    columns, _ = fitted(family, "indicator", prior, offset=np.full(N, shift))
+    assert columns == ["x0"]
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e5])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_unit_of_the_weights_hides_no_separation(family, size):
+    columns, _ = fitted(family, "indicator", None, sample_weight=np.full(N, size))
+    assert columns == ["x0"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_estimate_far_out_is_no_separation(family):
+    """One row against the rest of a column keeps the estimate finite, in whatever unit."""
+    rng = np.random.default_rng(5)
+    model, settings, X, y, more, event = drawn(family, rng)
+    x = (~event & (rng.random(N) < 0.6)).astype(float)
+    more = {k: np.zeros(N, int) for k in more}  # one stratum: all rows against each other
+    x[np.flatnonzero(event)[-1]] = 1.0
+    if family == "conditional":
+        settings = {"method": "efron"}
+    far = np.column_stack([x, X])
+    reference = model(**settings).fit(far, y, **more).coef_
+    if family in WITH_OFFSET:
+        for shift in (-20.0, -10.0, 15.0, 40.0):
+            m = model(**settings).fit(far, y, offset=np.full(N, shift), **more)
+            np.testing.assert_allclose(m.coef_, reference, rtol=1e-5)
+    for size in (1e-5, 1e5):
+        m = model(**settings).fit(far, y, sample_weight=np.full(N, size), **more)
+        np.testing.assert_allclose(m.coef_, reference, rtol=1e-5)
+    m = model(**settings).fit(far * [1e-6, 1, 1e6, 1, 1], y, **more)
+    np.testing.assert_allclose(m.coef_ * [1e-6, 1, 1e6, 1, 1], reference, rtol=1e-5)
+
+
+def test_one_row_in_a_million_keeps_an_estimate_finite():
+    X = np.array([[1.0], [1.0], [0.0], [0.0]])
+    w = np.array([1e6 - 1, 1.0, 1.0, 1e6 - 1])
+    m = steropes.LogisticRegression().fit(X, [1, 0, 1, 0], sample_weight=w)
+    assert m.coef_[0] == pytest.approx(2 * np.log(1e6 - 1), rel=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-3, 1.0, 1e8])
+def test_a_poisson_model_knows_no_unit_of_the_counts(size, rng):
+    X = rng.normal(size=(300, 3))
+    y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
+    reference = steropes.PoissonRegression().fit(X, y)
+    m = steropes.PoissonRegression().fit(X, size * y)
+    # The counts are the evidence: the certificate is in standard errors, which they determine.
+    near = 1e-7 * max(1.0, size**-0.5)
+    np.testing.assert_allclose(m.coef_, reference.coef_, atol=near)
+    assert m.intercept_ - np.log(size) == pytest.approx(reference.intercept_, abs=near)
+
+
+def test_rates_weighted_by_person_time_are_counts_with_an_exposure(rng):
+    X = np.column_stack([rng.normal(size=400), rng.random(400) < 0.1])
+    days = 365.25 * rng.lognormal(2, 1.5, 400)
+    y = rng.poisson(1e-3 * days * np.exp(0.3 * X[:, 0]))
+    counts = steropes.PoissonRegression().fit(X, y, exposure=days)
+    rates = steropes.PoissonRegression().fit(X, y / days, sample_weight=days)
+    np.testing.assert_allclose(rates.coef_, counts.coef_, rtol=1e-6)
+    # and by seconds
+    rates = steropes.PoissonRegression().fit(X, y / days / 86400, sample_weight=days * 86400)
+    np.testing.assert_allclose(rates.coef_, counts.coef_, rtol=1e-6)
+
+
+def test_complete_separation_is_refused(rng):
+    X = rng.normal(size=(60, 3))
+    y = (X @ [1.0, -1.0, 0.5] > 0.2).astype(int)
+    for shift in (0.0, 12.0):
+        with pytest.raises(SeparationError, match="no finite maximum"):
+            steropes.LogisticRegression().fit(X, y, offset=np.full(60, shift))
+
+
+def test_the_look_for_separation_under_a_ridge_makes_no_matrix_of_all_columns(rng):
+    n, p = 40, 5000
+    X = sparse.random_array((n, p), density=0.02, format="csc", rng=rng)
+    y = np.arange(n) % 2
+    from steropes.infer.information import refuse_separated
+
+    m = steropes.LogisticRegression(prior=steropes.Normal(0.1)).fit(X, y)
+    l1, l2 = m._problem.penalties(m.prior_)
+    tracemalloc.start()
+    refuse_separated(m._problem, m._beta, l1, l2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * p * p / 50
