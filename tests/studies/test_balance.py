@@ -59,6 +59,35 @@ def test_an_empty_arm_is_refused():
         standardized_differences(X, np.ones(8))
 
 
-def test_covariates_that_are_not_0_1_are_refused():
-    with pytest.raises(DataError, match="column 1 is not 0/1"):
-        standardized_differences(X * [1, 7], TREATED)
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array, pd.DataFrame])
+def test_a_score_is_compared_by_its_mean_and_variance(storage):
+    random = np.random.default_rng(3)
+    # scores, measurements far from zero, the like below zero, 0/1, and a constant
+    x = np.column_stack(
+        (
+            random.integers(0, 4, 60),
+            random.normal(2000, 3, 60),
+            random.normal(-1, 1, 60) * 1e-9,
+            random.integers(0, 2, 60),
+            np.full(60, 7.0),
+        )
+    ).astype(float)
+    treated, weights = random.integers(0, 2, 60), random.integers(0, 3, 60)
+    table = standardized_differences(storage(x), treated, weights)
+    for j in range(x.shape[1]):
+        one, zero = (np.repeat(x[treated == a, j], weights[treated == a]) for a in (1, 0))
+        spread = np.sqrt((one.var() + zero.var()) / 2)
+        expected = (one.mean() - zero.mean()) / spread if spread else 0.0
+        assert table["target"][j] == pytest.approx(one.mean(), rel=1e-12)
+        assert table["smd"][j] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_without_pairs_there_is_balance_before_only():
+    table = balance_table(X, ["a", "b"], TREATED, np.full(8, -1))
+    assert table["smd_before"].notna().all()
+    assert table[[c for c in table if c.endswith("after")]].isna().all().all()
+
+
+def test_people_and_rows_must_agree():
+    with pytest.raises(DataError, match="6 people, but the covariates have 8 rows"):
+        standardized_differences(X, TREATED[:6] * [1, 0, 1, 0, 1, 0])

@@ -19,6 +19,8 @@ STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
 @pytest.fixture
 def small(omop):
     """Sixty people with a covariate and events in both arms."""
+    omop.concept(70, "thing")
+    omop.concept(71, "rare thing")
     for i in range(60):
         arm = ("target", "comparator")[i % 2]
         person = omop.person(**{arm: 0}, outcome=10 + i if i % 3 else None, born=1950 + i % 20)
@@ -77,6 +79,20 @@ def test_an_unknown_concept(capsys, small, tmp_path, role):
     assert "concept 987 is unknown" in line
 
 
+def test_an_unknown_excluded_concept(capsys, small, tmp_path):
+    line = refused(
+        capsys, "study", small.write(), *STUDY, "--exclude", 987, "--output", tmp_path / "o"
+    )
+    assert "concept 987 is unknown" in line
+    assert not (tmp_path / "o").exists()
+
+
+def test_concepts_without_a_name(capsys, small, tmp_path):
+    small.rows["concept"] = [(c, None) for c in (1, 2, 3, 70)]
+    assert run(["study", str(small.write()), *STUDY, "--output", str(tmp_path / "o")]) == 0
+    assert "Unnamed concept 1 compared with Unnamed concept 2" in capsys.readouterr().out
+
+
 def test_target_equal_to_comparator(capsys, small, tmp_path):
     line = refused(
         capsys, "study", small.write(), "--target", 1, "--comparator", 1, "--outcome", 3,
@@ -91,14 +107,19 @@ def test_nobody_in_one_arm(capsys, omop, tmp_path):
     assert "nobody has a drug era of the comparator 2 (olddrug)" in line
 
 
-def test_no_events_in_one_arm(capsys, omop, tmp_path):
-    for i in range(20):
-        omop.person(target=0, outcome=5 + i)
-        omop.person(comparator=0)
-    line = refused(capsys, "study", omop.write(), *STUDY, "--output", tmp_path / "o")
-    assert "no events in one arm" in line
-    assert "olddrug" in line
-    assert not (tmp_path / "o").exists()
+def test_no_events_in_one_arm_is_a_report_without_an_estimate(capsys, omop, tmp_path):
+    for i in range(40):
+        one, two = omop.person(target=0, outcome=5 + i), omop.person(comparator=0)
+        if i % 2:
+            omop.condition(one, 70, -5)
+            omop.condition(two, 70, -5)
+    assert run(["study", str(omop.write()), *STUDY, "--output", str(tmp_path / "o")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "No estimate for matched people: nobody in the comparator arm had the outcome" in out
+    numbers = json.loads((tmp_path / "o" / "study.json").read_text())
+    assert numbers["matching"]["pairs"] == 40
+    assert {line["hr"] for line in numbers["hazard_ratios"]} == {None}
+    assert "No estimate" in (tmp_path / "o" / "report.html").read_text()
 
 
 def test_an_output_folder_that_cannot_be_written(capsys, small, tmp_path):
@@ -115,6 +136,16 @@ def test_an_output_folder_that_cannot_be_written(capsys, small, tmp_path):
         (["study", "x", *STUDY, "--risk-days", "0"], "--risk-days"),
         (["study", "x", *STUDY, "--caliper", "-1"], "--caliper"),
         (["study", "x", *STUDY, "--folds", "1"], "--folds"),
+        (["study", "x", *STUDY, "--seed", "-1"], "--seed"),
+        (["study", "x", *STUDY, "--min-cell", "-1"], "--min-cell"),
+        (["study", "x", *STUDY, "--caliper", "inf"], "caliper must be a finite number"),
+        (["study", "x", *STUDY, "--caliper", "nan"], "--caliper"),
+        (["study", "x", *STUDY, "--risk-days", "9" * 12], "risk_days must be a whole number"),
+        (["study", "x", *STUDY, "--washout", "9" * 30], "washout_days must be a whole number"),
+        (["study", "x", *STUDY, "--window", "9" * 12], "window_days must be a whole number"),
+        (["study", "x", *STUDY, "--exclude", "9" * 30], "concept id"),
+        (["study", "x", *STUDY[2:], "--target", "9" * 30], "target must be a concept id"),
+        (["demo", "--seed", "-1"], "--seed"),
         (["frobnicate"], "frobnicate"),
     ],
 )
@@ -157,14 +188,15 @@ def test_quiet_is_quiet(capsys, small, tmp_path):
 def test_options_reach_the_study(capsys, small, tmp_path):
     options = ["--risk-days", "30", "--washout", "100", "--window", "50", "--caliper", "0.5",
                "--folds", "4", "--exclude", "70", "--exclude", "71", "--no-descendants",
-               "--seed", "9"]  # fmt: skip
+               "--seed", "9", "--tie-orders", "3", "--min-cell", "2"]  # fmt: skip
     out = tmp_path / "o"
     assert run(["study", str(small.write()), *STUDY, *options, "--output", str(out)]) == 0
     settings = json.loads((out / "study.json").read_text())["settings"]
     assert settings == {
         "target": 1, "comparator": 2, "outcome": 3, "washout_days": 100, "risk_days": 30,
         "descendants": False, "window_days": 50, "min_people": 10, "min_share": 0.001,
-        "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "schema": "main",
+        "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "tie_orders": 3,
+        "min_cell": 2, "schema": "main",
     }  # fmt: skip
 
 

@@ -1,5 +1,10 @@
 """Which records become columns, who is in them, and which columns are dropped."""
 
+import dataclasses
+import gc
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -101,11 +106,30 @@ def test_study_drugs_and_their_descendants_are_no_covariates(four):
 
 
 def test_excluded_concepts_go_with_their_descendants(four):
+    four.concept(70, "thing")
     four.ancestor(70, 71)
     for concept in (70, 71, 72):
         four.condition(1, concept, -1)
     _, covariates = extract(four, exclude=(70,))
     assert list(covariates.columns["concept_id"].dropna()) == [72]
+
+
+def test_an_unknown_excluded_concept_is_refused(four):
+    with pytest.raises(DataError, match="concept 70 is unknown"):
+        extract(four, exclude=(70,))
+
+
+def test_concepts_without_a_name_are_said_to_have_none(four):
+    four.concept(70, None)
+    four.concept(71, "  ")
+    four.concept(8507, None)
+    four.condition(1, 70, -1)
+    four.condition(1, 71, -1)
+    _, covariates = extract(four)
+    assert list(covariates.columns["name"]) == [
+        "condition: unnamed concept (70)",
+        "condition: unnamed concept (71)",
+    ]
 
 
 def test_concept_zero_is_no_covariate(four):
@@ -225,3 +249,88 @@ def test_extracting_twice_gives_the_same(four):
         first = extract_covariates(db, cohort, CovariateRules(**EVERY))
         second = extract_covariates(db, cohort, CovariateRules(**EVERY))
     assert columns(first) == columns(second)
+
+
+@pytest.fixture
+def several(omop):
+    """Ten people with a condition each that nobody else has, starts on different days."""
+    for i in range(10):
+        person = omop.person(**{("target", "comparator")[i % 2]: 10 * i}, outcome=300 - 30 * i)
+        omop.condition(person, 100 + person, 10 * i - 1)
+    return omop
+
+
+def test_a_second_cohort_on_the_connection_leaves_the_first_alone(several):
+    path = several.write()
+    rules = CohortRules(TARGET, COMPARATOR, OUTCOME)
+    fewer = CohortRules(COMPARATOR, TARGET, OUTCOME, washout_days=1050)
+    every = CovariateRules(**EVERY)
+    with OmopDatabase(path) as db:
+        alone = extract_covariates(db, new_user_cohort(db, rules), every)
+    with OmopDatabase(path) as db:
+        other = extract_covariates(db, new_user_cohort(db, fewer), every)
+    with OmopDatabase(path) as db:
+        first, second = new_user_cohort(db, rules), new_user_cohort(db, fewer)
+        assert len(second.people) < len(first.people)
+        for cohort, expected in ((first, alone), (second, other), (first, alone)):
+            assert columns(extract_covariates(db, cohort, every)) == columns(expected)
+        del second
+        gc.collect()
+        assert columns(extract_covariates(db, first, every)) == columns(alone)
+
+
+def test_cohorts_built_in_threads_do_not_mix(several):
+    every = CovariateRules(**EVERY)
+
+    def work(washout):
+        rules = CohortRules(TARGET, COMPARATOR, OUTCOME, washout_days=washout)
+        cohort = new_user_cohort(db, rules)
+        return len(cohort.people), columns(extract_covariates(db, cohort, every))
+
+    days = [0, 1020, 1040, 1060] * 6
+    with OmopDatabase(several.write()) as db:
+        alone = [work(d) for d in days[:4]]
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(work, days))
+    assert together == alone * 6
+
+
+def test_rows_of_the_design_are_rows_of_the_people_whatever_was_done_to_them(several):
+    with OmopDatabase(several.write()) as db:
+        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        chosen = dataclasses.replace(cohort, people=cohort.people.iloc[[7, 2, 3]])
+        covariates = extract_covariates(db, chosen, CovariateRules(**EVERY))
+    who = chosen.people["person_id"].tolist()
+    for line, name in zip(covariates.columns.itertuples(), covariates.design.names, strict=True):
+        if line.domain == "condition":
+            assert columns(covariates)[name] == {who.index(line.concept_id - 100)}
+
+
+def test_a_cohort_outlives_its_connection(several):
+    path, rules = several.write(), CohortRules(TARGET, COMPARATOR, OUTCOME)
+    with OmopDatabase(path) as db:
+        cohort = pickle.loads(pickle.dumps(new_user_cohort(db, rules)))
+        expected = columns(extract_covariates(db, cohort, CovariateRules(**EVERY)))
+    with pytest.raises(DataError, match=r"is closed; open it again"):
+        extract_covariates(db, cohort)
+    with OmopDatabase(path) as again:
+        assert columns(extract_covariates(again, cohort, CovariateRules(**EVERY))) == expected
+
+
+def test_a_cohort_of_another_database_is_refused(several):
+    rules = CohortRules(TARGET, COMPARATOR, OUTCOME)
+    with OmopDatabase(several.write()) as one, OmopDatabase(several.write()) as other:
+        cohort = new_user_cohort(one, rules)
+        with pytest.raises(DataError, match="the cohort holds people of the database"):
+            extract_covariates(other, cohort)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"window_days": 10**12}, {"window_days": -1}, {"min_people": -1}, {"min_people": 1.5},
+     {"min_share": 2}, {"min_share": float("nan")}, {"exclude": 70}, {"exclude": ("a",)},
+     {"exclude": (2**70,)}],
+)  # fmt: skip
+def test_impossible_rules_are_refused(change):
+    with pytest.raises(DataError, match=next(iter(change))):
+        CovariateRules(**change)

@@ -6,16 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes.errors import DataError
 from steropes.studies.effects import (
     arm_curves,
     hazard_ratio,
     incidence_rates,
     minimum_detectable_ratio,
-    refuse_without_events,
+    why_no_estimate,
 )
-
-NAMES = {"target": "newdrug", "comparator": "olddrug", "outcome": "bleeding"}
 
 
 def people(treated, time, event):
@@ -74,7 +71,7 @@ def test_hazard_ratio_agrees_with_statsmodels(cohort):
 
 def test_a_hazard_ratio_that_does_not_exist_says_why():
     # in every pair the treated person has the event first
-    table = people([1, 0] * 5, [1.0, 2.0] * 5, [1, 0] * 5)
+    table = people([1, 0] * 5, [1.0, 2.0] * 5, [1, 1] * 5)
     result = hazard_ratio(table, strata=np.arange(10) // 2)
     assert math.isnan(result["hr"])
     assert "treatment" in result["note"]
@@ -86,8 +83,20 @@ def test_curves_are_those_of_each_arm(cohort):
     assert curves["comparator"].events.sum() == cohort["event"][cohort["treated"] == 0].sum()
 
 
-@pytest.mark.parametrize(("events", "arm"), [([1, 0], "comparator"), ([0, 1], "target")])
-def test_an_arm_without_events_is_refused_by_name(events, arm):
-    drug = NAMES[arm]
-    with pytest.raises(DataError, match=rf"no events in one arm.*{arm} arm \({drug}\)"):
-        refuse_without_events(people([1, 0], [5, 5], events), NAMES, "(before matching)")
+@pytest.mark.parametrize(
+    ("treated", "events", "words"),
+    [
+        ([1, 0], [1, 0], "nobody in the comparator arm had the outcome"),
+        ([1, 0], [0, 1], "nobody in the target arm had the outcome"),
+        ([1, 0], [0, 0], "nobody had the outcome"),
+        ([1, 1], [1, 1], "nobody is left in the comparator arm"),
+        ([], [], "nobody is left"),
+    ],
+)
+def test_without_events_or_people_there_is_a_reason_and_no_estimate(treated, events, words):
+    table = people(treated, [5.0] * len(treated), np.array(events, dtype=int))
+    assert words in why_no_estimate(table)
+    result = hazard_ratio(table)
+    assert words in result["note"]
+    assert math.isnan(result["hr"])
+    assert minimum_detectable_ratio(table) == math.inf or any(events)

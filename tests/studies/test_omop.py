@@ -80,7 +80,7 @@ def test_the_file_is_not_changed(omop):
         db.descendants([1])
         db.concept_names([1, 2])
         with pytest.raises(duckdb.Error, match="read-only"):
-            db.run("CREATE TABLE cdm.main.mine (x INT)")
+            db.rows("CREATE TABLE cdm.main.mine (x INT)")
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before
 
 
@@ -99,8 +99,30 @@ def test_descendants_hold_the_concept_itself(omop):
 
 
 def test_a_stream_comes_in_batches_and_in_order(omop):
-    with OmopDatabase(omop.write()) as db:
-        batches = list(db.stream("SELECT range AS x FROM range(10000) ORDER BY x", 3000))
+    with OmopDatabase(omop.write()) as db, db.workspace() as work:
+        batches = list(work.stream("SELECT range AS x FROM range(10000) ORDER BY x", 3000))
     values = [x for batch in batches for x in batch.column(0).to_pylist()]
     assert len(batches) > 1
     assert values == list(range(10000))
+
+
+def test_a_closed_database_says_so(omop):
+    with OmopDatabase(omop.write()) as db:
+        pass
+    db.close()
+    with pytest.raises(DataError, match="is closed; open it again"):
+        db.concept_name(1)
+    assert "closed" in repr(db)
+
+
+def test_workspaces_do_not_see_each_other(omop):
+    with OmopDatabase(omop.write()) as db, db.workspace() as one, db.workspace() as two:
+        one.run("CREATE TEMP TABLE mine AS SELECT 1 AS x")
+        two.run("CREATE TEMP TABLE mine AS SELECT 2 AS x")
+        assert (one.rows("FROM mine"), two.rows("FROM mine")) == ([(1,)], [(2,)])
+
+
+@pytest.mark.parametrize("schema", ["", None, 3])
+def test_a_schema_is_a_name(omop, schema):
+    with pytest.raises(DataError, match="schema must be the name"):
+        OmopDatabase(omop.write(), schema)

@@ -1,7 +1,9 @@
 """The page and the summary where a study is not as smooth as the demonstration."""
 
 import dataclasses
+import json
 import math
+import os
 import re
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
 from steropes.studies.numbers import study_numbers
+from steropes.studies.published import publish
 from steropes.studies.report import study_page, write_report
 from steropes.studies.terminal import print_study
 from steropes.studies.wording import checks, decimals, p_value, risk_period
@@ -53,7 +56,8 @@ def test_a_missing_estimate_is_said_and_the_next_best_shown(rough, capsys):
     assert decimals(rough.hazard_ratios.loc["matched", "hr"]) in card
     print_study(rough, [])
     assert "no finite maximum" in " ".join(capsys.readouterr().out.split())
-    assert [c.passed for c in checks(rough)].count(False) == 2  # balance, and this
+    failed = [c.finding.split(":")[0] for c in checks(rough, publish(rough)) if not c.passed]
+    assert failed == ["No estimate for matched people, within pairs", "Estimand", "Balance", "Ties"]
 
 
 def test_numbers_that_json_lacks_become_none(rough):
@@ -100,6 +104,25 @@ def test_words_for_numbers():
         ({"caliper": -0.1}, "caliper"),
         ({"folds": 1}, "folds"),
         ({"window_days": -1}, "window_days"),
+        ({"caliper": math.inf}, "caliper must be a finite number of 0 or more, not inf"),
+        ({"caliper": "0.2"}, "caliper"),
+        ({"target": "celecoxib"}, "target must be a concept id, a whole number such as"),
+        ({"target": 1.5}, "target must be a concept id"),
+        ({"outcome": None}, "outcome must be a concept id"),
+        ({"comparator": 2**63}, "comparator must be a concept id"),
+        ({"comparator": True}, "comparator must be a concept id"),
+        ({"seed": -1}, "seed"),
+        ({"seed": None}, "seed"),
+        ({"folds": 10.5}, "folds"),
+        ({"washout_days": 10**9}, "washout_days"),
+        ({"risk_days": 10**9}, "risk_days"),
+        ({"min_share": 1.5}, "min_share"),
+        ({"min_cell": -1}, "min_cell"),
+        ({"tie_orders": -1}, "tie_orders"),
+        ({"exclude": "70"}, "exclude"),
+        ({"exclude": (0,)}, "exclude"),
+        ({"descendants": "no"}, "descendants"),
+        ({"schema": ""}, "schema"),
     ],
 )
 def test_impossible_settings_are_refused(change, words):
@@ -111,3 +134,124 @@ def test_a_caliper_of_zero_matches_equal_scores_only():
     study = comparative_study(demo_database(), StudySettings(**DEMO, caliper=0.0))
     assert 0 < study.pairs < 830
     assert study.matched.groupby("matched_set")["propensity"].nunique().eq(1).all()
+
+
+def test_settings_keep_no_list_of_the_caller():
+    exclude = [1, 2]
+    settings = StudySettings(**DEMO, exclude=exclude)
+    exclude.append(3)
+    assert settings.exclude == (1, 2)
+
+
+def groups(omop, **outcomes):
+    """Sixty people, half of whom have a condition; an outcome for the first few of each arm."""
+    for i in range(60):
+        arm = ("target", "comparator")[i % 2]
+        event = i // 2 < outcomes.get(arm, 12)
+        person = omop.person(**{arm: 0}, outcome=5 + i if event else None)
+        if i % 4 < 2:
+            omop.condition(person, 70, -5)
+    return omop
+
+
+def visible(study):
+    return re.sub(r"base64,[^\"]*", "", study_page(study))
+
+
+def failed(study):
+    return [c.finding for c in checks(study, publish(study)) if not c.passed]
+
+
+def test_without_a_pair_there_is_a_report_and_the_reason(omop, tmp_path, capsys):
+    for i in range(60):
+        arm = ("target", "comparator")[i % 2]
+        omop.condition(omop.person(**{arm: 0}, outcome=5 + i), 70 + i % 2, -5)
+    study = comparative_study(omop.write(), StudySettings(1, 2, 3, caliper=0.0))
+    assert study.pairs == 0
+    assert any("no pair lies within the caliper of 0 standard" in line for line in failed(study))
+    study.write(tmp_path)
+    page = visible(study)
+    assert "<b>No estimate</b>" in page
+    assert "no pair lies within the caliper" in page
+    assert "Preference score" in page  # the overlap, which says why
+    assert page.count("data:image") == 1
+    assert "In a matched pair" in page
+    print_study(study, [])
+    assert "no estimate" in capsys.readouterr().out
+    assert study.to_dict()["matching"]["pairs"] == 0
+    assert "no estimate" in repr(study)
+
+
+@pytest.mark.parametrize("arms", [{"target": 0}, {"comparator": 0}, {"target": 0, "comparator": 0}])
+def test_without_events_in_an_arm_there_is_a_report_and_the_reason(omop, arms, tmp_path):
+    study = comparative_study(groups(omop, **arms).write(), StudySettings(1, 2, 3))
+    assert study.pairs == 30
+    study.write(tmp_path)
+    assert study.hazard_ratios["hr"].isna().all()
+    assert len([line for line in failed(study) if line.startswith("No estimate")]) == 3
+    assert any(line.startswith("Precision: ") for line in failed(study))
+    assert "had the outcome" in visible(study)
+
+
+def test_an_emptied_arm_is_a_report_with_its_attrition(omop, tmp_path, capsys):
+    groups(omop)
+    path = omop.write()
+    import duckdb
+
+    with duckdb.connect(str(path)) as con:
+        con.execute(
+            "UPDATE observation_period SET observation_period_start_date = DATE '2010-06-01' "
+            "WHERE person_id % 2 = 1"
+        )
+    study = comparative_study(path, StudySettings(1, 2, 3))
+    assert "after the rule: at least 365 days of observation" in study.ended
+    study.write(tmp_path)
+    assert study.attrition["target"].tolist()[:5] == [30, 30, 30, 30, 0]
+    assert study.ended in visible(study)
+    print_study(study, [])
+    assert "nobody is left in the target arm" in " ".join(capsys.readouterr().out.split())
+    assert json.loads((tmp_path / "study.json").read_text())["ended"] == study.ended
+
+
+@pytest.mark.parametrize("people", [1, 2])
+def test_few_people_or_no_covariate_are_a_report_too(omop, people, tmp_path):
+    for i in range(2 * people):
+        omop.person(**{("target", "comparator")[i % 2]: 0}, outcome=9, born=1950 + 10 * i)
+    study = comparative_study(omop.write(), StudySettings(1, 2, 3, min_people=1))
+    study.write(tmp_path)
+    none = comparative_study(omop.write(), StudySettings(1, 2, 3))
+    none.write(tmp_path)
+    assert "no covariate is left" in none.ended
+    assert visible(none).count("no covariate is left") > 1
+
+
+@pytest.mark.parametrize(("events", "passed"), [(1, False), (4, False), (12, True)])
+def test_an_estimate_from_few_events_is_said_to_be_imprecise(omop, events, passed):
+    path = groups(omop, target=events, comparator=events).write()
+    study = comparative_study(path, StudySettings(1, 2, 3))
+    (said,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Precision:"))
+    assert said.passed == passed
+    assert ("can be relied on" in said.finding) == (not passed)
+
+
+def test_fewer_folds_than_asked_for_are_said(omop):
+    for i in range(40):
+        person = omop.person(**{"target" if i % 8 == 0 else "comparator": 0}, outcome=9 + i)
+        if i % 3:
+            omop.condition(person, 70, -5)
+    study = comparative_study(omop.write(), StudySettings(1, 2, 3))
+    assert study.to_dict()["propensity"]["folds"] == 5
+    assert any("5 folds instead of 10" in line for line in failed(study))
+
+
+def test_drafts_of_a_killed_process_go_and_young_ones_stay(study, tmp_path):
+    old, young = tmp_path / ".report.html.abc", tmp_path / ".study.json.def"
+    old.touch()
+    young.touch()
+    os.utime(old, (1, 1))
+    write_report(study, tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        ".study.json.def",
+        "report.html",
+        "study.json",
+    ]

@@ -9,24 +9,28 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.design.blocks import SparseBlock
 from steropes.errors import DataError
 
 __all__ = ["balance_table", "standardized_differences"]
+
+AT_ONCE = 16  # columns with values of their own that are held dense at a time
 
 
 def standardized_differences(
     design: Any, treated: ArrayLike, weights: ArrayLike | None = None
 ) -> pd.DataFrame:
-    """Prevalence in each arm and standardised mean difference of every 0/1 covariate.
+    """Mean in each arm and standardised mean difference of every covariate.
 
-    The difference is (p1 − p0) / sqrt((p1 (1 − p1) + p0 (1 − p0)) / 2), with the prevalences of
-    the people counted (Austin 2009, Stat Med 28:3083, eq. 2). Where both variances are zero it
-    is 0 if the prevalences agree, and infinite if one arm all has what the other lacks.
+    The difference is (m1 − m0) / sqrt((v1 + v0) / 2), with the means and variances (those of the
+    people counted, so with denominator n) of each arm (Austin 2009, Stat Med 28:3083, eq. 1).
+    Of a 0/1 covariate the mean is the prevalence p and the variance p (1 − p), which is his
+    eq. 2. Where both variances are zero it is 0 if the means agree, and infinite if not.
 
     Parameters
     ----------
     design : Design or matrix, shape (n, p)
-        0/1 covariates, as the estimators accept them.
+        Covariates, as the estimators accept them: 0/1, scores, measurements.
     treated : array_like, shape (n,)
         1 for the target arm, 0 for the comparator.
     weights : array_like, shape (n,), optional
@@ -43,14 +47,10 @@ def standardized_differences(
     totals = arms.sum(axis=0)
     if not (totals > 0).all():
         raise DataError("balance: an arm has no people")
-    prevalence = _column_sums(design, arms) / totals
-    outside = (prevalence < -1e-9).any(axis=1) | (prevalence > 1 + 1e-9).any(axis=1)
-    if outside.any():
-        raise DataError(
-            f"balance: column {int(np.argmax(outside))} is not 0/1; cut it into groups first"
-        )
-    p1, p0 = np.clip(prevalence, 0.0, 1.0).T
-    return pd.DataFrame({"target": p1, "comparator": p0, "smd": _smd(p1, p0)})
+    mean, variance = _moments(design, arms, totals)
+    return pd.DataFrame(
+        {"target": mean[:, 0], "comparator": mean[:, 1], "smd": _smd(mean, variance)}
+    )
 
 
 def balance_table(
@@ -65,7 +65,7 @@ def balance_table(
     names : sequence of str
         Names of the covariates.
     matched : array_like of int, shape (n,)
-        Matched set of each person, negative if unmatched.
+        Matched set of each person, negative if unmatched. If all are, "after" is missing.
 
     Returns
     -------
@@ -74,26 +74,46 @@ def balance_table(
         same three ``_after``.
     """
     kept = (np.asarray(matched) >= 0).astype(float)
-    before = standardized_differences(design, treated).add_suffix("_before")
-    after = standardized_differences(design, treated, kept).add_suffix("_after")
+    before = standardized_differences(design, treated)
+    if kept.any():
+        after = standardized_differences(design, treated, kept)
+    else:
+        after = pd.DataFrame(np.nan, before.index, before.columns)
+    before, after = before.add_suffix("_before"), after.add_suffix("_after")
     table = pd.concat([before, after], axis=1)
     table.index = pd.Index(list(names), name="covariate")
     order = np.argsort(-table["smd_before"].abs().to_numpy(), kind="stable")
     return table.iloc[order]
 
 
-def _column_sums(design: Any, weights: NDArray) -> NDArray:
-    """X' weights, (p, B), whatever kind of matrix X is."""
+def _moments(design: Any, weights: NDArray, totals: NDArray) -> tuple[NDArray, NDArray]:
+    """Weighted means and variances of the columns, (p, B) each, whatever kind of matrix X is."""
     from steropes.backends import get_backend
     from steropes.design import as_design
 
     x, backend = as_design(design), get_backend()
-    scaled = np.hstack([x.rmatmul(weights[:, [b]], backend) for b in range(weights.shape[1])])
-    return x.scale[:, None] * scaled + x.center[:, None] * weights.sum(axis=0)
+    if x.n != len(weights):
+        raise DataError(f"balance: {len(weights)} people, but the covariates have {x.n} rows")
+    sums = np.hstack([x.rmatmul(weights[:, [b]], backend) for b in range(weights.shape[1])])
+    mean = x.scale[:, None] * sums / totals + x.center[:, None]
+    ones = np.zeros(x.p, dtype=bool)  # columns of zeros and ones, which the sums settle
+    for block, _, at in x.columns(np.arange(x.p)):
+        ones[at] = isinstance(block, SparseBlock) and len(block.data) == 0
+    mean[ones] = np.clip(mean[ones], 0.0, 1.0)
+    variance = mean * (1 - mean)
+    others = np.flatnonzero(~ones)
+    for some in (others[i : i + AT_ONCE] for i in range(0, len(others), AT_ONCE)):
+        unit = np.zeros((x.p, len(some)))
+        unit[some, np.arange(len(some))] = x.scale[some]
+        values = x.matmul(unit, backend)
+        for b, total in enumerate(totals):
+            share = weights[:, b] / total
+            variance[some, b] = share @ (values - share @ values) ** 2
+    return mean, variance
 
 
-def _smd(p1: NDArray, p0: NDArray) -> NDArray:
-    spread = np.sqrt((p1 * (1 - p1) + p0 * (1 - p0)) / 2)
-    difference = p1 - p0
+def _smd(mean: NDArray, variance: NDArray) -> NDArray:
+    difference = mean[:, 0] - mean[:, 1]
+    spread = np.sqrt(variance.mean(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(difference == 0, 0.0, difference / spread)

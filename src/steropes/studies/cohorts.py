@@ -12,10 +12,14 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.people import People
+from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
 
 __all__ = ["RULES", "Cohort", "CohortRules", "new_user_cohort"]
 
+ARMS = ("target", "comparator")
 # The order in which the rules are applied. {washout} is filled in for the reader.
 RULES = {
     "exposed": "any drug era of this drug",
@@ -54,10 +58,21 @@ class CohortRules:
     risk_days: int | None = None
     descendants: bool = True
 
+    def __post_init__(self) -> None:
+        for role in ("target", "comparator", "outcome"):
+            concept(role, getattr(self, role))
+        whole("washout_days", self.washout_days, 0, LONGEST)
+        if self.risk_days is not None:
+            whole("risk_days", self.risk_days, 1, LONGEST)
+        yes_or_no("descendants", self.descendants)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Cohort:
-    """People of both arms, in a fixed order; ``cohort`` is also a temporary table of the database.
+    """People of both arms, in a fixed order, and how they were found.
+
+    It stands on its own: nothing of it is left in the database, so cohorts that come from one
+    connection cannot mix, and one outlives the connection that it came from.
 
     Attributes
     ----------
@@ -70,11 +85,18 @@ class Cohort:
         ``comparator_dropped`` (people left after the rule, and people it dropped).
     drug_concepts : list of int
         The study drugs and all their descendants; covariates must not hold them.
+    database : str
+        The database that the people are of, as ``OmopDatabase.identity`` has it.
     """
 
     people: pd.DataFrame
     attrition: pd.DataFrame
     drug_concepts: list[int]
+    database: str
+
+    def __repr__(self) -> str:
+        target, comparator = (shown(self.attrition[a].iloc[-1], LEAST) for a in ARMS)
+        return f"Cohort({target} people on the target drug, {comparator} on the comparator)"
 
 
 def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
@@ -92,11 +114,16 @@ def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
     DataError
         An unknown concept, drugs that overlap, or an arm in which nobody is left.
     """
+    cohort = find_new_users(db, rules)
+    empty = why_empty(db, rules, cohort.attrition)
+    if empty:
+        raise DataError(empty)
+    return cohort
+
+
+def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
+    """As :func:`new_user_cohort`, but an arm may be empty: its attrition is worth seeing then."""
     names = {c: db.concept_name(c) for c in (rules.target, rules.comparator, rules.outcome)}
-    if rules.washout_days < 0:
-        raise DataError(f"washout_days must be 0 or more, not {rules.washout_days}")
-    if rules.risk_days is not None and rules.risk_days < 1:
-        raise DataError(f"risk_days must be 1 or more, not {rules.risk_days}")
 
     def members(concept: int) -> list[int]:
         return db.descendants([concept]) if rules.descendants else [concept]
@@ -108,27 +135,33 @@ def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
             f"target {rules.target} ({names[rules.target]}) and comparator {rules.comparator} "
             f"({names[rules.comparator]}) overlap: both hold concept {shared[0]}"
         )
-    _judge(db, rules, target, comparator, members(rules.outcome))
-    attrition = _attrition(db, rules)
-    for arm, concept in (("target", rules.target), ("comparator", rules.comparator)):
+    with db.workspace() as work:
+        _judge(db, work, rules, target, comparator, members(rules.outcome))
+        attrition = _attrition(work, rules)
+        people = work.run(
+            "SELECT person_id, treated, start, time, event FROM cohort ORDER BY row_id"
+        ).fetchnumpy()
+    table = People({name: np.ma.getdata(values) for name, values in people.items()})
+    drugs = db.descendants([*target, *comparator])
+    return Cohort(table, attrition, drugs, db.identity)
+
+
+def why_empty(db: OmopDatabase, rules: CohortRules, attrition: pd.DataFrame) -> str:
+    """Which arm has nobody, and the rule that emptied it; nothing if both have people."""
+    for arm in ARMS:
+        concept_id = getattr(rules, arm)
+        name = db.concept_name(concept_id)
         if attrition[arm].iloc[0] == 0:
-            raise DataError(f"nobody has a drug era of the {arm} {concept} ({names[concept]})")
+            return f"nobody has a drug era of the {arm} {concept_id} ({name})"
         if attrition[arm].iloc[-1] == 0:
             rule = attrition["rule"][attrition[arm] == 0].iloc[0]
-            raise DataError(
-                f"nobody is left in the {arm} arm, {concept} ({names[concept]}), "
-                f"after the rule: {rule}"
-            )
-    people = db.run(
-        "SELECT person_id, treated, start, time, event FROM cohort ORDER BY row_id"
-    ).fetchnumpy()
-    table = pd.DataFrame({name: np.ma.getdata(values) for name, values in people.items()})
-    drugs = db.descendants([*target, *comparator])
-    return Cohort(table, attrition, drugs)
+            return f"nobody is left in the {arm} arm, {concept_id} ({name}), after the rule: {rule}"
+    return ""
 
 
 def _judge(
     db: OmopDatabase,
+    work: Workspace,
     rules: CohortRules,
     target: list[int],
     comparator: list[int],
@@ -136,8 +169,8 @@ def _judge(
 ) -> None:
     """Make the temporary tables ``judged`` (person × arm, first failed rule) and ``cohort``."""
     horizon = "period_end" if rules.risk_days is None else f"start + {int(rules.risk_days)}"
-    db.run(f"""
-    CREATE OR REPLACE TEMP TABLE judged AS
+    work.run(f"""
+    CREATE TEMP TABLE judged AS
     WITH began AS (  -- each person's first day on either drug
         SELECT person_id::BIGINT AS person_id,
                min(drug_era_start_date::DATE) FILTER (
@@ -188,8 +221,8 @@ def _judge(
     FROM facts
     """)
     # An outcome after the end of the time at risk is not an event; none before the start is left.
-    db.run("""
-    CREATE OR REPLACE TEMP TABLE cohort AS
+    work.run("""
+    CREATE TEMP TABLE cohort AS
     SELECT (row_number() OVER (ORDER BY person_id) - 1)::INTEGER AS row_id,
            person_id, treated::TINYINT AS treated, start,
            (least(risk_end, coalesce(first_outcome, risk_end)) - start)::DOUBLE AS time,
@@ -199,10 +232,12 @@ def _judge(
     """)
 
 
-def _attrition(db: OmopDatabase, rules: CohortRules) -> pd.DataFrame:
+def _attrition(work: Workspace, rules: CohortRules) -> pd.DataFrame:
     failed = {
         (treated, rule): n
-        for treated, rule, n in db.rows("SELECT treated, fails, count(*) FROM judged GROUP BY 1, 2")
+        for treated, rule, n in work.rows(
+            "SELECT treated, fails, count(*) FROM judged GROUP BY 1, 2"
+        )
     }
     left = {arm: sum(n for (a, _), n in failed.items() if a == arm) for arm in (1, 0)}
     lines = []

@@ -23,7 +23,12 @@ app = typer.Typer(
 )
 
 Output = Annotated[Path, typer.Option(help="Folder for report.html and study.json.")]
-Seed = Annotated[int, typer.Option(help="Seed of the division into folds.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the folds and of the order of equal scores.")
+]
+MinCell = Annotated[
+    int, typer.Option(min=0, help="Counts of fewer people are not shown; 0 shows all.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -75,6 +80,10 @@ def study(
     ] = True,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
     seed: Seed = 1,
+    tie_orders: Annotated[
+        int, typer.Option(min=0, help="Other orders of equal scores to match under.")
+    ] = 20,
+    min_cell: MinCell = 5,
     quiet: Quiet = False,
 ) -> None:
     """Compare an outcome between new users of two drugs in an OMOP database."""
@@ -90,17 +99,24 @@ def study(
         caliper=caliper,
         folds=folds,
         seed=seed,
+        tie_orders=tie_orders,
+        min_cell=min_cell,
         schema=schema,
     )
     _run(database, settings, output, quiet)
 
 
 @app.command()
-def demo(output: Output = Path("steropes-demo"), seed: Seed = 1, quiet: Quiet = False) -> None:
+def demo(
+    output: Output = Path("steropes-demo"),
+    seed: Seed = 1,
+    min_cell: MinCell = 5,
+    quiet: Quiet = False,
+) -> None:
     """Celecoxib against diclofenac and gastrointestinal bleeding, in synthetic data."""
     from steropes.studies.demo import DEMO, demo_database
 
-    _run(demo_database(), StudySettings(**DEMO, seed=seed), output, quiet)
+    _run(demo_database(), StudySettings(**DEMO, seed=seed, min_cell=min_cell), output, quiet)
 
 
 def _run(database: Path, settings: StudySettings, output: Path, quiet: bool) -> None:

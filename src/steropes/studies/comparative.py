@@ -9,21 +9,30 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.balance import balance_table
-from steropes.studies.cohorts import Cohort, CohortRules, new_user_cohort
-from steropes.studies.covariates import CovariateRules, Covariates, extract_covariates
+from steropes.studies.cohorts import Cohort, CohortRules, find_new_users, why_empty
+from steropes.studies.covariates import (
+    CovariateRules,
+    Covariates,
+    NothingLeftError,
+    extract_covariates,
+)
+from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.effects import (
     arm_curves,
     hazard_ratio,
     incidence_rates,
     minimum_detectable_ratio,
-    refuse_without_events,
 )
-from steropes.studies.matching import match_propensity
+from steropes.studies.matching import comparable_scores, match_propensity
 from steropes.studies.omop import OmopDatabase
-from steropes.studies.propensity import Propensity, fit_propensity
+from steropes.studies.people import People
+from steropes.studies.propensity import Propensity, fit_propensity, too_few
+from steropes.studies.requirements import real, text, whole
+from steropes.studies.ties import TieOrders, try_tie_orders
 
 __all__ = ["ComparativeStudy", "StudySettings", "comparative_study"]
 
@@ -53,7 +62,14 @@ class StudySettings:
     folds : int, default 10
         Folds of the cross-validation that chooses the prior's variance.
     seed : int, default 1
-        Seed of the division into folds, the only thing left to chance.
+        Seed of what is left to chance: the division into folds, and which of the people with
+        equal scores are matched.
+    tie_orders : int, default 20
+        Other orders of people with equal scores to match again under, to see what they would
+        have given.
+    min_cell : int, default 5
+        Counts of fewer people (but not of none) are not written or shown: the page, the JSON
+        file and the terminal say "<5", and hide what would give such a count away.
     schema : str, default "main"
         The schema of the database that holds the CDM tables.
     """
@@ -71,26 +87,32 @@ class StudySettings:
     caliper: float = 0.2
     folds: int = 10
     seed: int = 1
+    tie_orders: int = 20
+    min_cell: int = LEAST
     schema: str = "main"
 
     def __post_init__(self) -> None:
+        self.part(CohortRules)  # both check their own
+        object.__setattr__(self, "exclude", self.part(CovariateRules).exclude)
         if self.target == self.comparator:
             raise DataError(f"target and comparator are the same concept, {self.target}")
-        if not 0 <= self.caliper < np.inf:
-            raise DataError(f"caliper must be 0 or more, not {self.caliper}")
-        if self.folds < 2:
-            raise DataError(f"folds must be 2 or more, not {self.folds}")
-        if self.window_days < 0:
-            raise DataError(f"window_days must be 0 or more, not {self.window_days}")
+        real("caliper", self.caliper)
+        whole("folds", self.folds, 2)
+        whole("seed", self.seed, 0)
+        whole("tie_orders", self.tie_orders, 0, 10_000)
+        whole("min_cell", self.min_cell, 0)
+        text("schema", self.schema)
 
     def part(self, kind: type) -> Any:
         """The settings that ``kind``, another dataclass, has fields for."""
         return kind(**{f.name: getattr(self, f.name) for f in fields(kind)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComparativeStudy:
-    """A finished study; all tables are pandas DataFrames.
+    """A finished study; all tables are pandas DataFrames, exact, with small cells.
+
+    Its ``repr`` names no person, and the files of ``write`` hide small cells.
 
     Attributes
     ----------
@@ -101,33 +123,53 @@ class ComparativeStudy:
         What the database calls itself.
     cohort : Cohort
         ``attrition`` and more.
-    covariates : Covariates
-        ``design``, ``columns``, ``dropped``.
-    propensity : Propensity
-        ``model``, ``auc``, ``coefficients`` …
+    covariates : Covariates or None
+        ``design``, ``columns``, ``dropped``. None if the study ended before.
+    propensity : Propensity or None
+        ``model``, ``auc``, ``coefficients`` … None if the study ended before.
     people : DataFrame
         The cohort's people with ``propensity``, ``preference`` and ``matched_set`` (−1 if none).
-    balance : DataFrame
+    balance : DataFrame or None
         Standardised mean differences before and after matching, covariate by covariate.
     rates : DataFrame
         Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``.
     hazard_ratios : DataFrame
-        Indexed by analysis: "crude", "matched", "matched, stratified".
+        Indexed by analysis: "crude", "matched", "matched, stratified". ``note`` says why a number
+        is missing.
     detectable : float
         Hazard ratio detectable with 80 % power among the matched.
+    ties : TieOrders or None
+        Equal scores, and the hazard ratios of other orders of the people who share them.
+    ended : str
+        Why the study ended before matching; empty if it did not.
     """
 
     settings: StudySettings
     names: dict[str, str]
     source: str | None
     cohort: Cohort
-    covariates: Covariates
-    propensity: Propensity
+    covariates: Covariates | None
+    propensity: Propensity | None
     people: pd.DataFrame
-    balance: pd.DataFrame
+    balance: pd.DataFrame | None
     rates: pd.DataFrame
     hazard_ratios: pd.DataFrame
     detectable: float
+    ties: TieOrders | None = None
+    ended: str = ""
+
+    def __repr__(self) -> str:
+        line = self.hazard_ratios.loc["matched, stratified"]
+        found = (
+            "no estimate"
+            if line["note"]
+            else f"hazard ratio {line['hr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
+        )
+        return (
+            f"ComparativeStudy({self.names['target']} against {self.names['comparator']}, "
+            f"{self.names['outcome']}: {shown(self.pairs, self.settings.min_cell)} matched pairs, "
+            f"{found})"
+        )
 
     @property
     def attrition(self) -> pd.DataFrame:
@@ -137,19 +179,24 @@ class ComparativeStudy:
     @property
     def matched(self) -> pd.DataFrame:
         """The people who are in a matched set."""
-        return self.people[self.people["matched_set"] >= 0]
+        return People(self.people[self.people["matched_set"] >= 0])
+
+    @property
+    def matching_done(self) -> bool:
+        """Whether the study came as far as the matching."""
+        return not self.ended
 
     @property
     def pairs(self) -> int:
         """Number of matched pairs."""
-        return len(self.matched) // 2
+        return int((self.people["matched_set"] >= 0).sum()) // 2
 
     def curves(self) -> dict[str, Any]:
-        """Kaplan–Meier curves of the matched ``target`` and ``comparator`` people."""
+        """Kaplan–Meier curves of the matched ``target`` and ``comparator`` people, if any."""
         return arm_curves(self.matched)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every number of the study as plain Python values, ready for JSON."""
+        """Every number of the study as plain Python values, ready for JSON; no small cells."""
         from steropes.studies.numbers import study_numbers
 
         return study_numbers(self)
@@ -175,6 +222,10 @@ def comparative_study(
     New-user cohort, covariates, propensity score by cross-validated lasso, 1:1 matching, balance,
     and Cox regression. The same input gives the same result every time.
 
+    A study that cannot be brought to an end (an arm that a rule has emptied, no covariate, no pair
+    within the caliper, no events) is returned as far as it came, without an estimate and with the
+    reason.
+
     Parameters
     ----------
     database : str or Path
@@ -186,7 +237,7 @@ def comparative_study(
     Raises
     ------
     DataError
-        A file, concept or setting that cannot be used, an arm without people or without events.
+        A file, concept or setting that cannot be used, or a drug that nobody took.
     """
     say = progress or (lambda line: None)
     say("opening the database")
@@ -195,41 +246,31 @@ def comparative_study(
             role: db.concept_name(getattr(settings, role))
             for role in ("target", "comparator", "outcome")
         }
-        say("finding new users")
-        cohort = new_user_cohort(db, settings.part(CohortRules))
-        refuse_without_events(cohort.people, names, "(before matching)")
-        say("collecting covariates")
-        covariates = extract_covariates(db, cohort, settings.part(CovariateRules))
         source = db.source_name()
+        cohort, covariates, ended = _collect(db, settings, say)
 
     people = cohort.people.copy()
-    n, p = len(people), len(covariates.columns)
-    say(f"fitting the propensity model ({n:,} people, {p:,} covariates)")
-    propensity = fit_propensity(
-        covariates.design, people["treated"], folds=settings.folds, seed=settings.seed
-    )
-    people["propensity"] = propensity.score
-    people["preference"] = propensity.preference
-
-    say("matching")
-    people["matched_set"] = match_propensity(propensity.logit, people["treated"], settings.caliper)
-    matched = people[people["matched_set"] >= 0]
-    if matched.empty:
-        raise DataError(
-            f"no pair lies within the caliper of {settings.caliper:g} standard deviations: "
-            "the two groups are not comparable, or the caliper is too small"
+    people[["propensity", "preference"]] = np.nan
+    people["matched_set"] = -1
+    propensity, balance, ties = None, None, None
+    ended = ended or too_few(people["treated"])
+    if covariates is not None and not ended:
+        say(f"fitting the propensity model ({len(covariates.columns):,} covariates)")
+        propensity = fit_propensity(
+            covariates.design, people["treated"], folds=settings.folds, seed=settings.seed
         )
-    refuse_without_events(matched, names, "(after matching)")
-    balance = balance_table(
-        covariates.design, covariates.columns["name"], people["treated"], people["matched_set"]
-    )
-
+        people["propensity"] = propensity.score
+        people["preference"] = propensity.preference
+        say("matching")
+        people["matched_set"] = _match(people, propensity, settings, settings.seed)
+        balance = balance_table(
+            covariates.design, covariates.columns["name"], people["treated"], people["matched_set"]
+        )
     say("estimating hazard ratios")
-    analyses = {
-        "crude": hazard_ratio(people),
-        "matched": hazard_ratio(matched),
-        "matched, stratified": hazard_ratio(matched, strata=matched["matched_set"].to_numpy()),
-    }
+    hazards = _hazard_ratios(people, settings, ended)
+    if propensity is not None:
+        ties = _ties(people, propensity, settings, hazards, say)
+    matched = people[people["matched_set"] >= 0]
     return ComparativeStudy(
         settings=settings,
         names=names,
@@ -237,12 +278,86 @@ def comparative_study(
         cohort=cohort,
         covariates=covariates,
         propensity=propensity,
-        people=people,
+        people=People(people),
         balance=balance,
         rates=pd.concat(
             {"all": incidence_rates(people), "matched": incidence_rates(matched)},
             names=["analysis"],
         ),
-        hazard_ratios=pd.DataFrame.from_dict(analyses, orient="index").rename_axis("analysis"),
+        hazard_ratios=hazards,
         detectable=minimum_detectable_ratio(matched),
+        ties=ties,
+        ended=ended,
     )
+
+
+def _collect(
+    db: OmopDatabase, settings: StudySettings, say: Callable[[str], None]
+) -> tuple[Cohort, Covariates | None, str]:
+    """The cohort, its covariates, and why there are none."""
+    for concept_id in settings.exclude:
+        db.concept_name(concept_id)  # refuses an unknown one
+    say("finding new users")
+    rules = settings.part(CohortRules)
+    cohort = find_new_users(db, rules)
+    empty = why_empty(db, rules, cohort.attrition)
+    if empty and (cohort.attrition[["target", "comparator"]].iloc[0] == 0).any():
+        raise DataError(empty)  # a wrong concept rather than a result
+    if empty:
+        return cohort, None, empty
+    say("collecting covariates")
+    try:
+        return cohort, extract_covariates(db, cohort, settings.part(CovariateRules)), ""
+    except NothingLeftError as error:
+        return cohort, None, str(error)
+
+
+def _match(
+    people: pd.DataFrame, propensity: Propensity, settings: StudySettings, seed: int
+) -> NDArray:
+    return match_propensity(
+        propensity.logit,
+        people["treated"],
+        settings.caliper,
+        ids=people["person_id"],
+        seed=seed,
+    )
+
+
+def _hazard_ratios(people: pd.DataFrame, settings: StudySettings, ended: str) -> pd.DataFrame:
+    matched = people[people["matched_set"] >= 0]
+    analyses = {
+        "crude": hazard_ratio(people),
+        "matched": hazard_ratio(matched),
+        "matched, stratified": hazard_ratio(matched, strata=matched["matched_set"].to_numpy()),
+    }
+    if matched.empty:
+        why = ended or (
+            f"no pair lies within the caliper of {settings.caliper:g} standard deviations, so the "
+            "two groups are not comparable or the caliper is too small"
+        )
+        for analysis in ("matched", "matched, stratified"):
+            analyses[analysis]["note"] = why
+    return pd.DataFrame.from_dict(analyses, orient="index").rename_axis("analysis")
+
+
+def _ties(
+    people: pd.DataFrame,
+    propensity: Propensity,
+    settings: StudySettings,
+    hazards: pd.DataFrame,
+    say: Callable[[str], None],
+) -> TieOrders:
+    """What other orders of equal scores would have given, if there is an estimate at all."""
+    main = "matched, stratified"
+    orders = 0 if hazards.loc[main, "note"] else settings.tie_orders
+    if orders:
+        say("trying other orders of people with equal scores")
+
+    def estimate(seed: int) -> float:
+        sets = _match(people, propensity, settings, seed)
+        kept = sets >= 0
+        return float(hazard_ratio(people[kept], strata=sets[kept])["hr"])
+
+    score, _ = comparable_scores(propensity.logit)
+    return try_tie_orders(score, estimate, settings.seed, orders)

@@ -16,7 +16,8 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts import Cohort
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import UNNAMED, OmopDatabase, Workspace
+from steropes.studies.requirements import LONGEST, concepts, share, whole
 
 __all__ = ["CovariateRules", "Covariates", "extract_covariates"]
 
@@ -32,6 +33,10 @@ DOMAINS = {
 
 PERSONAL = ("age", "sex", "index year")
 ORDER = (*PERSONAL, *DOMAINS)  # of the columns
+
+
+class NothingLeftError(DataError):
+    """No covariate is common enough."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,14 @@ class CovariateRules:
     min_share: float = 0.001
     exclude: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        whole("window_days", self.window_days, 0, LONGEST)
+        whole("min_people", self.min_people, 0)
+        share("min_share", self.min_share)
+        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Covariates:
     """A 0/1 design over the people of a cohort, in the cohort's order.
 
@@ -78,11 +89,17 @@ class Covariates:
     dropped: pd.DataFrame
     entries: int
 
+    def __repr__(self) -> str:
+        return f"Covariates({len(self.columns):,} columns)"
+
 
 def extract_covariates(
     db: OmopDatabase, cohort: Cohort, rules: CovariateRules | None = None
 ) -> Covariates:
-    """Make the covariates of a cohort that :func:`new_user_cohort` has just built in ``db``.
+    """Make the covariates of the people of a cohort that :func:`new_user_cohort` built.
+
+    Row i of the design is row i of ``cohort.people``. ``db`` may be another connection than the
+    one that the cohort was built on, but must be to the same database.
 
     Age in five-year groups (index year minus year of birth), sex, calendar year of the start, and
     one column for each condition, drug (ingredient), procedure, measurement and observation
@@ -93,19 +110,49 @@ def extract_covariates(
     Raises
     ------
     DataError
-        No covariate is left.
+        No covariate is left, a cohort of another database, an unknown concept in ``exclude``.
     """
+    rules = rules or CovariateRules()
+    if cohort.database != db.identity:
+        raise DataError(
+            f"the cohort holds people of the database {cohort.database}, not of {db.identity}; "
+            "person ids of one mean nothing in the other"
+        )
+    for concept_id in rules.exclude:
+        db.concept_name(concept_id)  # refuses an unknown one
+    excluded = sorted({*cohort.drug_concepts, *db.descendants(rules.exclude)})
+    with db.workspace() as work:
+        _bring(work, cohort)
+        _collect(db, work, rules, excluded)
+        return _assemble(db, work, rules, len(cohort.people))
+
+
+def _bring(work: Workspace, cohort: Cohort) -> None:
+    """Make the temporary table ``cohort`` of the people themselves, in the order they have."""
+    people = pd.DataFrame(
+        {
+            "row_id": np.arange(len(cohort.people), dtype=np.int32),
+            "person_id": cohort.people["person_id"].to_numpy(),
+            "start": cohort.people["start"].to_numpy(),
+        }
+    )
+    work.connection.register("people", people)
+    work.run(
+        "CREATE TEMP TABLE cohort AS SELECT row_id, person_id, start::DATE AS start FROM people"
+    )
+    work.connection.unregister("people")
+
+
+def _assemble(db: OmopDatabase, work: Workspace, rules: CovariateRules, n: int) -> Covariates:
+    """Choose the columns and read the design out of ``entries``."""
     from steropes.design import Design
 
-    rules = rules or CovariateRules()
-    _collect(db, rules, sorted({*cohort.drug_concepts, *db.descendants(rules.exclude)}))
-    n = len(cohort.people)
     least = max(rules.min_people, rules.min_share * n)
     # A column of everybody repeats the intercept. So do the two levels of, say, sex together: a
     # penalised fit could shift their coefficients against each other without end, so the more
     # common level goes. With three levels or more the penalty itself settles that.
-    db.run(f"""
-    CREATE OR REPLACE TEMP TABLE columns AS
+    work.run(f"""
+    CREATE TEMP TABLE columns AS
     WITH counted AS (
         SELECT domain, code, count(*) AS people FROM entries GROUP BY domain, code),
     common AS (
@@ -121,20 +168,20 @@ def extract_covariates(
                 ELSE 'kept' END AS fate
     FROM counted LEFT JOIN common USING (domain, code, people)
     """)
-    db.run("""
-    CREATE OR REPLACE TEMP TABLE kept AS
+    work.run("""
+    CREATE TEMP TABLE kept AS
     SELECT domain, code, people,
            (row_number() OVER (ORDER BY domain, code) - 1)::INTEGER AS column_id
     FROM columns WHERE fate = 'kept'
     """)
     kept = [
         (ORDER[domain], code, people)
-        for domain, code, people in db.rows(
+        for domain, code, people in work.rows(
             "SELECT domain, code, people FROM kept ORDER BY column_id"
         )
     ]
     if not kept:
-        raise DataError(f"no covariate is left: none is shared by at least {least:g} of {n} people")
+        raise NothingLeftError(f"no covariate is left: none is shared by {least:g} people or more")
     names = db.concept_names(code for domain, code, _ in kept if _is_concept(domain))
     columns = pd.DataFrame(
         {
@@ -146,18 +193,18 @@ def extract_covariates(
             "people": np.array([people for _, _, people in kept], dtype=np.int64),
         }
     )
-    design = Design.from_entries(_batches(db), n, list(columns["name"]))
-    return Covariates(design, columns, _dropped(db), int(columns["people"].sum()))
+    design = Design.from_entries(_batches(work), n, list(columns["name"]))
+    return Covariates(design, columns, _dropped(work), int(columns["people"].sum()))
 
 
-def _collect(db: OmopDatabase, rules: CovariateRules, excluded: list[int]) -> None:
+def _collect(db: OmopDatabase, work: Workspace, rules: CovariateRules, excluded: list[int]) -> None:
     """Make the temporary table ``entries``: distinct (row_id, place in ``ORDER``, code)."""
     person = db.table("person")
-    db.run("CREATE OR REPLACE TEMP TABLE entries (row_id INTEGER, domain TINYINT, code BIGINT)")
-    db.run("CREATE OR REPLACE TEMP TABLE excluded (concept_id BIGINT)")
-    db.run(f"INSERT INTO excluded SELECT unnest({excluded}::BIGINT[])")
+    work.run("CREATE TEMP TABLE entries (row_id INTEGER, domain TINYINT, code BIGINT)")
+    work.run("CREATE TEMP TABLE excluded (concept_id BIGINT)")
+    work.run(f"INSERT INTO excluded SELECT unnest({excluded}::BIGINT[])")
     # A person has one row in person; any_value guards against a table that repeats them.
-    db.run(f"""
+    work.run(f"""
     INSERT INTO entries
     WITH born AS (
         SELECT person_id, min(year_of_birth)::BIGINT AS born, min(gender_concept_id)::BIGINT AS sex
@@ -172,7 +219,7 @@ def _collect(db: OmopDatabase, rules: CovariateRules, excluded: list[int]) -> No
         if table not in db.tables:
             continue
         end = f"coalesce(e.{last}::DATE, e.{first}::DATE)" if last else f"e.{first}::DATE"
-        db.run(f"""
+        work.run(f"""
         INSERT INTO entries
         SELECT DISTINCT c.row_id, {ORDER.index(domain)}, e.{concept}::BIGINT
         FROM cohort c JOIN {db.table(table)} e ON e.person_id = c.person_id
@@ -183,17 +230,17 @@ def _collect(db: OmopDatabase, rules: CovariateRules, excluded: list[int]) -> No
         """)
 
 
-def _batches(db: OmopDatabase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _batches(work: Workspace) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Entries of the design as (rows, columns), sorted by column and then row."""
-    for batch in db.stream(
+    for batch in work.stream(
         "SELECT row_id, column_id FROM entries JOIN kept USING (domain, code) "
         "ORDER BY column_id, row_id"
     ):
         yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
 
-def _dropped(db: OmopDatabase) -> pd.DataFrame:
-    counts = db.rows("""
+def _dropped(work: Workspace) -> pd.DataFrame:
+    counts = work.rows("""
         SELECT domain, count(*) FILTER (fate = 'kept'), count(*) FILTER (fate = 'rare'),
                count(*) FILTER (fate = 'redundant')
         FROM columns GROUP BY domain ORDER BY domain
@@ -213,5 +260,6 @@ def _name(domain: str, code: int, names: dict[int, str]) -> str:
     if domain == "index year":
         return f"index year: {code}"
     if domain == "sex":
-        return f"sex: {names.get(code, code)}"
-    return f"{domain}: {names.get(code, 'unnamed concept')} ({code})"
+        name = names.get(code, UNNAMED)
+        return f"sex: {code}" if name == UNNAMED else f"sex: {name}"
+    return f"{domain}: {names.get(code, UNNAMED)} ({code})"

@@ -21,7 +21,7 @@ __all__ = [
     "hazard_ratio",
     "incidence_rates",
     "minimum_detectable_ratio",
-    "refuse_without_events",
+    "why_no_estimate",
 ]
 
 DAYS_PER_YEAR = 365.25
@@ -56,11 +56,12 @@ def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
 
 
 def arm_curves(people: pd.DataFrame) -> dict[str, KaplanMeier]:
-    """Kaplan–Meier curves of the ``target`` and the ``comparator`` arm."""
+    """Kaplan–Meier curves of the ``target`` and the ``comparator`` arm, of each that has people."""
     curves = {}
     for value, name in ARMS:
         arm = people[people["treated"] == value]
-        curves[name] = kaplan_meier(arm["time"], arm["event"])
+        if len(arm):
+            curves[name] = kaplan_meier(arm["time"], arm["event"])
     return curves
 
 
@@ -88,6 +89,9 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
         **dict.fromkeys(("hr", "lower", "upper", "p", "log_hr", "se"), math.nan),
         "note": "",
     }
+    result["note"] = why_no_estimate(people)
+    if result["note"]:
+        return result
     x = pd.DataFrame({"treatment": people["treated"].to_numpy(dtype=float)})
     y = Surv(people["time"].to_numpy(), people["event"].to_numpy())
     try:
@@ -98,13 +102,17 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
     line = fit.summary(level=0.95).loc["treatment"]
     result |= {
         "hr": float(line["exp(coef)"]),
-        "lower": math.exp(line["lower"]),
-        "upper": math.exp(line["upper"]),
+        "lower": _exp(line["lower"]),
+        "upper": _exp(line["upper"]),
         "p": float(line["p"]),
         "log_hr": float(line["coef"]),
         "se": float(line["se"]),
     }
     return result
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else math.inf
 
 
 def minimum_detectable_ratio(
@@ -118,21 +126,25 @@ def minimum_detectable_ratio(
     from scipy.special import ndtri
 
     events = float(people["event"].sum())
-    q = float(np.mean(people["treated"]))
+    q = float(np.mean(people["treated"])) if len(people) else 0.0
     information = events * q * (1 - q)
     if information <= 0:
         return math.inf
     return math.exp(float(ndtri(1 - alpha / 2) + ndtri(power)) / math.sqrt(information))
 
 
-def refuse_without_events(people: pd.DataFrame, names: dict[str, str], where: str) -> None:
-    """Raise ``DataError`` if an arm has no events: a hazard ratio would be 0 or infinite."""
-    events = incidence_rates(people)["events"]
-    for arm in ("target", "comparator"):
-        if events[arm] == 0:
-            other = "comparator" if arm == "target" else "target"
-            raise DataError(
-                f"no events in one arm: nobody in the {arm} arm ({names[arm]}) had the outcome "
-                f"{names['outcome']} during the time at risk {where}, "
-                f"{events[other]} people in the other arm did; a hazard ratio cannot be estimated"
-            )
+def why_no_estimate(people: pd.DataFrame) -> str:
+    """Why the people's hazard ratio cannot be estimated; nothing if it can be tried."""
+    arms = {name: people[people["treated"] == value] for value, name in ARMS}
+    without = [name for name, arm in arms.items() if len(arm) == 0]
+    if without:
+        return "nobody is left" if len(without) == 2 else f"nobody is left in the {without[0]} arm"
+    without = [name for name, arm in arms.items() if not arm["event"].any()]
+    if len(without) == 2:
+        return "nobody had the outcome during the time at risk"
+    if without:
+        return (
+            f"nobody in the {without[0]} arm had the outcome during the time at risk, "
+            "so no finite hazard ratio fits best"
+        )
+    return ""

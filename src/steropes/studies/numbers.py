@@ -11,6 +11,9 @@ import numpy as np
 import pandas as pd
 
 from steropes import __version__
+from steropes.studies.disclosure import Bound, fraction
+from steropes.studies.plots import density
+from steropes.studies.published import Published, publish, published_at_risk, rounded_difference
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
@@ -18,57 +21,97 @@ if TYPE_CHECKING:
 
 __all__ = ["study_json", "study_numbers"]
 
-FORMAT = 1  # of the JSON file; raise it when a key changes its meaning or goes away
+FORMAT = 2  # of the JSON file; raise it when a key changes its meaning or goes away
 
 
 def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
     """Every number of a study as dicts, lists, numbers and strings; not-a-number becomes None.
 
     No time of day and no file path is in it: the same database and settings give the same result.
+    A count that must not be published is a string such as ``"<5"``, or None.
     """
-    model = study.propensity.model
-    balance = study.balance
+    public = publish(study)
+    covariates = None
+    if study.covariates is not None:
+        covariates = {
+            "people": public.people,
+            "columns": len(study.covariates.columns),
+            "entries": study.covariates.entries,
+            "domains": study.covariates.dropped.to_dict("records"),
+        }
     numbers = {
         "format": FORMAT,
         "software": {"name": "steropes", "version": __version__},
         "database": study.source,
         "settings": asdict(study.settings),
         "names": study.names,
-        "attrition": study.attrition.to_dict("records"),
-        "covariates": {
-            "people": len(study.people),
-            "columns": len(study.covariates.columns),
-            "entries": study.covariates.entries,
-            "domains": study.covariates.dropped.to_dict("records"),
+        "ended": study.ended or None,
+        "attrition": public.attrition,
+        "covariates": covariates,
+        "propensity": _propensity(study),
+        "matching": _matching(study, public),
+        "balance": _balance(study, public),
+        "rates": public.rates,
+        "hazard_ratios": public.hazard_ratios,
+        "detectable_hazard_ratio": public.detectable,
+        "survival": {
+            arm: _curve(curve, study.settings.min_cell) for arm, curve in public.curves.items()
         },
-        "propensity": {
-            "auc": study.propensity.auc,
-            "equipoise": study.propensity.equipoise(),
-            "variance": float(model.variance_),
-            "optimality": float(np.max(model.optimality_)),
-            "nonzero": len(study.propensity.coefficients) - 1,
-            "coefficients": study.propensity.coefficients.to_dict("records"),
-            "cross_validation": pd.DataFrame(model.cv_results_).to_dict("records"),
-            "preference": preference_histogram(study),
-        },
-        "matching": {
-            "pairs": study.pairs,
-            "caliper_sd": study.settings.caliper,
-            "caliper_logit": study.settings.caliper * float(np.std(study.propensity.logit, ddof=1)),
-        },
-        "balance": {
-            "largest_before": float(balance["smd_before"].abs().max()),
-            "largest_after": float(balance["smd_after"].abs().max()),
-            "over_0.1_before": int((balance["smd_before"].abs() > 0.1).sum()),
-            "over_0.1_after": int((balance["smd_after"].abs() > 0.1).sum()),
-            "covariates": balance.reset_index().to_dict("records"),
-        },
-        "rates": study.rates.reset_index().to_dict("records"),
-        "hazard_ratios": study.hazard_ratios.reset_index().to_dict("records"),
-        "detectable_hazard_ratio": study.detectable,
-        "survival": {arm: _curve(curve) for arm, curve in study.curves().items()},
     }
     return _plain(numbers)
+
+
+def _propensity(study: ComparativeStudy) -> dict[str, Any] | None:
+    fit = study.propensity
+    if fit is None:
+        return None
+    n = len(study.people)
+    return {
+        "auc": fit.auc,
+        "equipoise": fraction(round(fit.equipoise() * n), n, study.settings.min_cell),
+        "variance": float(fit.model.variance_),
+        "optimality": float(np.max(fit.model.optimality_)),
+        "folds": fit.folds,
+        "nonzero": len(fit.coefficients) - 1,
+        "coefficients": fit.coefficients.to_dict("records"),
+        "cross_validation": pd.DataFrame(fit.model.cv_results_).to_dict("records"),
+        "preference": preference_densities(study),
+    }
+
+
+def _matching(study: ComparativeStudy, public: Published) -> dict[str, Any] | None:
+    if study.propensity is None or study.ties is None:
+        return None
+    caliper, ties = study.settings.caliper, study.ties
+    found = ties.hazard_ratios
+    return {
+        "pairs": public.pairs,
+        "caliper_sd": caliper,
+        "caliper_logit": caliper * float(np.std(study.propensity.logit, ddof=1)),
+        "estimand": "effect among the matched people",
+        "ties": {
+            "distinct_scores": ties.distinct,
+            "share_tied": round(ties.share, 3),
+            "orders": len(found),
+            "hr_smallest": min(found, default=None),
+            "hr_median": float(np.median(found)) if found else None,
+            "hr_largest": max(found, default=None),
+        },
+    }
+
+
+def _balance(study: ComparativeStudy, public: Published) -> dict[str, Any] | None:
+    if study.balance is None:
+        return None
+    before, after = (study.balance[f"smd_{when}"].abs() for when in ("before", "after"))
+    least = study.settings.min_cell
+    return {
+        "largest_before": rounded_difference(float(before.max()), least),
+        "largest_after": rounded_difference(float(after.max()), least),
+        "over_0.1_before": int((before > 0.1).sum()),
+        "over_0.1_after": int((after > 0.1).sum()) if study.pairs else None,
+        "covariates": public.balance,
+    }
 
 
 def study_json(study: ComparativeStudy) -> str:
@@ -76,30 +119,30 @@ def study_json(study: ComparativeStudy) -> str:
     return json.dumps(study_numbers(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def preference_histogram(study: ComparativeStudy, bins: int = 50) -> dict[str, Any]:
-    """People by preference score, in each arm, before and after matching."""
-    edges = np.linspace(0, 1, bins + 1)
-    counts: dict[str, Any] = {"edges": edges.tolist()}
+def preference_densities(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
+    """Smoothed densities of the preference score, in each arm, before and after matching."""
+    curves: dict[str, Any] = {"score": np.linspace(0, 1, points).round(6)}
+    least = max(study.settings.min_cell, 1)
     for when, people in (("before", study.people), ("after", study.matched)):
         for value, arm in ((1, "target"), (0, "comparator")):
-            scores = people["preference"][people["treated"] == value]
-            counts[f"{arm}_{when}"] = np.histogram(scores, edges)[0].tolist()
-    return counts
+            scores = people["preference"][people["treated"] == value].to_numpy()
+            curves[f"{arm}_{when}"] = (
+                density(scores, points)[1].round(4) if len(scores) >= least else None
+            )
+    return curves
 
 
-def _curve(curve: KaplanMeier) -> dict[str, Any]:
-    """The curve at its event times; between them it is flat."""
-    at = curve.events > 0
+def _curve(curve: KaplanMeier, least: int) -> dict[str, Any]:
+    """The curve at its published steps; between them it is flat."""
     lower, upper = curve.interval()
-    columns = {
+    return {
         "time": curve.times,
         "survival": curve.survival,
         "lower": lower,
         "upper": upper,
-        "at_risk": curve.at_risk,
+        "at_risk": published_at_risk(curve.at_risk, least),
         "events": curve.events,
     }
-    return {name: values[at].tolist() for name, values in columns.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -108,6 +151,8 @@ def _plain(value: Any) -> Any:
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
+    if isinstance(value, Bound):
+        return str(value)
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
     if isinstance(value, np.generic):

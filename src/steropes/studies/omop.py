@@ -1,21 +1,22 @@
 """An OMOP database in a DuckDB file: opened read-only, checked, asked about concepts.
 
-Nothing here knows of a study. The file is attached to an in-memory database, so that everything a
-study makes is a temporary table there and the file cannot be changed.
+Nothing here knows of a study. The file is attached to an in-memory database and cannot be changed;
+whoever needs tables of their own makes them in a workspace, which shares them with nobody.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.scratch import ScratchFolder
 
-__all__ = ["OmopDatabase"]
+__all__ = ["OmopDatabase", "Workspace"]
 
 # What a study reads of the CDM (v5.x), table by table.
 REQUIRED = {
@@ -38,12 +39,42 @@ OPTIONAL = {
 }
 # Vocabulary extracts often leave these two out although person refers to them.
 WELL_KNOWN = {8507: "Male", 8532: "Female"}
+UNNAMED = "unnamed concept"
+
+
+class Workspace:
+    """A place for temporary tables: nobody else sees them, and they go when it closes.
+
+    Parameters
+    ----------
+    connection : DuckDB connection
+        One of its own.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def run(self, sql: str, values: Sequence[Any] | None = None) -> Any:
+        """Run a statement; returns DuckDB's result."""
+        return self.connection.execute(sql, values)
+
+    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
+        """All rows of a (small) query."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def stream(self, sql: str, batch_size: int = 1_000_000) -> Iterator[Any]:
+        """The rows of a query as Arrow record batches, never all at once."""
+        need("pyarrow")
+        relation = self.connection.sql(sql)
+        # the method's name since DuckDB 1.5, and before
+        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        yield from reader(batch_size)
 
 
 class OmopDatabase:
     """A read-only view of an OMOP Common Data Model (v5.x) held in a DuckDB file.
 
-    Use it as a context manager; temporary tables and spilled data vanish when it closes.
+    Use it as a context manager; spilled data vanish when it closes.
 
     Parameters
     ----------
@@ -67,9 +98,12 @@ class OmopDatabase:
             raise DataError(
                 f"{path} is not a file; a study needs an OMOP database in a DuckDB file"
             )
+        if not isinstance(schema, str) or not schema:
+            raise DataError(f"schema must be the name of a schema, not {schema!r}")
         self.path, self.schema = path, schema
-        self._spill = tempfile.TemporaryDirectory(prefix="steropes-")
-        self.connection = duckdb.connect(config={"temp_directory": self._spill.name})
+        self._spill = ScratchFolder()
+        self._home = Workspace(duckdb.connect(config={"temp_directory": str(self._spill.path)}))
+        self.closed = False
         try:
             self._attach(duckdb)
             self.tables = self._check_tables()
@@ -88,28 +122,41 @@ class OmopDatabase:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"OmopDatabase({str(self.path)!r}, schema={self.schema!r}{state})"
+
     def close(self) -> None:
         """Close the database and forget everything temporary."""
-        self.connection.close()
+        self.closed = True
+        self._home.connection.close()
         self._spill.cleanup()
+
+    @property
+    def identity(self) -> str:
+        """The file and the schema: tells whose people a cohort holds."""
+        return f"{self.path.resolve()} ({self.schema.lower()})"
 
     # -- queries ---------------------------------------------------------------------------------
 
-    def run(self, sql: str) -> Any:
-        """Run a statement; returns DuckDB's result."""
-        return self.connection.execute(sql)
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """A workspace of one's own, for statements that build on each other.
 
-    def rows(self, sql: str) -> list[tuple]:
+        Two workspaces never see each other's tables, whatever their names, and so two studies on
+        one database cannot mix.
+        """
+        self._check_open()
+        connection = self._home.connection.cursor()
+        try:
+            yield Workspace(connection)
+        finally:
+            connection.close()
+
+    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
         """All rows of a (small) query."""
-        return self.connection.execute(sql).fetchall()
-
-    def stream(self, sql: str, batch_size: int = 1_000_000) -> Iterator[Any]:
-        """The rows of a query as Arrow record batches, never all at once."""
-        need("pyarrow")
-        relation = self.connection.sql(sql)
-        # the method's name since DuckDB 1.5, and before
-        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        yield from reader(batch_size)
+        with self.workspace() as work:
+            return work.rows(sql, values)
 
     def table(self, name: str) -> str:
         """The table's full name, quoted, for use in SQL."""
@@ -118,7 +165,7 @@ class OmopDatabase:
     # -- concepts --------------------------------------------------------------------------------
 
     def concept_name(self, concept_id: int) -> str:
-        """Name of a concept.
+        """Name of a concept; "unnamed concept 123" where the vocabulary has it without a name.
 
         Raises
         ------
@@ -131,19 +178,20 @@ class OmopDatabase:
                 f"concept {concept_id} is unknown: table concept of {self.path.name} "
                 "has no such concept_id"
             )
-        return names[concept_id]
+        name = names[concept_id]
+        return f"{name} {concept_id}" if name == UNNAMED else name
 
     def concept_names(self, concept_ids: Iterable[int]) -> dict[int, str]:
-        """Names of the concepts that the vocabulary holds."""
+        """Names of the concepts that the vocabulary holds, "unnamed concept" if it has none."""
         wanted = [int(c) for c in concept_ids]
-        self.run("CREATE OR REPLACE TEMP TABLE wanted (concept_id BIGINT)")
-        self.run(f"INSERT INTO wanted SELECT unnest({wanted}::BIGINT[])")
         found = self.rows(
-            f"SELECT c.concept_id::BIGINT, any_value(c.concept_name ORDER BY c.concept_name) "
-            f"FROM {self.table('concept')} c SEMI JOIN wanted w ON c.concept_id = w.concept_id "
-            "GROUP BY 1"
+            "SELECT concept_id::BIGINT, min(nullif(trim(concept_name), '')) "
+            f"FROM {self.table('concept')} "
+            "WHERE concept_id IN (SELECT unnest($1::BIGINT[])) GROUP BY 1",
+            [wanted],
         )
-        return {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN} | dict(found)
+        known = {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN}
+        return known | {c: name or known.get(c, UNNAMED) for c, name in found}
 
     def descendants(self, concept_ids: Iterable[int]) -> list[int]:
         """The concepts themselves and all their descendants by ``concept_ancestor``, sorted."""
@@ -168,10 +216,14 @@ class OmopDatabase:
 
     # -- checks ----------------------------------------------------------------------------------
 
+    def _check_open(self) -> None:
+        if self.closed:
+            raise DataError(f"the database {self.path.name} is closed; open it again")
+
     def _attach(self, duckdb: Any) -> None:
         literal = str(self.path).replace("'", "''")
         try:
-            self.run(f"ATTACH '{literal}' AS cdm (READ_ONLY, TYPE duckdb)")
+            self._home.run(f"ATTACH '{literal}' AS cdm (READ_ONLY, TYPE duckdb)")
         except duckdb.Error as error:
             said = str(error).strip().splitlines()[0]
             raise DataError(f"cannot open {self.path} as a DuckDB database: {said}") from error

@@ -14,7 +14,7 @@ from steropes.errors import DataError
 __all__ = ["Propensity", "auc", "fit_propensity", "preference_score"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Propensity:
     """A fitted propensity model.
 
@@ -33,6 +33,8 @@ class Propensity:
     coefficients : DataFrame
         The intercept and the covariates whose coefficient is not zero, largest first: ``name``,
         ``coef``.
+    folds : int
+        Folds of the cross-validation: as many as asked for, or the people of the smaller arm.
     """
 
     model: Any
@@ -41,6 +43,13 @@ class Propensity:
     preference: NDArray
     auc: float
     coefficients: pd.DataFrame
+    folds: int
+
+    def __repr__(self) -> str:
+        return (
+            f"Propensity(auc={self.auc:.3f}, {len(self.coefficients) - 1} covariates with a "
+            f"coefficient, prior variance {float(self.model.variance_):.3g})"
+        )
 
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
         """Share of people whose preference score is from ``low`` to ``high``."""
@@ -71,11 +80,12 @@ def fit_propensity(
 
     treated = np.asarray(treated)
     fewest = int(min(np.sum(treated == 1), np.sum(treated == 0)))
-    if fewest < 2:
-        raise DataError(f"propensity model: an arm has {fewest} people; it needs at least 2")
+    if refusal := too_few(treated):
+        raise DataError(refusal)
+    folds = min(folds, fewest)
     model = LogisticRegression(
         prior=Laplace(),
-        cv=CrossValidation(folds=min(folds, fewest), random_state=seed),
+        cv=CrossValidation(folds=folds, random_state=seed),
         random_state=seed,
         n_jobs=n_jobs,
     )
@@ -98,7 +108,17 @@ def fit_propensity(
         preference=preference_score(logit, treated),
         auc=auc(logit, treated),
         coefficients=coefficients,
+        folds=folds,
     )
+
+
+def too_few(treated: ArrayLike) -> str:
+    """Why the arms are too small for a propensity model; nothing if they are not."""
+    treated = np.asarray(treated)
+    for value, arm in ((1, "target"), (0, "comparator")):
+        if np.sum(treated == value) < 2:
+            return f"propensity model: the {arm} arm has fewer than 2 people"
+    return ""
 
 
 def auc(score: ArrayLike, treated: ArrayLike) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -16,12 +18,14 @@ from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.numbers import study_json
 from steropes.studies.plots import figure_svg, plot_balance, plot_preference, plot_survival
+from steropes.studies.published import Published, publish, rounded_difference
 from steropes.studies.wording import (
     analysis_name,
     checks,
     count,
     decimals,
     p_value,
+    percent,
     risk_period,
     title_case,
 )
@@ -41,6 +45,7 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     for name in texts:
         if (folder / name).is_dir():
             raise DataError(f"cannot write to the folder {folder}: {name} is a folder there")
+    _remove_old_drafts(folder, texts)
     waiting: list[Path] = []  # complete files under other names, until all of them are
     try:
         for name, text in texts.items():
@@ -57,6 +62,15 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     finally:
         for draft in waiting:
             draft.unlink(missing_ok=True)
+
+
+def _remove_old_drafts(folder: Path, names: Iterable[str]) -> None:
+    """Remove what a process left that was killed while it wrote; writing takes no hour."""
+    for name in names:
+        for draft in folder.glob(f".{name}.*"):
+            with contextlib.suppress(OSError):
+                if time.time() - draft.stat().st_mtime > 3600:
+                    draft.unlink()
 
 
 def output_folder(folder: str | Path) -> Path:
@@ -81,12 +95,13 @@ def study_page(study: ComparativeStudy) -> str:
     """The study as one HTML page without outside references."""
     target, comparator, outcome = (_safe(title_case(name)) for name in study.names.values())
     title = f"{target} compared with {comparator}: {outcome}"
+    public = publish(study)
     sections = (
-        _head(study, title),
-        _results(study),
-        _attrition(study),
-        _propensity(study),
-        _balance(study),
+        _head(study, public, title),
+        _results(study, public),
+        _attrition(study, public),
+        _propensity(study, public),
+        _balance(study, public),
         _methods(study),
         _settings(study),
     )
@@ -95,37 +110,20 @@ def study_page(study: ComparativeStudy) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(sections)
+        + "\n".join(section for section in sections if section)
         + f"\n<footer>Made by steropes {__version__}. Every number on this page, and more, "
         "is in study.json beside it.</footer>\n</main>\n</body>\n</html>\n"
     )
 
 
-def _head(study: ComparativeStudy, title: str) -> str:
-    line = study.hazard_ratios.loc["matched, stratified"]
-    if line["note"]:
-        line = study.hazard_ratios.loc["matched"]
-    after = float(study.balance["smd_after"].abs().max())
-    before = float(study.balance["smd_before"].abs().max())
-    cards = [
-        (
-            decimals(line["hr"]),
-            f"hazard ratio, 95% interval {decimals(line['lower'])} to {decimals(line['upper'])}, "
-            f"p&nbsp;{_p(line['p'])}",
-        ),
-        (count(study.pairs), f"matched pairs, {count(line['events'])} events"),
-        (decimals(study.propensity.auc), "AUC of the propensity model (0.5: groups alike)"),
-        (
-            f"{decimals(before)} → {decimals(after)}",
-            "largest standardised difference, before and after matching",
-        ),
-    ]
+def _head(study: ComparativeStudy, public: Published, title: str) -> str:
     boxes = "".join(
         f'<div class="card{" main" if i == 0 else ""}"><b>{value}</b><span>{text}</span></div>'
-        for i, (value, text) in enumerate(cards)
+        for i, (value, text) in enumerate(_cards(study, public))
     )
     found = "".join(
-        f'<li class="{"ok" if c.passed else "warn"}">{_safe(c.finding)}</li>' for c in checks(study)
+        f'<li class="{"ok" if c.passed else "warn"}">{_safe(c.finding)}</li>'
+        for c in checks(study, public)
     )
     source = f" in “{_safe(study.source)}”" if study.source else ""
     return (
@@ -134,80 +132,133 @@ def _head(study: ComparativeStudy, title: str) -> str:
     )
 
 
-def _results(study: ComparativeStudy) -> str:
+def _cards(study: ComparativeStudy, public: Published) -> list[tuple[str, str]]:
+    """The four numbers at the top, those there are."""
+    lines = {line["analysis"]: line for line in public.hazard_ratios}
+    line = lines["matched, stratified"]
+    if line["note"]:
+        line = lines["matched"]
+    cards = [
+        ("No estimate", _safe(line["note"]))
+        if line["note"]
+        else (
+            decimals(line["hr"]),
+            f"hazard ratio among the matched, 95% interval {decimals(line['lower'])} to "
+            f"{decimals(line['upper'])}, p&nbsp;{_p(line['p'])}",
+        )
+    ]
+    if study.propensity is not None:
+        pairs, events = (_safe(count(n)) for n in (public.pairs, line["events"]))
+        cards.append((pairs, f"matched pairs, {events} events"))
+        auc = "AUC of the propensity model (0.5: groups alike)"
+        cards.append((decimals(study.propensity.auc), auc))
+    if study.balance is not None and study.pairs:
+        before, after = (decimals(_largest(study, when)) for when in ("before", "after"))
+        what = "largest standardised difference, before and after matching"
+        cards.append((f"{before} → {after}", what))
+    return cards
+
+
+def _largest(study: ComparativeStudy, when: str) -> float:
+    assert study.balance is not None
+    largest = float(study.balance[f"smd_{when}"].abs().max())
+    return rounded_difference(largest, study.settings.min_cell)
+
+
+def _results(study: ComparativeStudy, public: Published) -> str:
     hazards = [
         (
-            title_case(analysis_name(name)),
-            count(line["people"]),
-            count(line["events"]),
+            title_case(analysis_name(line["analysis"])),
+            _safe(count(line["people"])),
+            _safe(count(line["events"])),
             decimals(line["hr"]),
-            f"{decimals(line['lower'])} to {decimals(line['upper'])}",
+            _interval(line["lower"], line["upper"]),
             _safe(p_value(line["p"])),
         )
-        for name, line in study.hazard_ratios.iterrows()
+        for line in public.hazard_ratios
     ]
+    when = {"all": "before matching", "matched": "matched"}
     rates = [
         (
-            f"{_safe(title_case(study.names[arm]))}, {when}",
-            count(line["people"]),
+            f"{_safe(title_case(study.names[line['arm']]))}, {when[line['analysis']]}",
+            _safe(count(line["people"])),
             count(line["person_years"]),
-            count(line["events"]),
+            _safe(count(line["events"])),
             decimals(line["rate"]),
-            f"{decimals(line['rate_lower'])} to {decimals(line['rate_upper'])}",
+            _interval(line["rate_lower"], line["rate_upper"]),
         )
-        for (when, arm), line in study.rates.iterrows()
+        for line in public.rates
     ]
     heads = ("Arm", "People", "Person-years", "Events", "Per 1,000 years", "95% interval")
-    return (
-        "<h2>Result</h2>\n"
-        + _table(
+    parts = [
+        "<h2>Result</h2>\n",
+        _table(
             ("Among", "People", "Events", "Hazard ratio", "95% interval", "p"),
             hazards,
             f"Hazard ratio of {_safe(study.names['target'])} against "
             f"{_safe(study.names['comparator'])}; above 1 means more events.",
-        )
-        + _picture(
-            study,
-            plot_survival,
-            "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
-            "need not start at zero; the picture ends soon after the last event.",
-        )
-        + _table(
+        ),
+    ]
+    if study.pairs >= max(study.settings.min_cell, 1):
+        parts.append(_picture(study, public, plot_survival, _survival_caption(study)))
+    parts.append(
+        _table(
             heads,
             rates,
             "Events and incidence rates, of everybody before matching and of the matched.",
         )
-        + "<p>With the events of the matched people, a hazard ratio of "
-        f"{decimals(study.detectable)} would have been found with a probability of 80%.</p>"
     )
+    if public.detectable is not None and public.detectable < float("inf"):
+        parts.append(
+            "<p>With the events of the matched people, a hazard ratio of "
+            f"{decimals(public.detectable)} would have been found with a probability of 80%.</p>"
+        )
+    return "".join(parts)
 
 
-def _attrition(study: ComparativeStudy) -> str:
+def _survival_caption(study: ComparativeStudy) -> str:
+    caption = (
+        "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
+        "need not start at zero; the picture ends soon after the last event."
+    )
+    least = study.settings.min_cell
+    return caption + (f" Each step stands for {least} events or more." if least > 1 else "")
+
+
+def _interval(lower: float | None, upper: float | None) -> str:
+    ends = [decimals(lower), decimals(upper)]
+    return "–" if ends == ["–", "–"] else " to ".join(ends)
+
+
+def _attrition(study: ComparativeStudy, public: Published) -> str:
     rows = []
-    for line in study.attrition.itertuples():
-        row = [_safe(title_case(line.rule))]
-        for left, dropped in (
-            (line.target, line.target_dropped),
-            (line.comparator, line.comparator_dropped),
-        ):
-            row += [count(left), f"−{count(dropped)}" if dropped else ""]
+    for line in public.attrition:
+        row = [_safe(title_case(line["rule"]))]
+        for arm in ("target", "comparator"):
+            dropped = line[f"{arm}_dropped"]
+            gone = count(dropped) if dropped != 0 else ""
+            sign = "−" if isinstance(dropped, int) and dropped else ""
+            row += [_safe(count(line[arm])), _safe(sign + gone)]
         rows.append(tuple(row))
-    smaller = study.matched["treated"].sum()
-    arms = [study.attrition[arm].iloc[-1] for arm in ("target", "comparator")]
-    matched = ["In a matched pair"]
-    for arm in arms:
-        matched += [count(smaller), f"−{count(arm - smaller)}" if arm > smaller else ""]
-    rows.append(tuple(matched))
     names = tuple(_safe(title_case(study.names[arm])) for arm in ("target", "comparator"))
+    least = study.settings.min_cell
+    hidden = (
+        f" Counts of fewer than {least} people are shown as “&lt;{least}”, and a count from which "
+        "one would follow is shown as a limit, or as a dash."
+        if least > 1
+        else ""
+    )
     return (
         "<h2>Who was studied</h2>\n<p>The rules in the order in which they were applied, with the "
-        "people left and the people dropped.</p>\n"
+        f"people left and the people dropped.{hidden}</p>\n"
         + _table(("Rule", names[0], "dropped", names[1], "dropped"), rows)
     )
 
 
-def _propensity(study: ComparativeStudy) -> str:
+def _propensity(study: ComparativeStudy, public: Published) -> str:
     fit = study.propensity
+    if fit is None or study.covariates is None:
+        return f"<h2>Propensity score</h2>\n<p>None was fitted: {_safe(study.ended)}.</p>"
     strongest = fit.coefficients.iloc[1 : TOP_ROWS // 2 + 1]
     rows = [
         (_safe(line.name_), decimals(line.coef))
@@ -220,6 +271,7 @@ def _propensity(study: ComparativeStudy) -> str:
         f"Cross-validation chose a prior variance of {fit.model.variance_:.3g}.</p>\n"
         + _picture(
             study,
+            public,
             plot_preference,
             "Preference score: the propensity score adjusted for how common each drug is. People "
             "between the dashed lines could well have been given either drug.",
@@ -232,13 +284,15 @@ def _propensity(study: ComparativeStudy) -> str:
     )
 
 
-def _balance(study: ComparativeStudy) -> str:
+def _balance(study: ComparativeStudy, public: Published) -> str:
+    if study.balance is None or study.covariates is None:
+        return ""
     rows = []
-    for name, line in study.balance.iloc[:TOP_ROWS].iterrows():
-        row = [_safe(str(name))]
+    for line in public.balance[:TOP_ROWS]:
+        row = [_safe(str(line["covariate"]))]
         for when in ("before", "after"):
-            row += [f"{100 * line[f'{arm}_{when}']:.1f}%" for arm in ("target", "comparator")]
-            row.append(decimals(line[f"smd_{when}"], 3))
+            row += [_safe(percent(line[f"{arm}_{when}"])) for arm in ("target", "comparator")]
+            row.append(decimals(line[f"smd_{when}"], 2))
         rows.append(tuple(row))
     names = (_safe(title_case(study.names[arm])) for arm in ("target", "comparator"))
     three = (*names, "Difference")
@@ -246,20 +300,26 @@ def _balance(study: ComparativeStudy) -> str:
         (_safe(title_case(line.domain)), count(line.kept), count(line.rare), count(line.redundant))
         for line in study.covariates.dropped.itertuples()
     ]
-    return (
-        "<h2>Covariate balance</h2>\n"
-        + _picture(
+    picture = ""
+    if study.pairs:
+        picture = _picture(
             study,
+            public,
             plot_balance,
             "Absolute standardised mean difference of each covariate. Below the dashed horizontal "
             "line at 0.1, a covariate counts as balanced.",
             "narrow",
         )
+    least = study.settings.min_cell
+    rounded = f"; prevalences to the nearest {least} people" if least > 1 else ""
+    return (
+        "<h2>Covariate balance</h2>\n"
+        + picture
         + _table(
             ("Covariate", *three, *three),
             rows,
             f"The {len(rows)} covariates most unequal before matching: prevalence in each arm and "
-            "standardised difference.",
+            f"standardised difference{rounded}.",
             above="<td></td>"
             + "".join(f'<th colspan="3">{when} matching</th>' for when in ("Before", "After")),
         )
@@ -293,7 +353,10 @@ def _methods(study: ComparativeStudy) -> str:
         "cross-validation.",
         "<b>Matching.</b> One to one: of all pairs of a person on each drug, the closest is taken "
         "first, and so on until no pair is left within "
-        f"{s.caliper:g} standard deviations of the logit of the propensity score.",
+        f"{s.caliper:g} standard deviations of the logit of the propensity score. Among people "
+        "with equal scores a random key decides, made of the person’s id and the seed "
+        f"{s.seed}; the order of the database has no say. The effect is that among the matched "
+        "people.",
         "<b>Balance.</b> The standardised mean difference is the difference of two prevalences, "
         "divided by the root of the mean of their variances.",
         "<b>Effect.</b> Cox regression of the time to the outcome on the arm, ties after Efron, "
@@ -315,10 +378,12 @@ def _settings(study: ComparativeStudy) -> str:
     return "<h2>Settings</h2>\n<dl>" + "".join(lines) + "</dl>"
 
 
-def _picture(study: ComparativeStudy, plot: Any, caption: str, kind: str = "") -> str:
+def _picture(
+    study: ComparativeStudy, public: Published, plot: Any, caption: str, kind: str = ""
+) -> str:
     shape = f' class="{kind}"' if kind else ""
     # as an image, so that the names inside one picture cannot clash with another's
-    data = base64.b64encode(figure_svg(plot, study).encode()).decode("ascii")
+    data = base64.b64encode(figure_svg(plot, study, public).encode()).decode("ascii")
     image = f'<img alt="{_safe(caption)}" src="data:image/svg+xml;base64,{data}">'
     return f"<figure{shape}>\n{image}\n<figcaption>{_safe(caption)}</figcaption>\n</figure>\n"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.published import Published, publish, rounded_difference
 from steropes.studies.wording import (
     analysis_name,
     checks,
@@ -83,20 +84,29 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
     if study.source:
         console.print(f"[dim]{escape(study.source)}[/]")
     console.print()
-    console.print(_attrition(study, target, comparator))
-    console.print(_rates(study, target, comparator))
-    console.print(_hazards(study))
-    console.print(
-        f"Propensity model: AUC {decimals(study.propensity.auc, 3)}, "
-        f"{len(study.propensity.coefficients) - 1} of {len(study.covariates.columns)} covariates "
-        f"(prior variance {study.propensity.model.variance_:.3g})"
-    )
-    largest = [float(study.balance[f"smd_{when}"].abs().max()) for when in ("before", "after")]
-    console.print(
-        "Largest standardised difference: "
-        f"{decimals(largest[0])} before matching, {decimals(largest[1])} after"
-    )
-    for check in checks(study):
+    public = publish(study)
+    console.print(_attrition(public, target, comparator))
+    console.print(_rates(public, target, comparator))
+    console.print(_hazards(public))
+    if study.propensity is not None and study.covariates is not None:
+        console.print(
+            f"Propensity model: AUC {decimals(study.propensity.auc, 3)}, "
+            f"{len(study.propensity.coefficients) - 1} of {len(study.covariates.columns)} "
+            f"covariates (prior variance {study.propensity.model.variance_:.3g})"
+        )
+    if study.balance is not None and study.pairs:
+        largest = [
+            decimals(
+                rounded_difference(
+                    float(study.balance[f"smd_{when}"].abs().max()), study.settings.min_cell
+                )
+            )
+            for when in ("before", "after")
+        ]
+        console.print(
+            f"Largest standardised difference: {largest[0]} before matching, {largest[1]} after"
+        )
+    for check in checks(study, public):
         mark = "[green]✓[/]" if check.passed else "[yellow]![/]"
         console.print(f"{mark} {escape(check.finding)}")
     console.print()
@@ -104,20 +114,19 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
-def _attrition(study: ComparativeStudy, target: str, comparator: str) -> Table:
+def _attrition(public: Published, target: str, comparator: str) -> Table:
     table = _table("People left by each rule", ("Rule", target, comparator))
-    for line in study.attrition.itertuples():
-        table.add_row(title_case(line.rule), count(line.target), count(line.comparator))
-    table.add_row("In a matched pair", count(study.pairs), count(study.pairs))
+    for line in public.attrition:
+        table.add_row(title_case(line["rule"]), count(line["target"]), count(line["comparator"]))
     return table
 
 
-def _rates(study: ComparativeStudy, target: str, comparator: str) -> Table:
+def _rates(public: Published, target: str, comparator: str) -> Table:
     table = _table("Outcome", ("Arm", "People", "Person-years", "Events", "Per 1,000 years"))
     arms = {"target": target, "comparator": comparator}
-    for (when, arm), line in study.rates.iterrows():
+    for line in public.rates:
         table.add_row(
-            f"{arms[arm]}, {when}",
+            f"{arms[line['arm']]}, {line['analysis']}",
             count(line["people"]),
             count(line["person_years"]),
             count(line["events"]),
@@ -126,16 +135,17 @@ def _rates(study: ComparativeStudy, target: str, comparator: str) -> Table:
     return table
 
 
-def _hazards(study: ComparativeStudy) -> Table:
+def _hazards(public: Published) -> Table:
     table = _table("Hazard ratio", ("Among", "Events", "Hazard ratio", "95% interval", "p"))
-    for name, line in study.hazard_ratios.iterrows():
+    for line in public.hazard_ratios:
+        missing = bool(line["note"])
         table.add_row(
-            title_case(analysis_name(name)),
+            title_case(analysis_name(line["analysis"])),
             count(line["events"]),
-            decimals(line["hr"]),
-            f"{decimals(line['lower'])} to {decimals(line['upper'])}",
+            "no estimate" if missing else decimals(line["hr"]),
+            "–" if missing else f"{decimals(line['lower'])} to {decimals(line['upper'])}",
             p_value(line["p"]),
-            style="bold" if name == "matched, stratified" else "",
+            style="bold" if line["analysis"] == "matched, stratified" else "",
         )
     return table
 

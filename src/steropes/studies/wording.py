@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steropes.studies.disclosure import Bound, fraction
+from steropes.studies.published import Published
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy, StudySettings
@@ -19,6 +24,7 @@ __all__ = [
     "count",
     "decimals",
     "p_value",
+    "percent",
     "risk_period",
     "title_case",
 ]
@@ -29,6 +35,11 @@ ANALYSES = {
     "matched, stratified": "matched people, within pairs",
 }
 
+FEW_EVENTS = 5  # in an arm; Wald intervals of a hazard ratio are far off below
+MOST_DETECTABLE = 10.0  # the usual limit of the minimal detectable relative risk
+MANY_TIED = 0.1
+LARGEST_SPREAD = 1.1  # of hazard ratios over draws among equal scores
+
 
 @dataclass(frozen=True)
 class Check:
@@ -38,39 +49,142 @@ class Check:
     finding: str
 
 
-def checks(study: ComparativeStudy) -> list[Check]:
+def checks(study: ComparativeStudy, public: Published) -> list[Check]:
     """What to look at before believing the hazard ratio."""
+    found = [_no_estimate(study, analysis) for analysis in study.hazard_ratios.index]
+    if study.propensity is not None:
+        found += [*_matching(study, public), _equipoise(study)]
+        if study.pairs:
+            found.insert(len(found) - 1, _balance(study))
+        found.append(_ties(study))
+        found += _propensity(study)
+    if study.pairs:
+        found.append(_precision(study, public))
+    return [c for c in found if c is not None]
+
+
+def _no_estimate(study: ComparativeStudy, analysis: str) -> Check | None:
+    note = study.hazard_ratios.loc[analysis, "note"]
+    return Check(False, f"No estimate for {analysis_name(analysis)}: {note}.") if note else None
+
+
+def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
+    """Pairs, and whom the effect among them is about."""
+    arms = {arm: int(n) for arm, n in study.attrition[["target", "comparator"]].iloc[-1].items()}
+    small, large = sorted(arms, key=lambda arm: (arms[arm], arm))
+    if not study.pairs:
+        return []
+    # rounded down: to the nearest, 99.9 % of 830 is 829
+    kept = {arm: f"{100 * study.pairs // n}%" for arm, n in arms.items()}
+    gone = f"{100 - 100 * study.pairs // arms[large]}%"
+    names = study.names
+    said = (
+        f"Matching: {count(public.pairs)} pairs hold {kept[small]} of the smaller arm "
+        f"({names[small]}) and {kept[large]} of the larger ({names[large]}); "
+        f"{gone} of the larger arm went."
+    )
+    close = 100 * study.pairs // arms[small] >= 95
+    about = (
+        "Estimand: the effect among the matched people, those of either drug for whom somebody "
+        "alike was found on the other"
+    )
+    if 100 * study.pairs // arms[large] >= 95:
+        about += "; that is nearly everybody."
+    elif close:
+        about += f"; that is nearly the effect in people like the users of {names[small]}."
+    else:
+        about += "; it need not hold for the users of either drug as a whole."
+    share = study.pairs / arms[small]
+    return [Check(share >= 0.5, said), Check(2 * study.pairs >= arms[large], about)]
+
+
+def _balance(study: ComparativeStudy) -> Check:
+    assert study.balance is not None
     after = study.balance["smd_after"].abs()
     over = int((after > 0.1).sum())
-    equipoise = study.propensity.equipoise()
-    share = study.pairs / min(study.people["treated"].sum(), (1 - study.people["treated"]).sum())
+    return Check(
+        over == 0,
+        f"Balance: {'none' if over == 0 else over} of {len(after):,} covariates "
+        f"{'differ' if over != 1 else 'differs'} by more than 0.1 after matching "
+        f"(largest {decimals(float(after.max()))}).",
+    )
+
+
+def _equipoise(study: ComparativeStudy) -> Check:
+    assert study.propensity is not None
+    n, equipoise = len(study.people), study.propensity.equipoise()
+    cell = fraction(round(equipoise * n), n, study.settings.min_cell)
+    return Check(
+        equipoise >= 0.5,
+        f"Equipoise: {percent(cell, 0)} of people have a preference score "
+        "between 0.3 and 0.7 (half or more is reassuring).",
+    )
+
+
+def _ties(study: ComparativeStudy) -> Check | None:
+    """Whether a draw among equal scores decided the result."""
+    ties = study.ties
+    if ties is None or ties.share < MANY_TIED:
+        return None
+    said = (
+        f"Ties: there are only {count(ties.distinct)} distinct scores and "
+        f"{math.floor(100 * ties.share)}% of people share theirs with somebody, so a draw "
+        f"(seed {study.settings.seed}) decides which of them are matched"
+    )
+    found = ties.hazard_ratios
+    if found:
+        said += (
+            f"; in {len(found)} other draws the hazard ratio within pairs was "
+            f"{decimals(min(found))} to {decimals(max(found))}, "
+            f"median {decimals(float(np.median(found)))}"
+        )
+    every = [*found, float(study.hazard_ratios.loc["matched, stratified", "hr"])]
+    return Check(bool(found) and max(every) <= LARGEST_SPREAD * min(every), said + ".")
+
+
+def _propensity(study: ComparativeStudy) -> list[Check]:
+    fit, settings = study.propensity, study.settings
+    assert fit is not None
+    converged = bool(fit.model.converged_)
     found = [
         Check(
-            over == 0,
-            f"Balance: {'none' if over == 0 else over} of {len(after):,} covariates "
-            f"{'differ' if over != 1 else 'differs'} by more than 0.1 after matching "
-            f"(largest {decimals(float(after.max()))}).",
-        ),
-        Check(
-            equipoise >= 0.5,
-            f"Equipoise: {100 * equipoise:.0f}% of people have a preference score "
-            "between 0.3 and 0.7 (half or more is reassuring).",
-        ),
-        Check(
-            share >= 0.5,
-            f"Matching: {count(study.pairs)} pairs, {100 * share:.1f}% of the smaller arm.",
-        ),
-        Check(
-            study.propensity.model.converged_,
-            "Propensity model: "
-            + ("converged" if study.propensity.model.converged_ else "did not converge")
-            + " to its optimum.",
-        ),
+            converged,
+            f"Propensity model: {'converged' if converged else 'did not converge'} to its optimum.",
+        )
     ]
-    for analysis, line in study.hazard_ratios.iterrows():
-        if line["note"]:
-            found.append(Check(False, f"No estimate for {analysis_name(analysis)}: {line['note']}"))
+    if fit.folds < settings.folds:
+        found.append(
+            Check(
+                False,
+                f"Propensity model: {fit.folds} folds instead of {settings.folds}, "
+                "for the smaller arm has no more people.",
+            )
+        )
     return found
+
+
+def _precision(study: ComparativeStudy, public: Published) -> Check:
+    line = study.hazard_ratios.loc["matched, stratified"]
+    if line["note"]:
+        line = study.hazard_ratios.loc["matched"]
+    arms = [public.count("matched", arm, "events") for arm in ("target", "comparator")]
+    few = min(int(study.rates.loc[("matched", a), "events"]) for a in ("target", "comparator"))
+    said = f"Precision: {count(arms[0])} and {count(arms[1])} events among the matched"
+    if not line["note"]:
+        said += f", and the interval's upper limit is {factor(line)} times its lower one"
+    poor = few < FEW_EVENTS or not study.detectable <= MOST_DETECTABLE
+    if few < FEW_EVENTS:
+        said += f"; with fewer than {FEW_EVENTS} in an arm, neither estimate nor interval can be "
+        said += "relied on"
+    elif poor:
+        said += "; too few to find even a tenfold hazard"
+    return Check(not poor, said + ".")
+
+
+def factor(line: Any) -> str:
+    """How many times the lower limit the upper one is."""
+    ratio = math.exp(min(700.0, 2 * 1.959964 * float(line["se"])))
+    return decimals(ratio, 1) if ratio < 100 else count(ratio) if ratio < 1e6 else "over a million"
 
 
 def analysis_name(analysis: object) -> str:
@@ -88,14 +202,23 @@ def risk_period(settings: StudySettings) -> str:
     )
 
 
-def count(n: float) -> str:
-    """A count, with separators of thousands."""
-    return f"{n:,.0f}"
+def count(n: float | Bound | None) -> str:
+    """A count, with separators of thousands; a dash where it is hidden altogether."""
+    if isinstance(n, Bound):
+        return str(n)
+    return "–" if n is None or math.isnan(n) else f"{n:,.0f}"
 
 
-def decimals(x: float, digits: int = 2) -> str:
+def percent(share: float | Bound | None, digits: int = 1) -> str:
+    """A share as a percentage."""
+    if isinstance(share, Bound):
+        return share.percent()
+    return "–" if share is None or math.isnan(share) else f"{100 * share:.{digits}f}%"
+
+
+def decimals(x: float | None, digits: int = 2) -> str:
     """A number with a fixed number of decimals; a dash where there is none."""
-    if math.isnan(x):
+    if x is None or math.isnan(x):
         return "–"
     if math.isinf(x):
         return "∞" if x > 0 else "−∞"

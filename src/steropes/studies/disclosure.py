@@ -1,0 +1,93 @@
+"""Small cells: counts of people so low that they could point at a person are not published.
+
+A count from 1 to ``least`` − 1 becomes "<5"; a count from which such a one would follow by
+subtraction becomes an upper bound that reveals no more. Zeros are published, as is customary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["LEAST", "Bound", "chain", "fraction", "part", "shown", "total"]
+
+LEAST = 5
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is published in place of a number: that it is below (or above) a limit.
+
+    Attributes
+    ----------
+    limit : float
+        The number is strictly below it, or strictly above it.
+    above : bool, default False
+    """
+
+    limit: float
+    above: bool = False
+
+    def __str__(self) -> str:
+        value = f"{self.limit:,}" if isinstance(self.limit, int) else f"{self.limit:.3g}"
+        return f"{'>' if self.above else '<'}{value}"
+
+    def percent(self) -> str:
+        """The limit as a percentage."""
+        return f"{'>' if self.above else '<'}{100 * self.limit:.1f}%"
+
+
+def small(n: int, least: int) -> bool:
+    """Whether a count must not be published."""
+    return 0 < n < least
+
+
+def part(n: int, of: int, least: int) -> int | Bound:
+    """A count of some among ``of`` people: neither they nor the others may be few."""
+    if small(n, least):
+        return Bound(least)
+    return Bound(of) if small(of - n, least) else n
+
+
+def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
+    """Counts each of which holds the next: no difference between published ones is small.
+
+    The last ones, the results, have precedence.
+    """
+    published: list[int | Bound] = []
+    after: int | None = None
+    for n in reversed([int(n) for n in counts]):
+        if small(n, least):
+            published.append(Bound(least))
+        elif after is not None and small(n - after, least):
+            published.append(Bound(after + least))
+        else:
+            published.append(n)
+            after = n
+    return published[::-1]
+
+
+def total(parts: Sequence[int | Bound]) -> int | Bound:
+    """The sum of published counts; only a bound where one of them is."""
+    most = sum(int(p.limit) - 1 if isinstance(p, Bound) else p for p in parts)
+    return Bound(most + 1) if any(isinstance(p, Bound) for p in parts) else most
+
+
+def fraction(n: int, of: int, least: int) -> float | Bound:
+    """A share of ``of`` people, to the nearest ``least`` people or 0.001, whichever is coarser.
+
+    Rounded, because two shares before and after matching give the count of those in between.
+    """
+    if least <= 1 or of == 0:
+        return n / of if of else float("nan")
+    if small(n, least):
+        return Bound(least / of)
+    if small(of - n, least):
+        return Bound(1 - least / of, above=True)
+    unit = max(0.001, least / of)
+    return round(min(1.0, round(n / of / unit) * unit), 4)
+
+
+def shown(n: int, least: int) -> str:
+    """A count as text."""
+    return str(Bound(least)) if small(int(n), least) else f"{int(n):,}"

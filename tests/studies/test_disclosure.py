@@ -1,0 +1,226 @@
+"""Small cells: none in any output, none that follows by subtraction; no person in a repr."""
+
+import json
+import logging
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steropes.studies import (
+    DEMO,
+    CohortRules,
+    OmopDatabase,
+    StudySettings,
+    comparative_study,
+    demo_database,
+    new_user_cohort,
+)
+from steropes.studies.disclosure import Bound, chain, fraction, part, total
+from steropes.studies.published import publish
+from steropes.studies.report import study_page
+from steropes.studies.terminal import print_study
+
+SMALL = range(1, 5)
+
+
+@pytest.fixture(scope="module")
+def study():
+    return comparative_study(demo_database(), StudySettings(**DEMO, tie_orders=2))
+
+
+@pytest.fixture
+def rare(omop):
+    """A study with three events in an arm, and rules that drop one to four people."""
+    for i in range(45):
+        arm = ("target", "comparator")[i % 2]
+        events = 3 if arm == "comparator" else 9
+        person = omop.person(**{arm: 0}, outcome=5 + i if i // 2 < events else None)
+        if i % 3 == 0:
+            omop.condition(person, 70, -5)
+    for _ in range(2):
+        omop.person(target=0, outcome=-9)
+    omop.person(comparator=0, observed=(-20, 30))
+    return comparative_study(omop.write(), StudySettings(1, 2, 3, tie_orders=2))
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=7), st.integers(1, 8))
+def test_no_difference_of_published_counts_is_small(drops, least):
+    counts = np.cumsum(drops)[::-1].tolist()
+    published = chain(counts, least)
+    exact = [n for n in published if isinstance(n, int)]
+    for i, n in enumerate(exact):
+        assert not 0 < n < least
+        assert not any(0 < n - later < least for later in exact[i:])
+    for n, cell in zip(counts, published, strict=True):
+        if isinstance(cell, Bound):
+            assert n < cell.limit
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+def test_neither_part_of_the_people_is_small(n, rest):
+    cell = part(n, n + rest, 5)
+    if isinstance(cell, Bound):
+        assert n in SMALL or rest in SMALL
+        assert n < cell.limit
+    else:
+        assert n not in SMALL
+        assert rest not in SMALL
+
+
+def test_a_total_hides_what_its_parts_hide():
+    assert total([30, 12]) == 42
+    assert str(total([30, Bound(5)])) == "<35"
+    assert str(total([Bound(5), Bound(5)])) == "<9"
+
+
+def test_shares_are_rounded_to_five_people():
+    assert [fraction(n, 100, 5) for n in (0, 5, 7, 8, 100)] == [0.0, 0.05, 0.05, 0.1, 1.0]
+    assert [fraction(n, 100, 5).percent() for n in (4, 97)] == ["<5.0%", ">95.0%"]
+    assert fraction(7, 100, 1) == 0.07
+
+
+def cells(numbers):
+    """(path, number) of every count of people in the JSON file."""
+    for line in numbers["attrition"]:
+        for key in ("target", "target_dropped", "comparator", "comparator_dropped"):
+            yield f"attrition {line['rule']} {key}", line[key]
+    for line in [*numbers["rates"], *numbers["hazard_ratios"]]:
+        for key in ("people", "events"):
+            yield f"{line['analysis']} {key}", line[key]
+    for arm, curve in numbers["survival"].items():
+        for key in ("at_risk", "events"):
+            for n in curve[key]:
+                yield f"survival {arm} {key}", n
+    yield "pairs", numbers["matching"]["pairs"]
+
+
+@pytest.mark.parametrize("which", ["study", "rare"])
+def test_the_json_file_has_no_small_cell(which, request):
+    numbers = request.getfixturevalue(which).to_dict()
+    found = list(cells(numbers))
+    assert [x for x in found if isinstance(x[1], int | float) and 0 < x[1] < 5] == []
+    assert any(isinstance(n, str) for _, n in found)  # there was something to hide
+    json.dumps(numbers, allow_nan=False)
+
+
+def test_nothing_small_follows_by_subtraction(study, rare):
+    for numbers in (study.to_dict(), rare.to_dict()):
+        table = pd.DataFrame(numbers["attrition"])
+        for arm in ("target", "comparator"):
+            known = [n for n in table[arm] if isinstance(n, int)]
+            assert not any(0 < a - b < 5 for i, a in enumerate(known) for b in known[i:])
+            for k in range(1, len(table)):
+                if isinstance(table[arm][k], str) or isinstance(table[arm][k - 1], str):
+                    gone = table[f"{arm}_dropped"][k]
+                    assert gone in (None, 0, "<5") or gone != gone
+        rates = {(r["analysis"], r["arm"]): r for r in numbers["rates"]}
+        for arm in ("target", "comparator"):
+            for key in ("people", "events"):
+                before, after = (rates[when, arm][key] for when in ("all", "matched"))
+                if isinstance(before, int) and isinstance(after, int):
+                    assert not 0 < before - after < 5
+            for line in (rates["all", arm], rates["matched", arm]):
+                if isinstance(line["events"], str):
+                    assert line["rate"] is None
+                if isinstance(line["people"], str):
+                    assert line["person_years"] is None
+        for analysis, key in (("crude", "all"), ("matched", "matched")):
+            (line,) = (h for h in numbers["hazard_ratios"] if h["analysis"] == analysis)
+            for what in ("people", "events"):
+                arms = [rates[key, arm][what] for arm in ("target", "comparator")]
+                assert isinstance(line[what], str) == any(isinstance(n, str) for n in arms)
+
+
+def test_the_page_and_the_terminal_show_what_the_file_shows(rare, capsys):
+    print_study(rare, [])
+    out = capsys.readouterr().out
+    page = re.sub(r"base64,[^\"]*", "", study_page(rare))
+    assert "<5" in out
+    assert "&lt;5" in page
+    cells = re.findall(r"<td>−?(\d+)</td>", page.split("<h2>Propensity score")[0])
+    assert [c for c in cells if int(c) in SMALL] == []
+    assert not re.search(r"(?<![\d.<])[1-4] events", page + out)
+
+
+def test_a_covariate_of_few_people_has_no_difference(study):
+    n = int(study.rates.loc[("matched", "comparator"), "people"])
+    exact, seen = study.balance.reset_index(), 0
+    for line, old in zip(publish(study).balance, exact.itertuples(), strict=True):
+        if round(old.comparator_after * n) in SMALL:
+            seen += 1
+            assert isinstance(line["comparator_after"], Bound)
+            assert line["smd_after"] is None
+    assert seen > 5
+
+
+def test_every_step_of_a_curve_holds_five_events(study):
+    public = publish(study)
+    for arm, curve in study.curves().items():
+        coarse = public.curves[arm]
+        assert (coarse.events >= 5).all()
+        assert coarse.events.sum() == curve.events.sum()
+        assert (-np.diff(coarse.at_risk) >= 5).all()
+        np.testing.assert_array_equal(coarse.survival, curve.at(coarse.times))
+
+
+def test_it_can_be_switched_off(omop):
+    for i in range(24):
+        person = omop.person(**{("target", "comparator")[i % 2]: 0}, outcome=9 + i)
+        omop.condition(person, 70 + i % 2 * (i % 3 > 0), -5)
+    settings = StudySettings(1, 2, 3, min_cell=0, min_people=3, tie_orders=0)
+    study = comparative_study(omop.write(), settings)
+    numbers = study.to_dict()
+    assert all(isinstance(n, int | float) for _, n in cells(numbers))
+    assert numbers["attrition"][0]["target"] == 12
+
+
+def shows_people(text, people):
+    """Whether the text holds an id or a date of somebody."""
+    words = set(re.findall(r"[\w-]+", text))
+    return bool(words & {str(d.date()) for d in people["start"]}) or bool(
+        words & {str(i) for i in people["person_id"] if i > 99_999}
+    )
+
+
+def test_no_repr_shows_people(omop, caplog, capsys):
+    omop.ids = iter(range(7_000_000, 8_000_000))
+    for i in range(24):
+        person = omop.person(**{("target", "comparator")[i % 2]: i}, outcome=90 + i)
+        if i % 3:
+            omop.condition(person, 70, i - 5)
+    path = omop.write()
+    with caplog.at_level(logging.DEBUG), OmopDatabase(path) as db:
+        cohort = new_user_cohort(db, CohortRules(1, 2, 3))
+        study = comparative_study(path, StudySettings(1, 2, 3, tie_orders=0))
+    things = [db, cohort, cohort.people, study, study.people, study.matched, study.propensity]
+    things += [study.covariates, study.ties, study.covariates.design, study.settings]
+    for thing in [*things, things, dict(enumerate(things))]:
+        texts = [repr(thing), str(thing), f"{thing}"]
+        if isinstance(thing, pd.DataFrame):
+            texts.append(thing._repr_html_())
+        else:
+            assert getattr(thing, "_repr_html_", None) is None
+        assert not any(shows_people(text, study.people) for text in texts)
+    assert "rows of people are not printed" in repr(study.people)
+    assert not shows_people(caplog.text + capsys.readouterr().out, study.people)
+    assert shows_people(study.people.head(30).to_string(), study.people)  # who asks, sees
+
+
+def test_reprs_hide_small_cells_too(omop):
+    for _ in range(3):
+        omop.person(target=0)
+    omop.person(comparator=0)
+    with OmopDatabase(omop.write()) as db:
+        cohort = new_user_cohort(db, CohortRules(1, 2, 3))
+    assert repr(cohort) == "Cohort(<5 people on the target drug, <5 on the comparator)"
+    assert repr(cohort.people).startswith("Table of <5 people")
+
+
+def test_a_bound_without_a_number_is_no_number():
+    assert part(3, 100, 5) == Bound(5)
+    assert math.isnan(fraction(0, 0, 5))
