@@ -299,9 +299,10 @@ def test_predictions_and_refusals():
     with pytest.raises(steropes.DataError, match="ties"):
         steropes.CoxRegression(ties="exact").fit(X, y)
     m = steropes.CoxRegression().fit(X, y)
-    S = m.predict_survival(X, [0, 3, 1e9])
+    S = m.predict_survival(X, [0, 3, time.max(), 1e9])
     assert np.all(S[:, 0] == 1)
-    assert np.all(np.diff(S) <= 0)
+    assert np.all(np.diff(S[:, :3]) <= 0)
+    assert np.isnan(S[:, 3]).all()
     with pytest.raises(steropes.DataError, match="leave strata out"):
         m.predict_survival(X, [1], strata=np.zeros(len(X)))
     with pytest.raises(steropes.DataError, match="transform"):

@@ -82,6 +82,8 @@ class ConditionalLogisticRegression(_ConditionalModel):
     2.0
     """
 
+    _ratio = "or"
+
     def __init__(
         self,
         *,
@@ -164,6 +166,7 @@ class ConditionalPoissonRegression(_ConditionalModel):
             device=device, random_state=random_state, verbose=verbose,
         )  # fmt: skip
 
+    _ratio = "rr"
     _what = "the stratum"
 
     def _likelihood(self, y, n, strata, exposure, backend):

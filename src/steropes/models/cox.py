@@ -121,6 +121,7 @@ class CoxRegression(SurvivalModel):
             raise DataError("y has no events; a Cox model needs at least one.")
         self._outcome = None if self._steps is None else outcome  # else the likelihood has it
         codes = self._read_strata(strata, n)
+        self._observed = outcome.time, codes
         rest = (outcome.entry, codes, self.ties)
         if self._steps is None:
             likelihood = CoxLikelihood(outcome.time, outcome.event, backend, *rest)
@@ -179,7 +180,8 @@ class CoxRegression(SurvivalModel):
         -------
         (n, T) array
             exp(−Λ₀(t) exp η), and with time-varying effects the sum of such terms over the
-            intervals in the exponent; constant after the last event time.
+            intervals in the exponent; constant after the last event time and NaN after the last
+            time at which anyone was seen, in the row's stratum where there are strata.
         """
         with np.errstate(over="ignore"):
             return np.exp(-np.exp(self._log_cumulative(X, times, strata, offset)))

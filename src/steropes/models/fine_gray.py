@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..data import check_survival
+from ..data import check_strata, check_survival, check_weights
 from ..errors import DataError
+from ..infer.concordance import concordance_index
 from ..likelihoods import FineGrayLikelihood
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
@@ -101,12 +102,10 @@ class FineGrayRegression(SurvivalModel):
         if not (outcome.event == self.cause).any():
             codes = np.unique(outcome.event).tolist()
             raise DataError(f"y has no events of cause {self.cause}; its codes are {codes}.")
+        codes = self._read_strata(strata, n)
+        self._observed, self._cause = (outcome.time, codes), int(self.cause)
         likelihood = FineGrayLikelihood(
-            outcome.time,
-            outcome.event,
-            get_backend("cpu", self.n_jobs),
-            self.cause,
-            self._read_strata(strata, n),
+            outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes
         )
         # Causes are spread evenly over folds, each row in one of them whatever its event.
         return likelihood, {"fold_label": outcome.event}
@@ -135,10 +134,42 @@ class FineGrayRegression(SurvivalModel):
         -------
         (n, T) array
             1 − exp(−Λ₀(t) exp η) with Breslow's estimate of the cumulative subdistribution
-            hazard (Fine and Gray 1999, §4); constant after the last event.
+            hazard (Fine and Gray 1999, §4); constant after the last event and NaN after the
+            last time at which anyone was seen, in the row's stratum where there are strata.
         """
         with np.errstate(over="ignore"):
             return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
+
+    def concordance(
+        self, X: Any, y: Any, sample_weight: Any = None, strata: Any = None, offset: Any = None
+    ) -> float:
+        """Harrell's concordance for the cause: do those at higher risk have it, and earlier?
+
+        Someone with a competing event never has the event of interest, and so outlives every
+        one of them. Pairs are those that censoring leaves comparable, without weights for it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : structured array
+            As in ``fit``.
+        sample_weight : (n,) array, optional
+        strata : (n,) labels, optional
+            Pairs are within strata.
+        offset : (n,) array, optional
+
+        References
+        ----------
+        Wolbers, Koller, Witteman and Steyerberg (2009), Epidemiology 20:555–561.
+        """
+        eta = self.linear_predictor(X, offset)
+        n = len(eta)
+        time, event, _ = check_survival(y, n, competing=True)
+        after_all = np.nextafter(time.max(), np.inf)
+        time = np.where((event > 0) & (event != self._cause), after_all, time)
+        ours = (event == self._cause).astype(np.int64)
+        weight, codes = check_weights(sample_weight, n), check_strata(strata, n)
+        return concordance_index(eta, time, ours, None, codes, weight)
 
     def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients.

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
 from ..infer import Information
 from .one_thread import OneBlasThread
+from .tables import check_level, coefficient_table, positions
 
 __all__ = ["Inference"]
 
@@ -38,7 +38,14 @@ class Inference(OneBlasThread):
     def _dispersion(self) -> float:
         return 1.0
 
-    def vcov(self, kind: str = "model") -> pd.DataFrame:
+    # What exp(coef) is called; None where it has no meaning.
+    _ratio: str | None = "exp(coef)"
+
+    def _degrees(self) -> float | None:
+        """Degrees of freedom of t tests; None where tests are normal ones."""
+        return None
+
+    def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients, the inverse of the information.
 
         Parameters
@@ -47,6 +54,8 @@ class Inference(OneBlasThread):
             The inverse of the Hessian of the negative log-likelihood; with a normal prior of
             the negative log-posterior (the normal approximation of the posterior). With a
             Laplace prior there is no such matrix and every entry is NaN.
+        cluster : None
+            Of robust covariances, where the family has them.
 
         Returns
         -------
@@ -56,6 +65,8 @@ class Inference(OneBlasThread):
         check_is_fitted(self, "coef_")
         if kind != "model":
             raise DataError(f"kind must be 'model', not {kind!r}.")
+        if cluster is not None:
+            raise DataError("cluster goes with robust errors, which this family does not have.")
         if self._information is None:
             problem = getattr(self, "_problem", None)
             if problem is None:
@@ -73,76 +84,77 @@ class Inference(OneBlasThread):
         params: str | int | Sequence[str | int] | None = None,
         level: float = 0.95,
         method: str = "wald",
+        cluster: Any = None,
     ) -> pd.DataFrame:
         """Confidence intervals of the coefficients.
 
         Parameters
         ----------
-        params : name, position, or sequence of them, optional
-            Coefficients; default all.
+        params : name, position, sequence of them, or mask, optional
+            Coefficients; default all. A mask has one entry for each coefficient.
         level : float
             Between 0 and 1.
         method : {"wald", "robust"}
-            Coefficient ± normal quantile × standard error, the model's or where there is one the
-            robust (see `vcov`); NaN with a Laplace prior.
+            Coefficient ± normal quantile (of linear models, t) × standard error, the model's or
+            where there is one the robust (see `vcov`); NaN with a Laplace prior.
+        cluster : (n,) labels, optional
+            With ``method="robust"``; see `vcov`.
 
         Returns
         -------
         DataFrame
             Columns ``lower`` and ``upper``.
         """
+        check_is_fitted(self, "coef_")
         if method not in ("wald", "robust"):
             raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
+        chosen = positions(params, self._coefficient_names())
         kind = "model" if method == "wald" else "robust"
-        table = self.summary(level, kind)[["lower", "upper"]]
-        if params is None:
-            return table
-        chosen = [params] if isinstance(params, str | int | np.integer) else list(params)
-        labels = []
-        for item in chosen:
-            if isinstance(item, str):
-                if item not in table.index:
-                    raise DataError(f"There is no coefficient {item!r}.")
-                labels.append(item)
-            else:
-                labels.append(table.index[int(item)])
-        return table.loc[labels]
+        table = self.summary(level, kind=kind, cluster=cluster)
+        return table[["lower", "upper"]].iloc[chosen]
 
-    def summary(self, level: float = 0.95, kind: str = "model") -> pd.DataFrame:
+    def summary(
+        self,
+        level: float = 0.95,
+        exponentiate: bool = False,
+        kind: str = "model",
+        cluster: Any = None,
+    ) -> pd.DataFrame:
         """Table of the coefficients with Wald standard errors, tests and intervals.
 
         Parameters
         ----------
         level : float
             Of the intervals.
+        exponentiate : bool
+            Whether the ratio exp(coef) has columns of its own, with its limits: ``hr``,
+            ``hr_lower``, ``hr_upper`` (hazard ratio), or ``or`` (odds ratio), ``rr`` (rate
+            ratio).
         kind : str
             Of the standard errors, as in `vcov`.
+        cluster : (n,) labels, optional
+            As in `vcov`, where the family has robust errors.
 
         Returns
         -------
         DataFrame
-            Indexed by coefficient; columns ``coef``, ``exp(coef)``, ``se``, ``z``, ``p``,
-            ``lower``, ``upper`` (of ``coef``). Where a Laplace prior acts the standard errors
-            and what follows from them are NaN: shrunken coefficients have none.
+            Indexed by coefficient; columns ``coef``, ``exp(coef)`` (without ``exponentiate``),
+            ``se``, ``z``, ``p``, ``lower``, ``upper`` (of ``coef``), and the ratio's. Of linear
+            models ``t`` instead of ``z``, with the residual degrees of freedom, and no
+            exponentials. Where a Laplace prior acts the standard errors and what follows from
+            them are NaN: shrunken coefficients have none.
         """
         check_is_fitted(self, "coef_")
-        if not 0 < level < 1:
-            raise DataError(f"level must be between 0 and 1, not {level!r}.")
-        coef: Any = self._coefficients()
-        se = np.sqrt(np.diag(self.vcov(kind).to_numpy()))
-        z = coef / se
-        q = stats.norm.ppf(0.5 + level / 2)
-        with np.errstate(over="ignore"):
-            ratio = np.exp(coef)
-        return pd.DataFrame(
-            {
-                "coef": coef,
-                "exp(coef)": ratio,
-                "se": se,
-                "z": z,
-                "p": 2 * stats.norm.sf(np.abs(z)),
-                "lower": coef - q * se,
-                "upper": coef + q * se,
-            },
-            index=self._coefficient_names(),
-        )
+        check_level(level)
+        if not isinstance(exponentiate, bool | np.bool_):
+            raise DataError(f"exponentiate must be True or False, not {exponentiate!r}.")
+        if exponentiate and self._ratio in (None, "exp(coef)"):
+            raise DataError(
+                f"The exponentials of the coefficients of this {type(self).__name__} are no "
+                "ratios; leave exponentiate=False."
+            )
+        se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
+        return coefficient_table(
+            np.asarray(self._coefficients()), se, self._coefficient_names(), level,
+            self._degrees(), self._ratio, bool(exponentiate),
+        )  # fmt: skip

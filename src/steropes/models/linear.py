@@ -33,12 +33,15 @@ class LinearRegression(RegressorMixin, PenalizedModel):
     sigma2_ : float
         Residual variance: Σ w (y − η)² divided by Σ w minus the number of coefficients that are
         not zero (the intercept counted).
+    df_resid_ : float
+        That divisor, the degrees of freedom of the t tests in ``summary()``.
     log_likelihood_ : float
         Normal log-likelihood at the maximum-likelihood variance Σ w (y − η)² / Σ w, as R's
         ``logLik`` has it.
     """
 
     _intercept = True
+    _ratio = None
 
     def __init__(
         self,
@@ -68,9 +71,13 @@ class LinearRegression(RegressorMixin, PenalizedModel):
         n = problem.weights.sum()
         used = int(np.count_nonzero(self.coef_)) + problem.n_free
         variance = 2.0 * loss / n
-        self.sigma2_ = 2.0 * loss / (n - used) if n > used else np.nan
+        self.df_resid_ = float(n - used)
+        self.sigma2_ = 2.0 * loss / self.df_resid_ if n > used else np.nan
         with np.errstate(divide="ignore"):
             self.log_likelihood_ = float(-0.5 * n * (np.log(2 * np.pi * variance) + 1.0))
+
+    def _degrees(self) -> float:
+        return self.df_resid_ if self.df_resid_ > 0 else np.nan
 
     def _dispersion(self) -> float:
         return self.sigma2_

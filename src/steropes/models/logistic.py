@@ -66,6 +66,7 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
     """
 
     _intercept = True
+    _ratio = "or"
 
     def __init__(
         self,

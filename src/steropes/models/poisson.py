@@ -33,6 +33,7 @@ class PoissonRegression(RegressorMixin, PenalizedModel):
     """
 
     _intercept = True
+    _ratio = "rr"
 
     def __init__(
         self,

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..data import check_offset, check_survival
+from ..data import check_offset, check_survival, check_weights
 from ..data.checks import vector
 from ..data.intervals import Intervals
 from ..design.channels import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
+from ..infer.concordance import concordance_index
 from ..likelihoods.pooled_logistic import (
     PooledLogisticLikelihood,
     baseline_alone,
@@ -110,6 +111,7 @@ class PooledLogisticRegression(PenalizedModel):
     """
 
     _intercept = True
+    _ratio = "or"
 
     def __init__(
         self,
@@ -192,6 +194,7 @@ class PooledLogisticRegression(PenalizedModel):
         self._baseline_names, self._effect_names = names, effects
         self.breaks_ = intervals.breaks
         used = weights > 0
+        self._end = float(intervals.breaks[at_risk.last[used].max()])  # no one is seen after it
         self.n_person_intervals_ = int((at_risk.last - at_risk.first)[used].sum(dtype=np.int64))
         return Problem(
             design=whole,
@@ -269,29 +272,38 @@ class PooledLogisticRegression(PenalizedModel):
         ----------
         X : as in `fit`
         times : (m,) array or float
-            At or before the last break, in any order.
+            In any order. After the end of the last interval that anyone began at risk, where
+            the data say nothing, survival is NaN.
         offset : (n,) array, optional
-
-        Raises
-        ------
-        DataError
-            For a time after the last break, where the model knows nothing.
         """
         times = np.atleast_1d(times)
         eta, F, backend = self._predictors(X, offset)
         times = vector(times, None, "times")
-        end = self.breaks_[-1]
-        late = times > end * (1 + 1e-9) if end > 0 else times > end
-        if late.any():
-            raise DataError(
-                f"times has {times[late][0]:g}, which is after the last interval's end, {end:g}: "
-                "the data say nothing of it."
-            )
-        return survival_curves(eta, F, self._grid.ended(times), backend)
+        end = self._end
+        late = times > (end * (1 + 1e-9) if end > 0 else end)
+        ended = self._grid.ended(np.where(late, self.breaks_[0], times))
+        out = survival_curves(eta, F, ended, backend)
+        out[:, late] = np.nan
+        return out
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
-        """Return the risk of the event by the end of the last interval, 1 − S(t_K), (n,)."""
-        return 1.0 - self.predict_survival(X, self.breaks_[-1:], offset)[:, 0]
+        """Return the risk of the event by the end of the last interval, 1 − S(t_K), (n,).
+
+        The last one that anyone began at risk.
+        """
+        return 1.0 - self.predict_survival(X, self._end, offset)[:, 0]
+
+    def concordance(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Harrell's concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
+        risk = self.predict(X, offset)
+        n = len(risk)
+        time, event, entry = check_survival(y, n)
+        weight = check_weights(sample_weight, n)
+        return concordance_index(risk, time, event, entry, None, weight)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Concordance, the higher the better, as searches over settings want it."""
+        return self.concordance(X, y, sample_weight, offset)
 
 
 def _for_changes(prior: Any, source: np.ndarray, p: int) -> Any:

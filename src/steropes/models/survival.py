@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import check_strata
 from ..data.checks import label_strata, vector
 from ..errors import DataError
 from ..infer.baseline import Baseline
 from ..infer.survival_sandwich import robust_covariance
 from .base import PenalizedModel
+from .tables import cluster_codes
 
 __all__ = ["SurvivalModel"]
 
@@ -22,8 +22,12 @@ class SurvivalModel(PenalizedModel):
     """Base of the models with a baseline hazard in each stratum."""
 
     _cumulative_name = "cumulative_hazard"
+    _ratio = "hr"
     _strata_labels: list | None
     _kept_baseline: Baseline | None
+    _observed: tuple[np.ndarray, np.ndarray | None]  # times and strata, while a fit is made
+    _last: np.ndarray  # the last time at which anyone was seen, by stratum
+    concordance: Any
 
     def _read_strata(self, strata: Any, n: int) -> np.ndarray | None:
         """Codes of the strata, whose labels are kept for prediction."""
@@ -32,6 +36,15 @@ class SurvivalModel(PenalizedModel):
             return None
         codes, self._strata_labels = label_strata(strata, n)
         return codes
+
+    def _make_problem(self, design, y, sample_weight, offset, exposure, strata):
+        problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
+        time, codes = self.__dict__.pop("_observed")
+        used = problem.weights > 0
+        codes = np.zeros(len(time), np.int64) if codes is None else codes
+        self._last = np.full(int(codes.max()) + 1, -np.inf)
+        np.maximum.at(self._last, codes[used], time[used])
+        return problem
 
     def _fit_problem(self, problem, prior, start, progress) -> None:
         self._kept_baseline = None
@@ -70,10 +83,23 @@ class SurvivalModel(PenalizedModel):
         return self.linear_predictor(X, offset)[:, None]
 
     def _log_cumulative(self, X: Any, times: Any, strata: Any, offset: Any) -> np.ndarray:
-        """Log cumulative hazard of each row at each time, (n, T)."""
+        """Log cumulative hazard of each row at each time, (n, T); NaN where no one was seen."""
         eta = self._linear_predictors(X, offset)
         times = vector(np.atleast_1d(times), None, "times")
-        return self._baseline().log_cumulative_of(eta, self._known_strata(strata, len(eta)), times)
+        codes = self._known_strata(strata, len(eta))
+        out = self._baseline().log_cumulative_of(eta, codes, times)
+        out[times > self._last[codes][:, None]] = np.nan
+        return out
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **given: Any) -> float:
+        """Concordance, the higher the better, as searches over settings want it.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **given
+            As of ``concordance``.
+        """
+        return self.concordance(X, y, sample_weight=sample_weight, **given)
 
     def _known_strata(self, strata: Any, n: int) -> np.ndarray:
         """Codes of strata that the fit has seen."""
@@ -98,7 +124,7 @@ class SurvivalModel(PenalizedModel):
         if not np.isfinite(model.to_numpy()).all():
             return model
         problem = self._needs_data("a robust covariance")
-        codes = check_strata(cluster, problem.design.n)
+        codes = cluster_codes(cluster, problem.design.n, problem.weights)
         V = robust_covariance(problem, self._beta, model.to_numpy(), codes)
         return pd.DataFrame(V, model.index, model.columns)
 

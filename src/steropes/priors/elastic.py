@@ -41,6 +41,23 @@ class Prior(ABC):
     def with_variance(self, variance: float) -> Prior:
         """Return the same prior with another overall variance, as a cross-validation tries it."""
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, as scikit-learn's: ``prior__variance`` is one of an estimator."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Prior:
+        """Change settings by name; a fit that was made with the prior keeps what it had."""
+        known = self.get_params()
+        for name in params:
+            if name not in known:
+                raise DataError(
+                    f"{type(self).__name__} has no setting {name!r}; it has "
+                    f"{', '.join(map(repr, known))}."
+                )
+        for name, value in params.items():
+            object.__setattr__(self, name, value)
+        return self
+
     def exclusions(self, p: int) -> list[str | int]:
         """What ``exclude`` says of p columns as names and positions; a mask is read as such."""
         items = self.exclude

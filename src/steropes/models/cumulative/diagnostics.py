@@ -15,7 +15,7 @@ from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import CODES, check_interval
 from ..one_thread import OneBlasThread
-from .inference import _quantile
+from ..tables import quantile
 
 __all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
 
@@ -167,7 +167,7 @@ class CumulativeDiagnostics(OneBlasThread):
         y, alpha = y[keep], self.alpha_[keep] - x @ self.coef_
         half = None
         if level is not None and not self._no_errors():
-            information, q = self._covariances(), _quantile(level)
+            information, q = self._covariances(), quantile(level)
             row = (x / information.scale)[None, :]
             half = q * np.sqrt(information.predictor(np.flatnonzero(keep), row)[0])
         if ax is None:

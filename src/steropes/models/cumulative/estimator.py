@@ -142,6 +142,8 @@ class CumulativeProbabilityModel(
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
         weights, offset = self._read_vectors(sample_weight, offset, n)
         self._link, self._has_intercept = self.link, False
+        # Of the other links' coefficients exp is no ratio of odds.
+        self._ratio = "or" if self.link == "logit" else "exp(coef)"
         outcome = _copied(_read_outcome(y, n))
         self._top = _finite_top(outcome)
         outcome, subset = self._apply_reduction(outcome, weights, design)

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
-from ...data import check_strata
 from ...errors import DataError
 from ...infer.cumulative import CumulativeInformation, robust_covariance
 from ...infer.cumulative_bootstrap import CumulativeBootstrap, bootstrap_coefficients
@@ -19,12 +17,13 @@ from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_profile import profile_interval, profile_point
 from ...infer.cumulative_robust import RobustInformation
 from ...select.folds import random_generator
-from ..one_thread import OneBlasThread
+from ..inference import Inference
+from ..tables import cluster_codes, positions, quantile
 
 __all__ = ["CumulativeInference"]
 
 
-class CumulativeInference(OneBlasThread):
+class CumulativeInference(Inference):
     """Covariances, intervals and the table of thresholds."""
 
     _names: list[str]
@@ -91,20 +90,7 @@ class CumulativeInference(OneBlasThread):
 
     def _clusters(self, cluster: Any) -> np.ndarray | None:
         """Codes of the rows' clusters, at least two among the rows that count."""
-        if cluster is None:
-            return None
-        try:
-            code = check_strata(cluster, self._problem.design.n)
-        except DataError as error:
-            what = str(error).replace("strata", "cluster").replace("a stratum", "a cluster")
-            raise DataError(what) from None
-        assert code is not None
-        if len(np.unique(code[self._problem.weights > 0])) < 2:
-            raise DataError(
-                "cluster has one label only, and the scores of all rows add up to zero: robust "
-                "errors need two clusters, and many to be of use."
-            )
-        return code
+        return cluster_codes(cluster, self._problem.design.n, self._problem.weights)
 
     def _offset_of(self, part: Any) -> np.ndarray | None:
         offset = self._problem.offset
@@ -166,45 +152,6 @@ class CumulativeInference(OneBlasThread):
             self._robust["rows"] = V
         return V
 
-    def summary(
-        self, level: float = 0.95, kind: str = "model", cluster: Any = None
-    ) -> pd.DataFrame:
-        """Table of the coefficients with Wald standard errors, tests and intervals.
-
-        Parameters
-        ----------
-        level : float
-            Of the intervals.
-        kind : {"model", "robust"}
-            Of the standard errors, as in `vcov`.
-        cluster : (n,) labels, optional
-            As in `vcov`.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by coefficient; columns ``coef``, ``exp(coef)``, ``se``, ``z``, ``p``,
-            ``lower``, ``upper`` (of ``coef``); NaN from ``se`` on where a Laplace prior acts.
-        """
-        check_is_fitted(self, "coef_")
-        q = _quantile(level)
-        se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
-        z = self.coef_ / se
-        with np.errstate(over="ignore"):
-            ratio = np.exp(self.coef_)
-        return pd.DataFrame(
-            {
-                "coef": self.coef_,
-                "exp(coef)": ratio,
-                "se": se,
-                "z": z,
-                "p": 2 * stats.norm.sf(np.abs(z)),
-                "lower": self.coef_ - q * se,
-                "upper": self.coef_ + q * se,
-            },
-            index=list(self._names),
-        )
-
     def confint(
         self,
         params: str | int | Sequence[str | int] | None = None,
@@ -216,7 +163,7 @@ class CumulativeInference(OneBlasThread):
 
         Parameters
         ----------
-        params : name, position, or sequence of them, optional
+        params : name, position, sequence of them, or mask, optional
             Coefficients; default all.
         level : float
             Between 0 and 1.
@@ -233,32 +180,12 @@ class CumulativeInference(OneBlasThread):
                 raise DataError("cluster does not go with method='profile'; use 'robust'.")
             rows = [self._profile_interval(j, level) for j in self._positions(params)]
             return pd.DataFrame(rows, index=[self._names[j] for j in self._positions(params)])
-        kind = "model" if method == "wald" else "robust"
-        se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
-        q = _quantile(level)
-        table = pd.DataFrame(
-            {"lower": self.coef_ - q * se, "upper": self.coef_ + q * se}, index=list(self._names)
-        )
-        return table.iloc[self._positions(params)]
+        return super().confint(params, level, method, cluster)
 
     def _positions(self, params: Any) -> list[int]:
         """Places of coefficients given by name or position; None is all."""
         check_is_fitted(self, "coef_")
-        names = list(self._names)
-        if params is None:
-            return list(range(len(names)))
-        chosen = [params] if isinstance(params, str | int | np.integer) else list(params)
-        out = []
-        for item in chosen:
-            if isinstance(item, str):
-                if item not in names:
-                    raise DataError(f"There is no coefficient {item!r}.")
-                out.append(names.index(item))
-            else:
-                if not -len(names) <= int(item) < len(names):
-                    raise DataError(f"There is no coefficient {item}: there are {len(names)}.")
-                out.append(range(len(names))[int(item)])
-        return out
+        return positions(params, list(self._names))
 
     def profile(self, param: str | int, points: Any) -> pd.DataFrame:
         """Profile log-likelihood of a coefficient, α and all others refitted at each point.
@@ -318,7 +245,7 @@ class CumulativeInference(OneBlasThread):
         return lambda value: profile_point(problem.numerical, j, value)
 
     def _profile_interval(self, j: int, level: float) -> dict[str, float]:
-        _quantile(level)
+        quantile(level)
         at = self._profiler(j)
         se = float(np.sqrt(self._covariances().beta()[j, j]))
         lower, upper = profile_interval(
@@ -340,7 +267,7 @@ class CumulativeInference(OneBlasThread):
         DataFrame, (M − 1, 4)
             Indexed by ``thresholds_``; columns ``alpha``, ``se``, ``lower``, ``upper``.
         """
-        q = _quantile(level)
+        q = quantile(level)
         if self._no_errors():
             se = np.full(len(self.alpha_), np.nan)
         else:
@@ -354,9 +281,3 @@ class CumulativeInference(OneBlasThread):
             },
             index=pd.Index(self.thresholds_, name="y"),
         )
-
-
-def _quantile(level: float) -> float:
-    if not 0 < level < 1:
-        raise DataError(f"level must be between 0 and 1, not {level!r}.")
-    return float(stats.norm.ppf(0.5 + level / 2))

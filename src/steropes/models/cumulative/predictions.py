@@ -14,7 +14,7 @@ from ...errors import DataError
 from ...infer.cumulative import row_slice
 from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
 from ..one_thread import OneBlasThread
-from .inference import _quantile
+from ..tables import quantile
 
 __all__ = ["CumulativePredictions", "Prediction"]
 
@@ -106,7 +106,7 @@ class CumulativePredictions(OneBlasThread):
         estimate = probabilities(self._link, u, above)
         if level is None:
             return estimate[:, 0] if scalar else estimate
-        q = _quantile(level)
+        q = quantile(level)
         inner = np.flatnonzero((k >= 0) & (k < len(self.alpha_)))
         se = np.zeros_like(u)
         if self._no_errors():
@@ -156,7 +156,7 @@ class CumulativePredictions(OneBlasThread):
         estimate = self.levels_[at]
         if level is None:
             return estimate[:, 0] if scalar else estimate
-        z = _quantile(level)
+        z = quantile(level)
         se = np.full(at.shape, np.nan)
         lower, upper = se.copy(), se.copy()
         if not self._no_errors():
@@ -206,7 +206,7 @@ class CumulativePredictions(OneBlasThread):
         pool = ThreadPool(self.n_jobs)
         if level is None:
             return means(self.alpha_, values, self._link, eta, pool)[0]
-        z = _quantile(level)
+        z = quantile(level)
         if self._no_errors():
             mean = means(self.alpha_, values, self._link, eta, pool)[0]
             nothing = np.full(len(mean), np.nan)

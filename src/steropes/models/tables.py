@@ -1,0 +1,118 @@
+"""Tables of coefficients: which of them, standard errors, tests, limits, ratios."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from ..data import check_strata
+from ..errors import DataError
+
+__all__ = ["check_level", "cluster_codes", "coefficient_table", "positions", "quantile"]
+
+
+def check_level(level: Any) -> float:
+    """A confidence level as a number between 0 and 1."""
+    if isinstance(level, bool | np.bool_) or not isinstance(level, Real) or not 0 < level < 1:
+        raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
+    return float(level)
+
+
+def quantile(level: Any, df: float | None = None) -> float:
+    """Standard errors on either side of an estimate: of the normal, or of t with ``df``."""
+    at = 0.5 + check_level(level) / 2
+    return float(stats.norm.ppf(at) if df is None else stats.t.ppf(at, df))
+
+
+def positions(params: Any, names: list[str]) -> list[int]:
+    """Places of coefficients given by name, position or mask; None is all."""
+    if params is None:
+        return list(range(len(names)))
+    one = isinstance(params, str) or np.ndim(params) == 0
+    chosen = [params] if one else list(params)
+    if chosen and all(isinstance(item, bool | np.bool_) for item in chosen):
+        if one or len(chosen) != len(names):
+            raise DataError(
+                f"params is a mask of {len(chosen)} coefficients, but there are {len(names)}: "
+                f"{_listed(names)}."
+            )
+        return [int(j) for j in np.flatnonzero(chosen)]
+    return [_position(item, names) for item in chosen]
+
+
+def _position(item: Any, names: list[str]) -> int:
+    if isinstance(item, str):
+        if item not in names:
+            raise DataError(f"There is no coefficient {item!r}; there are {_listed(names)}.")
+        return names.index(item)
+    if isinstance(item, bool | np.bool_) or not isinstance(item, Integral):
+        raise DataError(f"params takes names, positions or a mask of all, not {item!r}.")
+    if not -len(names) <= item < len(names):
+        raise DataError(f"There is no coefficient {item}: there are {len(names)}.")
+    return range(len(names))[int(item)]
+
+
+def _listed(names: list[str]) -> str:
+    text = ", ".join(repr(s) for s in names[:8])
+    return text + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def coefficient_table(
+    coef: np.ndarray,
+    se: np.ndarray,
+    names: list[str],
+    level: Any,
+    df: float | None = None,
+    ratio: str | None = None,
+    exponentiate: bool = False,
+) -> pd.DataFrame:
+    """Coefficients with Wald tests and limits.
+
+    Parameters
+    ----------
+    coef, se : (p,) arrays
+    names : list of str
+    level : float
+    df : float, optional
+        Degrees of freedom of t statistics; None is normal ones.
+    ratio : str, optional
+        What exp(coef) is called, such as "hr"; None where it has no meaning.
+    exponentiate : bool
+        Whether the ratio has its own limits.
+    """
+    q = quantile(level, df)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        statistic = coef / se
+        tail = stats.norm.sf(np.abs(statistic)) if df is None else stats.t.sf(np.abs(statistic), df)
+        lower, upper = coef - q * se, coef + q * se
+        table = {"coef": coef}
+        if ratio is not None and not exponentiate:
+            table["exp(coef)"] = np.exp(coef)
+        table |= {"se": se, "z" if df is None else "t": statistic, "p": 2 * tail}
+        table |= {"lower": lower, "upper": upper}
+        if ratio is not None and exponentiate:
+            ends = {"": coef, "_lower": lower, "_upper": upper}
+            table |= {f"{ratio}{end}": np.exp(x) for end, x in ends.items()}
+    return pd.DataFrame(table, index=list(names))
+
+
+def cluster_codes(cluster: Any, n: int, weights: np.ndarray) -> np.ndarray | None:
+    """Codes of the rows' clusters, at least two of them among the rows that count."""
+    if cluster is None:
+        return None
+    try:
+        code = check_strata(cluster, n)
+    except DataError as error:
+        what = str(error).replace("strata", "cluster").replace("stratum", "cluster")
+        raise DataError(what) from None
+    assert code is not None
+    if len(np.unique(code[weights > 0])) < 2:
+        raise DataError(
+            "cluster has one label only, and the scores of all rows add up to zero: robust errors "
+            "need two clusters, and many to be of use."
+        )
+    return code

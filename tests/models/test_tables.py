@@ -1,0 +1,120 @@
+"""Tables of coefficients: what is chosen, on which scale, by which distribution."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from every_family import EVERY, case
+from steropes import CumulativeProbabilityModel, DataError, LinearRegression, LogisticRegression
+
+RATIOS = {
+    "linear": None, "logistic": "or", "poisson": "rr", "cox": "hr", "cox by step": "hr",
+    "cox strata": "hr", "fine gray": "hr", "conditional exact": "or", "conditional efron": "or",
+    "conditional breslow": "or", "conditional poisson": "rr", "case series": "rr",
+    "pooled": "or", "pooled change": "or", "cumulative": "or",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_ratios_come_with_their_limits(family, rng):
+    m, ratio = case(family, rng).fit(), RATIOS[family]
+    if ratio is None:
+        with pytest.raises(DataError, match="no ratios"):
+            m.summary(exponentiate=True)
+        assert "exp(coef)" not in m.summary()
+        return
+    table, plain = m.summary(0.9, exponentiate=True), m.summary(0.9)
+    np.testing.assert_allclose(table[ratio], np.exp(table["coef"]))
+    np.testing.assert_allclose(table[f"{ratio}_lower"], np.exp(table["lower"]))
+    np.testing.assert_allclose(table[f"{ratio}_upper"], np.exp(table["upper"]))
+    np.testing.assert_allclose(table["lower"], plain["lower"])
+    assert list(plain) == ["coef", "exp(coef)", "se", "z", "p", "lower", "upper"]
+    with pytest.raises(DataError, match="exponentiate"):
+        m.summary(exponentiate="yes")
+
+
+def test_linear_models_have_t_with_the_residual_degrees_of_freedom(rng):
+    X = rng.normal(size=(14, 3))
+    y = X @ [1.0, 0.0, -1.0] + rng.normal(size=14)
+    m, ols = LinearRegression().fit(X, y), sm.OLS(y, sm.add_constant(X)).fit()
+    table = m.summary(0.9)
+    assert list(table) == ["coef", "se", "t", "p", "lower", "upper"]
+    assert m.df_resid_ == ols.df_resid
+    np.testing.assert_allclose(table["t"], ols.tvalues, rtol=1e-7)
+    np.testing.assert_allclose(table["p"], ols.pvalues, rtol=1e-7)
+    np.testing.assert_allclose(table[["lower", "upper"]], ols.conf_int(0.1), rtol=1e-7)
+    np.testing.assert_allclose(m.confint(), ols.conf_int(), rtol=1e-7)
+
+
+def test_exponentials_of_other_links_are_no_odds_ratios(rng):
+    X, y = rng.normal(size=(60, 1)), rng.normal(size=60)
+    m = CumulativeProbabilityModel(link="probit").fit(X, y)
+    with pytest.raises(DataError, match="no ratios"):
+        m.summary(exponentiate=True)
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_intervals_are_chosen_by_name_position_or_mask(family, rng):
+    m = case(family, rng).fit()
+    every = m.confint()
+    k = len(every)
+    mask = np.arange(k) % 2 == 1
+    assert list(m.confint(mask).index) == list(every.index[mask])
+    assert list(m.confint(mask.tolist()).index) == list(every.index[mask])
+    assert list(m.confint(-1).index) == [every.index[-1]]
+    assert list(m.confint([every.index[1], np.int64(0)]).index) == list(every.index[[1, 0]])
+    for wrong in (99, -99, [0, 99], [True, False], True, 1.5, [0.0], "no such", [None], [[0]]):
+        with pytest.raises(DataError):
+            m.confint(wrong)
+    for level in (0, 1, 95, "a", None, np.nan, True):
+        with pytest.raises(DataError, match="level"):
+            m.confint(level=level)
+        with pytest.raises(DataError, match="level"):
+            m.summary(level)
+
+
+ROBUST = ["cox", "cox by step", "cox strata", "fine gray", "cumulative"]
+
+
+@pytest.mark.parametrize("family", ROBUST)
+def test_clusters_are_refused_by_their_own_name(family, rng):
+    c = case(family, rng)
+    m, n = c.fit(), len(c.X)
+    for wrong, match in (
+        (np.zeros(n), "two clusters"),
+        (np.zeros(n - 1), f"cluster has {n - 1} entries, but X has {n} rows"),
+        (np.where(np.arange(n) == 3, np.nan, 1.0), "cluster is missing in row 3"),
+        ("person", "cluster"),
+    ):
+        with pytest.raises(DataError, match=match) as error:
+            m.vcov("robust", cluster=wrong)
+        assert "strat" not in str(error.value)
+    label = np.arange(n) // 4
+    se = np.sqrt(np.diag(m.vcov("robust", cluster=label)))
+    np.testing.assert_allclose(m.summary(kind="robust", cluster=label)["se"], se)
+    ends = m.confint(method="robust", cluster=label)
+    np.testing.assert_allclose(ends["upper"] - ends["lower"], 2 * 1.959963984540054 * se)
+
+
+@pytest.mark.parametrize("family", [f for f in EVERY if f not in ROBUST])
+def test_clusters_of_families_without_robust_errors_are_refused(family, rng):
+    m = case(family, rng).fit()
+    with pytest.raises(DataError, match="cluster"):
+        m.summary(cluster=np.arange(200))
+
+
+def test_two_clusters_must_count(rng):
+    c = case("cox", rng)
+    w = (np.arange(200) < 150).astype(float)
+    m = c.make().fit(c.X, c.y, sample_weight=w)
+    with pytest.raises(DataError, match="two clusters"):
+        m.vcov("robust", cluster=(np.arange(200) < 150).astype(int))
+
+
+def test_a_column_called_intercept_is_told_from_the_intercept(rng):
+    import pandas as pd
+
+    X = pd.DataFrame({"intercept": rng.normal(size=50), "b": rng.normal(size=50)})
+    m = LogisticRegression().fit(X, rng.integers(0, 2, 50))
+    assert len(m.confint([1])) == 1
+    np.testing.assert_allclose(m.confint([1]), m.confint().iloc[[1]])
