@@ -17,7 +17,8 @@ __all__ = ["check_level", "cluster_codes", "coefficient_table", "positions", "qu
 
 def check_level(level: Any) -> float:
     """A confidence level as a number between 0 and 1."""
-    if isinstance(level, bool | np.bool_) or not isinstance(level, Real) or not 0 < level < 1:
+    number = isinstance(level, Real) and not isinstance(level, bool | np.bool_)
+    if not (number and 0 < float(level) < 1):
         raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
     return float(level)
 
@@ -51,7 +52,7 @@ def _position(item: Any, names: list[str]) -> int:
         return names.index(item)
     if isinstance(item, bool | np.bool_) or not isinstance(item, Integral):
         raise DataError(f"params takes names, positions or a mask of all, not {item!r}.")
-    if not -len(names) <= item < len(names):
+    if not -len(names) <= int(item) < len(names):
         raise DataError(f"There is no coefficient {item}: there are {len(names)}.")
     return range(len(names))[int(item)]
 
