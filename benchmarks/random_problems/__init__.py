@@ -1,0 +1,1 @@
+"""Random problems of all families, fitted and then held against dense NumPy."""

@@ -1,0 +1,85 @@
+"""Random problems of all families against dense NumPy.
+
+python -m benchmarks.random_problems --count 1000
+python -m benchmarks.random_problems --seed-start 417 --count 1 --family cox
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from .check import STATUSES, Outcome, check
+from .draw import FAMILIES, draw
+
+
+def one(seed: int, family: str | None) -> tuple[int, str, str, Outcome]:
+    """Draw and check a problem."""
+    problem = draw(seed, family)
+    try:
+        return seed, problem.family, problem.said(), check(problem)
+    except Exception:
+        last = traceback.format_exc().strip().splitlines()
+        out = Outcome("WRONG", [f"the check itself failed: {last[-1]} ({last[-3].strip()})"])
+        return seed, problem.family, problem.said(), out
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print what is bad as it comes, and the counts."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.random_problems")
+    parser.add_argument("--seed-start", type=int, default=0)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--family", choices=FAMILIES)
+    parser.add_argument("--minutes", type=float, help="stop after so long")
+    given = parser.parse_args(arguments)
+    counts: dict[str, Counter] = defaultdict(Counter)
+    seeds = range(given.seed_start, given.seed_start + given.count)
+    end = time.monotonic() + 60 * given.minutes if given.minutes else float("inf")
+
+    def results():
+        if given.jobs == 1:
+            for seed in seeds:
+                yield one(seed, given.family)
+            return
+        with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+            for a in range(0, len(seeds), 64 * given.jobs):
+                part = seeds[a : a + 64 * given.jobs]
+                yield from pool.map(one, part, [given.family] * len(part), chunksize=8)
+
+    for seed, family, said, outcome in results():
+        counts[family][outcome.status] += 1
+        if outcome.findings:
+            option = f" --family {given.family}" if given.family else ""
+            print(f"{outcome.status}: {family} --seed-start {seed} --count 1{option} | {said}")
+            for finding in outcome.findings:
+                print(f"    {finding}", flush=True)
+        if time.monotonic() > end:
+            break
+    show(counts)
+    return int(any(c["WRONG"] for c in counts.values()))
+
+
+def show(counts: dict[str, Counter]) -> None:
+    """Print a table of families and statuses."""
+    print("| family | problems | " + " | ".join(STATUSES) + " |")
+    print("|---|" + "---:|" * (1 + len(STATUSES)))
+    total: Counter = Counter()
+    for family in [f for f in FAMILIES if f in counts]:
+        total.update(counts[family])
+        _row(family, counts[family])
+    _row("all", total)
+
+
+def _row(name: str, count: Counter) -> None:
+    numbers = [sum(count.values()), *(count[s] for s in STATUSES)]
+    print(f"| {name} | " + " | ".join(f"{k:,}" for k in numbers) + " |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

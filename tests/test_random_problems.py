@@ -1,0 +1,63 @@
+"""Random problems of all families against dense NumPy (`benchmarks.random_problems`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.random_problems.check import check
+from benchmarks.random_problems.draw import FAMILIES, draw
+from benchmarks.random_problems.expand import dense_problem
+from benchmarks.random_problems.second import optimise, separated, undetermined
+
+BAD = ("WRONG", "refused wrongly")
+
+
+def _failures(seeds, family):
+    out = []
+    for seed in seeds:
+        outcome = check(draw(seed, family))
+        if outcome.status in BAD:
+            out.append(f"seed {seed}: {outcome.status}: {'; '.join(outcome.findings)}")
+    return out
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fits_are_what_dense_numpy_says(family):
+    assert not _failures(range(6), family)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hundreds_of_fits_are_what_dense_numpy_says(family):
+    assert not _failures(range(100, 300), family)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_dense_derivatives_are_those_of_the_dense_objective(family):
+    dense = dense_problem(draw(1, family))
+    rng = np.random.default_rng(0)
+    t = dense.start() + 1e-3 * np.sort(rng.normal(size=dense.P))
+    _, g, H = dense.derivatives(t)
+    size = np.abs(H).max()
+    for j in rng.choice(dense.P, min(dense.P, 6), replace=False):
+        e = np.zeros(dense.P)
+        e[j] = 1e-6
+        up, down = dense.derivatives(t + e), dense.derivatives(t - e)
+        np.testing.assert_allclose((up[0] - down[0]) / 2e-6, g[j], rtol=1e-5, atol=1e-6 * size)
+        np.testing.assert_allclose((up[1] - down[1]) / 2e-6, H[j], rtol=1e-4, atol=1e-5 * size)
+
+
+def test_a_separated_column_is_told_from_one_that_is_not():
+    problem = draw(1, "logistic")
+    y = problem.data["y"]
+    problem.prior, problem.variances, problem.excluded = "none", {}, ()
+    problem.weights = problem.offset = None
+    problem.settings = {"fit_intercept": True}
+    rng = np.random.default_rng(0)
+    problem.X = np.column_stack([rng.normal(size=len(y)), y * (rng.random(len(y)) < 0.5)])
+    assert separated(dense_problem(problem)) is not None
+    problem.X[:, 1] = rng.normal(size=len(y))
+    dense = dense_problem(problem)
+    assert separated(dense) is None
+    assert undetermined(dense) > 0.1
+    assert optimise(dense)[2] < 1e-10
