@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from kernel_cases import check, check_grams, random_case
 from numba import config
 from scipy import sparse
-from strict_arrays import StrictBackend
+from strict_arrays import StrictArray, StrictBackend
 
 import steropes
 from steropes.backends import cuda
+from steropes.backends.cpu import NO_DATA, Lines
 from steropes.backends.cuda import CudaBackend
 from steropes.backends.cuda import backend as backend_module
 from steropes.solve import working
@@ -171,6 +173,46 @@ def test_pickled_model_predicts_the_same():
     before = gpu.predict_survival(X, [1.0, 2.0], strata=["a"] * P)
     again = pickle.loads(pickle.dumps(gpu))
     np.testing.assert_array_equal(again.predict_survival(X, [1.0, 2.0], strata=["a"] * P), before)
+
+
+class HostPickler(pickle.Pickler):
+    """Refuses what is of the device: it could not be read where there is none."""
+
+    def reducer_override(self, x):
+        cls = x if isinstance(x, type) else type(x)
+        if issubclass(cls, StrictArray | CudaBackend) or cls.__module__.startswith("cupy"):
+            raise AssertionError(f"{cls.__name__} in a pickle")
+        return NotImplemented
+
+
+@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize("cv", [None, 2])
+def test_what_is_kept_after_a_fit_is_on_the_host(family, cv):
+    X, y, data = simulate(family)
+    prior = steropes.Normal(0.3) if cv is None else steropes.Laplace(exclude=["x0"])
+    if cv is not None:
+        cv = steropes.CrossValidation(cv, search=[0.05], random_state=0, tol=1e-6)
+    m = MODELS[family](device="cuda", n_jobs=1, prior=prior, cv=cv).fit(X, y, **data)
+    if cv is None:
+        m.summary()
+    stream = io.BytesIO()
+    HostPickler(stream).dump(m)
+    again = pickle.loads(stream.getvalue())
+    np.testing.assert_array_equal(again.linear_predictor(X), m.linear_predictor(X))
+
+
+def test_more_places_than_32_bits_count():
+    """n × width beyond 2³¹, with few entries: the rows come out sorted all the same."""
+    n, width = 70_000, 40_000
+    rows = np.array([0, 5, 53_687, 53_688, n - 1])
+    numbers = np.array([0, 7, width // 2, width - 2, width - 1])  # one in each row, from late on
+    lines = Lines(np.arange(5), np.arange(1, 6), rows[::-1].astype(np.int32), NO_DATA, n)
+    position = np.arange(n, dtype=np.int32)
+    backend = StrictBackend(1)
+    got = backend.to_rows([(lines, numbers)], position, n, width)
+    starts, ends, indices = (backend.to_host(x) for x in (got.starts, got.ends, got.indices))
+    np.testing.assert_array_equal(np.flatnonzero(ends > starts), rows)
+    np.testing.assert_array_equal(indices[starts[rows]], numbers[::-1])
 
 
 @pytest.mark.parametrize("family", ["cox", "cox strata"])

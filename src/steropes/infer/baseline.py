@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import get_backend
 from ..solve.predictor import bound_weights, linear_predictor
 
 __all__ = ["Baseline", "fitted_state"]
@@ -50,8 +51,9 @@ class Baseline:
         self.time = risk.group_time[flip]
         self.interval, self.stratum = likelihood.interval_of, likelihood.stratum_of
         self.log_hazard = log_hazard[flip] + self._at_zero(problem, beta)[self.interval[run]]
-        self.log_cumulative = _log_running_sums(self.log_hazard, self.start, backend)
-        self._backend = backend
+        # On the host, whatever the device: predictions are made where there may be none.
+        self._backend = get_backend("cpu", backend.pool.n_threads)
+        self.log_cumulative = _log_running_sums(self.log_hazard, self.start, self._backend)
 
     @staticmethod
     def _at_zero(problem: Any, beta: np.ndarray) -> np.ndarray:

@@ -142,7 +142,8 @@ class CudaBackend:
     def _sorted(self, line: Any, index: Any, values: Any, n: int, width: int) -> DeviceLines:
         """Lines from entries in any order, each line's indices increasing."""
         xp = self.xp
-        by = xp.argsort(line * width + index)  # no two are equal
+        # No two are equal. Line × width needs 64 bits, though the numbers of the lines may have 32.
+        by = xp.argsort(line.astype(np.int64) * width + index)
         ends = xp.cumsum(xp.bincount(line, minlength=n)) if len(line) else xp.zeros(n, np.int64)
         starts = xp.concatenate([xp.zeros(1, ends.dtype), ends])[:-1]
         kind = np.uint16 if width <= np.iinfo(np.uint16).max else np.int64
