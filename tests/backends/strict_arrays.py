@@ -21,7 +21,7 @@ HAS = {
     "eye", "flatnonzero", "floor", "full", "full_like", "greater", "hstack", "isfinite", "isinf",
     "isnan", "isneginf", "isposinf", "less", "log", "log1p", "logaddexp", "matmul", "maximum",
     "mean", "minimum", "multiply", "negative", "nonzero", "ones", "ones_like", "outer", "power",
-    "prod", "reciprocal", "searchsorted", "sign", "sort", "sqrt", "square", "stack", "subtract",
+    "prod", "ptp", "reciprocal", "searchsorted", "sign", "sort", "sqrt", "square", "stack", "subtract",
     "sum", "take", "tanh", "tile", "tril", "triu", "unique", "vstack", "where", "zeros",
     "zeros_like",
 }  # fmt: skip

@@ -1,19 +1,27 @@
 """The few kernels everything rests on, behind one face; no statistics in here.
 
-`get_backend(device, n_jobs)` returns an object with the operations of
-`steropes.backends.cpu.CpuBackend`; ``cuda`` has the same operations on the GPU.
+`get_backend(device, n_jobs)` returns a `Backend` (`steropes.backends.face`): ``cpu``, or ``cuda``
+with the same operations on the GPU.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..errors import DataError
+
+if TYPE_CHECKING:
+    from .cpu import CpuBackend
+    from .cuda.backend import CudaBackend
+    from .face import Backend
+
+    # Both owe all that the face lists; the type checker holds them to it.
+    _backends: list[type[Backend]] = [CpuBackend, CudaBackend]
 
 __all__ = ["get_backend"]
 
 
-def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Any:
+def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Backend:
     """Return the backend for a device.
 
     Parameters

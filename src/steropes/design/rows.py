@@ -94,7 +94,7 @@ class RowMatrix:
         S, D = self.sparse_at, self.dense_at
         if self.lines is not None:
             lines, weights = self.lines, v
-            if self.backend.name == "cpu" and 2 * np.count_nonzero(v) < self.n:
+            if self.backend.on_host and 2 * np.count_nonzero(v) < self.n:
                 at = np.flatnonzero(v)  # rows without weight are not even passed over
                 lines, weights = lines.take(at), v[at]
             self.backend.gram(lines, weights, G, first, rough)

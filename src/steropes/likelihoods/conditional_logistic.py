@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.cpu import conditional_bernoulli as kernels
-from ..backends.threads import ThreadPool, balanced_chunks
+from ..backends.threads import balanced_chunks
 from ..errors import DataError
 from .base import Curvature, Likelihood
 from .strata import gather_strata
@@ -55,7 +55,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         work = cases[kept] * (sizes - cases)[kept] + 20.0 * sizes[kept]
         self._chunks = balanced_chunks(np.concatenate([[0.0], np.cumsum(work)]), CHUNKS)
         # The recursions go from row to row: on the host, whatever the device.
-        self._pool = getattr(backend, "pool", None) or ThreadPool()
+        self._pool = backend.pool
 
     def weigh(self, w):
         """Refuse weights that vary within a stratum; a row of weight zero is absent."""

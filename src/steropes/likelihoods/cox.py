@@ -87,7 +87,7 @@ class CoxLikelihood(Likelihood):
         else:
             self.group, self.share_start = np.arange(self.risk.m), np.arange(self.risk.m + 1)
         self.sweeps = None
-        if entry is None and hasattr(backend, "risk_sweeps"):
+        if entry is None and backend.fused_risk_sweeps:
             risk = self.risk
             place, shares = (risk.place, ev) if self.by_event else (risk.place_own, None)
             self.sweeps = backend.risk_sweeps(

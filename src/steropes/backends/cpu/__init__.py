@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,8 +67,11 @@ class CpuBackend:
         Threads; None and -1 mean all cores. No result depends on it.
     """
 
-    name = "cpu"
-    xp = np
+    name: ClassVar[str] = "cpu"
+    on_host: ClassVar[bool] = True
+    single_precision_sums: ClassVar[bool] = True
+    fused_risk_sweeps: ClassVar[bool] = True
+    xp: Any = np
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.pool = ThreadPool(n_jobs)

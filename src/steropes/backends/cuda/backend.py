@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,10 @@ class CudaBackend:
         Threads of the host's part.
     """
 
-    name = "cuda"
+    name: ClassVar[str] = "cuda"
+    on_host: ClassVar[bool] = False
+    single_precision_sums: ClassVar[bool] = False
+    fused_risk_sweeps: ClassVar[bool] = False
     piece = 256  # additions that one thread makes in a row
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -270,6 +273,9 @@ class CudaBackend:
         out = self.xp.full((len(p) - 1, x.shape[1]), -np.inf)
         self._launch(kernels.max_ranges, out.size, parts, p[:-1], p[1:], out)
         return out
+
+    def risk_sweeps(self, *_: Any) -> None:
+        """None: Cox's likelihood is made of scans here."""
 
     def column_sum(self, x: Any) -> Any:
         """Sums over rows of x (n, B): (B,)."""
