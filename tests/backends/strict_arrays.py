@@ -21,8 +21,8 @@ HAS = {
     "eye", "flatnonzero", "floor", "full", "full_like", "greater", "hstack", "isfinite", "isinf",
     "isnan", "isneginf", "isposinf", "less", "log", "log1p", "logaddexp", "matmul", "maximum",
     "mean", "minimum", "multiply", "negative", "nonzero", "ones", "ones_like", "outer", "power",
-    "prod", "ptp", "reciprocal", "searchsorted", "sign", "sort", "sqrt", "square", "stack", "subtract",
-    "sum", "take", "tanh", "tile", "tril", "triu", "unique", "vstack", "where", "zeros",
+    "prod", "ptp", "reciprocal", "searchsorted", "sign", "sort", "sqrt", "square", "stack",
+    "subtract", "sum", "take", "tanh", "tile", "tril", "triu", "unique", "vstack", "where", "zeros",
     "zeros_like",
 }  # fmt: skip
 CONSTANTS = {"pi", "inf", "nan", "float64", "int64"}
