@@ -24,6 +24,7 @@ from steropes.studies.disclosure import Bound, chain, fraction, part, total
 from steropes.studies.published import publish
 from steropes.studies.report import study_page
 from steropes.studies.terminal import print_study
+from steropes.studies.wording import checks
 
 SMALL = range(1, 5)
 
@@ -168,6 +169,21 @@ def test_every_step_of_a_curve_holds_five_events(study):
         np.testing.assert_array_equal(coarse.survival, curve.at(coarse.times))
 
 
+@pytest.mark.parametrize("pairs", [3, 22])
+def test_percentages_do_not_tell_small_counts(omop, pairs):
+    for i in range(22 + pairs):
+        omop.condition(omop.person(**{"target" if i < 22 else "comparator": 0}, outcome=9), 70, -5)
+    omop.condition(omop.person(target=0, outcome=9), 71, -5)
+    study = comparative_study(
+        omop.write(), StudySettings(1, 2, 3, min_people=1, caliper=9.0, tie_orders=0)
+    )
+    assert study.pairs == pairs
+    said = " ".join(c.finding for c in checks(study, publish(study)))
+    for n, of in ((pairs, pairs), (pairs, 23), (23 - pairs, 23)):
+        if n in SMALL and of not in SMALL:
+            assert f"{100 * n / of:.0f}%" not in said
+
+
 def test_it_can_be_switched_off(omop):
     for i in range(24):
         person = omop.person(**{("target", "comparator")[i % 2]: 0}, outcome=9 + i)
@@ -198,9 +214,15 @@ def test_no_repr_shows_people(omop, caplog, capsys):
         cohort = new_user_cohort(db, CohortRules(1, 2, 3))
         study = comparative_study(path, StudySettings(1, 2, 3, tie_orders=0))
     things = [db, cohort, cohort.people, study, study.people, study.matched, study.propensity]
-    things += [study.covariates, study.ties, study.covariates.design, study.settings]
+    things += [
+        study.curves(),
+        study.covariates,
+        study.ties,
+        study.covariates.design,
+        study.settings,
+    ]
     for thing in [*things, things, dict(enumerate(things))]:
-        texts = [repr(thing), str(thing), f"{thing}"]
+        texts = [repr(thing), str(thing), format(thing)]
         if isinstance(thing, pd.DataFrame):
             texts.append(thing._repr_html_())
         else:

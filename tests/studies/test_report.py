@@ -188,8 +188,8 @@ def test_without_events_in_an_arm_there_is_a_report_and_the_reason(omop, arms, t
     assert study.pairs == 30
     study.write(tmp_path)
     assert study.hazard_ratios["hr"].isna().all()
-    assert len([line for line in failed(study) if line.startswith("No estimate")]) == 3
-    assert any(line.startswith("Precision: ") for line in failed(study))
+    (line,) = (line for line in failed(study) if line.startswith("No estimate"))
+    assert "everybody, before matching; matched people; matched people, within pairs" in line
     assert "had the outcome" in visible(study)
 
 

@@ -7,6 +7,7 @@ Every function takes the people of one analysis (a table with ``treated``, ``tim
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from steropes.errors import DataError, SeparationError
 
 __all__ = [
     "DAYS_PER_YEAR",
+    "ArmCurve",
     "arm_curves",
     "hazard_ratio",
     "incidence_rates",
@@ -26,6 +28,14 @@ __all__ = [
 
 DAYS_PER_YEAR = 365.25
 ARMS = ((1, "target"), (0, "comparator"))
+
+
+@dataclass(frozen=True, repr=False)
+class ArmCurve(KaplanMeier):
+    """The curve of an arm; its ``repr`` does not list when each person had the event."""
+
+    def __repr__(self) -> str:
+        return f"ArmCurve({len(self.times):,} times)"
 
 
 def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
@@ -55,13 +65,13 @@ def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def arm_curves(people: pd.DataFrame) -> dict[str, KaplanMeier]:
+def arm_curves(people: pd.DataFrame) -> dict[str, ArmCurve]:
     """Kaplan–Meier curves of the ``target`` and the ``comparator`` arm, of each that has people."""
     curves = {}
     for value, name in ARMS:
         arm = people[people["treated"] == value]
         if len(arm):
-            curves[name] = kaplan_meier(arm["time"], arm["event"])
+            curves[name] = ArmCurve(**vars(kaplan_meier(arm["time"], arm["event"])))
     return curves
 
 

@@ -22,8 +22,7 @@ def whole(name: str, value: Any, low: int, high: int = LARGEST) -> None:
         or not isinstance(value, numbers.Integral)
         or not low <= int(value) <= high
     ):
-        limits = f"from {low} to {high:,}" if high < LARGEST else f"of {low} or more"
-        raise DataError(f"{name} must be a whole number {limits}, not {value!r}")
+        raise DataError(f"{name} must be a whole number from {low} to {high}, not {value!r}")
 
 
 def concept(name: str, value: Any) -> None:

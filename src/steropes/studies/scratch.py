@@ -13,6 +13,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from steropes.errors import DataError
+
 try:
     import fcntl
 except ImportError:  # Windows, where a lock of this kind does not exist
@@ -20,7 +22,7 @@ except ImportError:  # Windows, where a lock of this kind does not exist
 
 __all__ = ["ScratchFolder"]
 
-PREFIX, HATCHING, LOCK = "steropes-", ".steropes-", "lock"
+PREFIX, HATCHING, LOCK = "steropes-", ".steropes-", ".in-use"
 
 
 class ScratchFolder:
@@ -35,8 +37,13 @@ class ScratchFolder:
     def __init__(self, parent: str | Path | None = None) -> None:
         home = Path(tempfile.gettempdir() if parent is None else parent)
         remove_leftovers(home)
-        # It gets the name that others look for once it is locked, not before.
-        hatching = Path(tempfile.mkdtemp(prefix=HATCHING, dir=home))
+        try:  # it gets the name that others look for once it is locked, not before
+            hatching = Path(tempfile.mkdtemp(prefix=HATCHING, dir=home))
+        except OSError as error:
+            raise DataError(
+                f"cannot make a temporary folder in {home}: {error.strerror}; "
+                "the variable TMPDIR says where to make it"
+            ) from error
         self._lock = os.open(hatching / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         if fcntl is not None:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -65,8 +72,10 @@ def remove_leftovers(home: Path) -> None:
         return
     for lock in home.glob(f"{PREFIX}*/{LOCK}"):
         try:
-            handle = os.open(lock, os.O_RDWR)
-        except OSError:  # another user's, or gone meanwhile
+            if lock.parent.lstat().st_uid != os.getuid():
+                continue
+            handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:  # gone meanwhile
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-__all__ = ["TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
+__all__ = ["MANY_TIED", "TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
+
+MANY_TIED = 0.1  # share of people from which on it is worth asking what the draw decides
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,9 @@ def try_tie_orders(
     seed : int
         The study's own, from which the others follow.
     orders : int
-        How many to try; none are tried if no scores are tied.
+        How many to try; none if fewer than a tenth of the people are tied.
     """
     distinct, share = tied_share(score)
-    seeds = np.random.SeedSequence(seed).generate_state(orders if share > 0 else 0)
+    seeds = np.random.SeedSequence(seed).generate_state(orders if share >= MANY_TIED else 0)
     found = [estimate(int(s)) for s in seeds]
     return TieOrders(distinct, share, tuple(hr for hr in found if np.isfinite(hr)))

@@ -13,6 +13,7 @@ import numpy as np
 
 from steropes.studies.disclosure import Bound, fraction
 from steropes.studies.published import Published
+from steropes.studies.ties import MANY_TIED
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy, StudySettings
@@ -37,7 +38,6 @@ ANALYSES = {
 
 FEW_EVENTS = 5  # in an arm; Wald intervals of a hazard ratio are far off below
 MOST_DETECTABLE = 10.0  # the usual limit of the minimal detectable relative risk
-MANY_TIED = 0.1
 LARGEST_SPREAD = 1.1  # of hazard ratios over draws among equal scores
 
 
@@ -51,7 +51,7 @@ class Check:
 
 def checks(study: ComparativeStudy, public: Published) -> list[Check]:
     """What to look at before believing the hazard ratio."""
-    found = [_no_estimate(study, analysis) for analysis in study.hazard_ratios.index]
+    found: list[Check | None] = [*_no_estimates(study)]
     if study.propensity is not None:
         found += [*_matching(study, public), _equipoise(study)]
         if study.pairs:
@@ -63,9 +63,18 @@ def checks(study: ComparativeStudy, public: Published) -> list[Check]:
     return [c for c in found if c is not None]
 
 
-def _no_estimate(study: ComparativeStudy, analysis: str) -> Check | None:
-    note = study.hazard_ratios.loc[analysis, "note"]
-    return Check(False, f"No estimate for {analysis_name(analysis)}: {note}.") if note else None
+def _no_estimates(study: ComparativeStudy) -> list[Check]:
+    """One for each reason, with the analyses that it concerns."""
+    notes = study.hazard_ratios["note"]
+    return [
+        Check(
+            False,
+            f"No estimate for {'; '.join(analysis_name(a) for a in notes.index[notes == note])}: "
+            f"{note.rstrip('.')}.",
+        )
+        for note in dict.fromkeys(notes)
+        if note
+    ]
 
 
 def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
@@ -74,9 +83,9 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
     small, large = sorted(arms, key=lambda arm: (arms[arm], arm))
     if not study.pairs:
         return []
-    # rounded down: to the nearest, 99.9 % of 830 is 829
-    kept = {arm: f"{100 * study.pairs // n}%" for arm, n in arms.items()}
-    gone = f"{100 - 100 * study.pairs // arms[large]}%"
+    least = study.settings.min_cell
+    kept = {arm: percent(fraction(study.pairs, n, least), 0) for arm, n in arms.items()}
+    gone = percent(fraction(arms[large] - study.pairs, arms[large], least), 0)
     names = study.names
     said = (
         f"Matching: {count(public.pairs)} pairs hold {kept[small]} of the smaller arm "
@@ -163,15 +172,16 @@ def _propensity(study: ComparativeStudy) -> list[Check]:
     return found
 
 
-def _precision(study: ComparativeStudy, public: Published) -> Check:
+def _precision(study: ComparativeStudy, public: Published) -> Check | None:
     line = study.hazard_ratios.loc["matched, stratified"]
     if line["note"]:
         line = study.hazard_ratios.loc["matched"]
     arms = [public.count("matched", arm, "events") for arm in ("target", "comparator")]
     few = min(int(study.rates.loc[("matched", a), "events"]) for a in ("target", "comparator"))
     said = f"Precision: {count(arms[0])} and {count(arms[1])} events among the matched"
-    if not line["note"]:
-        said += f", and the interval's upper limit is {factor(line)} times its lower one"
+    if line["note"]:
+        return None
+    said += f", and the interval's upper limit is {factor(line)} times its lower one"
     poor = few < FEW_EVENTS or not study.detectable <= MOST_DETECTABLE
     if few < FEW_EVENTS:
         said += f"; with fewer than {FEW_EVENTS} in an arm, neither estimate nor interval can be "
