@@ -21,6 +21,7 @@ from ..priors import Prior
 from ..select import CrossValidation
 from ..select.problem import Problem
 from ..solve import Batch
+from ..solve.certified import certified_fit
 from .inference import Inference
 from .progress import Progress
 from .settings import check_settings
@@ -41,8 +42,10 @@ class PenalizedModel(Inference, BaseEstimator):
         The prior in use, with its variance.
     optimality_ : float
         The certificate: the largest violation of the optimality (KKT) conditions over all
-        columns at ``coef_``, each in units of the column's λ where it has a Laplace prior and
-        otherwise of its score's standard error. Zero is an exact optimum.
+        columns at ``coef_``, computed from X. The unit is the column's λ where it has a Laplace
+        prior, otherwise the standard error of its score, √H_jj with the information H at
+        ``coef_`` (dense columns centred): a number without a unit, about the distance to the
+        optimum in the coefficient's standard errors. Zero is an exact optimum.
     converged_ : bool
         Whether ``optimality_`` is at or below ``tol``.
     n_iter_ : int
@@ -267,7 +270,9 @@ class PenalizedModel(Inference, BaseEstimator):
                 if start is not None:
                     batch.set_beta(start[:, None])
             look = "after" if known else "before"
-            fit = batch.solve(l1, l2, self.tol, self.max_iter, progress.step, look)[0]
+            fit = certified_fit(
+                problem, batch, l1, l2, self.tol, self.max_iter, progress.step, look
+            )
         del batch, start  # with their copy of the active columns
         refuse_separated(problem, fit.beta, l1, l2)
         self._problem = problem

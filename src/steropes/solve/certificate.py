@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-__all__ = ["units", "violations"]
+from .curvature import diagonal
+from .predictor import bound_weights, linear_predictor
 
+__all__ = ["certificate", "units", "violations"]
+
+COLUMNS = 1024  # whose curvature is taken at once
 FLOOR = 1e-3  # of √H: a λ so small against the data's curvature is no unit to count in
 
 
@@ -33,3 +39,48 @@ def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) 
     return np.where(
         beta != 0, np.abs(slope + l1 * np.sign(beta)), np.maximum(np.abs(slope) - l1, 0.0)
     )
+
+
+def certificate(
+    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0
+) -> float:
+    """The largest violation of the optimality conditions over all columns, in `units`.
+
+    Nothing of the optimisation is used: the linear predictor and the gradient are products with
+    X itself in double precision, and the curvature of the units is that at ``beta``. So whatever
+    a working copy of the rows or a Hessian from elsewhere has wrong shows here.
+
+    Parameters
+    ----------
+    problem : steropes.select.problem.Problem
+    beta : (p,) array
+        Coefficients in X's units.
+    l1, l2 : (p,) arrays
+        λ and κ in X's units.
+    tol : float
+        Violations up to this times λ are not looked into: a larger unit makes them smaller.
+    """
+    design, likelihood = problem.design, problem.likelihood
+    backend = likelihood.backend
+    beta, l1, l2 = beta * design.scale, l1 / design.scale, l2 / design.scale / design.scale
+    eta, weights = linear_predictor(problem, beta), bound_weights(problem)
+    loss, r = likelihood.evaluate(eta, weights)
+    loss = backend.to_host(loss)
+    if not np.isfinite(loss[0]):
+        return np.inf
+    order = likelihood.order
+    if order is not None:
+        whole = backend.xp.zeros((design.n, 1))
+        whole[order] = r
+        r = whole
+    v = violations(backend.to_host(design.rmatmul(r, backend))[:, 0], beta, l1, l2)
+    unit = np.where(l1 > 0, l1, 1.0)
+    counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
+    curvature = likelihood.curvature(eta, weights)
+    total = problem.weights if order is None else problem.weights[order]
+    noise = float(np.max(likelihood.dispersion(loss, total.sum(keepdims=True))))
+    for a in range(0, len(counted), COLUMNS):
+        at = counted[a : a + COLUMNS]
+        h = backend.to_host(diagonal(design.by_rows(at, order, backend), curvature))
+        unit[at] = units(l1[at], h * noise)
+    return float((v / unit).max(initial=0.0))

@@ -24,7 +24,8 @@ class Fit:
     optimality : float
         The certificate, computed from the exact gradient at ``beta`` over all p columns: the
         largest violation of the optimality (KKT) conditions, each in units of the column's
-        λ_j where it has a Laplace part, otherwise of its score's standard error √(H_jj).
+        λ_j where it has a Laplace part, otherwise of its score's standard error √(H_jj), at the
+        last Hessian computed, or at ``beta`` where `steropes.solve.certified` was asked.
     tol : float
         What was asked for.
     n_iter : int

@@ -1,0 +1,54 @@
+"""A fit that counts as one only if X itself says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .certificate import certificate
+from .fit import Fit
+from .newton import Batch
+
+__all__ = ["certified_fit"]
+
+ROUNDS = 3  # times that the steps go on where the certificate and they disagree
+
+
+def certified_fit(
+    problem: Any,
+    batch: Batch,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[int, float], None] | None = None,
+    look: str = "before",
+) -> Fit:
+    """Fit a batch of one, with the certificate of `certificate` instead of the steps' own.
+
+    The steps count in units of the last Hessian that they computed. Where that was far from the
+    end, what they take for the optimum may not be one: they go on then, from a Hessian there.
+
+    Parameters
+    ----------
+    problem : steropes.select.problem.Problem
+        What ``batch`` was made of.
+    l1, l2, tol, max_iter, callback, look
+        As in `Batch.solve`.
+    """
+    fit = batch.solve(l1, l2, tol, max_iter, callback, look)[0]
+    taken = fit.n_iter
+    for _ in range(ROUNDS):
+        content = fit.converged
+        fit = replace(fit, optimality=certificate(problem, fit.beta, l1, l2, tol), n_iter=taken)
+        if fit.converged or not content or taken >= max_iter:
+            break
+        batch.refresh()
+        fit = batch.solve(l1, l2, tol, max_iter - taken, callback, "after")[0]
+        taken += fit.n_iter
+    else:
+        fit = replace(fit, optimality=certificate(problem, fit.beta, l1, l2, tol), n_iter=taken)
+    return fit
