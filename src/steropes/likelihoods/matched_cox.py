@@ -9,10 +9,10 @@ import numpy as np
 from .cox import CoxLikelihood
 from .strata import gather_strata, single_rows
 
-__all__ = ["cox_by_set"]
+__all__ = ["MatchedCoxLikelihood", "cox_by_set"]
 
 
-class _MatchedCox(CoxLikelihood):
+class MatchedCoxLikelihood(CoxLikelihood):
     """Cox's likelihood of the sets that matter, which knows of the cases that have none.
 
     Attributes
@@ -46,7 +46,7 @@ def cox_by_set(case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) ->
     rows, _, _ = gather_strata(strata, informative)
     rows = np.arange(len(strata)) if rows is None else rows
     time = np.ones(len(rows))
-    cox = _MatchedCox(time, case[rows], backend, strata=strata[rows], ties=ties)
+    cox = MatchedCoxLikelihood(time, case[rows], backend, strata=strata[rows], ties=ties)
     cox.order = rows if cox.order is None else rows[cox.order]
     cox.alone = single_rows(strata, case)
     return cox

@@ -29,6 +29,7 @@ from ..likelihoods import (
     LogisticLikelihood,
     PoissonLikelihood,
 )
+from ..likelihoods.matched_cox import MatchedCoxLikelihood
 from .certificate import units, violations
 from .fit import Fit
 
@@ -134,7 +135,7 @@ def _in_rows_of_x(r: np.ndarray, likelihood: Any, design: Design) -> np.ndarray:
 
 def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray):
     """A function of (η, β, λ, κ, Δ, h) that does one sweep in place."""
-    if type(likelihood) is CoxLikelihood:
+    if type(likelihood) in (CoxLikelihood, MatchedCoxLikelihood):
         return _cox_sweeper(likelihood, X, w)
     if type(likelihood) is ConditionalPoissonLikelihood:
         return _strata_sweeper(likelihood, X, w)
