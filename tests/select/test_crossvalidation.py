@@ -298,3 +298,30 @@ def test_more_folds_than_a_small_integer_holds_are_all_there():
     fold = make_folds(n, 1, None, None, n, 0)[:, 0]
     assert fold.min() == 0
     assert len(np.unique(fold)) == n
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tol": np.inf}, {"tol": "a"}, {"tol": 0.0}, {"memory": np.nan}, {"memory": -1},
+        {"folds": np.nan}, {"folds": np.inf}, {"folds": True}, {"folds": 1}, {"repeats": "two"},
+        {"repeats": 0.5}, {"repeats": np.inf}, {"scoring": None}, {"scoring": ["held_out"]},
+        {"search": [np.inf]}, {"search": [np.nan]}, {"search": None}, {"search": []},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_settings_of_a_cross_validation_that_make_no_sense_are_refused(settings):
+    X, y, _, _ = data("logistic")
+    with pytest.raises(DataError, match=next(iter(settings))):
+        LogisticRegression(prior=Laplace(), cv=CrossValidation(**settings)).fit(X, y)
+
+
+def test_folds_may_be_a_number_of_numpy():
+    X, y, _, _ = data("logistic")
+    fits = [
+        LogisticRegression(prior=Laplace(), cv=CrossValidation(k, search=GRID, random_state=0))
+        for k in (4, np.int64(4), 4.0)
+    ]
+    tables = [m.fit(X, y).cv_results_ for m in fits]
+    assert tables[0].equals(tables[1])
+    assert tables[0].equals(tables[2])

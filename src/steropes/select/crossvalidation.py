@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,8 @@ class CrossValidation:
 
     def check(self) -> None:
         """Refuse settings that make no sense."""
-        if isinstance(self.folds, int | float):
-            if int(self.folds) != self.folds or self.folds < 2:
+        if isinstance(self.folds, Real):
+            if not _whole(self.folds, 2):
                 raise DataError(f"folds must be a whole number from 2, not {self.folds!r}.")
         elif not isinstance(self.folds, Sequence) or isinstance(self.folds, str):
             raise DataError(
@@ -71,9 +72,14 @@ class CrossValidation:
             )
         elif self.repeats != 1:
             raise DataError("repeats has no meaning where folds are given as splits.")
-        if int(self.repeats) != self.repeats or self.repeats < 1:
+        if not (isinstance(self.repeats, Real) and _whole(self.repeats, 1)):
             raise DataError(f"repeats must be a whole number from 1, not {self.repeats!r}.")
-        if self.scoring not in ("held_out", "difference"):
+        for name in ("tol", "memory"):
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and 0 < float(value) < np.inf):
+                raise DataError(f"{name} must be positive and finite, not {value!r}.")
+        if not isinstance(self.scoring, str) or self.scoring not in ("held_out", "difference"):
             raise DataError(f"scoring must be 'held_out' or 'difference', not {self.scoring!r}.")
         if isinstance(self.search, str):
             if self.search != "auto":
@@ -83,8 +89,10 @@ class CrossValidation:
                 values = np.asarray(self.search, np.float64)
             except (TypeError, ValueError):
                 raise DataError(f"search must be variances, not {self.search!r}.") from None
-            if values.ndim != 1 or len(values) == 0 or not (values > 0).all():
-                raise DataError("search must be a non-empty sequence of positive variances.")
+            if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values < np.inf)).all():
+                raise DataError(
+                    "search must be a non-empty sequence of positive, finite variances."
+                )
 
     def run(self, problem: Any, progress: Callable[[str, float], None] | None = None):
         """Evaluate variances for a `steropes.select.problem.Problem`; see `path.choose`."""
@@ -92,3 +100,7 @@ class CrossValidation:
 
         self.check()
         return choose(self, problem, progress)
+
+
+def _whole(x: Any, least: int) -> bool:
+    return not isinstance(x, bool) and np.isfinite(x) and x == int(x) and x >= least

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,10 @@ def cut(
         The parts that are held out in turn.
     """
     n = len(weights)
-    if isinstance(cv.folds, int | float):
+    if isinstance(cv.folds, Real):
         folds = int(cv.folds)
-        fold = make_folds(folds, cv.repeats, label, together, n, cv.random_state)
-        pairs = [(r, f) for r in range(cv.repeats) for f in range(folds)]
+        fold = make_folds(folds, int(cv.repeats), label, together, n, cv.random_state)
+        pairs = [(r, f) for r in range(int(cv.repeats)) for f in range(folds)]
     else:
         fold = read_splits(cv.folds, together, n)
         pairs = [(r, 0) for r in range(fold.shape[1])]
