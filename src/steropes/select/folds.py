@@ -45,7 +45,7 @@ def cut(
     """
     n = len(weights)
     if isinstance(cv.folds, Real):
-        folds = int(cv.folds)
+        folds = int(float(cv.folds))
         fold = make_folds(folds, int(cv.repeats), label, together, n, cv.random_state)
         pairs = [(r, f) for r in range(int(cv.repeats)) for f in range(folds)]
     else:
