@@ -31,6 +31,19 @@ def test_whole_path_in_the_simulator():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_check_for_a_machine_with_a_gpu_runs_in_the_simulator():
+    """Some cases of it; a case that differs makes it fail."""
+    check = HERE.parent.parent / "benchmarks" / "device_check.py"
+    done = subprocess.run(
+        [sys.executable, str(check), "--simulate", "--limit", "17"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 differ" in done.stdout
+
+
 @without_gpu
 def test_missing_gpu_is_named_with_the_remedy():
     with pytest.raises(steropes.DataError, match=r"CuPy.*pip install 'steropes\[gpu\]'"):
