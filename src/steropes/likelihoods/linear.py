@@ -10,8 +10,7 @@ from .base import Curvature, Likelihood
 
 __all__ = ["LinearLikelihood"]
 
-FAR = 1e6
-LEAST = 1e-4  # of the outcome's spread: residuals that are no smaller for all we can tell
+LEAST = 1e-3  # of the outcome's spread: residuals that are no smaller for all we can tell
 PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
 
 
@@ -24,13 +23,13 @@ class LinearLikelihood(Likelihood):
     """
 
     quadratic = True
+    reach = np.inf
 
     def __init__(self, y: np.ndarray, backend: Any) -> None:
         super().__init__(backend)
         self.n = len(y)
         self.y = backend.asarray(np.array(y, np.float64)[:, None])  # a copy
         spread = float(np.std(y)) if np.ptp(y) > 0 else 0.0
-        self.reach = FAR * spread if spread > 0 else FAR  # it is quadratic everywhere
         self.spread = spread
 
     def evaluate(self, eta, weights):

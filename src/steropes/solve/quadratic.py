@@ -24,6 +24,8 @@ ROUNDS = 8
 SLOW = 5.0  # tolerances from which a replicate among several is worth a Cholesky solve
 NEAR = 0.9  # of λ: the slope from which a coefficient at zero is descended on from the start
 STRIPE = 256  # rows of the matrix that are worked on at once
+WORK = 2e9  # cubes of columns, in sum, of the jumps that are made in a row
+REGULAR = 1e-8  # of its diagonal: what makes a singular matrix regular
 
 
 @dataclass
@@ -355,6 +357,13 @@ def _descend(H: np.ndarray, m: _Models, d: np.ndarray, pool: ThreadPool) -> np.n
 
 def _solve(G: np.ndarray, m: _Models, b: int, q: np.ndarray, support: np.ndarray) -> Any:
     """Newton's step on some coordinates, or None where the matrix is not positive definite."""
+    H, size = _scaled(G, m, b, support)
+    step = _cholesky(H, q[support] / size)
+    return None if step is None else step / size
+
+
+def _scaled(G: np.ndarray, m: _Models, b: int, support: np.ndarray) -> tuple[Any, Any]:
+    """The model's matrix on some coordinates with a diagonal of ones, and the scales."""
     H = G[np.ix_(support, support)] if len(support) < len(G) else G.copy()
     some = m.sigma[support, b]
     H *= some
@@ -366,36 +375,65 @@ def _solve(G: np.ndarray, m: _Models, b: int, q: np.ndarray, support: np.ndarray
     size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
     H /= size
     H /= size[:, None]
+    return H, size
+
+
+def _cholesky(H: np.ndarray, q: np.ndarray) -> Any:
+    """−H⁻¹q, or None where H, which is overwritten, is nearly singular."""
     try:  # in place: H is symmetric, so its transpose is the column-major H that LAPACK wants
         factor = linalg.cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         return None
     if np.diag(factor[0]).min() < 1e-7:  # nearly singular: its step would be noise
         return None
-    return -linalg.cho_solve(factor, q[support] / size, check_finite=False) / size
+    return -linalg.cho_solve(factor, q, check_finite=False)
 
 
 def _polish(G: np.ndarray, m: _Models, b: int, slope: np.ndarray, d: np.ndarray) -> None:
     """Jump to the minimum with today's signs, as far as no coefficient changes its sign.
 
-    Coordinate descent is slow along correlated columns, which is where this jump is exact.
-    ``slope`` is the gradient of the model without its penalties at ``d`` (k,), changed in place.
+    Coordinate descent is slow along correlated columns, which is where this jump is exact. A
+    coefficient that comes to zero on the way stays there and the jump is made again without it.
+    More columns than the rows can tell apart have no unique minimum but an ℓ1 norm that falls
+    along the null directions: they are taken, by a matrix that is made regular, until enough
+    columns have gone.
+
+    ``slope`` is the gradient of the model without its penalties at ``d`` (k,).
     """
     beta, l1, l2 = m.beta[:, b], m.l1[:, b], m.l2[:, b]
-    at = beta + d
-    support = np.flatnonzero((at != 0) | (l1 == 0))
-    if len(support) == 0:
-        return
-    q = slope + l2 * at
-    q[support] += np.sign(at[support]) * l1[support]
-    step = _solve(G, m, b, q, support)
-    if step is None:
-        return
-    old = at[support]
-    crossing = (old * (old + step) < 0) & (l1[support] > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        limits = np.where(crossing, -old / step, 1.0)
-    t = float(limits.min(initial=1.0))
-    d[support] += t * step
-    stopped = crossing & (limits <= t)
-    d[support[stopped]] = -beta[support[stopped]]  # exactly zero
+    low, sigma = m.low.lanes([b]), m.sigma[:, b]
+    slope = slope.copy()
+    signs = None
+    left = WORK
+    while left > 0:
+        at = beta + d
+        support = np.flatnonzero((at != 0) | (l1 == 0))
+        if len(support) == 0:
+            return
+        if signs is None:
+            signs = np.sign(at)
+        q = (slope + l2 * at + signs * l1)[support]
+        H, size = _scaled(G, m, b, support)
+        kept = H.copy() if l1.any() else H
+        step = _cholesky(H, q / size)
+        if step is None and l1.any():
+            kept[np.diag_indices(len(kept))] += REGULAR
+            step = _cholesky(kept, q / size)
+        if step is None:
+            return
+        step /= size
+        old = at[support]
+        crossing = (old * (old + step) < 0) & (l1[support] > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            limits = np.where(crossing, -old / step, 1.0)
+        t = float(limits.min(initial=1.0))
+        d[support] += t * step
+        stopped = crossing & (limits <= t)
+        d[support[stopped]] = -beta[support[stopped]]  # exactly zero
+        left -= len(support) ** 3 + 1
+        if not stopped.any():
+            return
+        part = np.zeros(len(d))
+        part[support] = d[support] + beta[support] - old
+        change = sigma * (G @ (sigma * part)) + low.product(part[:, None])[:, 0]
+        slope += change
