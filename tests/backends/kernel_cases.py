@@ -32,8 +32,9 @@ def random_case(seed: int, n: int, k: int, density: float, valued: bool, wide: b
 
 def _lines(x: np.ndarray, valued: bool, index) -> Lines:
     line, at = np.nonzero(x)
-    ends = np.cumsum(np.bincount(line, minlength=len(x)))
-    starts = np.append(0, ends[:-1])
+    count = np.bincount(line, minlength=len(x))
+    ends = np.cumsum(count)
+    starts = ends - count
     return Lines(starts, ends, at.astype(index), x[line, at] if valued else NO_DATA, x.shape[1])
 
 

@@ -147,6 +147,8 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
     """
     n, k = len(lines.starts), len(G)
     chunks = lines.chunks
+    if k == 0:
+        return None
     pairs = 0.5 * (1.0 - (first / k) ** 2) * lines.nnz / max(n, 1)
     if pairs < WORTH or n < 4 * ROWS or not 0 <= v.min() < v.max() < np.inf:
         return None
