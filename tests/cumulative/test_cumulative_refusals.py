@@ -106,7 +106,7 @@ def test_outcomes_by_name_are_to_be_numbered(data):
     X, y = data
     with pytest.raises(DataError, match=r"must hold numbers.*Give ordered categories as numbers"):
         Model().fit(X, np.where(y > 5, "high", "low"))
-    with pytest.raises(DataError, match="row 0 is nan"):
+    with pytest.raises(DataError, match="row 0 is None"):
         Model().fit(X, np.array([None, *y[1:]], object))
 
 

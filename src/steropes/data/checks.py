@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Number
+from collections.abc import Iterable, Mapping, Set
+from numbers import Real
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -11,34 +12,42 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
+from .arrays import numbers, plain_array, unmasked
 
-__all__ = ["check_exposure", "check_offset", "check_response", "check_strata", "check_weights"]
+__all__ = [
+    "APART",
+    "check_classes",
+    "check_exposure",
+    "check_offset",
+    "check_response",
+    "check_strata",
+    "check_weights",
+    "label_strata",
+    "labels_of",
+    "squeeze",
+    "vector",
+]
 
 
-def vector(x: Any, n: int | None, what: str) -> np.ndarray:
-    """A 1-D float64 array of length n, finite; a copy or a view, never written to."""
-    series = nw.from_native(x, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        x = series.to_numpy()
-    try:
-        x = np.asarray(x)
-        if x.dtype.kind == "c":
-            raise DataError(f"Complex data not supported: {what} must be real.")
-        if x.dtype.kind not in "fiub":
-            x = x.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{what} must hold numbers: {error}.") from None
-    x = squeeze(x, what)
+def vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> np.ndarray:
+    """A 1-D float64 array of length n, finite and a copy.
+
+    ``infinite`` is an infinity that is allowed.
+    """
+    x = squeeze(numbers(x, what), what)
     if x.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {x.shape}.")
     if n is not None and len(x) != n:
         raise DataError(f"{what} has {len(x)} entries, but X has {n} rows.")
-    x = x.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float64)  # a copy: what was passed in may change after the fit
     bad = ~np.isfinite(x)
+    if infinite is not None:
+        bad &= x != infinite
     if bad.any():
         i = int(bad.argmax())
+        if infinite is not None:
+            raise DataError(f"{what} must be a number or {infinite}; row {i} is {x[i]}.")
         raise DataError(
             f"{what} contains NaN or infinity: row {i} is {x[i]}. Drop the row or impute it."
         )
@@ -60,12 +69,24 @@ def squeeze(x: np.ndarray, what: str) -> np.ndarray:
     return x
 
 
+LARGEST = 1e152  # numbers whose squares, and those of their reciprocals, fit into a float
+FAR = 1e6  # an offset of the log scale that leaves ten digits to what is added to it
+APART = 1400.0  # offsets between which exp can tell: from its smallest number to its largest
+
+
 def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
     """Check a numeric response, optionally bounded below."""
     y = vector(y, n, what)
     if minimum is not None and (y < minimum).any():
         i = int((y < minimum).argmax())
         raise DataError(f"{what} must be at least {minimum:g}; row {i} is {y[i]:g}.")
+    largest = np.abs(y).max(initial=0.0)
+    if largest and not 1 / LARGEST <= largest <= LARGEST:
+        i = int(np.abs(y).argmax())
+        raise DataError(
+            f"{what} is {y[i]:g} in row {i}, whose square no float can hold. Give it in another "
+            "unit."
+        )
     return y
 
 
@@ -76,7 +97,7 @@ def check_weights(w: Any, n: int) -> np.ndarray:
     """Check row weights: at least zero and not all zero; None is one each."""
     if w is None:
         return np.ones(n)
-    if isinstance(w, Number):
+    if isinstance(w, Real):
         w = np.full(n, w, np.float64)
     w = vector(w, n, "sample_weight")
     if (w < 0).any():
@@ -95,11 +116,35 @@ def check_weights(w: Any, n: int) -> np.ndarray:
     return w
 
 
-def check_offset(offset: Any, n: int) -> np.ndarray | None:
-    """Check an offset of the linear predictor."""
+def check_offset(
+    offset: Any, n: int, log_scale: bool = True, apart: float = np.inf
+) -> np.ndarray | None:
+    """Check an offset of the linear predictor, which most families exponentiate.
+
+    ``apart`` is the largest difference that the family can work with.
+    """
     if offset is None:
         return None
-    return vector(offset, n, "offset")
+    if isinstance(offset, Real):
+        raise DataError(
+            "offset must have one entry a row; the same offset for all rows only shifts the "
+            "intercept, leave it out."
+        )
+    offset = vector(offset, n, "offset")
+    size = np.abs(offset)
+    i = int(size.argmax()) if n else 0
+    if n and size[i] > (FAR if log_scale else LARGEST):
+        raise DataError(
+            f"offset is {offset[i]:g} in row {i}, too far from zero for the digits of a float. "
+            "Check its unit" + (" (it is added to a logarithm)." if log_scale else ".")
+        )
+    if n and np.ptp(offset) > apart:
+        low, high = int(offset.argmin()), int(offset.argmax())
+        raise DataError(
+            f"The offsets are further apart than exp can hold: {offset[low]:g} in row {low} and "
+            f"{offset[high]:g} in row {high}. Check their unit: an offset is added to a logarithm."
+        )
+    return offset
 
 
 def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
@@ -120,8 +165,8 @@ def check_strata(strata: Any, n: int) -> np.ndarray | None:
     """Turn labels of any hashable kind into codes 0, 1, … in the order of their first row."""
     if strata is None:
         return None
-    numbers = isinstance(strata, np.ndarray) and strata.ndim == 1 and strata.dtype.kind in "iu"
-    if numbers and len(strata) == n > 0 and bool((strata[1:] >= strata[:-1]).all()):
+    plain = type(strata) is np.ndarray and strata.ndim == 1 and strata.dtype.kind in "iu"
+    if plain and len(strata) == n > 0 and bool((strata[1:] >= strata[:-1]).all()):
         codes = np.zeros(n, np.int64)  # rows sorted by their label need no hash table
         np.cumsum(strata[1:] != strata[:-1], out=codes[1:])
         return codes
@@ -130,28 +175,81 @@ def check_strata(strata: Any, n: int) -> np.ndarray | None:
 
 def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
     """The same, with the label of each code."""
+    strata = labels_of(strata)
+    if len(strata) != n:
+        raise DataError(f"strata has {len(strata)} entries, but X has {n} rows.")
+    try:
+        codes, labels = pd.factorize(strata)
+    except TypeError as error:
+        raise DataError(
+            f"strata must be labels such as numbers, text or tuples, not {strata.dtype}: {error}."
+        ) from None
+    if (codes < 0).any():
+        i = int((codes < 0).argmax())
+        raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
+    return codes.astype(np.int64), list(labels)
+
+
+def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
+    """Labels as a 1-D array, of objects where they are not of a NumPy type."""
     frame = nw.from_native(strata, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         if frame.shape[1] != 1:
-            raise DataError("strata must be one column; combine several into one label first.")
+            raise DataError(f"{what} must be one column; combine several into one label first.")
         strata = frame[:, 0].to_numpy()
     else:
         series = nw.from_native(strata, series_only=True, pass_through=True)
         if isinstance(series, nw.Series):
             strata = series.to_numpy()
-    if not isinstance(strata, np.ndarray):
+    if isinstance(strata, np.ma.MaskedArray):
+        strata = unmasked(strata, what)
+    if isinstance(strata, str | bytes | Mapping | Set) or not isinstance(strata, Iterable):
+        raise DataError(f"{what} must have one label a row, not be {type(strata).__name__}.")
+    if isinstance(strata, np.ndarray):
+        strata = np.asarray(strata)  # of a matrix too, whose slices would stay matrices
+    else:
         values = list(strata)
-        array = np.empty(len(values), object)
-        array[:] = values
-        strata = array
+        strata = np.empty(len(values), object)
+        strata[:] = values
     if strata.ndim == 2 and strata.shape[1] == 1:
         strata = strata[:, 0]
     if strata.ndim != 1:
-        raise DataError(f"strata must be 1-dimensional, not of shape {strata.shape}.")
-    if len(strata) != n:
-        raise DataError(f"strata has {len(strata)} entries, but X has {n} rows.")
-    codes, labels = pd.factorize(strata)
-    if (codes < 0).any():
-        i = int((codes < 0).argmax())
-        raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
-    return codes.astype(np.int64), list(labels)
+        raise DataError(f"{what} must be 1-dimensional, not of shape {strata.shape}.")
+    return strata
+
+
+def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels of an outcome in two classes, sorted, and the code of each row."""
+    frame = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        y = frame.to_numpy()
+    elif isinstance(frame, nw.Series):
+        missing = frame.is_null().to_numpy().astype(bool)
+        if missing.any():
+            raise DataError(f"y is missing in row {int(missing.argmax())}; drop the row.")
+        if frame.dtype.is_temporal():
+            raise DataError(f"y holds {frame.dtype}; two classes are needed, such as 0 and 1.")
+    y = squeeze(plain_array(y, "y"), "y")
+    if y.shape != (n,):
+        raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
+    if y.dtype.kind not in "biufOUS":
+        numbers(y, "y")  # refuses it
+        raise DataError(f"y must be labels of two classes, not {y.dtype}.")
+    if y.dtype.kind == "f":
+        y = vector(y, n, "y")
+    if y.dtype.kind == "O":
+        missing = pd.isna(y)
+        if missing.any():
+            i = int(missing.argmax())
+            raise DataError(
+                f"y contains NaN or infinity, or nothing: row {i} is {y[i]}. Drop the row."
+            )
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in y})
+        raise DataError(
+            f"y mixes labels of different types ({', '.join(kinds)}); make them all numbers or "
+            "all text."
+        ) from None
+    return classes, codes

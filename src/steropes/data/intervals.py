@@ -93,6 +93,7 @@ class Intervals:
         That is entry ≤ t_{k−1} < time. Time after the last break is not looked at: a person
         still at risk then is censored there.
         """
+        self._refuse_events_at_start(outcome)
         last = self._before(outcome.time)
         within = last <= self.K
         last = np.minimum(last, self.K)
@@ -100,6 +101,19 @@ class Intervals:
         first = np.minimum(first, last)
         event = ((outcome.event == 1) & within & (last > first)).astype(np.int8)
         return AtRisk(first.astype(np.int32), last.astype(np.int32), event)
+
+    def _refuse_events_at_start(self, outcome: Survival) -> None:
+        """Refuse events that lie in no interval since time begins with the first."""
+        if self.breaks[0] > 0:
+            return  # whoever chooses to begin later leaves out what was before
+        lost = (outcome.event == 1) & (outcome.time <= self.breaks[0])
+        if lost.any():
+            i = int(lost.argmax())
+            raise DataError(
+                f"Row {i} has its event at time {outcome.time[i]:g}, which no interval holds: "
+                f"they begin after {self.breaks[0]:g}. Give it the smallest time at which events "
+                "can be told apart (half a day, say), or drop the row."
+            )
 
     def ended(self, times: np.ndarray) -> np.ndarray:
         """How many intervals have ended by each time."""

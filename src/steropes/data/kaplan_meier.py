@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
+from .arrays import numbers
+from .checks import vector
+
 __all__ = ["KaplanMeier", "kaplan_meier"]
 
 Floats = NDArray[Any]
@@ -108,10 +111,12 @@ def kaplan_meier(
     ----------
     Kaplan and Meier (1958), J Am Stat Assoc 53:457. Greenwood (1926).
     """
-    time = np.asarray(time, dtype=float)
-    failed = np.asarray(event).astype(bool)
-    weight = np.ones_like(time) if weights is None else np.asarray(weights, dtype=float)
-    start = None if entry is None else np.asarray(entry, dtype=float)
+    time = np.asarray(numbers(time, "time"), dtype=float)
+    failed = vector(event, None, "event").astype(bool)
+    weight = np.ones_like(time)
+    if weights is not None:
+        weight = np.asarray(numbers(weights, "weights"), dtype=float)
+    start = None if entry is None else np.asarray(numbers(entry, "entry"), dtype=float)
     _check(time, failed, start, weight)
 
     times, place = np.unique(time, return_inverse=True)

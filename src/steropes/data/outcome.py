@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import DataError
+from .arrays import unmasked
 from .checks import vector
+from .labels import refuse_other_order
 
 __all__ = ["Surv", "Survival", "check_survival"]
+
+MOST_CAUSES = 1_000_000
 
 
 class Survival(NamedTuple):
@@ -50,9 +55,11 @@ def Surv(time: Any, event: Any, entry: Any = None) -> np.ndarray:
     >>> y["time"].tolist()
     [5.0, 3.0]
     """
+    refuse_other_order(time, "time", event=event, entry=entry)
     t = vector(time, None, "time")
     n = len(t)
-    e = vector(event, n, "event") if len(np.shape(event)) else np.full(n, float(event))
+    one = isinstance(event, Real | np.bool_)  # the same for everybody
+    e = vector(np.full(n, event) if one else event, None, "event")
     if len(e) != n:
         raise DataError(f"event has {len(e)} entries, but time has {n}.")
     dtype: list[tuple[str, type]] = [("event", np.int64), ("time", np.float64)]
@@ -65,11 +72,17 @@ def Surv(time: Any, event: Any, entry: Any = None) -> np.ndarray:
         raise DataError(
             f"event must be 0 (censored), 1 (event), 2, 3, … (competing); row {i} is {e[i]:g}."
         )
+    if (e > MOST_CAUSES).any():
+        i = int((e > MOST_CAUSES).argmax())
+        raise DataError(
+            f"event codes are small whole numbers, at most {MOST_CAUSES}; row {i} is {e[i]:g}. "
+            "Number the causes 1, 2, 3, …"
+        )
     y["time"], y["event"] = t, e
     if entry is not None:
-        start = np.asarray(entry, np.float64)
-        if start.shape != (n,):
-            raise DataError(f"entry has shape {start.shape}, but time has {n} entries.")
+        start = vector(entry, None, "entry", infinite=-np.inf)
+        if len(start) != n:
+            raise DataError(f"entry has {len(start)} entries, but time has {n}.")
         y["entry"] = start
     _check_times(t, y["entry"] if entry is not None else None)
     return y
@@ -81,16 +94,21 @@ def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
             i = int((time < 0).argmax())
             raise DataError(f"time must not be negative; row {i} is {time[i]:g}.")
         return
-    bad = np.isnan(entry) | (entry == np.inf)
-    if bad.any():
-        i = int(bad.argmax())
-        raise DataError(f"entry must be a number or −infinity; row {i} is {entry[i]}.")
     if (entry >= time).any():
         i = int((entry >= time).argmax())
         raise DataError(
             f"entry must be before time (at risk on (entry, time]); row {i} has entry "
             f"{entry[i]:g} and time {time[i]:g}."
         )
+
+
+def _plain(y: Any) -> np.ndarray:
+    try:
+        return np.asarray(y)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"y must be a survival outcome, steropes.Surv(time, event): {error}."
+        ) from None
 
 
 def check_survival(y: Any, n: int, competing: bool = False) -> Survival:
@@ -105,7 +123,7 @@ def check_survival(y: Any, n: int, competing: bool = False) -> Survival:
     competing : bool
         Whether event codes above 1 are allowed.
     """
-    y = np.asarray(y)
+    y = unmasked(y, "y") if isinstance(y, np.ma.MaskedArray) else _plain(y)
     if y.dtype.names is None:
         raise DataError(
             "y must be a survival outcome, steropes.Surv(time, event), not a plain array."

@@ -11,8 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backends.cpu import NO_DATA, Lines
+from ..errors import DataError
 
-__all__ = ["Block", "ConstantBlock", "DenseBlock", "SparseBlock", "power_of_two"]
+__all__ = [
+    "Block",
+    "ConstantBlock",
+    "DenseBlock",
+    "SparseBlock",
+    "check_entries",
+    "power_of_two",
+]
 
 
 def power_of_two(size: np.ndarray) -> np.ndarray:
@@ -21,6 +29,46 @@ def power_of_two(size: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         exponent = np.where(size > 0, np.round(np.log2(size)), 0.0)
     return np.exp2(np.clip(exponent, -1000, 1000))
+
+
+def check_entries(
+    lines: int, size: int, indptr, indices, values: int, major: str, minor: str
+) -> None:
+    """Refuse pointers and indices that would make a kernel read where there is nothing.
+
+    Parameters
+    ----------
+    lines, size : int
+        Number of columns and rows, or of rows and columns.
+    indptr, indices : arrays
+        As in a CSC or CSR matrix.
+    values : int
+        How many values go with the indices.
+    major, minor : str
+        What a line and an index are, for messages.
+    """
+    wrong = "X is not a valid sparse matrix: "
+    if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
+        raise DataError(f"{wrong}its indices are {indptr.dtype}, {indices.dtype}, not integers.")
+    if indptr.ndim != 1 or len(indptr) != lines + 1 or indptr[0] != 0:
+        raise DataError(f"{wrong}it needs {lines + 1} pointers from 0 for {lines} {major}s.")
+    if (indptr[1:] < indptr[:-1]).any():
+        j = int((indptr[1:] < indptr[:-1]).argmax())
+        raise DataError(f"{wrong}{major} {j} ends before it begins; build the matrix again.")
+    if not indptr[-1] <= len(indices) == values:
+        raise DataError(
+            f"{wrong}its pointers end at {indptr[-1]}, but there are {len(indices)} indices and "
+            f"{values} values."
+        )
+    used = indices[: indptr[-1]]
+    if len(used) and not (used.min() >= 0 and used.max() < size):
+        at = int(((used < 0) | (used >= size)).argmax())
+        j = int(np.searchsorted(indptr, at, side="right")) - 1
+        of = "" if lines == 1 and major == "matrix" else f" in {major} {j}"
+        raise DataError(
+            f"{wrong}an entry{of} has {minor} number {used[at]}, outside 0 … {size - 1}. Build "
+            "the matrix again with the right shape."
+        )
 
 
 @dataclass(frozen=True)
@@ -32,6 +80,10 @@ class SparseBlock:
     indices: np.ndarray
     data: np.ndarray
     scale: np.ndarray
+
+    def __post_init__(self) -> None:
+        values = len(self.data) or len(self.indices)
+        check_entries(self.p, self.n, self.indptr, self.indices, values, "column", "row")
 
     @classmethod
     def indicator(cls, n: int, indptr: np.ndarray, indices: np.ndarray) -> SparseBlock:

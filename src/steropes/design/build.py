@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -10,201 +10,181 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 from scipy import sparse
 
+from ..data.arrays import numbers, plain_array
 from ..errors import DataError
-from .blocks import Block, DenseBlock, SparseBlock
+from .blocks import Block, DenseBlock
 from .design import Design
+from .from_sparse import blocks_of_sparse, runs, sparse_blocks
+from .words import column_word, refuse_empty, refuse_extreme, refuse_twice
 
 __all__ = ["as_design"]
 
 SPARSE_BELOW = 0.15  # share of nonzeros under which a large dense input is stored as sparse
 LARGE = 1_000_000  # entries; a smaller dense input stays dense
-MOST_RUNS = 64  # blocks that a matrix of mixed columns is cut into at most
+LONG = {"rowid", "covariateid"}  # columns of OHDSI's long tables
 
 
-def as_design(X: Any, names: list[str] | None = None) -> Design:
-    """Convert a matrix or table to a `Design`; X is never modified, and copied only if it must be.
+def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) -> Design:
+    """Convert a matrix or table to a `Design`; X is never modified.
 
     Parameters
     ----------
     X : array (n, p), scipy sparse matrix or array, data frame, or Design
         pandas, polars and pyarrow tables keep their column names. Sparse matrices may have int32
-        or int64 indices, in any order; an indicator matrix in canonical CSC form is not copied.
+        or int64 indices, in any order.
     names : list of str, optional
         Column names, instead of the table's own or ``x0``, ``x1``, …
+    copy : bool
+        False lets the design keep the indices of an indicator matrix in canonical CSC form
+        (sorted, int32, all values one) instead of a copy; X must not change as long as the
+        design is in use.
 
     Raises
     ------
     DataError
-        NaN, infinity, complex numbers, text: the message names the column and row.
+        NaN, infinity, complex numbers, text, dates, masked entries, indices out of range: the
+        message names the column and row.
+
+    See Also
+    --------
+    Design.from_long : tables of ``rowId, covariateId, covariateValue``.
+    Design.from_entries : 0/1 covariates as a stream.
     """
     if isinstance(X, Design):
+        X = X.uncentered()
         return X if names is None else Design(X.blocks, names)
+    names = None if names is None else [str(name) for name in names]
     if sparse.issparse(X):
-        return _from_sparse(X, names)
-    try:
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
-    except DuplicateError:
-        twice = next(c for c, count in Counter(X.columns).items() if count > 1)
-        raise DataError(f"X has more than one column named {twice!r}; rename one.") from None
-    if isinstance(frame, nw.DataFrame):
-        return _from_frame(frame, names)
-    return _from_dense(X, names)
+        blocks = blocks_of_sparse(X, names, copy)
+    else:
+        try:
+            frame = nw.from_native(X, eager_only=True, pass_through=True)
+            is_frame = isinstance(frame, nw.DataFrame)
+            if is_frame:
+                refuse_twice(frame.columns)
+        except DuplicateError:
+            refuse_twice(list(X.columns))
+            raise
+        if is_frame:
+            _refuse_long(frame.columns)
+            names = [str(c) for c in frame.columns] if names is None else names
+            refuse_twice(names)
+            blocks = _from_frame(frame, names)
+        else:
+            blocks = _from_dense(X, names)
+    design = Design(blocks, names)
+    refuse_extreme(design.scale, names)
+    return design
 
 
-def _name(names: list[str] | None, j: int) -> str:
-    return repr(names[j]) if names is not None else f"{j} (counted from 0)"
+def _refuse_long(columns: Sequence[Any]) -> None:
+    """Refuse a long table, whose ids would be read as covariates."""
+    plain = {str(c).lower().replace("_", "") for c in columns}
+    if plain >= LONG and len(plain) <= 3:
+        raise DataError(
+            f"X is a long table, one row a covariate of a person ({', '.join(map(str, columns))}), "
+            "not one row a person. Make a matrix of it first: "
+            "steropes.Design.from_long(X, rows=ids), with the row ids in the order of y."
+        )
 
 
-def _from_dense(X: Any, names: list[str] | None) -> Design:
-    X = np.asarray(X)
-    if X.dtype.kind == "c":
-        raise DataError("Complex data not supported: X must be real.")
-    if X.ndim != 2:
+def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
+    def place(index: tuple[int, ...]) -> str:
+        if len(index) != 2:
+            return f"entry {index}"
+        return f"column {column_word(names, index[1])}, row {index[0]}"
+
+    X = plain_array(X, "X", place)
+    if X.ndim != 2 and X.dtype.kind != "c":
         raise DataError(
             f"X must be 2-dimensional, not of shape {X.shape}. Reshape your data either using "
             "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it "
             "contains a single sample."
         )
-    if X.shape[0] == 0:
-        raise DataError(f"Found array with 0 sample(s) (shape={X.shape}): X has no rows.")
-    if X.shape[1] == 0:
-        raise DataError(
-            f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: X has no columns."
-        )
-    if X.dtype.kind not in "fiub":
-        try:
+    if X.ndim == 2:
+        refuse_empty(X.shape)
+    X = numbers(X, "X", place, of="Input X")
+    if X.dtype == np.longdouble:
+        with np.errstate(over="ignore"):
             X = X.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            # scikit-learn's own words where it checks for them: an argument must be a string …
-            raise type(error)(f"X must hold numbers: {error}") from error
     if X.dtype.kind == "f":
-        _refuse_not_finite(X, names)
+        _refuse_not_finite(X, place)
     if X.size >= LARGE and np.count_nonzero(X) < SPARSE_BELOW * X.size:
-        return _from_sparse(sparse.csc_array(X), names)
-    return Design([DenseBlock.standardized(X, center=False)], names)
+        return blocks_of_sparse(sparse.csc_array(X), names)
+    return [DenseBlock.standardized(X, center=False)]
 
 
-def _refuse_not_finite(X: np.ndarray, names: list[str] | None) -> None:
+def _refuse_not_finite(X: np.ndarray, place: Any) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         quick = np.isfinite(X.sum(dtype=np.float64))
     if quick or np.isfinite(X).all():
         return
-    i, j = np.argwhere(~np.isfinite(X))[0]
+    at = tuple(int(i) for i in np.argwhere(~np.isfinite(X))[0])
     raise DataError(
-        f"Input X contains NaN or infinity: column {_name(names, j)}, row {i} is {X[i, j]}. "
+        f"Input X contains NaN or infinity: {place(at)} is {X[at]}. "
         "Impute it, add an indicator of missingness, or drop the row."
     )
 
 
-def _from_frame(frame: nw.DataFrame, names: list[str] | None) -> Design:
-    names = [str(c) for c in frame.columns] if names is None else names
-    if len(set(names)) != len(names):
-        twice = next(c for c in names if names.count(c) > 1)
-        raise DataError(f"X has more than one column named {twice!r}; rename one.")
+def _from_frame(frame: nw.DataFrame, names: list[str]) -> list[Block]:
     n, p = frame.shape
-    if n == 0:
-        raise DataError(f"Found array with 0 sample(s) (shape=({n}, {p})): X has no rows.")
-    if p == 0:
-        raise DataError("0 feature(s) while a minimum of 1 is required: X has no columns.")
-    columns = []
-    for name, column in zip(names, frame.iter_columns(), strict=True):
-        columns.append(_column(name, column))
+    refuse_empty((n, p))
+    if len(names) != p:
+        raise DataError(f"{len(names)} names for {p} columns.")
+    columns = [
+        _column(name, column) for name, column in zip(names, frame.iter_columns(), strict=True)
+    ]
     if n * p < LARGE * 10:
-        return Design([DenseBlock.standardized(np.column_stack(columns), center=False)], names)
+        return [DenseBlock.standardized(np.column_stack(columns), center=False)]
     few = [np.count_nonzero(x) < SPARSE_BELOW * n for x in columns]
     blocks: list[Block] = []
-    for a, b in _runs(np.array(few)):
+    for a, b in runs(np.array(few)):
         part = columns[a:b]
         if few[a]:
             rows = [np.flatnonzero(x) for x in part]
             indptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
             data = np.concatenate([x[r] for x, r in zip(part, rows, strict=True)])
-            blocks.extend(_sparse_blocks(n, indptr, np.concatenate(rows).astype(np.int32), data))
+            blocks.extend(sparse_blocks(n, indptr, np.concatenate(rows).astype(np.int32), data))
         else:
             blocks.append(DenseBlock.standardized(np.column_stack(part), center=False))
-    return Design(blocks, names)
+    return blocks
 
 
 def _column(name: str, column: Any) -> np.ndarray:
     """One column of a table as float64, or a refusal that says what to do with it."""
-    if column.dtype == nw.Boolean:
-        if column.null_count():
-            raise DataError(_missing(name, int(column.is_null().to_numpy().argmax())))
-        return column.to_numpy().astype(np.float64)
-    if not column.dtype.is_numeric() and not column.dtype == nw.Unknown:
+    dtype = column.dtype
+    if dtype.is_temporal():
         raise DataError(
-            f"Column {name!r} holds {column.dtype}, not numbers; turn it into 0/1 columns first "
+            f"Column {name!r} holds dates or durations ({dtype}), not numbers; turn it into a "
+            "number of days, or of years, since a day that you choose, or drop it."
+        )
+    if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Unknown, nw.Object)):
+        raise DataError(
+            f"Column {name!r} holds {dtype}, not numbers; turn it into 0/1 columns first "
             "(pandas.get_dummies, polars' to_dummies) or drop it."
         )
-    try:
-        x = np.asarray(column.to_numpy(), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"Column {name!r} holds {column.dtype}, not numbers.") from None
+
+    def place(index: tuple[int, ...]) -> str:
+        return f"column {name!r}, row {index[0]}"
+
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        missing = column.is_null().to_numpy().astype(bool)
+        if missing.any():
+            raise DataError(_missing(place((int(missing.argmax()),))))
+        if dtype.is_decimal():
+            column = column.cast(nw.Float64)
+    x = numbers(column.to_numpy(), f"Column {name!r}", place, of="Input X")
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float64, copy=False)
     bad = ~np.isfinite(x)
     if bad.any():
-        raise DataError(_missing(name, int(bad.argmax()), x[bad.argmax()]))
+        i = int(bad.argmax())
+        raise DataError(_missing(place((i,)), x[i]))
     return x
 
 
-def _missing(name: str, row: int, value: Any = "missing") -> str:
+def _missing(where: str, value: Any = "missing") -> str:
     return (
-        f"Input X contains NaN or infinity: column {name!r}, row {row} is {value}. Impute it, "
+        f"Input X contains NaN or infinity: {where} is {value}. Impute it, "
         "add an indicator of missingness, or drop the row."
     )
-
-
-def _from_sparse(X: Any, names: list[str] | None) -> Design:
-    if X.dtype.kind == "c":
-        raise DataError("Complex data not supported: X must be real.")
-    if X.ndim != 2 or X.shape[0] == 0:
-        raise DataError(f"Found array with 0 sample(s) (shape={X.shape}): X has no rows.")
-    n, p = X.shape
-    if p == 0:
-        raise DataError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-    C = X if X.format == "csc" else X.tocsc()
-    C = sparse.csc_array((C.data, C.indices, C.indptr), shape=(n, p), copy=False)
-    if not C.has_canonical_format:
-        C = C.copy()
-        C.sum_duplicates()
-    data = C.data
-    if data.dtype.kind == "f" and not np.isfinite(data).all():
-        at = int(np.argmax(~np.isfinite(data)))
-        j = int(np.searchsorted(C.indptr, at, side="right") - 1)
-        raise DataError(
-            f"Input X contains NaN or infinity: column {_name(names, j)}, row {C.indices[at]} is "
-            f"{data[at]}. Impute it or drop the row."
-        )
-    if len(data) and not data.all():
-        C = C.copy()
-        C.eliminate_zeros()
-        data = C.data
-    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
-    indices = C.indices.astype(index, copy=False)
-    return Design(_sparse_blocks(n, C.indptr.astype(np.int64, copy=False), indices, data), names)
-
-
-def _sparse_blocks(n: int, indptr, indices, data) -> list[Block]:
-    """Indicator blocks for columns of ones, valued ones for the rest, side by side."""
-    ones = data == 1
-    if ones.all():
-        return [SparseBlock.indicator(n, indptr, indices)]
-    not_ones = np.concatenate([[0], np.cumsum(~ones)])
-    plain = np.diff(not_ones[indptr]) == 0
-    runs = _runs(plain)
-    if len(runs) > MOST_RUNS:
-        runs, plain = [(0, len(plain))], np.zeros(len(plain), bool)
-    blocks: list[Block] = []
-    for a, b in runs:
-        part = slice(indptr[a], indptr[b])
-        pointers = indptr[a : b + 1] - indptr[a]
-        if plain[a]:
-            blocks.append(SparseBlock.indicator(n, pointers, indices[part]))
-        else:
-            values = data[part].astype(np.float64)
-            blocks.append(SparseBlock.valued(n, pointers, indices[part], values))
-    return blocks
-
-
-def _runs(kind: np.ndarray) -> list[tuple[int, int]]:
-    edges = [0, *(np.flatnonzero(np.diff(kind)) + 1).tolist(), len(kind)]
-    return list(zip(edges[:-1], edges[1:], strict=True))

@@ -4,6 +4,13 @@ A person has C linear predictors, one a *channel*: h_0 = X β, and h_q = X γ_q 
 of time f_q, so that η_ik = h_i0 + Σ_q f_q(k) h_iq + (baseline b)_k. The model's η is these
 stacked, C blocks of n rows, and then K rows of the baseline's own: linear in all coefficients,
 so the solver needs to know nothing of time. Each channel reads the same X.
+
+Columns far from zero are centred without leaving the model: with x = z + c,
+
+    f_q x = f_q z + c f_q,    f_q = basis a_q + r_q,
+
+the baseline takes up c a_q, and what of c f_q it cannot hold, c r_q, stays with the column as
+entries in the baseline's rows. The constant f_0 = 1 is in every baseline: r_0 = 0.
 """
 
 from __future__ import annotations
@@ -13,9 +20,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from .blocks import DenseBlock, power_of_two
+from .channel_rows import ChannelRows
 from .design import Design
 
 __all__ = ["ChannelDesign", "ChannelRows"]
+
+SPANNED = 1e-12  # what is left of a function, relative to it, that is rounding
 
 
 class ChannelDesign(Design):
@@ -38,9 +48,18 @@ class ChannelDesign(Design):
     ----------
     scaled : (K, Q) array
         The functions divided by powers of two near their size.
+    held : (M, C) array
+        a_q, in the scaled columns.
+    rest : (K, R) array
+        The r_q that are not zero and belong to a centred column.
+    rest_at : (p + len(pairs),) int array
+        Which of them goes with each column behind the baseline's, or −1.
+    own, along : (p + len(pairs),) arrays
+        A column is ``own`` times z in its channel and ``along`` times its r_q.
     """
 
     def __init__(self, X: Design, basis, functions, pairs, names: Sequence[str]) -> None:
+        self._arguments = (basis, functions, pairs, names)
         self.X = X
         self.n = X.n
         self.K, self.M = basis.shape
@@ -53,9 +72,39 @@ class ChannelDesign(Design):
         self.source = np.concatenate([np.arange(X.p), pairs[:, 0]])
         self.channel = np.concatenate([np.zeros(X.p, np.int64), pairs[:, 1] + 1])
         self.p = self.M + len(self.source)
-        effects = X.scale[self.source] * np.append(1.0, phi)[self.channel]
+        self._divide()
+        effects = X.scale[self.source] * np.append(1.0, phi)[self.channel] / self.own
         self.scale = np.concatenate([self.baseline.scale, effects])
         self.names = list(names)
+
+    def _divide(self) -> None:
+        """Divide c f_q between the baseline and the columns."""
+        c = (self.X.center / self.X.scale)[self.source]
+        self.shift = c
+        self.own, self.along = np.ones(len(c)), np.zeros(len(c))
+        self.rest_at = np.full(len(c), -1)
+        self.rest = np.empty((self.K, 0))
+        self.held = np.zeros((self.M, self.C))
+        if not c.any():
+            return
+        f = np.column_stack([np.ones(self.K), self.scaled])
+        basis = self.baseline.values
+        own = np.diag(basis) if basis.shape[0] == basis.shape[1] else np.zeros(0)
+        if own.all() and np.array_equal(basis, np.diag(own)):  # an intercept an interval
+            self.held = f / own[:, None] if len(own) else self.held
+            return
+        self.held = np.linalg.lstsq(basis, f, rcond=None)[0]
+        rest = f - basis @ self.held
+        left = np.abs(rest).max(axis=0) > SPANNED * np.abs(f).max(axis=0)
+        concerned = np.flatnonzero(left & np.isin(np.arange(self.C), self.channel[c != 0]))
+        number = np.full(self.C, -1)
+        number[concerned] = np.arange(len(concerned))
+        self.rest = np.ascontiguousarray(rest[:, concerned])
+        self.rest_at = np.where(c != 0, number[self.channel], -1)
+        at = self.rest_at >= 0
+        size = np.sqrt(np.mean(self.rest**2, axis=0))[self.rest_at[at]]
+        self.own[at] = 1 / power_of_two(np.hypot(1.0, c[at] * size))
+        self.along[at] = (c * self.own)[at]
 
     @property
     def C(self) -> int:
@@ -74,12 +123,23 @@ class ChannelDesign(Design):
 
     @property
     def center(self) -> np.ndarray:
-        """Nothing was subtracted from any column."""
+        """No column has a constant of its own subtracted; see `uncentered_coefficients`."""
         return np.zeros(self.p)
 
-    def centered(self) -> Design:
-        """Return the design itself: a shift of X would shift the baseline over time too."""
-        return self
+    def centered(self) -> ChannelDesign:
+        """Return the same design over a centred X; what that shifts goes to the baseline."""
+        return ChannelDesign(self.X.centered(), *self._arguments)
+
+    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """Coefficients (p,) or (p, m) with the baseline of X = 0 instead of that of the centres."""
+        out = np.array(beta, np.float64)
+        if self.shift.any():
+            scale = (self.scale * np.append(np.ones(self.M), self.own))[self.M :]
+            moved = (out[self.M :].T * (scale * self.shift)).T
+            total = np.zeros((self.C, *out.shape[1:]))
+            np.add.at(total, self.channel, moved)
+            out[: self.M] -= ((self.held @ total).T / self.baseline.scale).T
+        return out
 
     def split(self, chosen: np.ndarray):
         """Yield (channel, places in ``chosen``, columns of X), and first the baseline's."""
@@ -94,94 +154,51 @@ class ChannelDesign(Design):
 
     def rmatmul(self, R: np.ndarray, backend, chosen: np.ndarray | None = None) -> np.ndarray:
         """The transpose times R (n_eta, B) in the scaled columns: (len(chosen), B)."""
-        chosen = np.arange(self.p) if chosen is None else chosen
+        chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
         out = backend.xp.zeros((len(chosen), R.shape[1]))
+        base = R[self.C * self.n :]
         for c, at, columns in self.split(chosen):
             if len(at) == 0:
                 continue
             if c < 0:
-                out[at] = self.baseline.values[:, columns].T @ R[self.C * self.n :]
+                out[at] = self.baseline.values[:, columns].T @ base
             else:
                 part = R[c * self.n : (c + 1) * self.n]
                 out[at] = self.X.rmatmul(part, backend, columns)
+                if self.rest.shape[1]:
+                    self.add_rest(out, at, chosen[at] - self.M, self.rest.T @ base)
         return out
+
+    def add_rest(self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest) -> None:
+        """Turn products with z into those with the columns, given those with the r_q."""
+        out[at] *= self.own[effect][:, None]
+        has = self.rest_at[effect] >= 0
+        effect = effect[has]
+        out[at[has]] += self.along[effect][:, None] * rest[self.rest_at[effect]]
 
     def matmul(self, D: np.ndarray, backend) -> np.ndarray:
         """Linear predictors of all rows of η: D (p, B) → (n_eta, B)."""
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
+        base = out[self.C * self.n :]
         for c, at, columns in self.split(np.arange(self.p)):
             if c < 0:
-                out[self.C * self.n :] = self.baseline.values[:, columns] @ D[at]
+                base += self.baseline.values[:, columns] @ D[at]
             else:
+                effect = at - self.M
                 whole = np.zeros((self.X.p, D.shape[1]))
-                whole[columns] = D[at]
+                whole[columns] = D[at] * self.own[effect][:, None]
                 out[c * self.n : (c + 1) * self.n] = self.X.matmul(whole, backend)
+                if self.rest.shape[1]:
+                    base += self.rest @ self.rest_coefficients(effect, D[at])
+        return out
+
+    def rest_coefficients(self, effect: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """What columns with coefficients D ask of each r_q: (R, B)."""
+        out = np.zeros((self.rest.shape[1], D.shape[1]))
+        has = self.rest_at[effect] >= 0
+        np.add.at(out, self.rest_at[effect[has]], self.along[effect[has]][:, None] * D[has])
         return out
 
     def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend) -> ChannelRows:
         """Chosen columns by rows."""
         return ChannelRows(self, chosen, backend)
-
-
-class ChannelRows:
-    """Chosen columns of a `ChannelDesign`; the channels share one copy of the rows of X.
-
-    Attributes
-    ----------
-    X : RowMatrix
-        The columns of X that occur in any channel, in the order in which they first occur.
-    places : list of (int array, int array)
-        For each channel, where its columns are among ``chosen`` and in ``X``.
-    baseline_at, baseline : (M',) int array, (K, M') array
-        Where the baseline's columns are among ``chosen``, and the columns.
-    """
-
-    dense = None
-
-    def __init__(self, design: ChannelDesign, chosen: np.ndarray, backend) -> None:
-        self.design, self.backend = design, backend
-        self.chosen = np.asarray(chosen, np.int64)
-        self.n, self.k = design.n_eta, len(self.chosen)
-        parts = list(design.split(self.chosen))
-        _, self.baseline_at, columns = parts[0]
-        self.baseline = np.ascontiguousarray(design.baseline.values[:, columns])
-        effects = self.chosen[self.chosen >= design.M] - design.M
-        distinct, first = np.unique(design.source[effects], return_index=True)
-        by = np.argsort(first, kind="stable")
-        number = np.full(design.X.p, -1, np.int64)
-        number[distinct[by]] = np.arange(len(by))
-        self.X = design.X.by_rows(distinct[by], None, backend)
-        self.lines = self.X.lines
-        self.places = [(at, number[columns]) for _, at, columns in parts[1:]]
-
-    def matmul(self, D: np.ndarray) -> np.ndarray:
-        """η: (k, B) → (n_eta, B)."""
-        n = self.design.n
-        out = self.backend.xp.zeros((self.n, D.shape[1]))
-        for c, (at, columns) in enumerate(self.places):
-            if len(at):
-                d = self.backend.xp.zeros((self.X.k, D.shape[1]))
-                d[columns] = D[at]
-                out[c * n : (c + 1) * n] = self.X.matmul(d)
-        out[len(self.places) * n :] = self.baseline @ D[self.baseline_at]
-        return out
-
-    def rmatmul(self, R: np.ndarray) -> np.ndarray:
-        """The transpose: (n_eta, B) → (k, B)."""
-        n = self.design.n
-        out = self.backend.xp.zeros((self.k, R.shape[1]))
-        for c, (at, columns) in enumerate(self.places):
-            if len(at):
-                out[at] = self.X.rmatmul(R[c * n : (c + 1) * n])[columns]
-        out[self.baseline_at] = self.baseline.T @ R[len(self.places) * n :]
-        return out
-
-    def diagonal(self, v: np.ndarray) -> np.ndarray:
-        """Σ v x² of each column over the rows of η, (k,)."""
-        n = self.design.n
-        out = self.backend.xp.zeros(self.k)
-        for c, (at, columns) in enumerate(self.places):
-            if len(at):
-                out[at] = self.X.diagonal(v[c * n : (c + 1) * n])[columns]
-        out[self.baseline_at] = v[len(self.places) * n :] @ self.baseline**2
-        return out

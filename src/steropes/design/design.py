@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -114,6 +115,57 @@ class Design:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return cls([SparseBlock.indicator(n_rows, indptr, indices)], names)
 
+    @classmethod
+    def from_long(
+        cls,
+        table: Any,
+        rows: Any,
+        *,
+        row: str = "rowId",
+        covariate: str = "covariateId",
+        value: str | None = "covariateValue",
+        names: Mapping[Any, str] | None = None,
+    ) -> Design:
+        """Build a design from a table with a row for each covariate that a person has.
+
+        The form of OHDSI's FeatureExtraction: ``rowId, covariateId, covariateValue``. A person
+        without an entry has the value 0.
+
+        Parameters
+        ----------
+        table : pandas, polars or pyarrow table
+        rows : (n,) labels
+            The ids of the people in the order of y, all of them: who has no covariate has a row
+            of zeros. Entries of other people are refused.
+        row, covariate : str
+            The columns of the table that hold the person and the covariate.
+        value : str or None
+            The column with the values; None where all of them are one.
+        names : mapping, optional
+            From covariates to names of columns; default their ids as text.
+
+        Returns
+        -------
+        Design
+            Columns in the order of the covariates' ids.
+
+        Raises
+        ------
+        DataError
+            A person and covariate twice, a person who is not in ``rows``, missing values.
+
+        Examples
+        --------
+        >>> import pandas as pd, steropes
+        >>> table = pd.DataFrame({"rowId": [7, 9, 9], "covariateId": [1002, 1002, 8507],
+        ...                       "covariateValue": [61.0, 48.0, 1.0]})
+        >>> steropes.Design.from_long(table, rows=[9, 8, 7]).names
+        ['1002', '8507']
+        """
+        from .long import from_long  # it makes designs
+
+        return from_long(table, rows, row=row, covariate=covariate, value=value, names=names)
+
     # -- columns -----------------------------------------------------------------------------
 
     def with_intercept(self) -> Design:
@@ -137,13 +189,42 @@ class Design:
             [b.center if isinstance(b, DenseBlock) else np.zeros(b.p) for b in self.blocks]
         )
 
+    def uncentered(self) -> Design:
+        """Return the same design with every column as the user gave it."""
+        if not self.center.any():
+            return self
+        blocks = [
+            replace(b, values=b.values + b.center / b.scale, center=np.zeros(b.p))
+            if isinstance(b, DenseBlock)
+            else b
+            for b in self.blocks
+        ]
+        return Design(blocks, self.names)
+
+    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """Coefficients (p,) or (p, m), in X's units, with the intercept at X = 0.
+
+        The intercept of a fit is that at the columns' centres; it is the first column where
+        there is one.
+        """
+        out = np.array(beta, np.float64)
+        if isinstance(self.blocks[0], ConstantBlock):
+            out[0] -= self.center @ out
+        return out
+
     def columns(self, chosen: np.ndarray) -> Iterable[tuple[Block, np.ndarray, np.ndarray]]:
         """Yield (block, its columns, their places in ``chosen``) for every block concerned."""
         chosen = np.asarray(chosen)
-        for b, start in zip(self.blocks, self.block_start[:-1], strict=True):
-            at = np.flatnonzero((chosen >= start) & (chosen < start + b.p))
+        if len(self.blocks) == 1:
+            if len(chosen):
+                yield self.blocks[0], chosen, np.arange(len(chosen))
+            return
+        block = np.searchsorted(self.block_start, chosen, side="right") - 1
+        by = np.argsort(block, kind="stable")
+        ends = np.cumsum(np.bincount(block, minlength=len(self.blocks)))
+        for b, at in enumerate(np.split(by, ends[:-1])):
             if len(at):
-                yield b, chosen[at] - start, at
+                yield self.blocks[b], chosen[at] - self.block_start[b], at
 
     def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend):
         """Chosen columns by rows, in the model's row order: a `RowMatrix`."""

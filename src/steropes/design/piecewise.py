@@ -93,6 +93,10 @@ class PiecewiseDesign(Design):
         """What was subtracted from each column, (p,)."""
         return self.X.center[self.steps.source]
 
+    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """The coefficients themselves: there is no intercept."""
+        return np.array(beta, np.float64)
+
     def pieces(self) -> list[tuple[int, slice, np.ndarray]]:
         """Return (interval, its pieces, their people) for each interval."""
         edges = zip(self.start[:-1], self.start[1:], strict=True)

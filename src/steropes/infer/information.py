@@ -34,8 +34,7 @@ class Information:
 
     def __init__(self, problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> None:
         self.scale = problem.design.scale
-        self.center = problem.design.center
-        self.n_free = problem.n_free
+        self.design = problem.design
         self.smooth = l1 == 0
         self.likelihood = likelihood = problem.likelihood
         self.columns = np.flatnonzero(self.smooth | (beta != 0))
@@ -59,9 +58,7 @@ class Information:
         H = self.H + np.diag(self.kappa)
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
         inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]
-        T = np.diag(1.0 / self.scale)
-        if self.n_free:  # the intercept at X = 0, not at the centres
-            T[0, 1:] = -self.center[1:] / self.scale[1:]
+        T = self.design.uncentered_coefficients(np.diag(1.0 / self.scale))
         V = T @ inverse @ T.T
         return 0.5 * (V + V.T)
 
@@ -83,8 +80,10 @@ def refuse_separated(problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndar
         return
     direction, size = found
     design = problem.design
-    if problem.n_free:  # the intercept at X = 0 instead of at the columns' centres
-        direction[0] -= (design.center / design.scale)[free] @ direction
+    whole = np.zeros(design.p)  # with the intercept at X = 0, not at the columns' centres
+    whole[free] = direction
+    whole = design.uncentered_coefficients(whole / design.scale) * design.scale
+    direction = whole[free]
     share = np.abs(direction * size)
     by = np.argsort(-share, kind="stable")
     names = [design.names[free[j]] for j in by if share[j] > 0.1 * share.max()]

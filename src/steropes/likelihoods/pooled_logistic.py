@@ -198,6 +198,11 @@ class PooledCurvature:
         first : int
             Only the rows and columns from here on are needed (the rest is left undefined).
         """
+        if rows.has_rest:
+            return rows.fold(self._hessian(rows.extended(), first))
+        return self._hessian(rows, first)
+
+    def _hessian(self, rows: Any, first: int) -> np.ndarray:
         H = np.zeros((rows.k, rows.k))
         B, at_base = rows.baseline, rows.baseline_at
         H[np.ix_(at_base, at_base)] = B.T @ (self.at_time[:, None] * B)

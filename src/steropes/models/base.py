@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
-from ..data import check_offset, check_weights
+from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
 from ..infer import refuse_separated, refuse_undetermined
@@ -61,6 +61,8 @@ class PenalizedModel(Inference, BaseEstimator):
 
     _intercept = False  # whether the family can have one
     _has_intercept: bool  # whether the fit has one
+    _log_scale = True  # whether an offset is added to a logarithm
+    _apart = np.inf  # largest difference between two offsets
     coef_: np.ndarray
     intercept_: float
 
@@ -161,6 +163,9 @@ class PenalizedModel(Inference, BaseEstimator):
 
     def _fit(self, X, y, sample_weight, offset, exposure, strata) -> None:
         self._check_settings()
+        refuse_other_order(
+            X, y=y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
+        )
         design = self._read_design(X, y)
         problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
         with single_threaded_blas(), Progress(self.verbose) as progress:
@@ -218,8 +223,8 @@ class PenalizedModel(Inference, BaseEstimator):
 
     def _read_vectors(self, sample_weight, offset, n) -> tuple[np.ndarray, np.ndarray | None]:
         """Weights and offset as copies: standard errors are computed from them later."""
-        weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
-        return np.array(weights), None if offset is None else np.array(offset)
+        weights = check_weights(sample_weight, n)
+        return weights, check_offset(offset, n, self._log_scale, self._apart)
 
     def _refuse_weightless(self, label: np.ndarray) -> None:
         """Refuse an outcome without events among the rows that have a positive weight."""
@@ -279,12 +284,11 @@ class PenalizedModel(Inference, BaseEstimator):
         self._information = None
         self._beta = fit.beta
         self.prior_ = prior
-        center = problem.design.center
+        beta = problem.design.uncentered_coefficients(fit.beta)
         if problem.n_free:
-            self.intercept_ = float(fit.beta[0] - center[1:] @ fit.beta[1:])
-            self.coef_ = fit.beta[1:].copy()
+            self.intercept_, self.coef_ = float(beta[0]), beta[1:].copy()
         else:
-            self.coef_ = fit.beta.copy()
+            self.coef_ = beta
             if self._intercept:
                 self.intercept_ = 0.0
         self.optimality_ = fit.optimality
@@ -311,18 +315,19 @@ class PenalizedModel(Inference, BaseEstimator):
 
     def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return η = intercept + X β (+ offset), (n,)."""
+        refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         backend = get_backend("cpu", self.n_jobs)
         beta = (self.coef_ * design.scale)[:, None]
         eta = design.matmul(beta, backend)[:, 0] + getattr(self, "intercept_", 0.0)
-        offset = check_offset(offset, design.n)
+        offset = check_offset(offset, design.n, self._log_scale)
         return eta if offset is None else eta + offset
 
     def _check_new(self, X: Any) -> Design:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "coef_")
-        design = as_design(X)
+        design = as_design(X, copy=False)
         if design.p != self.n_features_in_:
             raise DataError(
                 f"X has {design.p} features, but {type(self).__name__} is expecting "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data import check_exposure, check_response, check_strata
+from ..data.checks import APART
 from ..errors import DataError
 from ..likelihoods import (
     ConditionalLogisticLikelihood,
@@ -21,6 +22,8 @@ __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
 
 class _ConditionalModel(PenalizedModel):
     """Models that condition on each stratum's total: no intercept, strata whole in a fold."""
+
+    _apart = APART
 
     def _strata(self, strata: Any, n: int, what: str) -> np.ndarray:
         if strata is None:

@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..data import check_offset, check_strata, check_survival, check_weights
+from ..data import (
+    check_offset,
+    check_strata,
+    check_survival,
+    check_weights,
+    refuse_other_order,
+)
 from ..design.piecewise import PiecewiseDesign
 from ..errors import DataError
 from ..infer.concordance import concordance_index
@@ -139,6 +145,7 @@ class CoxRegression(SurvivalModel):
     def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
         if self._steps is None:
             return super()._linear_predictors(X, offset)
+        refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         eta = self._steps.linear_predictors(design, self.coef_, get_backend("cpu", self.n_jobs))
         offset = check_offset(offset, design.n)
@@ -210,6 +217,7 @@ class CoxRegression(SurvivalModel):
         -------
         float
         """
+        refuse_other_order(X, sample_weight=sample_weight, strata=strata)
         eta = self._linear_predictors(X, offset)
         n = len(eta)
         outcome = check_survival(y, n)

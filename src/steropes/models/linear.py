@@ -42,6 +42,7 @@ class LinearRegression(RegressorMixin, PenalizedModel):
 
     _intercept = True
     _ratio = None
+    _log_scale = False
 
     def __init__(
         self,

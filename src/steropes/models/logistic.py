@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 
-from ..data.checks import squeeze, vector
+from ..data import check_classes
 from ..errors import DataError
 from ..likelihoods import LogisticLikelihood
 from .base import PenalizedModel
@@ -94,24 +94,18 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
 
     def _classes(self, y: Any, n: int) -> np.ndarray:
-        y = np.asarray(y)
-        if y.dtype.kind in "fc":
-            y = vector(y, n, "y")
-        y = squeeze(y, "y")
-        if y.shape != (n,):
-            raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
-        if type_of_target(y) in ("continuous", "continuous-multioutput"):
+        classes, codes = check_classes(y, n)
+        if type_of_target(classes) in ("continuous", "continuous-multioutput"):
             raise DataError(
                 "Unknown label type: continuous. y must have two classes; for a continuous "
                 "outcome use LinearRegression."
             )
-        classes, codes = np.unique(y, return_inverse=True)
         if len(classes) == 1:
             raise DataError(f"y has one class only, {classes[0]!r}; two classes are needed.")
         if len(classes) > 2:
             raise DataError(
                 "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)}: y has {len(classes)} classes."
+                f"{type_of_target(classes)}: y has {len(classes)} classes."
             )
         self.classes_ = classes
         return codes.astype(np.float64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..data import check_exposure, check_response
+from ..data import check_exposure, check_response, refuse_other_order
 from ..errors import DataError
 from ..likelihoods import PoissonLikelihood
 from .base import PenalizedModel
@@ -68,6 +68,7 @@ class PoissonRegression(RegressorMixin, PenalizedModel):
 
     def predict(self, X: Any, *, offset: Any = None, exposure: Any = None) -> np.ndarray:
         """Return expected counts exp(η), (n,); without ``exposure`` for one unit of it."""
+        refuse_other_order(X, exposure=exposure)
         eta = self.linear_predictor(X, offset)
         log_exposure = check_exposure(exposure, len(eta))
         return np.exp(eta if log_exposure is None else eta + log_exposure)

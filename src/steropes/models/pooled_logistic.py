@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..data import check_offset, check_survival, check_weights
+from ..data import check_offset, check_survival, check_weights, refuse_other_order
 from ..data.checks import vector
 from ..data.intervals import Intervals
 from ..design.channels import ChannelDesign
@@ -173,7 +173,7 @@ class PooledLogisticRegression(PenalizedModel):
         effects = [f"{design.names[j]}:{functions[q].name}" for j, q in pairs]
         effects = [*design.names, *effects]
         _refuse_same_names(names, effects)
-        whole = ChannelDesign(design, basis, F, pairs, [*names, *effects])
+        whole = ChannelDesign(design, basis, F, pairs, [*names, *effects]).centered()
         backend = get_backend("cpu", self.n_jobs)
         at_risk = intervals.cut(outcome)
         likelihood = PooledLogisticLikelihood(
@@ -224,10 +224,11 @@ class PooledLogisticRegression(PenalizedModel):
             )
         super()._fit_problem(problem, prior, start, progress)
         M = problem.n_free
-        self.baseline_coef_ = pd.Series(self._beta[:M], self._baseline_names)
-        self.coef_ = self._beta[M:].copy()
+        self._at_zero = problem.design.uncentered_coefficients(self._beta)
+        self.baseline_coef_ = pd.Series(self._at_zero[:M], self._baseline_names)
+        self.coef_ = self._at_zero[M:].copy()
         if self._has_intercept:
-            self.intercept_ = float(self._beta[0])
+            self.intercept_ = float(self._at_zero[0])
         else:
             del self.intercept_  # the first of the baseline's: each interval has its own
 
@@ -235,17 +236,18 @@ class PooledLogisticRegression(PenalizedModel):
         return [*self._baseline_names, *self._effect_names]
 
     def _coefficients(self) -> np.ndarray:
-        return self._beta
+        return self._at_zero
 
     # -- prediction ----------------------------------------------------------------------------
 
     def _predictors(self, X: Any, offset: Any):
         """Stacked linear predictors of new people, with the functions they go with."""
+        refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         names = self._coefficient_names()
         whole = ChannelDesign(design, self._basis, self._functions, self._pairs, names)
         backend = get_backend("cpu", self.n_jobs)
-        eta = whole.matmul((self._beta * whole.scale)[:, None], backend)[:, 0]
+        eta = whole.matmul((self._at_zero * whole.scale)[:, None], backend)[:, 0]
         offset = check_offset(offset, design.n)
         if offset is not None:
             eta[: design.n] += offset

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ..data import refuse_other_order
 from ..data.checks import label_strata, vector
 from ..errors import DataError
 from ..infer.baseline import Baseline
@@ -84,6 +85,7 @@ class SurvivalModel(PenalizedModel):
 
     def _log_cumulative(self, X: Any, times: Any, strata: Any, offset: Any) -> np.ndarray:
         """Log cumulative hazard of each row at each time, (n, T); NaN where no one was seen."""
+        refuse_other_order(X, strata=strata)
         eta = self._linear_predictors(X, offset)
         times = vector(np.atleast_1d(times), None, "times")
         codes = self._known_strata(strata, len(eta))

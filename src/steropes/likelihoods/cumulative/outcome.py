@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data import check_response
+from ...data import check_response, refuse_other_order
+from ...data.arrays import numbers, plain_array
+from ...data.checks import squeeze
 from ...errors import DataError
 
 __all__ = ["Censored", "Interval", "check_interval"]
@@ -48,15 +50,22 @@ def Censored(lower: Any, upper: Any) -> np.ndarray:
     >>> Censored([-float("inf"), 2.0], [1.0, 2.0])["upper"].tolist()
     [1.0, 2.0]
     """
-    a, b = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
-    if a.ndim != 1 or a.shape != b.shape:
-        raise DataError(
-            f"lower and upper must be 1-dimensional and alike, not {a.shape} and {b.shape}."
-        )
+    refuse_other_order(lower, "lower", upper=upper)
+    a, b = _bound(lower, "lower"), _bound(upper, "upper")
+    if len(a) != len(b):
+        raise DataError(f"lower has {len(a)} entries, but upper has {len(b)}.")
     y = np.empty(len(a), [("lower", np.float64), ("upper", np.float64)])
     y["lower"], y["upper"] = a, b
     _check(y["lower"], y["upper"])
     return y
+
+
+def _bound(x: Any, what: str) -> np.ndarray:
+    """One side as float64, 1-D, possibly infinite; a copy."""
+    x = squeeze(numbers(x, what), what)
+    if x.ndim != 1:
+        raise DataError(f"{what} must be 1-dimensional, not of shape {x.shape}.")
+    return x.astype(np.float64)
 
 
 def _check(a: np.ndarray, b: np.ndarray) -> None:
@@ -81,8 +90,9 @@ def check_interval(y: Any, n: int) -> Interval:
         raise DataError(
             f"A structured y must have the fields 'lower' and 'upper' (see Censored), not {names}."
         )
-    if len(y) != n:
-        raise DataError(f"y has {len(y)} entries, but X has {n} rows.")
-    a, b = np.asarray(y["lower"], np.float64), np.asarray(y["upper"], np.float64)
+    y = plain_array(y, "y")
+    if y.shape != (n,):
+        raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
+    a, b = _bound(y["lower"], "lower"), _bound(y["upper"], "upper")
     _check(a, b)
     return Interval(a, None if (a == b).all() else b)

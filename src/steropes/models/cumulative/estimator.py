@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from ...backends import get_backend
+from ...data.checks import APART
 from ...errors import DataError
 from ...infer.faint import FAINT, has_light, too_faint
 from ...likelihoods.cumulative import CODES, Interval, check_interval, find_levels
@@ -94,6 +95,8 @@ class CumulativeProbabilityModel(
     >>> bool(np.allclose(model.fit(X, np.log(y)).coef_, model.coef_))
     True
     """
+
+    _apart = APART
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backends import get_backend
 from ...backends.threads import ThreadPool
-from ...data import check_offset
+from ...data import check_offset, refuse_other_order
 from ...design import RowMatrix
 from ...errors import DataError
 from ...infer.cumulative import row_slice
@@ -222,6 +222,7 @@ class CumulativePredictions(OneBlasThread):
         return self.predict_mean(X, offset=offset)
 
     def _eta(self, X: Any, offset: Any):
+        refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         # Not linear_predictor(design): a design has names even where X, an array, had none.
         beta = (self.coef_ * design.scale)[:, None]

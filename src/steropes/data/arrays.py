@@ -1,0 +1,159 @@
+"""What numbers may come as: arrays, lists, series of any library; refusals for what is not one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Set
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from ..errors import DataError
+
+__all__ = ["MASKED", "NotNumbers", "numbers", "plain_array", "unmasked"]
+
+MASKED = "masked. Drop it, or fill it in with numpy.ma.filled if you know its value."
+DAYS = (
+    "Say in which unit: (t - origin) / numpy.timedelta64(1, 'D') for an array, "
+    "(t - origin).dt.days in pandas, .dt.total_days() in polars."
+)
+SCALARS = (bool, int, float, np.bool_, Decimal, Fraction)
+
+
+class NotNumbers(DataError, TypeError):
+    """Values that are of the wrong type, which NumPy and scikit-learn call a TypeError."""
+
+
+def in_row(index: tuple[int, ...]) -> str:
+    """Where an entry of a vector is, in words."""
+    return f"row {index[0]}" if index else "the value"
+
+
+def unmasked(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str] = in_row) -> Any:
+    """The data of a masked array of which nothing is masked."""
+    mask: Any = np.ma.getmaskarray(x)
+    if mask.dtype.names:  # structured: an entry has a mask for each field
+        mask = np.logical_or.reduce([mask[f] for f in mask.dtype.names])
+    if mask.any():
+        at = tuple(int(i) for i in np.argwhere(mask)[0])
+        raise DataError(f"{what} is a masked array whose {place(at)} is {MASKED}")
+    return np.asarray(x.data)
+
+
+def numbers(
+    x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row, of: str | None = None
+) -> np.ndarray:
+    """An array of real numbers of a NumPy type, possibly NaN; a copy or a view.
+
+    Parameters
+    ----------
+    x : array, sequence or series
+    what : str
+        Its name, for messages.
+    place : callable
+        From an index to words such as "row 3".
+    of : str, optional
+        What is said to contain a missing value, where that is not ``what``.
+    """
+    x = plain_array(x, what, place)
+    kind = x.dtype.kind
+    if kind in "fiub":
+        return x
+    if kind == "c":
+        raise DataError(f"Complex data not supported: {what} must be real.")
+    if kind in "mM":
+        raise DataError(f"{what} holds dates or durations ({x.dtype}), not numbers. {DAYS}")
+    if kind == "V":
+        raise DataError(f"{what} is a structured array ({x.dtype}); pass one of its fields.")
+    if kind in "US":
+        raise NotNumbers(_text(what, place((0,) * x.ndim), x.flat[0] if x.size else ""))
+    if kind == "O":
+        return _from_objects(x, what, place, of or what)
+    raise DataError(f"{what} must hold numbers, not {x.dtype}.")
+
+
+def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row) -> np.ndarray:
+    """A NumPy array of whatever type, with nothing masked and nothing that has no order."""
+    if isinstance(x, np.ma.MaskedArray):
+        return unmasked(x, what, place)
+    if x is None:
+        raise DataError(f"{what} is None; pass an array of numbers.")
+    if sparse.issparse(x):
+        raise DataError(f"{what} is a sparse matrix; pass {what}.toarray().ravel().")
+    if isinstance(x, str | bytes | Mapping | Set):
+        raise DataError(f"{what} must be an array, not {type(x).__name__}: it has no rows.")
+    series = nw.from_native(x, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return _from_series(series, what)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # a masked entry in a list of numbers
+            x = np.asarray(x)
+    except UserWarning:
+        raise DataError(f"{what} has an entry that is {MASKED}") from None
+    except OverflowError as error:
+        raise DataError(f"{what} has a number that no float can hold: {error}.") from None
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{what} cannot be read as an array: {error}. Give all rows the same length."
+        ) from None
+    return x
+
+
+def _from_series(series: nw.Series, what: str) -> np.ndarray:
+    dtype = series.dtype
+    if dtype.is_temporal():
+        raise DataError(f"{what} holds dates or durations ({dtype}), not numbers. {DAYS}")
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        null = series.is_null()
+        missing = null.to_numpy().astype(bool)
+        if missing.any() and not (dtype.is_float() and np.isnan(_floats(series)[missing]).all()):
+            raise DataError(_missing(what, f"row {int(missing.argmax())}", "missing"))
+        if dtype.is_decimal() or missing.any():
+            return _floats(series)
+    return np.asarray(series.to_numpy())
+
+
+def _floats(series: nw.Series) -> np.ndarray:
+    return np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)
+
+
+def _from_objects(x: np.ndarray, what: str, place: Callable, of: str) -> np.ndarray:
+    """Numbers in an array of objects, entry by entry where they are not all of Python's own."""
+    if not set(map(type, x.flat)) <= set(SCALARS[:4]):
+        for index, value in zip(np.ndindex(x.shape), x.flat, strict=True):
+            _refuse_object(value, what, place(index), of)
+    try:
+        return x.astype(np.float64)
+    except OverflowError:
+        raise DataError(f"{what} has a number that no float can hold. Change its unit.") from None
+
+
+def _refuse_object(value: Any, what: str, where: str, of: str) -> None:
+    if isinstance(value, np.timedelta64 | np.datetime64 | pd.Timedelta | pd.Timestamp):
+        raise DataError(f"{what} holds dates or durations ({where} is {value!r}). {DAYS}")
+    if isinstance(value, (Real, *SCALARS)):
+        return
+    if value is None or value is pd.NA or value is pd.NaT:
+        raise DataError(_missing(of, where, value))
+    if value is np.ma.masked:
+        raise DataError(f"{what}: {where} is {MASKED}")
+    raise NotNumbers(_text(what, where, value))
+
+
+def _missing(what: str, where: str, value: Any) -> str:
+    return f"{what} contains NaN or infinity: {where} is {value}. Drop the row or impute it."
+
+
+def _text(what: str, where: str, value: Any) -> str:
+    # The words "argument must be … string … number" are those scikit-learn checks for.
+    return (
+        f"{what} must hold numbers: {where} is {value!r}; argument must be no string but a "
+        "number. Convert text with pandas.to_numeric."
+    )

@@ -1,0 +1,116 @@
+"""Chosen columns of a model over time by rows: where the solver works with them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ChannelRows"]
+
+
+class ChannelRows:
+    """Chosen columns of a `ChannelDesign`; the channels share one copy of the rows of X.
+
+    Attributes
+    ----------
+    X : RowMatrix
+        The columns of X that occur in any channel, in the order in which they first occur.
+    places : list of (int array, int array)
+        For each channel, where its columns are among ``chosen`` and in ``X``.
+    baseline_at, baseline : (M',) int array, (K, M') array
+        Where the baseline's columns are among ``chosen``, and the columns.
+    """
+
+    dense = None
+
+    def __init__(self, design: Any, chosen: np.ndarray, backend) -> None:
+        self.design, self.backend = design, backend
+        self.chosen = np.asarray(chosen, np.int64)
+        self.n, self.k = design.n_eta, len(self.chosen)
+        parts = list(design.split(self.chosen))
+        _, self.baseline_at, columns = parts[0]
+        self.baseline = np.ascontiguousarray(design.baseline.values[:, columns])
+        effects = self.chosen[self.chosen >= design.M] - design.M
+        distinct, first = np.unique(design.source[effects], return_index=True)
+        by = np.argsort(first, kind="stable")
+        number = np.full(design.X.p, -1, np.int64)
+        number[distinct[by]] = np.arange(len(by))
+        self.X = design.X.by_rows(distinct[by], None, backend)
+        self.lines = self.X.lines
+        self.places = [(at, number[columns]) for _, at, columns in parts[1:]]
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether columns of X have entries in the baseline's rows."""
+        return bool(self.design.rest.shape[1])
+
+    def matmul(self, D: np.ndarray) -> np.ndarray:
+        """η: (k, B) → (n_eta, B)."""
+        n, design = self.design.n, self.design
+        out = self.backend.xp.zeros((self.n, D.shape[1]))
+        base = out[len(self.places) * n :]
+        base += self.baseline @ D[self.baseline_at]
+        for c, (at, columns) in enumerate(self.places):
+            if len(at):
+                effect = self.chosen[at] - design.M
+                d = self.backend.xp.zeros((self.X.k, D.shape[1]))
+                d[columns] = D[at] * design.own[effect][:, None] if self.has_rest else D[at]
+                out[c * n : (c + 1) * n] = self.X.matmul(d)
+                if self.has_rest:
+                    base += design.rest @ design.rest_coefficients(effect, D[at])
+        return out
+
+    def rmatmul(self, R: np.ndarray) -> np.ndarray:
+        """The transpose: (n_eta, B) → (k, B)."""
+        n, design = self.design.n, self.design
+        out = self.backend.xp.zeros((self.k, R.shape[1]))
+        base = R[len(self.places) * n :]
+        for c, (at, columns) in enumerate(self.places):
+            if len(at):
+                out[at] = self.X.rmatmul(R[c * n : (c + 1) * n])[columns]
+                if self.has_rest:
+                    design.add_rest(out, at, self.chosen[at] - design.M, design.rest.T @ base)
+        out[self.baseline_at] = self.baseline.T @ base
+        return out
+
+    def diagonal(self, v: np.ndarray) -> np.ndarray:
+        """Σ v x² of each column over the rows of η, (k,)."""
+        n, design = self.design.n, self.design
+        out = self.backend.xp.zeros(self.k)
+        base = v[len(self.places) * n :]
+        for c, (at, columns) in enumerate(self.places):
+            if len(at):
+                out[at] = self.X.diagonal(v[c * n : (c + 1) * n])[columns]
+                if self.has_rest:
+                    effect = self.chosen[at] - design.M
+                    squares = np.append(base @ design.rest**2, 0.0)[design.rest_at[effect]]
+                    out[at] = (
+                        design.own[effect] ** 2 * out[at] + design.along[effect] ** 2 * squares
+                    )
+        out[self.baseline_at] = base @ self.baseline**2
+        return out
+
+    def extended(self) -> ChannelRows:
+        """The same columns without their entries in the baseline's rows, and the r_q at the end."""
+        out = copy.copy(self)
+        R = self.design.rest.shape[1]
+        out.k = self.k + R
+        out.baseline = np.ascontiguousarray(np.hstack([self.baseline, self.design.rest]))
+        out.baseline_at = np.append(self.baseline_at, self.k + np.arange(R))
+        return out
+
+    def fold(self, H: np.ndarray) -> np.ndarray:
+        """A Hessian over the `extended` columns as one over these, (k, k)."""
+        design = self.design
+        own, along = np.ones(self.k), np.zeros(self.k)
+        at = np.flatnonzero(self.chosen >= design.M)
+        effect = self.chosen[at] - design.M
+        own[at], along[at] = design.own[effect], design.along[effect]
+        mine = np.zeros((self.k, design.rest.shape[1]))
+        has = design.rest_at[effect] >= 0
+        mine[at[has], design.rest_at[effect[has]]] = along[at[has]]
+        k = self.k
+        cross = own[:, None] * H[:k, k:] @ mine.T
+        return own[:, None] * own * H[:k, :k] + cross + cross.T + mine @ H[k:, k:] @ mine.T

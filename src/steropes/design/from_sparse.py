@@ -1,0 +1,139 @@
+"""Sparse matrices of any format to blocks of columns; entries out of range are never read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..errors import DataError
+from .blocks import Block, DenseBlock, SparseBlock, check_entries
+from .words import column_word, refuse_empty
+
+__all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
+
+MOST_RUNS = 64  # blocks that a matrix of mixed columns is cut into at most, but for full ones
+FULL = 2 / 3  # share of nonzeros from which a column with values is dense, which takes less room
+PLAIN, VALUED, DENSE = 0, 1, 2
+
+
+def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list[Block]:
+    """Blocks of a scipy sparse matrix or array, which is not modified.
+
+    A column most of whose rows are not zero becomes dense, so that it can be centred: years,
+    dates and laboratory values have means far from zero.
+    """
+    if X.dtype.kind == "c":
+        raise DataError("Complex data not supported: X must be real.")
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"X must hold numbers, not {X.dtype}; convert it with X.astype(float).")
+    if X.ndim != 2:
+        raise DataError(f"X must be 2-dimensional, not of shape {X.shape}.")
+    refuse_empty(X.shape)
+    C = _canonical(X)
+    data = C.data
+    if data.dtype.kind == "f" and not np.isfinite(data).all():
+        at = int(np.argmax(~np.isfinite(data)))
+        j = int(np.searchsorted(C.indptr, at, side="right") - 1)
+        raise DataError(
+            f"Input X contains NaN or infinity: column {column_word(names, j)}, row "
+            f"{C.indices[at]} is {data[at]}. Impute it or drop the row."
+        )
+    if len(data) and not data.all():
+        C = C.copy()
+        C.eliminate_zeros()
+        data = C.data
+    n = X.shape[0]
+    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    indices = C.indices.astype(index, copy=False)
+    indptr = C.indptr.astype(np.int64, copy=False)
+    if copy and X.format == "csc":
+        indices = indices.copy() if np.may_share_memory(indices, X.indices) else indices
+        indptr = indptr.copy() if np.may_share_memory(indptr, X.indptr) else indptr
+    return sparse_blocks(n, indptr, indices, data)
+
+
+def _canonical(X: Any) -> sparse.csc_array:
+    """By columns, sorted, without repeated entries, of numbers that can be added."""
+    checked = _checked(X)
+    if isinstance(checked.data, np.ma.MaskedArray):
+        raise DataError("X holds a masked array; build the sparse matrix from plain numbers.")
+    if checked.format != "coo":
+        # What the matrix knows of its own order may be out of date: a new one looks again.
+        kind = type(checked)
+        parts = (checked.data, checked.indices, checked.indptr)
+        checked = kind(parts, shape=X.shape, copy=False)
+    alone = checked.format != "coo" and checked.has_canonical_format
+    if checked.dtype == np.longdouble or not (alone or checked.dtype in (bool, np.float64)):
+        # Repeated entries are added up, which small integers cannot hold.
+        with np.errstate(over="ignore"):
+            checked = checked.astype(np.float64)
+    C = checked.tocsc()
+    C = sparse.csc_array((C.data, C.indices, C.indptr), shape=X.shape, copy=False)
+    if not C.has_canonical_format:
+        C = C.copy()
+        C.sum_duplicates()
+    return C
+
+
+def _checked(X: Any) -> Any:
+    """The same matrix as CSC, CSR or COO, with all indices looked at."""
+    try:
+        if X.format == "bsr":
+            X.check_format(full_check=True)
+        if X.format not in ("csc", "csr", "coo"):
+            X = X.tocoo()
+    except (ValueError, IndexError, OverflowError, TypeError) as error:
+        raise DataError(f"X is not a valid sparse matrix: {error}.") from None
+    if X.format == "coo":
+        for what, at, size in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
+            if len(at) != len(X.data):
+                raise DataError(
+                    f"X is not a valid sparse matrix: {len(X.data)} values, but {len(at)} "
+                    f"{what} numbers."
+                )
+            _refuse_outside(at, size, what)
+        return X
+    major, minor = ("column", "row") if X.format == "csc" else ("row", "column")
+    lines, size = X.shape[::-1] if X.format == "csc" else X.shape
+    check_entries(lines, size, X.indptr, X.indices, len(X.data), major, minor)
+    return X
+
+
+def _refuse_outside(at: np.ndarray, size: int, what: str) -> None:
+    check_entries(1, size, np.array([0, len(at)]), at, len(at), "matrix", what)
+
+
+def sparse_blocks(n: int, indptr, indices, data) -> list[Block]:
+    """Indicator blocks for columns of ones, valued and dense ones for the rest, side by side."""
+    ones = data == 1
+    if ones.all():
+        return [SparseBlock.indicator(n, indptr, indices)]
+    not_ones = np.concatenate([[0], np.cumsum(~ones)])
+    kind = np.where(np.diff(not_ones[indptr]) == 0, PLAIN, VALUED)
+    kind[(kind == VALUED) & (np.diff(indptr) >= FULL * n)] = DENSE
+    parts = runs(kind)
+    if len(parts) > MOST_RUNS:
+        kind[kind == PLAIN] = VALUED
+        parts = runs(kind)
+    blocks: list[Block] = []
+    for a, b in parts:
+        part = slice(indptr[a], indptr[b])
+        pointers = indptr[a : b + 1] - indptr[a]
+        if kind[a] == PLAIN:
+            blocks.append(SparseBlock.indicator(n, pointers, indices[part]))
+            continue
+        values = data[part].astype(np.float64)
+        if kind[a] == VALUED:
+            blocks.append(SparseBlock.valued(n, pointers, indices[part], values))
+        else:
+            full = sparse.csc_array((values, indices[part], pointers), shape=(n, b - a))
+            blocks.append(DenseBlock.standardized(full.toarray(), center=False))
+    return blocks
+
+
+def runs(kind: np.ndarray) -> list[tuple[int, int]]:
+    """Where runs of equal neighbours begin and end."""
+    edges = [0, *(np.flatnonzero(np.diff(kind)) + 1).tolist(), len(kind)]
+    return list(zip(edges[:-1], edges[1:], strict=True))

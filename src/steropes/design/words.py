@@ -1,0 +1,49 @@
+"""Refusals of a matrix that several ways into a `Design` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["LARGEST", "column_word", "refuse_empty", "refuse_extreme", "refuse_twice"]
+
+LARGEST = 1e152  # of a column's size, and 1 / of its smallest: squares must fit into a float
+
+
+def column_word(names: Sequence[str] | None, j: int) -> str:
+    """How a message calls a column."""
+    return repr(names[j]) if names is not None else f"{j} (counted from 0)"
+
+
+def refuse_empty(shape: tuple[int, int]) -> None:
+    """Refuse matrices without rows or columns, in the words scikit-learn checks for."""
+    if shape[0] == 0:
+        raise DataError(f"Found array with 0 sample(s) (shape={shape}): X has no rows.")
+    if shape[1] == 0:
+        raise DataError(
+            f"0 feature(s) (shape={shape}) while a minimum of 1 is required: X has no columns."
+        )
+
+
+def refuse_twice(names: Sequence[Any]) -> None:
+    """Refuse names that two columns have."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"X has more than one column named {name!r}; rename one.")
+        seen.add(name)
+
+
+def refuse_extreme(scale: np.ndarray, names: Sequence[str] | None) -> None:
+    """Refuse columns in a unit in which variances of coefficients do not fit into a float."""
+    bad = ~((scale >= 1 / LARGEST) & (scale <= LARGEST))
+    if bad.any():
+        j = int(bad.argmax())
+        raise DataError(
+            f"X's column {column_word(names, j)} holds numbers of about {scale[j]:.1g}, whose "
+            "squares no float can hold. Give it in another unit."
+        )
