@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Set
 from decimal import Decimal
@@ -16,7 +17,7 @@ from scipy import sparse
 
 from ..errors import DataError
 
-__all__ = ["MASKED", "NotNumbers", "numbers", "plain_array", "unmasked"]
+__all__ = ["MASKED", "NotNumbers", "as_series", "numbers", "plain_array", "unmasked"]
 
 MASKED = "masked. Drop it, or fill it in with numpy.ma.filled if you know its value."
 DAYS = (
@@ -88,8 +89,8 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
         raise DataError(f"{what} is a sparse matrix; pass {what}.toarray().ravel().")
     if isinstance(x, str | bytes | Mapping | Set):
         raise DataError(f"{what} must be an array, not {type(x).__name__}: it has no rows.")
-    series = nw.from_native(x, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
+    series = as_series(x)
+    if series is not None:
         return _from_series(series, what)
     try:
         with warnings.catch_warnings():
@@ -104,6 +105,17 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
             f"{what} cannot be read as an array: {error}. Give all rows the same length."
         ) from None
     return x
+
+
+def as_series(x: Any) -> nw.Series | None:
+    """A series of any library, or None where x is not one."""
+    if "pyarrow" in sys.modules:
+        import pyarrow as pa
+
+        if isinstance(x, pa.Array):
+            x = pa.chunked_array([x])
+    series = nw.from_native(x, series_only=True, pass_through=True)
+    return series if isinstance(series, nw.Series) else None
 
 
 def _from_series(series: nw.Series, what: str) -> np.ndarray:

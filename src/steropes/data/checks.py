@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Set
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .arrays import numbers, plain_array, unmasked
+from .arrays import as_series, numbers, plain_array, unmasked
 
 __all__ = [
     "APART",
@@ -179,6 +179,8 @@ def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
     if len(strata) != n:
         raise DataError(f"strata has {len(strata)} entries, but X has {n} rows.")
     try:
+        if strata.dtype == np.longdouble:
+            strata = strata.astype(object)  # pandas would round them
         codes, labels = pd.factorize(strata)
     except TypeError as error:
         raise DataError(
@@ -198,9 +200,8 @@ def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
             raise DataError(f"{what} must be one column; combine several into one label first.")
         strata = frame[:, 0].to_numpy()
     else:
-        series = nw.from_native(strata, series_only=True, pass_through=True)
-        if isinstance(series, nw.Series):
-            strata = series.to_numpy()
+        series = as_series(strata)
+        strata = strata if series is None else series.to_numpy()
     if isinstance(strata, np.ma.MaskedArray):
         strata = unmasked(strata, what)
     if isinstance(strata, str | bytes | Mapping | Set) or not isinstance(strata, Iterable):
@@ -220,15 +221,19 @@ def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
 
 def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The distinct labels of an outcome in two classes, sorted, and the code of each row."""
-    frame = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
+    frame = nw.from_native(y, eager_only=True, pass_through=True)
+    series = as_series(y)
     if isinstance(frame, nw.DataFrame):
         y = frame.to_numpy()
-    elif isinstance(frame, nw.Series):
-        missing = frame.is_null().to_numpy().astype(bool)
+    elif series is not None:
+        missing = series.is_null().to_numpy().astype(bool)
         if missing.any():
             raise DataError(f"y is missing in row {int(missing.argmax())}; drop the row.")
-        if frame.dtype.is_temporal():
-            raise DataError(f"y holds {frame.dtype}; two classes are needed, such as 0 and 1.")
+        if series.dtype.is_temporal():
+            raise DataError(f"y holds {series.dtype}; two classes are needed, such as 0 and 1.")
+        y = series.to_numpy()
+    elif isinstance(y, list | tuple) and 0 < sum(isinstance(v, str) for v in y) < len(y):
+        _refuse_mixed(y)  # NumPy would make text of all of them
     y = squeeze(plain_array(y, "y"), "y")
     if y.shape != (n,):
         raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
@@ -247,9 +252,16 @@ def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError:
-        kinds = sorted({type(value).__name__ for value in y})
-        raise DataError(
-            f"y mixes labels of different types ({', '.join(kinds)}); make them all numbers or "
-            "all text."
-        ) from None
+        _refuse_mixed(y)
     return classes, codes
+
+
+def _refuse_mixed(y: Iterable) -> NoReturn:
+    kinds: dict[str, int] = {}
+    for i, value in enumerate(y):
+        kinds.setdefault(type(value).__name__, i)
+    words = ", ".join(f"{kind} in row {i}" for kind, i in kinds.items())
+    raise DataError(
+        f"y mixes labels of different types, or has none ({words}); make all of them numbers or "
+        "all text."
+    )

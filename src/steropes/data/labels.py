@@ -7,6 +7,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from narwhals.exceptions import DuplicateError
 
 from ..errors import DataError
 
@@ -38,7 +39,10 @@ def refuse_other_order(first: Any, name: str = "X", **others: Any) -> None:
 
 
 def _index(x: Any) -> pd.Index | None:
-    native = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
+    try:
+        native = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
+    except DuplicateError:  # of names of columns, which are refused elsewhere
+        return None
     if not isinstance(native, nw.DataFrame | nw.Series):
         return None
     return nw.maybe_get_index(native)

@@ -63,7 +63,7 @@ def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) 
             if is_frame:
                 refuse_twice(frame.columns)
         except DuplicateError:
-            refuse_twice(list(X.columns))
+            refuse_twice(list(getattr(X, "column_names", X.columns)))
             raise
         if is_frame:
             _refuse_long(frame.columns)

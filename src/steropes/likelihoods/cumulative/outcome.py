@@ -53,7 +53,7 @@ def Censored(lower: Any, upper: Any) -> np.ndarray:
     refuse_other_order(lower, "lower", upper=upper)
     a, b = _bound(lower, "lower"), _bound(upper, "upper")
     if len(a) != len(b):
-        raise DataError(f"lower has {len(a)} entries, but upper has {len(b)}.")
+        raise DataError(f"lower and upper must be alike, not of {len(a)} and {len(b)} entries.")
     y = np.empty(len(a), [("lower", np.float64), ("upper", np.float64)])
     y["lower"], y["upper"] = a, b
     _check(y["lower"], y["upper"])

@@ -1,0 +1,538 @@
+"""Whatever an argument comes as: the numbers of the plain float64 case, or a `DataError`."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from steropes import (
+    ConditionalLogisticRegression,
+    CoxRegression,
+    DataError,
+    Design,
+    LinearRegression,
+    LogisticRegression,
+    Normal,
+    PoissonRegression,
+    PooledLogisticRegression,
+    Surv,
+    as_design,
+    kaplan_meier,
+)
+from steropes.models.cumulative import Censored
+
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+N = 12
+WHOLE = np.array([1, 0, 2, 1, 3, 0, 1, 2, 0, 1, 4, 1])  # fits into every type of number
+
+
+def strided(x):
+    wide = np.zeros((len(x), 3), x.dtype)
+    wide[:, 1] = x
+    return wide[:, 1]
+
+
+def read_only(x):
+    x = x.astype(float)
+    x.flags.writeable = False
+    return x
+
+
+SAME = {
+    "list": lambda x: x.tolist(),
+    "tuple": lambda x: tuple(x.tolist()),
+    "memoryview": lambda x: memoryview(x.astype(float)),
+    "objects": lambda x: x.astype(object),
+    "decimals": lambda x: np.array([decimal.Decimal(int(v)) for v in x], object),
+    "int8": lambda x: x.astype(np.int8),
+    "uint64": lambda x: x.astype(np.uint64),
+    "float16": lambda x: x.astype(np.float16),
+    "longdouble": lambda x: x.astype(np.longdouble),
+    "big endian": lambda x: x.astype(">f8"),
+    "strided": lambda x: strided(x.astype(float)),
+    "backwards": lambda x: x[::-1].astype(float)[::-1],
+    "read-only": read_only,
+    "unmasked": lambda x: np.ma.MaskedArray(x.astype(float), np.zeros(len(x), bool)),
+    "pandas": lambda x: pd.Series(x),
+    "pandas index": lambda x: pd.Series(x, index=[f"id{i}" for i in range(len(x))]),
+    "Int64": lambda x: pd.Series(x, dtype="Int64"),
+    "Float32": lambda x: pd.Series(x, dtype="Float32"),
+    "arrow-backed": lambda x: pd.Series(x, dtype="int64[pyarrow]"),
+    "polars": lambda x: pl.Series("v", x),
+    "polars decimal": lambda x: pl.Series("v", x.tolist()).cast(pl.Decimal(10, 2)),
+    "chunked": lambda x: pa.chunked_array([x[:5], x[5:]]),
+    "arrow": lambda x: pa.array(x),
+}
+
+
+def put(x, value):
+    out = x.astype(object)
+    out[2] = value
+    return out
+
+
+DAY = np.timedelta64(1, "D")
+REFUSED = {
+    "none": lambda x: put(x, None),
+    "list with none": lambda x: put(x, None).tolist(),
+    "pandas NA": lambda x: pd.Series(put(x, pd.NA), dtype="Int64"),
+    "object NA": lambda x: put(x, pd.NA),
+    "NaT": lambda x: put(x, pd.NaT),
+    "nan": lambda x: put(x, np.nan).astype(float),
+    "infinity": lambda x: put(x, np.inf).astype(float),
+    "polars null": lambda x: pl.Series("v", put(x, None).tolist()),
+    "arrow null": lambda x: pa.array(put(x, None).tolist()),
+    "chunked null": lambda x: pa.chunked_array([put(x, None).tolist()]),
+    "masked": lambda x: np.ma.MaskedArray(x.astype(float), np.arange(len(x)) == 2),
+    "masked objects": lambda x: np.ma.MaskedArray(x.astype(object), np.arange(len(x)) == 2),
+    "masked in a list": lambda x: put(x, np.ma.masked).tolist(),
+    "text": lambda x: np.array([f"v{v}" for v in x]),
+    "text of numbers": lambda x: x.astype(str),
+    "mixed": lambda x: put(x, "two").tolist(),
+    "bytes": lambda x: x.astype("S"),
+    "one string": lambda x: "a" * len(x),
+    "dictionary": lambda x: dict(enumerate(x.tolist())),
+    "set": lambda x: {10 * i + int(v) for i, v in enumerate(x)},
+    "generator": lambda x: (v for v in x.tolist()),
+    "dates": lambda x: np.datetime64("2020-01-01") + x * DAY,
+    "durations": lambda x: x * DAY,
+    "pandas dates": lambda x: pd.Series(np.datetime64("2020-01-01", "ns") + x * DAY),
+    "pandas durations": lambda x: pd.Series(pd.to_timedelta(x, unit="D")),
+    "objects of dates": lambda x: put(x, datetime.date(2020, 1, 1)),
+    "objects of durations": lambda x: put(x, DAY),
+    "polars dates": lambda x: pl.Series("v", [datetime.date(2020, 1, 1 + int(v)) for v in x]),
+    "polars durations": lambda x: pl.Series("v", x.tolist()).cast(pl.Duration("us")),
+    "arrow dates": lambda x: pa.chunked_array([pa.array(x.astype(np.int32)).cast(pa.date32())]),
+    "categories": lambda x: pd.Series([f"v{v}" for v in x], dtype="category"),
+    "dictionary-encoded": lambda x: pa.chunked_array([pa.array(x.astype(str)).dictionary_encode()]),
+    "complex": lambda x: x + 1j,
+    "structured": lambda x: x.astype([("v", float)]),
+    "ragged": lambda x: [[1.0], *x[1:].tolist()],
+    "beyond a float": lambda x: put(x, 10**400),
+    "beyond a double": lambda x: put(x, np.longdouble("1e4000")).astype(np.longdouble),
+    "sparse": lambda x: sparse.csr_array(x.astype(float)[:, None]),
+    "too short": lambda x: x[:-1],
+    "none at all": lambda x: x[:0],
+    "three-dimensional": lambda x: x[:, None, None].astype(float),
+}  # fmt: skip
+
+
+def base():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=N), WHOLE])
+    event = np.array([1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1])
+    return X, event
+
+
+def coefs(**given):
+    """Coefficients of a fit in which one argument has another form."""
+    X, event = base()
+    if given.keys() & {"time", "event", "entry"}:
+        parts = {"time": WHOLE + 1, "event": event, **given}
+        return CoxRegression(prior=Normal()).fit(X, Surv(**parts)).coef_
+    y = given.pop("y", WHOLE)
+    if "y01" in given:
+        model = ConditionalLogisticRegression(prior=Normal(), method="efron")
+        return model.fit(X, given["y01"], strata=np.arange(N) // 4).coef_
+    return PoissonRegression(prior=Normal()).fit(X, y, **given).coef_
+
+
+ARGUMENTS = {
+    "y": WHOLE,
+    "sample_weight": WHOLE,
+    "offset": WHOLE,
+    "exposure": WHOLE + 1,
+    "time": WHOLE + 1,
+    "event": WHOLE % 2,
+    "entry": WHOLE,
+    "y01": WHOLE % 2,
+}
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize("form", SAME)
+def test_a_vector_in_any_form_gives_the_same_numbers(argument, form):
+    x = ARGUMENTS[argument]
+    expected = coefs(**{argument: x.astype(float)})
+    np.testing.assert_allclose(coefs(**{argument: SAME[form](x)}), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize("form", REFUSED)
+def test_a_vector_that_is_not_of_numbers_is_refused_by_name(argument, form):
+    with pytest.raises(DataError, match=argument if argument != "y01" else "y"):
+        coefs(**{argument: REFUSED[form](ARGUMENTS[argument])})
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_clusters_and_strata_are_labels_or_refused(form):
+    X, event = base()
+    labels = REFUSED[form](WHOLE)
+    try:
+        CoxRegression(prior=Normal()).fit(X, Surv(WHOLE + 1, event), strata=labels)
+    except DataError:
+        return
+    missing = ("none", "NA", "nan", "null", "masked", "NaT", "short", "at all", "one string")
+    assert not any(word in form for word in missing)
+
+
+@pytest.mark.parametrize("strata", [5, "abcabcabcabc", {1: 2}, [[1]] * N, np.float64(3)])
+def test_strata_that_are_no_labels_a_row_are_refused(strata):
+    X, event = base()
+    with pytest.raises(DataError, match="strata"):
+        CoxRegression().fit(X, Surv(WHOLE + 1, event), strata=strata)
+
+
+FORMS_OF_X = {
+    "list": lambda X: X.tolist(),
+    "tuples": lambda X: tuple(map(tuple, X.tolist())),
+    "matrix": np.asmatrix,
+    "fortran": np.asfortranarray,
+    "every other": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "big endian": lambda X: X.astype(">f8"),
+    "objects": lambda X: X.astype(object),
+    "int8": lambda X: X.astype(np.int8),
+    "uint64": lambda X: X.astype(np.uint64),
+    "float16": lambda X: X.astype(np.float16),
+    "longdouble": lambda X: X.astype(np.longdouble),
+    "unmasked": lambda X: np.ma.MaskedArray(X),
+    "Int64": lambda X: pd.DataFrame(X.astype(int), columns=["a", "b"]).astype("Int64"),
+    "boolean": lambda X: pd.DataFrame({"a": X[:, 0], "b": X[:, 1] == 1}).astype({"b": "boolean"}),
+    "arrow-backed": lambda X: pd.DataFrame(X, columns=["a", "b"]).astype("double[pyarrow]"),
+    "objects in a frame": lambda X: pd.DataFrame(X, columns=["a", "b"]).astype(object),
+    "polars": lambda X: pl.DataFrame(X, schema=["a", "b"]),
+    "polars decimal": lambda X: pl.DataFrame(X, schema=["a", "b"]).cast(pl.Decimal(10, 2)),
+    "arrow": lambda X: pa.table({"a": pa.chunked_array([X[:3, 0], X[3:, 0]]), "b": X[:, 1]}),
+    **{
+        f"{kind} {dtype.__name__}": (
+            lambda X, kind=kind, dtype=dtype: getattr(sparse, f"{kind}_array")(X.astype(dtype))
+        )
+        for kind in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")
+        for dtype in (np.float64, np.float32, np.int8, np.uint64, np.longdouble)
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("form", FORMS_OF_X)
+def test_x_in_any_form_gives_the_same_numbers_in_fit_and_predict(form):
+    X = np.column_stack([WHOLE, WHOLE[::-1] % 2]).astype(float)
+    y = [0, 1, 0, 1, 1, 0, 1, 1, 0, 0, 1, 0]
+    expected = LogisticRegression(prior=Normal()).fit(X, y)
+    model = LogisticRegression(prior=Normal()).fit(FORMS_OF_X[form](X), y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
+    np.testing.assert_allclose(
+        expected.predict_proba(FORMS_OF_X[form](X)), expected.predict_proba(X), atol=1e-12
+    )
+
+
+def frame(column):
+    return pd.DataFrame({"age": np.arange(N) * 1.0, "bad": column})
+
+
+REFUSED_X = {
+    "masked": lambda: np.ma.MaskedArray(np.ones((N, 2)), np.eye(N, 2, dtype=bool)),
+    "dates": lambda: np.full((N, 2), np.datetime64("2020-01-01")),
+    "durations": lambda: np.full((N, 2), DAY),
+    "objects of dates": lambda: np.full((N, 2), datetime.date(2020, 1, 1), object),
+    "text": lambda: np.full((N, 2), "1.5"),
+    "None": lambda: np.full((N, 2), None),
+    "complex": lambda: np.ones((N, 2)) * 1j,
+    "ragged": lambda: [[1.0, 2.0]] * (N - 1) + [[1.0]],
+    "structured": lambda: np.ones(N, [("a", float), ("b", float)]),
+    "one string": lambda: "x",
+    "a dictionary": lambda: {"a": [1.0] * N},
+    "None itself": lambda: None,
+    "vector": lambda: np.ones(N),
+    "three-dimensional": lambda: np.ones((N, 2, 2)),
+    "no rows": lambda: np.ones((0, 2)),
+    "no columns": lambda: np.ones((N, 0)),
+    "no rows, sparse": lambda: sparse.csr_array((0, 2)),
+    "no columns, sparse": lambda: sparse.csc_array((N, 0)),
+    "a sparse vector": lambda: sparse.coo_array(np.ones(N)),
+    "complex, sparse": lambda: sparse.csr_array(np.eye(N, 2) * 1j),
+    "nan, sparse": lambda: sparse.csr_array(np.eye(N, 2) * np.nan),
+    "denormal": lambda: np.full((N, 2), 1e-310),
+    "denormal, sparse": lambda: sparse.csr_array(np.eye(N, 2) * 1e-310),
+    "huge": lambda: np.full((N, 2), 1e300),
+    "frame of dates": lambda: frame(pd.date_range("2020", periods=N)),
+    "frame of durations": lambda: frame(pd.to_timedelta(np.arange(N), unit="D")),
+    "frame of text": lambda: frame(list("abcdefghijkl")),
+    "frame of categories": lambda: frame(pd.Categorical(list("abcdefabcdef"))),
+    "frame with NA": lambda: frame(pd.Series([1, None] * 6, dtype="Int64")),
+    "frame with boolean NA": lambda: frame(pd.Series([True, None] * 6, dtype="boolean")),
+    "frame with None": lambda: frame([1, None] * 6),
+    "frame of objects": lambda: frame(pd.Series([1, None] * 6, dtype=object)),
+    "polars dates": lambda: pl.DataFrame({"bad": [datetime.date(2020, 1, 1)] * N}),
+    "polars durations": lambda: pl.DataFrame({"bad": [datetime.timedelta(1)] * N}),
+    "polars null": lambda: pl.DataFrame({"bad": [1, None] * 6}),
+    "arrow null": lambda: pa.table({"bad": [1, None] * 6}),
+    "arrow dictionary": lambda: pa.table({"bad": pa.array(["a", "b"] * 6).dictionary_encode()}),
+    "arrow twice": lambda: pa.table([pa.array([1.0] * N)] * 2, names=["bad", "bad"]),
+    "pandas twice": lambda: pd.DataFrame(np.ones((N, 2)), columns=["bad", "bad"]),
+}
+
+
+@pytest.mark.parametrize("form", REFUSED_X)
+def test_x_that_is_not_of_numbers_is_refused_in_fit_and_predict(form):
+    match = "'bad'" if any(w in form for w in ("frame", "polars", "arrow", "twice")) else None
+    y = [0, 1] * 6
+    with pytest.raises(DataError, match=match):
+        LogisticRegression(prior=Normal()).fit(REFUSED_X[form](), y)
+    model = LogisticRegression(prior=Normal()).fit(np.eye(N, 2), y)
+    with pytest.raises(DataError):
+        model.predict(REFUSED_X[form]())
+
+
+# -- sparse matrices that are not what they say ------------------------------------------------
+
+
+def broken(kind, attribute, at, value, dtype=np.int32):
+    X = getattr(sparse, f"{kind}_array")((np.arange(2 * N).reshape(N, 2) % 3 == 0) * 2.0)
+    for name in ("indices", "indptr"):
+        if hasattr(X, name):
+            setattr(X, name, getattr(X, name).astype(dtype))
+    if kind == "coo":
+        X.coords = tuple(c.astype(dtype) for c in X.coords)
+        X.coords[attribute][at] = value
+    else:
+        getattr(X, attribute)[at] = value
+    return X
+
+
+@pytest.mark.parametrize("use", ["as_design", "fit", "predict"])
+@pytest.mark.parametrize(
+    ("kind", "attribute", "at", "value", "dtype"),
+    [
+        ("csc", "indices", 3, N, np.int32),
+        ("csc", "indices", 3, 200, np.int32),
+        ("csc", "indices", 3, -1, np.int32),
+        ("csc", "indices", 3, 2**31 + 7, np.int64),
+        ("csr", "indices", 3, 2, np.int32),
+        ("csr", "indices", 0, -7, np.int64),
+        ("csr", "indices", 0, 2**31 + 7, np.int64),
+        ("coo", 0, 0, N, np.int32),
+        ("coo", 0, 2, -1, np.int64),
+        ("coo", 1, 2, 2**31 + 7, np.int64),
+        ("csc", "indptr", 1, 10**6, np.int64),
+        ("csc", "indptr", 2, 10**6, np.int32),
+        ("csc", "indptr", 0, 1, np.int32),
+        ("csr", "indptr", 4, 0, np.int32),
+        ("csr", "indptr", -1, 2**40, np.int64),
+        ("csr", "indptr", 2, -5, np.int32),
+        ("bsr", "indices", 0, 50, np.int32),
+    ],
+)
+def test_sparse_indices_out_of_range_are_never_read(use, kind, attribute, at, value, dtype):
+    X = broken(kind, attribute, at, value, dtype)
+    y = [0, 1] * 6
+    model = LogisticRegression(prior=Normal()).fit(np.eye(N, 2), y)
+    with pytest.raises(DataError, match="not a valid sparse matrix"):
+        {"as_design": as_design, "fit": lambda X: model.fit(X, y), "predict": model.predict}[use](X)
+
+
+def test_a_design_of_blocks_with_indices_out_of_range_is_refused():
+    from steropes.design.blocks import SparseBlock
+
+    with pytest.raises(DataError, match=r"row number 80, outside 0 … 79"):
+        SparseBlock.indicator(80, np.array([0, 1]), np.array([80]))
+
+
+def test_repeated_entries_of_small_integers_add_up():
+    X = sparse.coo_array((np.array([100, 100, 1], np.int8), ([0, 0, 1], [0, 0, 0])), shape=(3, 1))
+    assert as_design(X).uncentered().blocks[0].scale[0] >= 64  # 200, which an int8 cannot hold
+
+
+# -- labels in another order ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("argument", ["y", "sample_weight", "offset", "exposure", "strata"])
+@pytest.mark.parametrize("labels", ["text", "default", "repeated"])
+def test_the_same_labels_in_another_order_are_refused(argument, labels):
+    index = {
+        "text": [f"p{i}" for i in range(N)],
+        "default": pd.RangeIndex(N),
+        "repeated": np.arange(N) // 2,
+    }[labels]
+    X = pd.DataFrame(base()[0], index=index, columns=["a", "b"])
+    vectors = {"y": pd.Series(WHOLE, index=index)}
+    vectors[argument] = pd.Series(WHOLE + 1, index=index).iloc[::-1]
+    with pytest.raises(DataError, match=rf"X and {argument} have the same row labels"):
+        PoissonRegression().fit(X, **vectors)
+    vectors[argument] = vectors[argument].to_numpy()
+    if argument != "strata":
+        PoissonRegression(prior=Normal()).fit(X, **vectors)
+
+
+def test_labels_of_another_table_are_not_looked_at():
+    X = pd.DataFrame(base()[0], index=range(100, 100 + N))
+    PoissonRegression(prior=Normal()).fit(X.rename(columns=str), pd.Series(WHOLE))
+
+
+def test_times_and_events_with_labels_in_another_order_are_refused():
+    time = pd.Series(WHOLE + 1.0)
+    with pytest.raises(DataError, match="time and event"):
+        Surv(time, pd.Series(WHOLE % 2).iloc[::-1])
+
+
+def test_offsets_for_a_prediction_in_another_order_are_refused():
+    X = pd.DataFrame(base()[0], columns=["a", "b"])
+    model = PoissonRegression(prior=Normal()).fit(X, WHOLE)
+    with pytest.raises(DataError, match="X and offset"):
+        model.predict(X, offset=pd.Series(WHOLE * 1.0).sample(frac=1, random_state=0))
+
+
+# -- outcomes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [1e300, 2.0**63, 1e7])
+def test_event_codes_beyond_counting_are_refused(code):
+    with pytest.raises(DataError, match="row 1"):
+        Surv([1.0, 2.0], [1, code])
+    y = np.array([(1.0, 2.0), (code, 3.0)], dtype=[("event", float), ("time", float)])
+    with pytest.raises(DataError, match="row 1"):
+        CoxRegression().fit([[1.0], [0.0]], y)
+
+
+@pytest.mark.parametrize(
+    "parts", [(None, [1]), ([1.0], None), ([1.0], "1"), (5.0, [1]), ([1.0], [1], "a")]
+)
+def test_surv_refuses_what_is_no_array(parts):
+    with pytest.raises(DataError):
+        Surv(*parts)
+
+
+def test_a_masked_survival_outcome_is_refused():
+    y = np.ma.MaskedArray(Surv(WHOLE + 1.0, WHOLE % 2))
+    y.mask[3] = (False, True)
+    with pytest.raises(DataError, match="row 3"):
+        CoxRegression().fit(base()[0], y)
+
+
+def test_an_event_at_time_zero_is_in_no_interval():
+    time = np.array([3.0, 0.0, 1.0, 2.0])
+    X = np.eye(4, 1)
+    with pytest.raises(DataError, match=r"Row 1 has its event at time 0"):
+        PooledLogisticRegression(interval=1.0, prior=Normal()).fit(X, Surv(time, [1, 1, 0, 1]))
+    model = PooledLogisticRegression(interval=1.0, baseline=0, prior=Normal())
+    model.fit(X, Surv(time, [1, 0, 0, 1]))  # leaving then is no time at risk
+
+
+CLASSES = {
+    "None": ["a", None] * 6,
+    "NA": pd.Series([1, None] * 6, dtype="Int64"),
+    "string NA": pd.Series(["a", None] * 6, dtype="string"),
+    "nan among text": np.array(["a", np.nan] * 6, object),
+    "mixed types": ["a", 1] * 6,
+    "masked": np.ma.MaskedArray([0, 1] * 6, [True] + [False] * 11),
+    "dates": np.array(["2020-01-01", "2020-01-02"] * 6, "datetime64[D]"),
+    "polars null": pl.Series(["a", None] * 6),
+    "complex": np.array([1j, 1] * 6),
+    "ragged": [[1, 2], [3]] * 6,
+}
+
+
+@pytest.mark.parametrize("form", CLASSES)
+def test_labels_of_classes_that_are_missing_or_mixed_are_refused(form):
+    with pytest.raises(DataError, match="y"):
+        LogisticRegression(prior=Normal()).fit(base()[0], CLASSES[form])
+
+
+SAME_CLASSES = {
+    "booleans": np.array([False, True] * 6),
+    "boolean": pd.Series([False, True] * 6, dtype="boolean"),
+    "text": ["no", "yes"] * 6,
+    "objects": np.array(["no", "yes"] * 6, object),
+    "categories": pd.Series(pd.Categorical(["no", "yes"] * 6)),
+    "string": pd.Series(["no", "yes"] * 6, dtype="string"),
+    "polars": pl.Series(["no", "yes"] * 6),
+    "arrow": pa.chunked_array([["no", "yes"] * 6]),
+    "Int64": pd.Series([0, 1] * 6, dtype="Int64"),
+    "frame": pd.DataFrame({"y": [0, 1] * 6})["y"],
+}
+
+
+@pytest.mark.parametrize("form", SAME_CLASSES)
+def test_classes_in_any_form_give_the_same_numbers(form):
+    X, _ = base()
+    expected = LogisticRegression(prior=Normal()).fit(X, [0, 1] * 6)
+    model = LogisticRegression(prior=Normal()).fit(X, SAME_CLASSES[form])
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [3.0, np.full(N, 1e10), np.full(N, 1e308)])
+def test_offsets_too_far_from_zero_are_refused(offset):
+    for model, y in ((PoissonRegression(), WHOLE), (LogisticRegression(), [0, 1] * 6)):
+        with pytest.raises(DataError, match="offset"):
+            model.fit(base()[0], y, offset=offset)
+
+
+def test_an_offset_of_a_linear_model_may_be_as_large_as_its_outcome():
+    X, _ = base()
+    a = LinearRegression().fit(X, WHOLE * 1e3, offset=np.full(N, 3e7))
+    b = LinearRegression().fit(X, WHOLE * 1e3)
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["None", "text", "dates", "masked"])
+@pytest.mark.parametrize("make", [lambda x: Censored(x, WHOLE), lambda x: kaplan_meier(x, WHOLE)])
+def test_bounds_and_curves_refuse_what_is_no_number(form, make):
+    x = {"None": None, **{k: REFUSED[k](WHOLE) for k in ("text", "dates", "masked")}}[form]
+    with pytest.raises(DataError):
+        make(x)
+
+
+# -- long tables -----------------------------------------------------------------------------------
+
+
+def long_table():
+    return pd.DataFrame(
+        {
+            "rowId": [30, 10, 10, 20],
+            "covariateId": [1002, 8507, 1002, 1002],
+            "covariateValue": [61.0, 1.0, 48.0, 55.0],
+        }
+    )
+
+
+@pytest.mark.parametrize("spelling", ["camel", "snake"])
+def test_a_long_table_is_not_three_covariates(spelling):
+    table = long_table()
+    if spelling == "snake":
+        table.columns = ["row_id", "covariate_id", "covariate_value"]
+    with pytest.raises(DataError, match=r"Design\.from_long"):
+        LinearRegression().fit(table, [1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_a_design_of_a_long_table_has_a_row_a_person(kind):
+    table = long_table()
+    if kind != "pandas":
+        table = pl.from_pandas(table) if kind == "polars" else pa.Table.from_pandas(table)
+    design = Design.from_long(table, rows=[10, 20, 30, 40], names={8507: "male"})
+    same = as_design(np.array([[48.0, 1.0], [55.0, 0.0], [61.0, 0.0], [0.0, 0.0]]))
+    assert design.names == ["1002", "male"]
+    y = [1.0, 2.0, 3.0, 5.0]
+    a, b = LinearRegression().fit(design, y), LinearRegression().fit(same, y)
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "rows", "match"),
+    [
+        ({}, [10, 20], "30"),
+        ({}, [10, 10, 20, 30], "10 more than once"),
+        ({"rowId": [10, 10, 10, 20]}, [10, 20, 30], "second"),
+        ({"covariateId": [1, None, 2, 3]}, [10, 20, 30], "covariateId"),
+        ({"covariateValue": [1, None, 2, 3]}, [10, 20, 30], "covariateValue"),
+        ({"covariateValue": list("abcd")}, [10, 20, 30], "covariateValue"),
+    ],
+)
+def test_a_long_table_that_is_not_one_is_refused(change, rows, match):
+    with pytest.raises(DataError, match=match):
+        Design.from_long(long_table().assign(**change), rows=rows)
