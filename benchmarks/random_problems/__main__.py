@@ -9,24 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import traceback
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from .check import STATUSES, Outcome, check
-from .draw import FAMILIES, draw
-
-
-def one(seed: int, family: str | None) -> tuple[int, str, str, Outcome]:
-    """Draw and check a problem."""
-    problem = draw(seed, family)
-    try:
-        return seed, problem.family, problem.said(), check(problem)
-    except Exception:
-        last = traceback.format_exc().strip().splitlines()
-        out = Outcome("WRONG", [f"the check itself failed: {last[-1]} ({last[-3].strip()})"])
-        return seed, problem.family, problem.said(), out
+from .check import STATUSES, judge
+from .draw import FAMILIES
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,12 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
     def results():
         if given.jobs == 1:
             for seed in seeds:
-                yield one(seed, given.family)
+                yield judge(seed, given.family)
             return
         with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
             for a in range(0, len(seeds), 64 * given.jobs):
                 part = seeds[a : a + 64 * given.jobs]
-                yield from pool.map(one, part, [given.family] * len(part), chunksize=8)
+                yield from pool.map(judge, part, [given.family] * len(part), chunksize=8)
 
     for seed, family, said, outcome in results():
         counts[family][outcome.status] += 1

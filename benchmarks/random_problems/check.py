@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +11,14 @@ import numpy as np
 
 import steropes
 
-from .draw import Problem
+from .draw import Problem, draw
 from .expand import dense_problem
 from .folds import check_selection, splits
 from .inputs import arguments, arrays, coefficients, estimator, variances_of
 from .reuse import check_reuse
 from .second import kkt, optimise, separated, smooth_optimum, undetermined, units
 
-__all__ = ["STATUSES", "Outcome", "check"]
+__all__ = ["STATUSES", "Outcome", "check", "judge"]
 
 STATUSES = ("ok", "refused rightly", "not converged", "refused wrongly", "WRONG")
 LARGEST = 1e-6  # KKT violation of a fit that claims 1e-8
@@ -35,6 +36,17 @@ class Outcome:
         if STATUSES.index(status) > STATUSES.index(self.status):
             self.status = status
         self.findings.append(what)
+
+
+def judge(seed: int, family: str | None = None) -> tuple[int, str, str, Outcome]:
+    """Draw and check the problem of a seed; a failure of the check itself is told as one."""
+    problem = draw(seed, family)
+    try:
+        return seed, problem.family, problem.said(), check(problem)
+    except Exception:
+        last = traceback.format_exc().strip().splitlines()
+        out = Outcome("WRONG", [f"the check itself failed: {last[-1]} ({last[-3].strip()})"])
+        return seed, problem.family, problem.said(), out
 
 
 def check(problem: Problem) -> Outcome:

@@ -47,7 +47,7 @@ def optimise(dense, columns=None, start=None, steps=300, tol=1e-11):
         violation = (kkt(g, t, l1, l2) / units(l1, h))[columns].max(initial=0.0)
         if violation < tol:
             break
-        Q = H + np.diag(l2 + damping * np.where(h > 0, h, 1.0))
+        Q = _positive(H) + np.diag(l2 + damping * np.where(h > 0, h, 1.0))
         d = _model_step(Q[np.ix_(columns, columns)], g[columns], t[columns], l1[columns],
                         l2[columns])  # fmt: skip
         step = np.zeros_like(t)
@@ -66,6 +66,14 @@ def optimise(dense, columns=None, start=None, steps=300, tol=1e-11):
     return t, here, float(violation)
 
 
+def _positive(H):
+    """H, or where it is not convex (the Cauchy link) the same with eigenvalues' sizes."""
+    value, V = np.linalg.eigh(H)
+    if value[0] >= -1e-9 * value[-1]:
+        return H
+    return (V * np.maximum(np.abs(value), 1e-6 * np.abs(value).max())) @ V.T
+
+
 def _model_step(Q, g, t, l1, l2):
     """Minimise g'd + ½ d'Qd + Σ λ|t + d| − …, by coordinate descent or, if smooth, a solve."""
     g = g + l2 * t
@@ -75,13 +83,13 @@ def _model_step(Q, g, t, l1, l2):
         value = np.maximum(value, 1e-13)
         return -(V @ ((V.T @ (g / root)) / value)) / root
     x, slope = t.copy(), g.copy()
-    diagonal = np.maximum(np.diag(Q), 1e-12 * max(np.diag(Q).max(initial=0.0), 1e-280))
+    diagonal = np.maximum(np.diag(Q), max(1e-12 * np.diag(Q).max(initial=0.0), 1e-100))
     for sweep in range(2000):
         largest = 0.0
         for j in range(len(g)):
             at = x[j]
-            z = at - slope[j] / diagonal[j]
-            new = np.sign(z) * max(abs(z) - l1[j] / diagonal[j], 0.0)
+            z = diagonal[j] * at - slope[j]
+            new = np.sign(z) * max(abs(z) - l1[j], 0.0) / diagonal[j]
             if new != at:
                 slope += Q[:, j] * (new - at)
                 largest = max(largest, abs(new - at) * np.sqrt(diagonal[j]))
