@@ -158,7 +158,10 @@ def _check_optimum(problem, model, dense, out):
     slopes = slice(dense.n_free, None)
     other = kkt(as_is, t, dense.l1, dense.l2)
     violation[slopes] = np.minimum(violation, other)[slopes]
-    unit = units(dense.l1, h + dense.l2)
+    spread = 1.0
+    if problem.family == "linear":  # the score's standard error is in the outcome's unit
+        spread = max(2 * value / dense.loss.w.sum(), 1e-8 * np.var(problem.data["y"]))
+    unit = units(dense.l1, spread * h + dense.l2)
     # What rounding of the coefficients and of the sums can make of an exact optimum.
     rounding = (
         noise + drift * np.sqrt(h * max(h.max(initial=0.0), 1e-300)) + dense.l2 * abs(t) * 1e-15
