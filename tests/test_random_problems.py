@@ -26,6 +26,13 @@ def test_fits_are_what_dense_numpy_says(family):
     assert not _failures(range(6), family)
 
 
+# Separation missed behind rounding of probabilities near one, behind an offset of −15, and seen
+# where counts far below the mean at β = 0 hold the coefficients.
+@pytest.mark.parametrize("seed", [10053, 10027, 16, 3135])
+def test_separation_is_what_linear_programming_says(seed):
+    assert not _failures([seed], None)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_hundreds_of_fits_are_what_dense_numpy_says(family):

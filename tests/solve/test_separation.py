@@ -95,7 +95,7 @@ def test_one_row_in_a_million_keeps_an_estimate_finite():
     assert m.coef_[0] == pytest.approx(2 * np.log(1e6 - 1), rel=1e-8)
 
 
-@pytest.mark.parametrize("size", [1e-8, 1e-3, 1.0, 1e8])
+@pytest.mark.parametrize("size", [1e-18, 1e-8, 1e-3, 1.0, 1e8])
 def test_a_poisson_model_knows_no_unit_of_the_counts(size, rng):
     X = rng.normal(size=(300, 3))
     y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
@@ -140,3 +140,18 @@ def test_the_look_for_separation_under_a_ridge_makes_no_matrix_of_all_columns(rn
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * p * p / 50
+
+
+@pytest.mark.parametrize("offset", [None, -15.0, 15.0])
+@pytest.mark.parametrize("prior", [None, "normal"])
+def test_a_pooled_baseline_that_runs_away_is_refused_whatever_the_offset(offset, prior):
+    """A quadratic over three intervals is saturated: the last, without an event, has no end."""
+    rng = np.random.default_rng(0)
+    time = np.repeat([1, 2, 3], [30, 15, 4])
+    event = np.concatenate([rng.random(30) < 0.3, rng.random(15) < 0.3, np.zeros(4)]).astype(int)
+    X = rng.normal(size=(49, 1))
+    given = None if prior is None else steropes.Normal(1.0)
+    far = None if offset is None else np.full(49, offset)
+    model = steropes.PooledLogisticRegression(interval=1.0, baseline=2, prior=given)
+    with pytest.raises(SeparationError, match="no finite maximum"):
+        model.fit(X, steropes.Surv(time, event), offset=far)

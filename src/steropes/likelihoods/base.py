@@ -104,6 +104,13 @@ class Likelihood(ABC):
             return float(xp.ptp(change))
         return float(xp.abs(change).max())
 
+    def level(self, eta: Any, weights: Any) -> float:
+        """Return a constant that η (n, 1) can be moved by to be nearer to the outcome.
+
+        Zero where nothing is known; only a start for a model with an intercept.
+        """
+        return 0.0
+
     def weigh(self, w: Any) -> Any:
         """Bind row weights (n, B) in the model's order; what it returns goes to the others."""
         return w

@@ -49,6 +49,12 @@ class PoissonLikelihood(Likelihood):
         """See `Likelihood.curvature`; v = w exp η."""
         return Curvature(self._weighted_mean(eta, weights)[:, 0])
 
+    def level(self, eta, weights):
+        """See `Likelihood.level`: the logarithm of the counts over those expected."""
+        total = float((weights * self.y).sum())
+        expected = float(self._weighted_mean(eta, weights).sum())
+        return float(np.log(total / expected)) if total > 0 and 0 < expected < np.inf else 0.0
+
     def _weighted_mean(self, eta, w):
         """Return w exp η; a row without weight counts nothing, whatever its prediction."""
         xp = self.backend.xp

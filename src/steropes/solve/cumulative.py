@@ -251,8 +251,9 @@ class CumulativeNewton:
         return len(self.W) > before
 
     def _urgent(self, g, l1, threshold) -> np.ndarray:
-        size = np.abs(g) / threshold
-        size[self.W] = 0.0
+        outside = np.ones(len(g), bool)
+        outside[self.W] = False  # with all columns without penalty, whose threshold is zero
+        size = np.divide(np.abs(g), threshold, out=np.zeros(len(g)), where=outside)
         chosen = np.flatnonzero(size > 1.0)
         limit = max(ADD_AT_ONCE, len(self.W))
         if len(chosen) > limit:

@@ -11,10 +11,12 @@ of the score equations rules out that the loss is flat along any direction (the 
 alternative; Albert and Anderson 1984, Biometrika 71:1, and Haberman 1974 for counts).
 
 *No*, if Newton's steps, each of the size of one and more in η, have used up the information
-along their direction, and the loss does not rise fifty such steps further on either.
+along their direction, and the loss does not rise two thousand such steps further on either: an
+exponential falls for hundreds of steps before it meets the counts that hold it.
 
 The information is compared with that of the same direction at the start, with the intercept
-fitted, so neither offsets, nor units of the columns, the outcome and the weights, have a part.
+fitted, or with what its columns have besides, so neither offsets, nor units of the columns, the
+outcome and the weights, have a part.
 """
 
 from __future__ import annotations
@@ -33,8 +35,10 @@ SMALL = 0.5  # change of η by a Newton step: well below the one that proves a f
 WORN = 1e-6  # of the information at the start: less may be rounding, and is looked into
 SINGULAR = 1e-9  # share of a column's information that others leave it: the same
 SPENT = 1e-10  # of the information met along a direction: what is left of it is nothing
-FURTHER = 50.0  # Newton steps beyond which the loss would have risen
+FURTHER = 2000.0  # Newton steps beyond which the loss would have risen
 RISE = 1e-6  # of the slope here: less there is contamination of the direction
+NOISE = 2e-15  # of the rows' weight: what differences of probabilities are off by
+CLEAN = 0.01  # of the slope here, above which noise proves nothing
 STEPS = 80
 HALVINGS = 80
 LONG = 3.0  # a change of η beyond which the curvature here says little
@@ -81,6 +85,7 @@ def _start(problem: Any, loss: _Loss, free: np.ndarray) -> tuple[np.ndarray, Any
     lead = int((free < problem.n_free).sum())  # they are the first
     if lead:
         start[0] = problem.start
+        start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
     if 0 < lead < len(free):
         null = _Loss(problem, loss.base, free[:lead])
         start[:lead], runs = _follow(null, start[:lead])
@@ -123,7 +128,8 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
         if not far >= SMALL:
             break
         left = float(s @ H @ s)
-        if left < SPENT * (s @ met @ s) and loss.slope(b + FURTHER * s, s) <= RISE * left:
+        full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
+        if left < SPENT * full and loss.slope(b + FURTHER * s, s) <= loss.rise(left, far):
             return b, s
         t = _length(loss, b, s, far, float(g @ s))
         if t == 0.0:
@@ -170,34 +176,44 @@ class _Loss:
         self.backend, self.base = likelihood.backend, base
         self.rows = problem.design.by_rows(columns, likelihood.order, self.backend)
         self.weights = bound_weights(problem)
+        self.noise = NOISE * float(problem.weights.sum())
+
+    def rise(self, slope: float, extent: float) -> float:
+        """The slope far along a direction that is none, for what it is here and moves η by.
+
+        Where 1 − p cancels, what is left of a slope of zero is rounding of the rows' weights.
+        """
+        noise = self.noise * extent
+        return max(RISE * slope, noise if noise < CLEAN * slope else 0.0)
 
     def __call__(self, b: np.ndarray) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
-            value = float(self.likelihood.loss(self._eta(b), self.weights)[0])
+            value = float(self.likelihood.loss(self.eta(b), self.weights)[0])
         return value if np.isfinite(value) else np.inf
 
-    def _eta(self, b: np.ndarray) -> Any:
+    def eta(self, b: np.ndarray) -> Any:
         return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
 
     def gradient(self, b: np.ndarray) -> np.ndarray:
-        _, r = self.likelihood.evaluate(self._eta(b), self.weights)
+        _, r = self.likelihood.evaluate(self.eta(b), self.weights)
         return self.backend.to_host(self.rows.rmatmul(r))[:, 0]
 
     def slope(self, b: np.ndarray, s: np.ndarray) -> float:
         """Derivative along s, infinite where the loss is."""
         if not np.isfinite(self(b)):
             return np.inf
-        slope = float(self.gradient(b) @ s)
+        with np.errstate(over="ignore", invalid="ignore"):
+            slope = float(self.gradient(b) @ s)
         return slope if np.isfinite(slope) else np.inf
 
     def hessian(self, b: np.ndarray) -> np.ndarray:
         """Exact: pooled event times would leave information where there is none."""
-        curvature = self.likelihood.curvature(self._eta(b), self.weights, exact=True)
+        curvature = self.likelihood.curvature(self.eta(b), self.weights, exact=True)
         return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
 
     def diagonal(self, b: np.ndarray) -> np.ndarray:
         """The Hessian's diagonal, nearly."""
-        curvature = self.likelihood.curvature(self._eta(b), self.weights)
+        curvature = self.likelihood.curvature(self.eta(b), self.weights)
         return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
 
     def extent(self, s: np.ndarray) -> float:
