@@ -7,9 +7,48 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import DataError, NotConvergedWarning, SeparationError
+
+if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+    from .data import Surv
+    from .data.kaplan_meier import KaplanMeier, kaplan_meier
+    from .design import Design, as_design
+    from .models import (
+        ConditionalLogisticRegression,
+        ConditionalPoissonRegression,
+        CoxRegression,
+        FineGrayRegression,
+        LinearRegression,
+        LogisticRegression,
+        PoissonRegression,
+        PooledLogisticRegression,
+        SelfControlledCaseSeries,
+    )
+    from .models.cumulative import (
+        Censored,
+        CumulativeProbabilityModel,
+        DivideAndCombine,
+        EqualQuantileBins,
+        RoundDecimals,
+        RoundSignificant,
+        compare_links,
+    )
+    from .priors import ElasticNet, Laplace, Normal, glmnet_lambda, variance_from_glmnet
+    from .select import CrossValidation
+    from .studies import (
+        ComparativeStudy,
+        OmopDatabase,
+        StudySettings,
+        comparative_study,
+        demo_database,
+        extract_covariates,
+        fit_propensity,
+        match_propensity,
+        new_user_cohort,
+        standardized_differences,
+    )
 
 try:
     __version__ = version("steropes")
@@ -57,15 +96,58 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["DataError", "NotConvergedWarning", "SeparationError", *sorted(_HOME)]
+__all__ = [
+    "Censored",
+    "ComparativeStudy",
+    "ConditionalLogisticRegression",
+    "ConditionalPoissonRegression",
+    "CoxRegression",
+    "CrossValidation",
+    "CumulativeProbabilityModel",
+    "DataError",
+    "Design",
+    "DivideAndCombine",
+    "ElasticNet",
+    "EqualQuantileBins",
+    "FineGrayRegression",
+    "KaplanMeier",
+    "Laplace",
+    "LinearRegression",
+    "LogisticRegression",
+    "Normal",
+    "NotConvergedWarning",
+    "OmopDatabase",
+    "PoissonRegression",
+    "PooledLogisticRegression",
+    "RoundDecimals",
+    "RoundSignificant",
+    "SelfControlledCaseSeries",
+    "SeparationError",
+    "StudySettings",
+    "Surv",
+    "as_design",
+    "comparative_study",
+    "compare_links",
+    "demo_database",
+    "extract_covariates",
+    "fit_propensity",
+    "glmnet_lambda",
+    "kaplan_meier",
+    "match_propensity",
+    "new_user_cohort",
+    "standardized_differences",
+    "variance_from_glmnet",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'steropes' has no attribute {name!r}")
+if not TYPE_CHECKING:  # to whom it would mean that every name is there
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'steropes' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

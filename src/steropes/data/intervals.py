@@ -70,7 +70,7 @@ class Intervals:
         return cls(width * np.arange(K + 1), width)
 
     @classmethod
-    def at(cls, breaks: Sequence[float], outcome: Survival) -> Intervals:
+    def at(cls, breaks: Sequence[float] | np.ndarray, outcome: Survival) -> Intervals:
         """Intervals between given points; see `PooledLogisticRegression` for t_0."""
         t = np.asarray(breaks, np.float64)
         if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():

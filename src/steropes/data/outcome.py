@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import DataError
 from .arrays import unmasked
@@ -25,7 +26,7 @@ class Survival(NamedTuple):
     entry: np.ndarray | None
 
 
-def Surv(time: Any, event: Any, entry: Any = None) -> np.ndarray:
+def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> np.ndarray:
     """Build a survival outcome.
 
     Parameters

@@ -13,7 +13,7 @@ where N_g leaves the tied events out, so nothing is ever subtracted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from .pooling import BINS, pool_hazards
 from .risk_sets import RiskSets, sort_survival
 from .stream import stream
 
-__all__ = ["CoxLikelihood"]
+__all__ = ["CoxLikelihood", "Ties"]
+
+Ties = Literal["efron", "breslow"]
 
 SAFE = 100.0  # |η| within which exp(η) is summed as it is; beyond, it is shifted
 FEW_STRATA = 1000  # events a stratum from which a part of a stratum's rows is like the whole

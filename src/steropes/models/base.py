@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+import pandas as pd
 
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
@@ -22,9 +22,11 @@ from ..select import CrossValidation
 from ..select.problem import Problem
 from ..solve import Batch
 from ..solve.certified import certified_fit
+from .annotations import Device, Seed, Solver
 from .inference import Inference
 from .progress import Progress
 from .settings import check_settings
+from .sklearn_base import BaseEstimator
 
 __all__ = ["PenalizedModel"]
 
@@ -63,20 +65,29 @@ class PenalizedModel(Inference, BaseEstimator):
     _has_intercept: bool  # whether the fit has one
     _log_scale = True  # whether an offset is added to a logarithm
     _apart = np.inf  # largest difference between two offsets
-    coef_: np.ndarray
-    intercept_: float
+    _fitted: frozenset[str]  # names of what a fit has set
+    _names: list[str]
+    _problem: Problem
+    log_likelihood_: float
+    optimality_: float
+    converged_: bool
+    n_iter_: int
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    cv_results_: pd.DataFrame
+    variance_: float
 
     def __init__(
         self,
         *,
         prior: Prior | None = None,
         cv: CrossValidation | int | None = None,
-        solver: str = "newton",
+        solver: Solver = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,
         n_jobs: int | None = None,
-        device: str = "cpu",
-        random_state: Any = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
         verbose: int | bool = 0,
     ) -> None:
         self.prior = prior
@@ -112,7 +123,7 @@ class PenalizedModel(Inference, BaseEstimator):
         offset: Any = None,
         exposure: Any = None,
         strata: Any = None,
-    ):
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -150,7 +161,7 @@ class PenalizedModel(Inference, BaseEstimator):
             self._warn_not_converged()
         return self
 
-    def _unfitted(self):
+    def _unfitted(self) -> Self:
         """An estimator with the same settings that has no fit.
 
         A fit is made in one and then published whole: what is refused or interrupted leaves the

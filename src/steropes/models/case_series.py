@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from ..errors import DataError
 from .conditional import ConditionalPoissonRegression
@@ -64,7 +64,7 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
         offset: Any = None,
         exposure: Any = None,
         strata: Any = None,
-    ):
+    ) -> Self:
         """Fit the model.
 
         Parameters

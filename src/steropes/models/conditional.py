@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ..likelihoods import (
     ConditionalPoissonLikelihood,
     cox_by_set,
 )
+from ..priors import Prior
+from ..select import CrossValidation
+from .annotations import Device, Seed, Solver
 from .base import PenalizedModel
 from .logistic import _refuse_extras
 
@@ -90,16 +93,16 @@ class ConditionalLogisticRegression(_ConditionalModel):
     def __init__(
         self,
         *,
-        method="exact",
-        prior=None,
-        cv=None,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        method: Literal["exact", "efron", "breslow"] = "exact",
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        solver: Solver = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
@@ -154,15 +157,15 @@ class ConditionalPoissonRegression(_ConditionalModel):
     def __init__(
         self,
         *,
-        prior=None,
-        cv=None,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        solver: Solver = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,

@@ -22,6 +22,9 @@ from ..infer.concordance import concordance_index
 from ..infer.proportionality import proportionality_test
 from ..likelihoods import CoxLikelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
+from ..priors import Prior
+from ..select import CrossValidation
+from .annotations import Device, Kind, Seed, Solver, StepTimes, Ties
 from .logistic import _refuse_extras
 from .steps import prior_of_steps, read_steps
 from .survival import SurvivalModel
@@ -78,17 +81,17 @@ class CoxRegression(SurvivalModel):
     def __init__(
         self,
         *,
-        ties="efron",
-        time_varying=None,
-        prior=None,
-        cv=None,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        ties: Ties = "efron",
+        time_varying: StepTimes | None = None,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        solver: Solver = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
@@ -261,7 +264,7 @@ class CoxRegression(SurvivalModel):
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
 
-    def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,9 @@ from ..data import check_strata, check_survival, check_weights
 from ..errors import DataError
 from ..infer.concordance import concordance_index
 from ..likelihoods import FineGrayLikelihood
+from ..priors import Prior
+from ..select import CrossValidation
+from .annotations import Kind, Seed
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
 
@@ -70,16 +73,16 @@ class FineGrayRegression(SurvivalModel):
     def __init__(
         self,
         *,
-        cause=1,
-        prior=None,
-        cv=None,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        cause: int = 1,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        solver: Literal["newton"] = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Literal["cpu", "auto"] = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
@@ -171,7 +174,7 @@ class FineGrayRegression(SurvivalModel):
         weight, codes = check_weights(sample_weight, n), check_strata(strata, n)
         return concordance_index(eta, time, ours, None, codes, weight)
 
-    def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients.
 
         Parameters

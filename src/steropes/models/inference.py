@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
 from ..infer import Information
+from ..priors import Prior
+from .annotations import Kind
 from .one_thread import OneBlasThread
 from .tables import check_level, coefficient_table, positions
 
@@ -24,10 +26,10 @@ class Inference(OneBlasThread):
     _names: list[str]
     _has_intercept: bool
     _information: Any
-    _beta: Any
-    coef_: Any
-    intercept_: Any
-    prior_: Any
+    _beta: np.ndarray
+    coef_: np.ndarray
+    intercept_: float
+    prior_: Prior | None
 
     def _coefficient_names(self) -> list[str]:
         return (["intercept"] if self._has_intercept else []) + list(self._names)
@@ -45,7 +47,7 @@ class Inference(OneBlasThread):
         """Degrees of freedom of t tests; None where tests are normal ones."""
         return None
 
-    def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients, the inverse of the information.
 
         Parameters
@@ -83,7 +85,7 @@ class Inference(OneBlasThread):
         self,
         params: str | int | Sequence[str | int] | None = None,
         level: float = 0.95,
-        method: str = "wald",
+        method: Literal["wald", "robust"] = "wald",
         cluster: Any = None,
     ) -> pd.DataFrame:
         """Confidence intervals of the coefficients.
@@ -109,7 +111,7 @@ class Inference(OneBlasThread):
         if method not in ("wald", "robust"):
             raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
         chosen = positions(params, self._coefficient_names())
-        kind = "model" if method == "wald" else "robust"
+        kind: Kind = "model" if method == "wald" else "robust"
         table = self.summary(level, kind=kind, cluster=cluster)
         return table[["lower", "upper"]].iloc[chosen]
 
@@ -117,7 +119,7 @@ class Inference(OneBlasThread):
         self,
         level: float = 0.95,
         exponentiate: bool = False,
-        kind: str = "model",
+        kind: Kind = "model",
         cluster: Any = None,
     ) -> pd.DataFrame:
         """Table of the coefficients with Wald standard errors, tests and intervals.

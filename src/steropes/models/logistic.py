@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 
 from ..data import check_classes
 from ..errors import DataError
 from ..likelihoods import LogisticLikelihood
+from ..priors import Prior
+from ..select import CrossValidation
+from .annotations import Device, Seed, Solver
 from .base import PenalizedModel
+from .sklearn_base import ClassifierMixin
 
 __all__ = ["LogisticRegression"]
 
@@ -71,16 +74,16 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
     def __init__(
         self,
         *,
-        prior=None,
-        cv=None,
-        fit_intercept=True,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        fit_intercept: bool = True,
+        solver: Solver = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,

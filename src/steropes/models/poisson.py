@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from ..data import check_exposure, check_response, refuse_other_order
 from ..errors import DataError
 from ..likelihoods import PoissonLikelihood
+from ..priors import Prior
+from ..select import CrossValidation
+from .annotations import Device, Seed, Solver
 from .base import PenalizedModel
 from .logistic import _refuse_extras
+from .sklearn_base import RegressorMixin
 
 __all__ = ["PoissonRegression"]
 
@@ -38,16 +41,16 @@ class PoissonRegression(RegressorMixin, PenalizedModel):
     def __init__(
         self,
         *,
-        prior=None,
-        cv=None,
-        fit_intercept=True,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        fit_intercept: bool = True,
+        solver: Solver = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,9 @@ from ..likelihoods.pooled_logistic import (
     survival_curves,
 )
 from ..priors import Prior
+from ..select import CrossValidation
 from ..select.problem import Problem
+from .annotations import Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
@@ -116,19 +118,19 @@ class PooledLogisticRegression(PenalizedModel):
     def __init__(
         self,
         *,
-        interval=None,
-        breaks=None,
-        baseline=2,
-        time_varying=None,
-        prior=None,
-        cv=None,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        interval: float | None = None,
+        breaks: Sequence[float] | np.ndarray | None = None,
+        baseline: TimeFunctions | Literal["interval"] = 2,
+        time_varying: VaryingEffects | None = None,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        solver: Literal["newton"] = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Literal["cpu", "auto"] = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
@@ -162,6 +164,7 @@ class PooledLogisticRegression(PenalizedModel):
         if self.interval is not None:
             intervals = Intervals.of_width(self.interval, outcome)
         else:
+            assert self.breaks is not None  # one of the two, as the settings say
             intervals = Intervals.at(self.breaks, outcome)
         basis, names, _ = baseline_basis(self.baseline, intervals.K)
         functions, pairs = channels(self.time_varying, design.names, intervals.K)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from ..backends.threads import count_threads
 from ..errors import DataError
 from ..priors import Prior
 from ..select.folds import random_generator
+from .annotations import Device, Solver
 
 __all__ = ["check_settings"]
 
-SOLVERS = ("newton", "ccd")
-DEVICES = ("cpu", "cuda", "auto")
+SOLVERS = get_args(Solver)
+DEVICES = get_args(Device)
 
 
 def check_settings(model: Any) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, overload
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["glmnet_lambda", "variance_from_glmnet"]
 
 
-def glmnet_lambda(variance, n):
+@overload
+def glmnet_lambda(variance: float, n: float) -> np.float64: ...
+@overload
+def glmnet_lambda(variance: Sequence[float] | np.ndarray, n: float) -> np.ndarray: ...
+def glmnet_lambda(variance: ArrayLike, n: float) -> Any:
     """Glmnet's λ for a Laplace prior's variance, at ``alpha = 1``.
 
     glmnet minimises −ℓ/n + λ‖β‖₁ while a Laplace prior of variance s² adds sqrt(2/s²)‖β‖₁ to
@@ -31,7 +39,11 @@ def glmnet_lambda(variance, n):
     return np.sqrt(2.0 / np.asarray(variance, dtype=float)) / n
 
 
-def variance_from_glmnet(lambda_, n):
+@overload
+def variance_from_glmnet(lambda_: float, n: float) -> np.float64: ...
+@overload
+def variance_from_glmnet(lambda_: Sequence[float] | np.ndarray, n: float) -> np.ndarray: ...
+def variance_from_glmnet(lambda_: ArrayLike, n: float) -> Any:
     """Variance of the Laplace prior for glmnet's λ: 2 / (n λ)²; see `glmnet_lambda`.
 
     Examples

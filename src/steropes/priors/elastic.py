@@ -6,11 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
 from ..errors import DataError
+
+# One number, or one for each column.
+Variance = float | Sequence[float] | np.ndarray
+# Names, positions or a mask of columns.
+Columns = str | int | Sequence[str | int] | np.ndarray
 
 __all__ = ["ElasticNet", "Laplace", "Normal", "Penalty", "Prior"]
 
@@ -31,21 +36,21 @@ class Penalty:
 class Prior(ABC):
     """Independent priors on the coefficients, with mean zero."""
 
-    exclude = cast(Any, ())  # a field of the subclasses, after the variances
+    exclude = cast("Columns", ())  # a field of the subclasses, after the variances
 
     @abstractmethod
     def penalty(self, names: Sequence[str]) -> Penalty:
         """λ and κ for columns with these names."""
 
     @abstractmethod
-    def with_variance(self, variance: float) -> Prior:
+    def with_variance(self, variance: float) -> Self:
         """Return the same prior with another overall variance, as a cross-validation tries it."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name, as scikit-learn's: ``prior__variance`` is one of an estimator."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def set_params(self, **params: Any) -> Prior:
+    def set_params(self, **params: Any) -> Self:
         """Change settings by name; a fit that was made with the prior keeps what it had."""
         known = self.get_params()
         for name in params:
@@ -60,10 +65,8 @@ class Prior(ABC):
 
     def exclusions(self, p: int) -> list[str | int]:
         """What ``exclude`` says of p columns as names and positions; a mask is read as such."""
-        items = self.exclude
-        if isinstance(items, str | Integral):
-            items = [items]
-        items = list(items)
+        exclude: Any = self.exclude  # whatever the user has set
+        items: list[Any] = [exclude] if isinstance(exclude, str | Integral) else list(exclude)
         if items and all(isinstance(item, bool | np.bool_) for item in items):
             if len(items) != p:
                 raise DataError(f"exclude is a mask of {len(items)} columns, but X has {p}.")
@@ -90,7 +93,7 @@ class Prior(ABC):
                 mask[item] = True
         return mask
 
-    def of_copies(self, source: np.ndarray, p: int, exclude: Sequence[str | int]) -> Prior:
+    def of_copies(self, source: np.ndarray, p: int, exclude: Sequence[str | int]) -> Self:
         """Return the prior of columns that each stand for one of p, ``source``.
 
         Settings with one entry a column follow their column; ``exclude`` is the new one.
@@ -132,15 +135,15 @@ class Laplace(Prior):
         penalised.
     """
 
-    variance: Any = 1.0
-    exclude: Sequence[str | int] = ()
+    variance: Variance = 1.0
+    exclude: Columns = ()
 
-    def penalty(self, names):
+    def penalty(self, names: Sequence[str]) -> Penalty:
         """See `Prior.penalty`."""
         l1 = np.sqrt(2.0 / self._vector("variance", self.variance, len(names)))
         return Penalty(np.where(self.excluded(names), 0.0, l1), np.zeros(len(names)))
 
-    def with_variance(self, variance):
+    def with_variance(self, variance: float) -> Self:
         """See `Prior.with_variance`; relative variances of the columns stay as they are."""
         return replace(self, variance=_rescaled(self.variance, variance))
 
@@ -158,15 +161,15 @@ class Normal(Prior):
         penalised.
     """
 
-    variance: Any = 1.0
-    exclude: Sequence[str | int] = ()
+    variance: Variance = 1.0
+    exclude: Columns = ()
 
-    def penalty(self, names):
+    def penalty(self, names: Sequence[str]) -> Penalty:
         """See `Prior.penalty`."""
         l2 = 1.0 / self._vector("variance", self.variance, len(names))
         return Penalty(np.zeros(len(names)), np.where(self.excluded(names), 0.0, l2))
 
-    def with_variance(self, variance):
+    def with_variance(self, variance: float) -> Self:
         """See `Prior.with_variance`."""
         return replace(self, variance=_rescaled(self.variance, variance))
 
@@ -184,23 +187,23 @@ class ElasticNet(Prior):
         penalised.
     """
 
-    laplace_variance: Any
-    normal_variance: Any
-    exclude: Sequence[str | int] = ()
+    laplace_variance: Variance
+    normal_variance: Variance
+    exclude: Columns = ()
 
     @property
-    def variance(self):
+    def variance(self) -> Variance:
         """The Laplace part's variance, which a cross-validation varies."""
         return self.laplace_variance
 
-    def penalty(self, names):
+    def penalty(self, names: Sequence[str]) -> Penalty:
         """See `Prior.penalty`."""
         p, free = len(names), self.excluded(names)
         l1 = np.sqrt(2.0 / self._vector("laplace_variance", self.laplace_variance, p))
         l2 = 1.0 / self._vector("normal_variance", self.normal_variance, p)
         return Penalty(np.where(free, 0.0, l1), np.where(free, 0.0, l2))
 
-    def with_variance(self, variance):
+    def with_variance(self, variance: float) -> Self:
         """Both variances, their ratio of penalties kept: λ and κ scale alike, as glmnet's α."""
         old = _overall(self.laplace_variance)
         # λ ∝ laplace^(-1/2) and κ ∝ normal^(-1): equal factors on the penalties.
@@ -210,18 +213,18 @@ class ElasticNet(Prior):
             laplace_variance=_rescaled(self.laplace_variance, variance),
             normal_variance=np.asarray(self.normal_variance, float) / factor
             if np.ndim(self.normal_variance)
-            else float(self.normal_variance) / factor,
+            else float(cast(float, self.normal_variance)) / factor,
         )
 
 
-def _overall(variance: Any) -> float:
+def _overall(variance: Variance) -> float:
     """One number for a vector of variances: the geometric mean of the finite ones."""
     value = np.asarray(variance, dtype=np.float64)
     finite = value[np.isfinite(value)] if value.ndim else value[None]
     return float(np.exp(np.log(finite).mean())) if len(finite) else 1.0
 
 
-def _rescaled(old: Any, variance: float) -> Any:
+def _rescaled(old: Variance, variance: float) -> float | np.ndarray:
     if np.ndim(old) == 0:
         return float(variance)
     return np.asarray(old, float) * (float(variance) / _overall(old))

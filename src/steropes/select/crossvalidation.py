@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import DataError
+from .folds import Seed
 
 __all__ = ["CrossValidation"]
 
@@ -52,11 +53,11 @@ class CrossValidation:
     Verweij and van Houwelingen (1993), Statistics in Medicine 12:2305–2314.
     """
 
-    folds: int | Sequence[Any] = 10
+    folds: int | Sequence[tuple[Any, Any]] = 10
     repeats: int = 1
-    search: str | Sequence[float] = "auto"
-    scoring: str = "held_out"
-    random_state: Any = None
+    search: Literal["auto"] | Sequence[float] | np.ndarray = "auto"
+    scoring: Literal["held_out", "difference"] = "held_out"
+    random_state: Seed = None
     memory: float = 4e9
     tol: float = 1e-3
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["cut", "make_folds", "random_generator", "read_splits"]
+__all__ = ["Seed", "cut", "make_folds", "random_generator", "read_splits"]
+
+# What `random_generator` takes.
+Seed: TypeAlias = (
+    int
+    | np.integer
+    | Sequence[int]
+    | np.random.SeedSequence
+    | np.random.BitGenerator
+    | np.random.Generator
+    | np.random.RandomState
+    | None
+)
 
 
-def random_generator(random_state: Any) -> np.random.Generator:
+def random_generator(random_state: Seed) -> np.random.Generator:
     """NumPy's generator for a seed, or the one given."""
     try:
         return np.random.default_rng(random_state)
@@ -63,7 +75,7 @@ def make_folds(
     label: np.ndarray | None,
     together: np.ndarray | None,
     n: int,
-    random_state,
+    random_state: Seed,
 ) -> np.ndarray:
     """Assign rows to folds at random.
 

@@ -7,7 +7,18 @@ plotting or terminal library: each is imported where it is first needed.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+    from .balance import balance_table, standardized_differences
+    from .cohorts import Cohort, CohortRules, new_user_cohort
+    from .comparative import ComparativeStudy, StudySettings, comparative_study
+    from .covariates import CovariateRules, Covariates, extract_covariates
+    from .demo import DEMO, demo_database
+    from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
+    from .matching import match_pairs, match_propensity
+    from .omop import OmopDatabase
+    from .propensity import Propensity, auc, fit_propensity, preference_score
 
 _WHERE = {
     "ComparativeStudy": "comparative",
@@ -35,13 +46,39 @@ _WHERE = {
     "demo_database": "demo",
 }
 
-__all__ = sorted(_WHERE)
+__all__ = [
+    "DEMO",
+    "Cohort",
+    "CohortRules",
+    "ComparativeStudy",
+    "CovariateRules",
+    "Covariates",
+    "OmopDatabase",
+    "Propensity",
+    "StudySettings",
+    "auc",
+    "balance_table",
+    "comparative_study",
+    "demo_database",
+    "extract_covariates",
+    "fit_propensity",
+    "hazard_ratio",
+    "incidence_rates",
+    "match_pairs",
+    "match_propensity",
+    "minimum_detectable_ratio",
+    "new_user_cohort",
+    "preference_score",
+    "standardized_differences",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+if not TYPE_CHECKING:  # to whom it would mean that every name is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 from .levels import Levels, find_levels, place
 from .likelihood import CumulativeLikelihood, Evaluation, Thresholds, quantile_function
-from .links import CODES
+from .links import CODES, Link
 from .outcome import Censored, Interval, check_interval
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Evaluation",
     "Interval",
     "Levels",
+    "Link",
     "Thresholds",
     "check_interval",
     "find_levels",

@@ -14,14 +14,16 @@ because u ≥ 0 wherever log f is concave: the sums over rows then lose nothing.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
 
-__all__ = ["CODES", "interval", "tail"]
+__all__ = ["CODES", "Link", "interval", "tail"]
 
-CODES = {"logit": 0, "probit": 1, "loglog": 2, "cloglog": 3, "cauchit": 4}
+Link = Literal["logit", "probit", "loglog", "cloglog", "cauchit"]
+
+CODES: dict[str, int] = {"logit": 0, "probit": 1, "loglog": 2, "cloglog": 3, "cauchit": 4}
 
 INLINE: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)

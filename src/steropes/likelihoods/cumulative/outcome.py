@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...data import check_response, refuse_other_order
 from ...data.arrays import numbers, plain_array
@@ -21,7 +22,7 @@ class Interval(NamedTuple):
     upper: np.ndarray | None
 
 
-def Censored(lower: Any, upper: Any) -> np.ndarray:
+def Censored(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
     """Build an outcome with detection limits or other censoring.
 
     A row is an exact observation where ``lower == upper``; otherwise all that is known is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from ...data import check_weights
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
-from ...likelihoods.cumulative import CODES, check_interval
+from ...likelihoods.cumulative import Link, check_interval
 from ..one_thread import OneBlasThread
 from ..tables import quantile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .estimator import CumulativeProbabilityModel
 
 __all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
 
@@ -129,9 +134,9 @@ class CumulativeDiagnostics(OneBlasThread):
         ax: Any = None,
         *,
         level: float | None = 0.95,
-        scale: str = "linear",
+        scale: Literal["linear", "log", "symlog"] = "linear",
         at: Any = None,
-    ):
+    ) -> Axes:
         """Draw α̂(y) with pointwise bands; needs matplotlib.
 
         α̂ is the transformation of y that the model has found: where it is a straight line on
@@ -192,7 +197,11 @@ class CumulativeDiagnostics(OneBlasThread):
 
 
 def compare_links(
-    model: Any, X: Any, y: Any, links: Sequence[str] = tuple(CODES), **fit: Any
+    model: CumulativeProbabilityModel,
+    X: Any,
+    y: Any,
+    links: Sequence[Link] = get_args(Link),
+    **fit: Any,
 ) -> pd.DataFrame:
     """Fit the same model with several links and compare their log-likelihoods.
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from ...backends import get_backend
 from ...data.checks import APART
 from ...errors import DataError
 from ...infer.faint import FAINT, has_light, too_faint
-from ...likelihoods.cumulative import CODES, Interval, check_interval, find_levels
+from ...likelihoods.cumulative import CODES, Interval, Link, check_interval, find_levels
+from ...priors import Prior
 from ...select import CrossValidation
 from ...select.folds import random_generator
+from ..annotations import Seed
 from ..base import PenalizedModel
 from ..logistic import _refuse_extras
+from ..sklearn_base import RegressorMixin
 from .diagnostics import CumulativeDiagnostics
 from .fitting import fit_part, fit_subsets
 from .inference import CumulativeInference
@@ -101,17 +103,17 @@ class CumulativeProbabilityModel(
     def __init__(
         self,
         *,
-        link: str = "logit",
-        reduce: Reduction | str | None = None,
-        prior=None,
-        cv=None,
-        solver="newton",
-        tol=1e-8,
-        max_iter=200,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=0,
+        link: Link = "logit",
+        reduce: Reduction | Literal["auto"] | None = None,
+        prior: Prior | None = None,
+        cv: CrossValidation | int | None = None,
+        solver: Literal["newton"] = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Literal["cpu", "auto"] = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,

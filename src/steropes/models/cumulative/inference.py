@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_profile import profile_interval, profile_point
 from ...infer.cumulative_robust import RobustInformation
 from ...select.folds import random_generator
+from ..annotations import Kind
 from ..inference import Inference
 from ..tables import cluster_codes, positions, quantile
 
@@ -62,7 +63,7 @@ class CumulativeInference(Inference):
                 self._information = CombinedInformation(single, at)
         return self._information
 
-    def _joint(self, kind: str, cluster: Any) -> Any:
+    def _joint(self, kind: Kind, cluster: Any) -> Any:
         """Covariances of α and β together, for functions of both, of a kind as in `vcov`."""
         if kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
@@ -103,7 +104,7 @@ class CumulativeInference(Inference):
             return False
         return bool((self.prior_.penalty(self._names).l1 > 0).any())
 
-    def vcov(self, kind: str = "model", cluster: Any = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients β, after α.
 
         Parameters
@@ -156,7 +157,7 @@ class CumulativeInference(Inference):
         self,
         params: str | int | Sequence[str | int] | None = None,
         level: float = 0.95,
-        method: str = "wald",
+        method: Literal["wald", "robust", "profile"] = "wald",
         cluster: Any = None,
     ) -> pd.DataFrame:
         """Confidence intervals of the coefficients, columns ``lower`` and ``upper``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ...design import RowMatrix
 from ...errors import DataError
 from ...infer.cumulative import row_slice
 from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
+from ..annotations import Kind
 from ..one_thread import OneBlasThread
 from ..tables import quantile
 
@@ -54,6 +55,28 @@ class CumulativePredictions(OneBlasThread):
     _no_errors: Any
     coef_: np.ndarray
 
+    @overload
+    def predict_cdf(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        level: None = None,
+        offset: Any = None,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> np.ndarray: ...  # fmt: skip
+    @overload
+    def predict_cdf(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        level: float,
+        offset: Any = None,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> Prediction: ...  # fmt: skip
     def predict_cdf(
         self,
         X: Any,
@@ -61,9 +84,9 @@ class CumulativePredictions(OneBlasThread):
         *,
         level: float | None = None,
         offset: Any = None,
-        kind: str = "model",
+        kind: Kind = "model",
         cluster: Any = None,
-    ):
+    ) -> np.ndarray | Prediction:
         """P(Y ≤ y | x); intervals are made for α(y) − η and transformed.
 
         Parameters
@@ -83,6 +106,28 @@ class CumulativePredictions(OneBlasThread):
         """
         return self._probability(X, y, level, offset, kind, cluster, above=False)
 
+    @overload
+    def predict_exceedance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        level: None = None,
+        offset: Any = None,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> np.ndarray: ...  # fmt: skip
+    @overload
+    def predict_exceedance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        level: float,
+        offset: Any = None,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> Prediction: ...  # fmt: skip
     def predict_exceedance(
         self,
         X: Any,
@@ -90,9 +135,9 @@ class CumulativePredictions(OneBlasThread):
         *,
         level: float | None = None,
         offset: Any = None,
-        kind: str = "model",
+        kind: Kind = "model",
         cluster: Any = None,
-    ):
+    ) -> np.ndarray | Prediction:
         """P(Y > y | x), without cancellation where it is small; see `predict_cdf`."""
         return self._probability(X, y, level, offset, kind, cluster, above=True)
 
@@ -118,6 +163,28 @@ class CumulativePredictions(OneBlasThread):
         lower, upper = ends[::-1] if above else ends
         return _packed(estimate, lower, upper, se, scalar)
 
+    @overload
+    def predict_quantile(
+        self,
+        X: Any,
+        q: Any = 0.5,
+        *,
+        level: None = None,
+        offset: Any = None,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> np.ndarray: ...  # fmt: skip
+    @overload
+    def predict_quantile(
+        self,
+        X: Any,
+        q: Any = 0.5,
+        *,
+        level: float,
+        offset: Any = None,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> Prediction: ...  # fmt: skip
     def predict_quantile(
         self,
         X: Any,
@@ -125,9 +192,9 @@ class CumulativePredictions(OneBlasThread):
         *,
         level: float | None = None,
         offset: Any = None,
-        kind: str = "model",
+        kind: Kind = "model",
         cluster: Any = None,
-    ):
+    ) -> np.ndarray | Prediction:
         """The smallest outcome y with P(Y ≤ y | x) ≥ q.
 
         The interval runs from the outcome where α reaches η + F⁻¹(q) less z standard errors to
@@ -172,15 +239,30 @@ class CumulativePredictions(OneBlasThread):
                     out[:, j] = self.levels_[end[:, 0]]
         return _packed(estimate, lower, upper, se, scalar)
 
+    @overload
+    def predict_mean(
+        self,
+        X: Any,
+        *,
+        level: None = None,
+        offset: Any = None,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> np.ndarray: ...  # fmt: skip
+    @overload
+    def predict_mean(
+        self, X: Any, *, level: float,
+        offset: Any = None, kind: Kind = "model", cluster: Any = None,
+    ) -> Prediction: ...  # fmt: skip
     def predict_mean(
         self,
         X: Any,
         *,
         level: float | None = None,
         offset: Any = None,
-        kind: str = "model",
+        kind: Kind = "model",
         cluster: Any = None,
-    ):
+    ) -> np.ndarray | Prediction:
         """E(Y | x), from the estimated distribution over the outcomes seen.
 
         Mass beyond all outcomes (right-censored rows) counts at the largest bound, which makes
@@ -252,7 +334,7 @@ def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:
     return np.atleast_1d(points), points.ndim == 0
 
 
-def _refuse_without_level(level: float | None, kind: str, cluster: Any) -> None:
+def _refuse_without_level(level: float | None, kind: Kind, cluster: Any) -> None:
     if level is None and (kind != "model" or cluster is not None):
         raise DataError("kind and cluster are of the intervals; give a level too, such as 0.95.")
 

@@ -1,0 +1,32 @@
+"""Types of the settings of estimators, for editors and type checkers; `check_settings` refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ..likelihoods.cox import Ties
+from ..select.folds import Seed
+
+__all__ = [
+    "Device",
+    "Kind",
+    "Seed",
+    "Solver",
+    "StepTimes",
+    "Ties",
+    "TimeFunctions",
+    "VaryingEffects",
+]
+
+Solver = Literal["newton", "ccd"]
+Device = Literal["cpu", "cuda", "auto"]
+# Which standard errors.
+Kind = Literal["model", "robust"]
+# Cut points by name or position of a column.
+StepTimes = Mapping[str, Sequence[float]] | Mapping[int, Sequence[float]] | Mapping[Any, np.ndarray]
+# A degree, or functions of the number of the interval.
+TimeFunctions = int | Callable[[np.ndarray], Any] | Sequence[Callable[[np.ndarray], Any]]
+VaryingEffects = TimeFunctions | Mapping[str, TimeFunctions] | Mapping[int, TimeFunctions]

@@ -1,0 +1,43 @@
+"""scikit-learn's base classes, as mypy can see them.
+
+scikit-learn ships no types. To mypy its classes are ``Any``, and what inherits from them has every
+attribute: ``model.sumary()`` would pass. The few names that an estimator really gets from there
+are therefore declared here, for mypy alone (``MYPY`` is true to it and to nothing else; pyright
+reads scikit-learn's source). At run time this module is an import.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["BaseEstimator", "ClassifierMixin", "RegressorMixin"]
+
+MYPY = False
+if MYPY:
+    from typing import Self
+
+    class BaseEstimator:
+        """Settings by name, state, tags, and requests of metadata."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **params: Any) -> Self: ...
+        def set_fit_request(self, **request: bool | str | None) -> Self: ...
+        def set_predict_request(self, **request: bool | str | None) -> Self: ...
+        def set_score_request(self, **request: bool | str | None) -> Self: ...
+        def get_metadata_routing(self) -> Any: ...
+        def __getstate__(self) -> dict[str, Any]: ...
+        def __setstate__(self, state: dict[str, Any]) -> None: ...
+        def __sklearn_tags__(self) -> Any: ...
+
+    class ClassifierMixin:
+        """The share of right predictions."""
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
+
+    class RegressorMixin:
+        """R² of the predictions."""
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
+
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
