@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:
 	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
 	@echo "make test    install, and run the tests"
-	@echo "make lint    check style      make types   check types"
+	@echo "make lint    check style and the direction of imports     make types   check types"
 	@echo "make check   all of them      make clean   remove what these made"
 
 demo: $(VENV)/.demo
@@ -21,6 +21,7 @@ test: $(VENV)/.test
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
