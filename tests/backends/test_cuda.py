@@ -65,6 +65,7 @@ def test_ccd_is_refused_on_a_device():
         class likelihood:
             class backend:
                 name = "cuda"
+                on_host = False
 
     with pytest.raises(steropes.DataError, match="device='cpu'"):
         solve_ccd(Problem, None, None, 1e-8, 1)

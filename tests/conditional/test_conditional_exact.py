@@ -14,7 +14,7 @@ from steropes import DataError
 from steropes.backends import get_backend
 from steropes.design import RowMatrix, as_design
 from steropes.likelihoods import ConditionalLogisticLikelihood
-from steropes.solve.curvature import hessian
+from steropes.solve.hessian import hessian
 
 
 def all_sets(eta, d):

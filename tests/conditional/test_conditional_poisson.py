@@ -8,7 +8,7 @@ import pytest
 from steropes.backends import get_backend
 from steropes.design import RowMatrix, as_design
 from steropes.likelihoods import ConditionalPoissonLikelihood
-from steropes.solve.curvature import hessian
+from steropes.solve.hessian import hessian
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import steropes
 from drawn_families import FAMILIES, drawn
-from steropes.solve.curvature import diagonal, hessian
+from steropes.solve.hessian import diagonal, hessian
 from steropes.solve.predictor import bound_weights, linear_predictor
 
 

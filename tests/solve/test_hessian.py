@@ -8,7 +8,7 @@ from simulators import mixed_matrix, outcome
 from steropes.backends import get_backend
 from steropes.design import RowMatrix, as_design
 from steropes.likelihoods import CoxLikelihood
-from steropes.solve.curvature import hessian
+from steropes.solve.hessian import hessian
 
 
 def cox(rng, n, ties, strata=False, entry=False):

@@ -7,7 +7,7 @@ from scipy import sparse
 from steropes.backends import get_backend
 from steropes.design import Design, RowMatrix, as_design
 from steropes.likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
-from steropes.solve.curvature import hessian
+from steropes.solve.hessian import hessian
 
 
 def mixed_design(rng, n):

@@ -10,9 +10,9 @@ from survival_reference import cox_loss
 import steropes
 from steropes.backends import get_backend
 from steropes.infer.concordance import concordance_index
-from steropes.likelihoods import pooling
+from steropes.likelihoods import event_bins
 from steropes.likelihoods.cox import CoxLikelihood
-from steropes.solve.curvature import hessian
+from steropes.solve.hessian import hessian
 
 
 def people(seed, n=150, p=3, ties=True, late=False):
@@ -256,7 +256,7 @@ def test_pooled_curvature_is_near_the_exact_one_and_positive(n_strata, ties):
     strata = rng.integers(0, n_strata, n)
     backend = get_backend("cpu")
     model = CoxLikelihood(time, event, backend, None, strata, ties)
-    assert n_strata == 1 or model.risk.m > 1.5 * pooling.BINS
+    assert n_strata == 1 or model.risk.m > 1.5 * event_bins.BINS
     eta = (X @ np.full(p, 0.5))[model.order][:, None]
     bound = model.weigh(np.ones((n, 1)))
     rows = steropes.as_design(X).by_rows(np.arange(p), model.order, backend)
@@ -271,7 +271,7 @@ def test_pooling_keeps_the_weight_of_each_stratum():
     rng = np.random.default_rng(14)
     start = np.array([0, 5, 5, 400, 1000])
     mass = rng.random(1000) * (rng.random(1000) < 0.9)
-    pooled = pooling.pool(mass, start, 50)
+    pooled = event_bins.pool(mass, start, 50)
     for a, b in zip(start[:-1], start[1:], strict=True):
         assert pooled[a:b].sum() == pytest.approx(mass[a:b].sum())
     assert np.all(mass[pooled > 0] > 0)

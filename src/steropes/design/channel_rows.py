@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class ChannelRows:
         Where the baseline's columns are among ``chosen``, and the columns.
     """
 
-    dense = None
+    layout: ClassVar[Literal["channels"]] = "channels"
 
     def __init__(self, design: Any, chosen: np.ndarray, backend) -> None:
         self.design, self.backend = design, backend

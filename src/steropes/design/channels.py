@@ -16,6 +16,7 @@ entries in the baseline's rows. The constant f_0 = 1 is in every baseline: r_0 =
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -57,6 +58,8 @@ class ChannelDesign(Design):
     own, along : (p + len(pairs),) arrays
         A column is ``own`` times z in its channel and ``along`` times its r_q.
     """
+
+    plain: ClassVar[bool] = False
 
     def __init__(self, X: Design, basis, functions, pairs, names: Sequence[str]) -> None:
         self._arguments = (basis, functions, pairs, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Design:
     names : sequence of str, optional
         Column names, default ``x0``, ``x1``, …
     """
+
+    plain: ClassVar[bool] = True  # rows of η are rows of X, and columns are stored as they are
 
     def __init__(self, blocks: Sequence[Block], names: Sequence[str] | None = None) -> None:
         self.blocks = list(blocks)
@@ -188,6 +190,10 @@ class Design:
         return np.concatenate(
             [b.center if isinstance(b, DenseBlock) else np.zeros(b.p) for b in self.blocks]
         )
+
+    def centers_at(self, beta: np.ndarray) -> np.ndarray:
+        """Linear predictor of the columns' centres, (1,), for β in X's units."""
+        return np.array([self.center @ beta])
 
     def uncentered(self) -> Design:
         """Return the same design with every column as the user gave it."""

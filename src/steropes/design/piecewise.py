@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -72,6 +72,8 @@ class PiecewiseDesign(Design):
         Where the pieces of each interval begin and end.
     """
 
+    plain: ClassVar[bool] = False
+
     def __init__(self, X: Design, steps: Steps, person: np.ndarray, start: np.ndarray) -> None:
         self.X, self.steps, self.person, self.start = X, steps, person, start
         self.n, self.p = X.n, len(steps.source)
@@ -92,6 +94,10 @@ class PiecewiseDesign(Design):
     def center(self) -> np.ndarray:
         """What was subtracted from each column, (p,)."""
         return self.X.center[self.steps.source]
+
+    def centers_at(self, beta: np.ndarray) -> np.ndarray:
+        """Linear predictor of the columns' centres in each interval, (Q,), for β in X's units."""
+        return self.X.center @ self.steps.by_interval(beta, self.X.p)
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
         """The coefficients themselves: there is no intercept."""
@@ -151,7 +157,7 @@ class PiecewiseRows:
         interval, the others once.
     """
 
-    dense = None
+    layout: ClassVar[Literal["pieces"]] = "pieces"
 
     def __init__(self, design: PiecewiseDesign, chosen: np.ndarray, backend) -> None:
         self.design, self.backend = design, backend

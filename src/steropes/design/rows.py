@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 
 from .blocks import ConstantBlock, DenseBlock, SparseBlock
@@ -28,6 +30,8 @@ class RowMatrix:
     backend
         See `steropes.backends`.
     """
+
+    layout: ClassVar[Literal["rows"]] = "rows"
 
     def __init__(self, design: Design, chosen: np.ndarray, order, backend) -> None:
         self.backend = backend

@@ -58,10 +58,7 @@ class Baseline:
     @staticmethod
     def _at_zero(problem: Any, beta: np.ndarray) -> np.ndarray:
         """What moves the baseline from the centres of the columns to zero, for each interval."""
-        design = problem.design
-        if hasattr(design, "steps"):
-            return -(design.X.center @ design.steps.by_interval(beta, design.X.p))
-        return np.array([-(design.center @ beta)])
+        return -problem.design.centers_at(beta)
 
     def steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Stratum, time, hazard's step and cumulative hazard of each event time, (m,) each.

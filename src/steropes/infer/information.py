@@ -10,7 +10,7 @@ from scipy import linalg
 
 from ..errors import SeparationError
 from ..solve import Batch
-from ..solve.curvature import hessian
+from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 from ..solve.separation import separating_direction
 

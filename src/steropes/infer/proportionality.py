@@ -17,7 +17,7 @@ from scipy import linalg, stats
 
 from ..data.kaplan_meier import kaplan_meier
 from ..errors import DataError
-from ..solve.curvature import hessian
+from ..solve.hessian import hessian
 from .baseline import fitted_state
 
 __all__ = ["proportionality_test"]

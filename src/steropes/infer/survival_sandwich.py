@@ -24,8 +24,7 @@ def _scores(problem: Any, beta: np.ndarray, unit: np.ndarray | None):
     backend, order = likelihood.backend, likelihood.order
     eta, weights = fitted_state(problem, beta)
     n = design.n
-    to = getattr(likelihood, "person", np.arange(n) if order is None else order)
-    to = to if unit is None else unit[to]
+    to = likelihood.row_of_x if unit is None else unit[likelihood.row_of_x]
     size = n if unit is None else int(unit.max()) + 1
     by = np.argsort(to, kind="stable")
     present, begin = np.unique(to[by], return_index=True)

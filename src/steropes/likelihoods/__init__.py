@@ -5,25 +5,26 @@ backend's scans and segment sums, and works on a batch of replicates that differ
 weights and linear predictors. Adding a family is one file here.
 """
 
-from .base import Curvature, Likelihood
+from .base import Likelihood
 from .conditional_logistic import ConditionalLogisticLikelihood
 from .conditional_poisson import ConditionalPoissonLikelihood
 from .cox import CoxLikelihood
+from .curvature import AnyCurvature
 from .fine_gray import FineGrayLikelihood
 from .linear import LinearLikelihood
 from .logistic import LogisticLikelihood
-from .matched_cox import cox_by_set
+from .matched_cox import MatchedCoxLikelihood
 from .poisson import PoissonLikelihood
 
 __all__ = [
+    "AnyCurvature",
     "ConditionalLogisticLikelihood",
     "ConditionalPoissonLikelihood",
     "CoxLikelihood",
-    "Curvature",
     "FineGrayLikelihood",
     "Likelihood",
     "LinearLikelihood",
     "LogisticLikelihood",
+    "MatchedCoxLikelihood",
     "PoissonLikelihood",
-    "cox_by_set",
 ]

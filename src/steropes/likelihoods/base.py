@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-__all__ = ["Curvature", "Likelihood"]
+from .curvature import AnyCurvature
 
-
-@dataclass
-class Curvature:
-    """The Hessian in the linear predictor: a diagonal minus rank-one terms of nested groups.
-
-    H = X' diag(v) X − Σ_g c_g m_g m_g',   m_g = Σ_{i in g} u_i x_i.
-
-    Groups are prefixes of runs: the solver walks through the lines of the stream, adding
-    u_i x_i to a sum that starts from zero at each run, and takes the term of a group out where
-    ``c`` is not zero. A line is a row of the model, or ``rows[line]`` where given (a row can
-    come twice, or be taken out again with a negative u).
-
-    Attributes
-    ----------
-    v : (n,) array
-        Diagonal, at least zero.
-    u : (L,) array or None
-        Weights of the lines; None where there are no groups.
-    runs : (S + 1,) int array or None
-        Where the runs (strata) begin and end among the lines.
-    c : (L,) array or None
-        Weight of the group that ends with each line, zero where none does.
-    rows : (L,) int array or None
-        The model's row for each line; None is the identity.
-    """
-
-    v: Any
-    u: Any = None
-    runs: Any = None
-    c: Any = None
-    rows: Any = None
+__all__ = ["Likelihood"]
 
 
 class Likelihood(ABC):
@@ -67,8 +36,12 @@ class Likelihood(ABC):
     reach : float
         Change of a coefficient of a column of size one beyond which the curvature at the start
         says nothing of the loss.
+    ccd : {"linear", "logistic", "poisson", "strata", "cox"} or None
+        Which coordinate-wise derivatives of `steropes.solve.ccd` are those of this likelihood. A
+        subclass does not inherit it: its derivatives are others unless it says they are not.
     """
 
+    ccd: ClassVar[Literal["linear", "logistic", "poisson", "strata", "cox"] | None] = None
     n: int
     order: np.ndarray | None = None
     shift_invariant = False
@@ -76,6 +49,11 @@ class Likelihood(ABC):
     quadratic = False
     evidence = 0
     reach = 2.0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "ccd" not in vars(cls):
+            cls.ccd = None
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
@@ -124,7 +102,7 @@ class Likelihood(ABC):
         """Return the loss alone, (B,)."""
 
     @abstractmethod
-    def curvature(self, eta: Any, weights: Any, exact: bool = False) -> Curvature:
+    def curvature(self, eta: Any, weights: Any, exact: bool = False) -> AnyCurvature:
         """Return the curvature of one replicate: eta (n, 1).
 
         Parameters

@@ -14,7 +14,7 @@ A weight belongs to a whole stratum: it is there so many times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,13 @@ import numpy as np
 from ..backends.cpu import conditional_bernoulli as kernels
 from ..backends.threads import balanced_chunks
 from ..errors import DataError
-from .base import Curvature, Likelihood
+from .base import Likelihood
+from .curvature import GroupedCurvature, OperatorCurvature
 from .strata import gather_strata
 
 __all__ = ["ConditionalLogisticLikelihood"]
 
 CHUNKS = 16  # fixed: never a function of the number of threads
-DIRECTIONS = 8  # columns of the exact Hessian worked on at once
 
 
 class ConditionalLogisticLikelihood(Likelihood):
@@ -107,8 +107,8 @@ class ConditionalLogisticLikelihood(Likelihood):
         a, c = asarray(a), asarray(c)
         eta = np.ascontiguousarray(self.backend.to_host(eta))
         if not exact:
-            return Curvature(a, a, pointers, c)
-        return _Covariance(a, a, pointers, c, None, self, eta, w)
+            return GroupedCurvature(a, a, pointers, c)
+        return OperatorCurvature(a, partial(self.differentiate, eta, w))
 
     def differentiate(self, eta, w, T):
         """Weight × the derivative of π along the directions T (n, K), at eta and w (n, 1)."""
@@ -118,32 +118,3 @@ class ConditionalLogisticLikelihood(Likelihood):
             self._chunks,
         )
         return out
-
-
-@dataclass
-class _Covariance(Curvature):
-    """The exact curvature: the Hessian is the derivative of X'π, one column at a time."""
-
-    likelihood: Any = None
-    eta: Any = None
-    w: Any = None
-
-    def diagonal(self, rows: Any) -> Any:
-        """The Hessian's diagonal, (k,)."""
-        return self.likelihood.backend.xp.diag(self.hessian(rows))
-
-    def hessian(self, rows: Any, first: int = 0) -> Any:
-        """X' (∂π/∂η) X for the active columns, (k, k), those from ``first`` on."""
-        backend, k = rows.backend, rows.k
-        G = np.zeros((k, k))
-        for a in range(first, k, DIRECTIONS):
-            b = min(a + DIRECTIONS, k)
-            D = np.zeros((k, DIRECTIONS))
-            D[np.arange(a, b), np.arange(b - a)] = 1.0
-            T = np.ascontiguousarray(backend.to_host(rows.matmul(backend.asarray(D))))
-            J = self.likelihood.differentiate(self.eta, self.w, T)
-            G[:, a:b] = backend.to_host(rows.rmatmul(backend.asarray(J)))[:, : b - a]
-        G[first:, :first] = G[:first, first:].T
-        corner = G[first:, first:]
-        G[first:, first:] = 0.5 * (corner + corner.T)
-        return backend.asarray(G)

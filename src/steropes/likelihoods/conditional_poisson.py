@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Curvature, Likelihood
+from .base import Likelihood
+from .curvature import GroupedCurvature
 from .strata import gather_strata, single_rows
 
 __all__ = ["ConditionalPoissonLikelihood"]
@@ -44,6 +45,7 @@ class ConditionalPoissonLikelihood(Likelihood):
     """
 
     shift_invariant = True
+    ccd = "strata"
 
     def __init__(self, y: np.ndarray, strata: np.ndarray, backend: Any) -> None:
         super().__init__(backend)
@@ -88,7 +90,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         xp, v, total = self.backend.xp, v[:, 0], weights.total[:, 0]
         c = xp.zeros(self.n)
         c[self.pointers[1:] - 1] = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
-        return Curvature(v, v, self.pointers, c)
+        return GroupedCurvature(v, v, self.pointers, c)
 
     def log_likelihood_constant(self, weights):
         """−Σ w y log w of rows that are alone in their stratum."""

@@ -17,10 +17,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .base import Curvature, Likelihood
-from .pooling import BINS, pool_hazards
+from .base import Likelihood
+from .curvature import GroupedCurvature
+from .event_bins import BINS, pool_hazards
+from .risk_set_lines import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
-from .stream import stream
 
 __all__ = ["CoxLikelihood", "Ties"]
 
@@ -56,6 +57,7 @@ class CoxLikelihood(Likelihood):
     """
 
     shift_invariant = True
+    ccd = "cox"
 
     def __init__(self, time, event, backend, entry=None, strata=None, ties="efron") -> None:
         super().__init__(backend)
@@ -95,6 +97,11 @@ class CoxLikelihood(Likelihood):
             self.sweeps = backend.risk_sweeps(
                 self.n, start, risk.groups_start, risk.tied_start, risk.tied_end, place, shares
             )
+
+    @property
+    def row_of_x(self) -> np.ndarray:
+        """Row of X that each row of η belongs to, (n_eta,)."""
+        return np.arange(self.n) if self.order is None else self.order
 
     def outcome(self):
         """Time, event and entry (or None) in the user's order of the rows."""
@@ -323,7 +330,8 @@ class CoxLikelihood(Likelihood):
 
     def _curvature(self, r, v, whole, nodes):
         r = self.backend.to_host(r)[:, 0]
-        return Curvature(v[:, 0], *stream(self.risk, self.stratum, r, nodes, whole))
+        lines = risk_set_lines(self.risk, self.stratum, r, nodes, whole)
+        return GroupedCurvature(v[:, 0], *lines)
 
     def _over_shares(self, x):
         """Sums over the shares of each group, (m, B)."""

@@ -19,14 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from .base import Curvature
 from .censoring import CensoringDistribution
 from .cox import CoxLikelihood
-from .pooling import BINS, pool_hazards
+from .curvature import SubdistributionCurvature
+from .event_bins import BINS, pool_hazards
 
-__all__ = ["FineGrayCurvature", "FineGrayLikelihood"]
-
-DENSE_SUMS = 2_000_000  # entries of the risk sets' sums that are held at once
+__all__ = ["FineGrayLikelihood"]
 
 
 @dataclass
@@ -190,93 +188,9 @@ class FineGrayLikelihood(CoxLikelihood):
         late = np.zeros(self.n)
         late[self.competing] = host(r[self.competing] * weights.inverse)[:, 0]
         c = host(h / self.backend.xp.where(S > 0, S, 1.0))[:, 0]
-        return FineGrayCurvature(
-            v[:, 0], host(r)[:, 0], late, self._last, host(weights.G)[:, 0], c, self.risk
-        )
-
-
-class FineGrayCurvature(Curvature):
-    """X' diag(v) X − Σ_g c_g m_g m_g' with m_g = Σ_{T ≥ t_g} r x + G(t_g−) Σ_{T < t_g} late x.
-
-    Parameters
-    ----------
-    v, r, late : (n,) arrays
-    last : (m,) int array
-        The last row of each group.
-    G, c : (m,) arrays
-    risk : RiskSets
-    """
-
-    def __init__(self, v, r, late, last, G, c, risk) -> None:
-        super().__init__(v)
-        chosen = np.flatnonzero(c)
-        self.r, self.late = r, late
-        self.ends, self.G, self.weight = last[chosen] + 1, G[chosen], c[chosen]
-        self.stratum = risk.group_stratum[chosen]
-        self.strata_start = risk.strata_start
-
-    def hessian(self, rows: Any, first: int = 0) -> Any:
-        """The Hessian over the columns of a `RowMatrix`, (k, k)."""
-        H = rows.gram(self.v, first)
-        for M, c in self._group_sums(rows):
-            H -= (M * c[:, None]).T @ M
-        return H
-
-    def diagonal(self, rows: Any) -> Any:
-        """The Hessian's diagonal, (k,)."""
-        h = rows.diagonal(self.v)
-        for M, c in self._group_sums(rows):
-            h -= c @ M**2
-        return np.maximum(h, 0.0)
-
-    def _group_sums(self, rows: Any) -> Any:
-        """Yield the sums m of some groups at a time, with their weights."""
-        batch = max(1, DENSE_SUMS // max(1, rows.k))
-        n = len(self.ends)
-        cuts = [(a, min(a + batch, n)) for a in range(0, n, batch)]
-        after = self._after(rows, np.array([b - 1 for _, b in cuts], np.int64))
-        before = None
-        for (a, b), rest in zip(cuts, after, strict=True):
-            M, before = self._sums(rows, a, b, before, rest)
-            yield M, self.weight[a:b]
-
-    def _after(self, rows: Any, at: np.ndarray) -> Any:
-        """Σ late x over the rows of the stratum after the end of some groups, (len(at), k)."""
-        if len(at) == 0:
-            return []
-        ends = self.strata_start[self.stratum[at] + 1]
-        # Between the chosen ends, and from the last of them in a stratum to the stratum's end.
-        follow = np.append(self.ends[at][1:], len(self.r))
-        stop = np.minimum(ends, follow)
-        pointers = np.append(np.stack([self.ends[at], stop], 1).ravel(), stop[-1:])
-        parts = rows.sums(self.late, pointers)[::2]
-        return rows.backend.scan(parts, _starts(self.stratum[at]), True)
-
-    def _sums(self, rows: Any, a: int, b: int, before: Any, rest: Any) -> tuple[Any, Any]:
-        """The sums m of the groups a … b; ``before`` and ``rest`` are those outside of them."""
-        ends, stratum = self.ends[a:b], self.stratum[a:b]
-        starts = _starts(stratum)
-        opening = np.zeros(b - a, bool)
-        opening[starts[:-1]] = True
-        previous = np.append(self.ends[a - 1] if a else 0, ends[:-1])
-        same = a > 0 and self.stratum[a - 1] == stratum[0]
-        opening[0] = not same
-        begin = np.where(opening, self.strata_start[stratum], previous)
-        pointers = np.append(np.stack([begin, ends], 1).ravel(), ends[-1:])
-        up = rows.sums(self.r, pointers)[::2]
-        if same:
-            up[0] += before
-        up = rows.backend.scan(up, starts)
-        closing = starts[1:-1] - 1
-        stop = np.append(ends[1:], ends[-1:])
-        stop[closing] = self.strata_start[stratum[closing] + 1]
-        pointers = np.append(np.stack([ends, stop], 1).ravel(), stop[-1:])
-        down = rows.sums(self.late, pointers)[::2]
-        down[-1] = rest
-        down = rows.backend.scan(down, starts, True)
-        return up + self.G[a:b, None] * down, up[-1].copy()
-
-
-def _starts(stratum: np.ndarray) -> np.ndarray:
-    """Where runs of equal strata begin, and the end."""
-    return np.append(np.flatnonzero(np.diff(stratum, prepend=-1)), len(stratum))
+        at = np.flatnonzero(c)
+        return SubdistributionCurvature(
+            v=v[:, 0], r=host(r)[:, 0], late=late, ends=self._last[at] + 1,
+            G=host(weights.G)[at, 0], c=c[at], stratum=self.risk.group_stratum[at],
+            strata_start=self.risk.strata_start,
+        )  # fmt: skip

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Curvature, Likelihood
+from .base import Likelihood
+from .curvature import GroupedCurvature
 
 __all__ = ["LinearLikelihood"]
 
@@ -23,6 +24,7 @@ class LinearLikelihood(Likelihood):
     """
 
     quadratic = True
+    ccd = "linear"
     reach = np.inf
 
     def __init__(self, y: np.ndarray, backend: Any) -> None:
@@ -56,7 +58,7 @@ class LinearLikelihood(Likelihood):
 
     def curvature(self, eta, weights, exact=False):
         """v = w."""
-        return Curvature((weights + 0.0 * eta)[:, 0])
+        return GroupedCurvature((weights + 0.0 * eta)[:, 0])
 
     def score(self, eta, held_out, train):
         """The normal log-density of the held-out rows at the training rows' own variance."""

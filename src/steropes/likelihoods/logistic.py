@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Curvature, Likelihood
+from .base import Likelihood
+from .curvature import GroupedCurvature
 
 __all__ = ["LogisticLikelihood"]
 
@@ -18,6 +19,8 @@ class LogisticLikelihood(Likelihood):
     ----------
     y : (n,) array of 0 and 1 (fractions between are accepted)
     """
+
+    ccd = "logistic"
 
     def __init__(self, y: np.ndarray, backend: Any) -> None:
         super().__init__(backend)
@@ -56,4 +59,4 @@ class LogisticLikelihood(Likelihood):
             return (w * e / (1.0 + e) ** 2,)
 
         (v,) = self.backend.map_rows(part, eta, weights)
-        return Curvature(v[:, 0])
+        return GroupedCurvature(v[:, 0])

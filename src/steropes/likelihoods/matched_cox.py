@@ -9,27 +9,10 @@ import numpy as np
 from .cox import CoxLikelihood
 from .strata import gather_strata, single_rows
 
-__all__ = ["MatchedCoxLikelihood", "cox_by_set"]
+__all__ = ["MatchedCoxLikelihood"]
 
 
 class MatchedCoxLikelihood(CoxLikelihood):
-    """Cox's likelihood of the sets that matter, which knows of the cases that have none.
-
-    Attributes
-    ----------
-    alone : (k,) int array
-        Cases that are alone in their set.
-    """
-
-    alone: np.ndarray
-
-    def log_likelihood_constant(self, weights):
-        """−Σ w log w of the cases that are alone in their set."""
-        w, xp = weights[self.alone], self.backend.xp
-        return -(w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)
-
-
-def cox_by_set(case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) -> CoxLikelihood:
     """Cox's partial likelihood with one event time in each matched set, its cases tied.
 
     Sets without cases, or with one row, are left out: they contribute nothing.
@@ -41,12 +24,25 @@ def cox_by_set(case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) ->
     strata : (n,) int array
         Codes 0 … S−1.
     ties : {"breslow", "efron"}
+
+    Attributes
+    ----------
+    alone : (k,) int array
+        Cases that are alone in their set.
     """
-    informative = (np.bincount(strata, case) > 0) & (np.bincount(strata) > 1)
-    rows, _, _ = gather_strata(strata, informative)
-    rows = np.arange(len(strata)) if rows is None else rows
-    time = np.ones(len(rows))
-    cox = MatchedCoxLikelihood(time, case[rows], backend, strata=strata[rows], ties=ties)
-    cox.order = rows if cox.order is None else rows[cox.order]
-    cox.alone = single_rows(strata, case)
-    return cox
+
+    ccd = "cox"
+
+    def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) -> None:
+        informative = (np.bincount(strata, case) > 0) & (np.bincount(strata) > 1)
+        rows, _, _ = gather_strata(strata, informative)
+        rows = np.arange(len(strata)) if rows is None else rows
+        time = np.ones(len(rows))
+        super().__init__(time, case[rows], backend, strata=strata[rows], ties=ties)
+        self.order = rows[self.order]
+        self.alone = single_rows(strata, case)
+
+    def log_likelihood_constant(self, weights):
+        """−Σ w log w of the cases that are alone in their set."""
+        w, xp = weights[self.alone], self.backend.xp
+        return -(w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .base import Curvature, Likelihood
+from .base import Likelihood
+from .curvature import GroupedCurvature
 
 __all__ = ["PoissonLikelihood"]
 
@@ -19,6 +20,8 @@ class PoissonLikelihood(Likelihood):
     ----------
     y : (n,) array, at least zero
     """
+
+    ccd = "poisson"
 
     def __init__(self, y: np.ndarray, backend: Any) -> None:
         super().__init__(backend)
@@ -47,7 +50,7 @@ class PoissonLikelihood(Likelihood):
 
     def curvature(self, eta, weights, exact=False):
         """See `Likelihood.curvature`; v = w exp η."""
-        return Curvature(self._weighted_mean(eta, weights)[:, 0])
+        return GroupedCurvature(self._weighted_mean(eta, weights)[:, 0])
 
     def level(self, eta, weights):
         """See `Likelihood.level`: the logarithm of the counts over those expected."""

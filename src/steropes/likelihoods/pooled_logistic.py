@@ -16,7 +16,6 @@ D'Agostino and others (1990), Statistics in Medicine 9:1501, is the model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,18 +23,15 @@ import numpy as np
 from ..backends.cpu import CHUNKS, pooled
 from ..backends.threads import balanced_chunks
 from .base import Likelihood
+from .curvature import ChannelCurvature
 
 __all__ = [
-    "PooledCurvature",
     "PooledLogisticLikelihood",
     "baseline_alone",
     "events_by_interval",
     "interval_log_odds",
     "survival_curves",
 ]
-
-ROWS = 2048  # people whose baseline terms are held at once
-PARTS = 8  # sums over people, fixed whatever the number of threads
 
 
 class PooledLogisticLikelihood(Likelihood):
@@ -62,7 +58,6 @@ class PooledLogisticLikelihood(Likelihood):
         work = np.zeros(self.n + 1, np.int64)
         np.cumsum(self.last - self.first + 1, out=work[1:])
         self.chunks = balanced_chunks(work, CHUNKS)
-        self.parts = balanced_chunks(work, PARTS)
 
     @property
     def n_eta(self) -> int:
@@ -150,125 +145,7 @@ class PooledLogisticLikelihood(Likelihood):
             return g
 
         at_time = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))
-        return PooledCurvature(self, h, base, w, pairs, at_time)
-
-
-@dataclass
-class PooledCurvature:
-    """The Hessian over channels and baseline at one point.
-
-    Attributes
-    ----------
-    h, base, w
-        Channels (C, n), baseline (K,) and weights (n,) at the point.
-    pairs : (C (C + 1) / 2, n) array
-        Σ_k f_c f_d v_ik for c ≤ d.
-    at_time : (K,) array
-        Σ_i v_ik.
-    """
-
-    likelihood: PooledLogisticLikelihood
-    h: np.ndarray
-    base: np.ndarray
-    w: np.ndarray
-    pairs: np.ndarray
-    at_time: np.ndarray
-
-    @property
-    def v(self) -> np.ndarray:
-        """The diagonal over the rows of η."""
-        C = len(self.h)
-        diagonal = [self._pair(c, c) for c in range(C)]
-        return np.concatenate([*diagonal, self.at_time])
-
-    def _pair(self, c: int, d: int) -> np.ndarray:
-        C = len(self.h)
-        c, d = min(c, d), max(c, d)
-        return self.pairs[c * C - c * (c - 1) // 2 + d - c]
-
-    def diagonal(self, rows: Any) -> np.ndarray:
-        """The Hessian's diagonal, (k,)."""
-        return rows.diagonal(self.v)
-
-    def hessian(self, rows: Any, first: int = 0) -> np.ndarray:
-        """The Hessian of the chosen columns of a `ChannelRows`, (k, k).
-
-        Parameters
-        ----------
-        first : int
-            Only the rows and columns from here on are needed (the rest is left undefined).
-        """
-        if rows.has_rest:
-            return rows.fold(self._hessian(rows.extended(), first))
-        return self._hessian(rows, first)
-
-    def _hessian(self, rows: Any, first: int) -> np.ndarray:
-        H = np.zeros((rows.k, rows.k))
-        B, at_base = rows.baseline, rows.baseline_at
-        H[np.ix_(at_base, at_base)] = B.T @ (self.at_time[:, None] * B)
-        for c, (at_c, columns_c) in enumerate(rows.places):
-            if len(at_c) == 0:
-                continue
-            for d in range(c, len(rows.places)):
-                at_d, columns_d = rows.places[d]
-                new = np.concatenate([columns_c[at_c >= first], columns_d[at_d >= first]])
-                if len(at_d) == 0 or len(new) == 0:
-                    continue
-                G = rows.X.gram(self._pair(c, d), int(new.min()))
-                if _is_run(at_c) and c == d and np.array_equal(columns_c, np.arange(len(G))):
-                    run = slice(at_c[0], at_c[-1] + 1)  # without a copy in between
-                    H[run, run] = G
-                    continue
-                part = G[np.ix_(columns_c, columns_d)]
-                del G
-                H[np.ix_(at_c, at_d)] = part
-                H[np.ix_(at_d, at_c)] = part.T
-            if len(at_base) and max(at_c.max(), at_base.max()) >= first:
-                cross = self._with_baseline(rows, c)[columns_c]
-                H[np.ix_(at_c, at_base)] = cross
-                H[np.ix_(at_base, at_c)] = cross.T
-        return H
-
-    def _with_baseline(self, rows: Any, c: int) -> np.ndarray:
-        """Σ_i x_i Σ_k f_c(k) v_ik B_k', (columns of X, M): some thousand people at a time."""
-        model, B = self.likelihood, rows.baseline
-        # With an intercept an interval the inner sum has one term each and stays apart: a
-        # person adds to the intervals they are at risk in and to no others.
-        free = B.shape[0] == B.shape[1] and np.array_equal(B, np.diag(np.diag(B)))
-        M = len(B) if free else B.shape[1]
-        basis = np.empty((0, M)) if free else B
-        X = rows.X
-
-        def part(a: int, b: int) -> np.ndarray:
-            S = np.empty((min(ROWS, b - a), M))
-            out = np.zeros((X.k, M))
-            sparse = np.zeros((X.k, M))
-            for i0 in range(a, b, ROWS):
-                i1 = min(i0 + ROWS, b)
-                s = S[: i1 - i0]
-                pooled.moments(
-                    self.h, self.base, model.F, basis, model.first, model.last, self.w, c, s,
-                    i0, i1,
-                )  # fmt: skip
-                if X.lines is not None:
-                    lo, hi = (model.first, model.last) if free else (zero, full)
-                    x = X.lines
-                    pooled.scatter_range(
-                        x.starts, x.ends, x.indices, x.data, s, lo, hi, sparse, i0, i1
-                    )
-                if X.dense is not None:
-                    out[X.dense_at] += X.dense[i0:i1].T @ s
-            out += sparse
-            return out
-
-        zero = np.zeros(0 if free else model.n, np.int32)
-        full = np.full(0 if free else model.n, M, np.int32)
-        total = sum(model.backend.pool.map(part, model.parts), np.zeros((X.k, M)))
-        return total * np.diag(B) if free else total
-
-
-def _is_run(at: np.ndarray) -> bool:
-    return bool((np.diff(at) == 1).all())
+        return ChannelCurvature(h, base, w, self.F, self.first, self.last, pairs, at_time)
 
 
 def events_by_interval(model: PooledLogisticLikelihood, weights: np.ndarray):

@@ -92,6 +92,11 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         """Rows of η: the pieces."""
         return len(self.person)
 
+    @property
+    def row_of_x(self) -> np.ndarray:
+        """See `CoxLikelihood.row_of_x`: whose piece it is."""
+        return self.person
+
     def lift(self, offset: Any) -> Any:
         """See `Likelihood.lift`."""
         return offset if len(offset) == self.n_eta else offset[self.person]

@@ -12,7 +12,7 @@ from ..errors import DataError
 from ..likelihoods import (
     ConditionalLogisticLikelihood,
     ConditionalPoissonLikelihood,
-    cox_by_set,
+    MatchedCoxLikelihood,
 )
 from ..priors import Prior
 from ..select import CrossValidation
@@ -122,7 +122,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
         strata = self._strata(strata, n, "the matched set")
         if self.method == "exact":
             return ConditionalLogisticLikelihood(y, strata, backend), _folds(y, strata)
-        return cox_by_set(y, strata, backend, self.method), _folds(y, strata)
+        return MatchedCoxLikelihood(y, strata, backend, self.method), _folds(y, strata)
 
 
 class ConditionalPoissonRegression(_ConditionalModel):

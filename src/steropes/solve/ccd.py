@@ -22,14 +22,7 @@ from ..backends.cpu import ccd as kernels
 from ..design import Design
 from ..design.blocks import Block, DenseBlock, SparseBlock
 from ..errors import DataError
-from ..likelihoods import (
-    ConditionalPoissonLikelihood,
-    CoxLikelihood,
-    LinearLikelihood,
-    LogisticLikelihood,
-    PoissonLikelihood,
-)
-from ..likelihoods.matched_cox import MatchedCoxLikelihood
+from ..likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
 from .certificate import units, violations
 from .fit import Fit
 
@@ -38,9 +31,9 @@ __all__ = ["solve_ccd"]
 HALF_WIDTH = 1.0  # Δ_j at the start, for columns of size one
 
 FAMILIES = {
-    LinearLikelihood: kernels.LINEAR,
-    LogisticLikelihood: kernels.LOGISTIC,
-    PoissonLikelihood: kernels.POISSON,
+    "linear": kernels.LINEAR,
+    "logistic": kernels.LOGISTIC,
+    "poisson": kernels.POISSON,
 }
 
 
@@ -70,8 +63,12 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
     """
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
-    if backend.name != "cpu":
+    if not backend.on_host:
         raise DataError("solver='ccd' runs on the CPU; use device='cpu' or solver='newton'.")
+    if likelihood.ccd is None:
+        raise DataError(
+            f"solver='ccd' is not defined for {type(likelihood).__name__}; use solver='newton'."
+        )
     order = slice(None) if likelihood.order is None else likelihood.order
     X = _columns(design)[order].tocsc()
     X.sort_indices()
@@ -135,15 +132,11 @@ def _in_rows_of_x(r: np.ndarray, likelihood: Any, design: Design) -> np.ndarray:
 
 def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray):
     """A function of (η, β, λ, κ, Δ, h) that does one sweep in place."""
-    if type(likelihood) in (CoxLikelihood, MatchedCoxLikelihood):
+    if likelihood.ccd == "cox":
         return _cox_sweeper(likelihood, X, w)
-    if type(likelihood) is ConditionalPoissonLikelihood:
+    if likelihood.ccd == "strata":
         return _strata_sweeper(likelihood, X, w)
-    if type(likelihood) not in FAMILIES:
-        raise DataError(
-            f"solver='ccd' is not defined for {type(likelihood).__name__}; use solver='newton'."
-        )
-    family = FAMILIES[type(likelihood)]
+    family = FAMILIES[likelihood.ccd]
     y = np.ascontiguousarray(likelihood.y[:, 0])
 
     def sweep(eta, beta, l1, l2, half_width, hessian):

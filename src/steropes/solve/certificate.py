@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .curvature import diagonal
+from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
 __all__ = ["certificate", "units", "violations"]

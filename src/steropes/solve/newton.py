@@ -185,7 +185,7 @@ class Batch:
         if len(outside) == 0:
             return g
         r, xp = self.r, self.backend.xp
-        single = self.lanes >= 8 and tol >= SINGLE and self.backend.name == "cpu"
+        single = self.lanes >= 8 and tol >= SINGLE and self.backend.single_precision_sums
         dtype = np.float32 if single else np.float64
         if self.order is not None:
             whole = xp.zeros((self.design.n, self.lanes), dtype)
@@ -525,7 +525,7 @@ class Batch:
         """Minimum of the model with the replicate's own diagonal curvature."""
         columns, own = self.work.columns, self._lane(b)
         v = self.backend.to_host(own.v)
-        curvature = columns.curvature(v, own.u is not None, self.backend)
+        curvature = columns.curvature(v, own.grouped, self.backend)
         g = self.gW[:, b]
         mu = damping(curvature[3], g, beta, l1, l2, self.likelihood.reach, self.damp[b])
         if mu is not None:

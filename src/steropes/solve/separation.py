@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from .curvature import diagonal, hessian
+from .hessian import diagonal, hessian
 from .predictor import bound_weights, linear_predictor
 
 __all__ = ["separating_direction"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..design import Design, RowMatrix
-from ..likelihoods import Curvature
+from ..design import Design
+from ..likelihoods import AnyCurvature
 from .by_columns import Columns
-from .curvature import hessian
+from .hessian import hessian
 from .quadratic import Quadratic
 
 __all__ = ["WorkingSet"]
@@ -30,7 +30,7 @@ class WorkingSet:
     ----------
     W : (k,) int array
         Columns, in the order in which they joined.
-    rows : RowMatrix
+    rows : rows of the design
     G : (k, k) array or None
         Hessian where ``curvature`` was taken, for a replicate of total weight ``weight``.
     h : (k,) array
@@ -46,12 +46,12 @@ class WorkingSet:
         self.design, self.order, self.backend = design, order, backend
         self.W = np.empty(0, np.int64)
         self.inside = np.zeros(design.p, bool)
-        self.rows = design.by_rows(self.W, order, backend)
+        self.rows: Any = design.by_rows(self.W, order, backend)
         self._G: Any = None
         self._model: Quadratic | None = None  # holds G, changed, while there is one
         self.h = np.empty(0)  # the Hessian's diagonal
         self.columns: Any = None  # a `Columns` where W is wide
-        self.curvature: Any = None  # the likelihood's `Curvature` behind G
+        self.curvature: Any = None  # the likelihood's curvature behind G
         self.weight = 1.0
         self.base: Any = None  # row weights of the replicate whose curvature it is
         self.version = 0
@@ -89,7 +89,7 @@ class WorkingSet:
     @property
     def wide(self) -> bool:
         """Whether there are too many columns for a Gram matrix; descent is on columns then."""
-        if self.k <= WIDE or type(self.design) is not Design:
+        if self.k <= WIDE or not self.design.plain:
             return False
         entries = len(self.rows.dense_at) * self.rows.n
         if self.rows.lines is not None:
@@ -133,20 +133,20 @@ class WorkingSet:
 
         self.backend.pool.map(stripe, [(a, min(a + STRIPE, k)) for a in range(0, k, STRIPE)])
 
-    def hessian(self, curvature: Curvature, first: int = 0) -> np.ndarray:
+    def hessian(self, curvature: AnyCurvature, first: int = 0) -> np.ndarray:
         """The Hessian over W for a curvature."""
         self.n_hessian += 1
         return self.backend.to_host(hessian(self.rows, curvature, first, self.rough))
 
-    def diagonal(self, curvature: Curvature) -> np.ndarray:
+    def diagonal(self, curvature: AnyCurvature) -> np.ndarray:
         """The Hessian's diagonal where there is no Gram matrix."""
         v = self.backend.to_host(curvature.v)
-        return self.columns.curvature(v, curvature.u is not None, self.backend)[3]
+        return self.columns.curvature(v, curvature.grouped, self.backend)[3]
 
-    def refresh(self, curvature: Curvature, base: Any, weight: float) -> None:
+    def refresh(self, curvature: AnyCurvature, base: Any, weight: float) -> None:
         """Compute the shared Hessian again, at a replicate with row weights ``base``."""
         self.version += 1
-        self.grouped = getattr(curvature, "u", None) is not None
+        self.grouped = curvature.grouped
         self.curvature, self.base, self.weight = curvature, base, max(weight, 1e-300)
         if self.columns is not None and self.wide:
             self.h = self.diagonal(curvature)
@@ -162,7 +162,7 @@ class WorkingSet:
         which a common factor would miss. None where the base has no weight in a row that counts,
         or rows of η are not rows of weights.
         """
-        if type(self.rows) is not RowMatrix or self.curvature is None:
+        if self.rows.layout != "rows" or self.curvature is None:
             return None
         xp, base = self.backend.xp, self.base[:, None]
         if bool(((base == 0) & (w > 0)).any()):

@@ -65,7 +65,7 @@ class CudaBackend:
 
     def to_host(self, x: Any) -> Any:
         """Bring an array back."""
-        return x.get() if hasattr(x, "get") else x
+        return x.get() if self.xp is not np and isinstance(x, self.xp.ndarray) else x
 
     def _launch(self, kernel: Any, work: int, *args: Any) -> None:
         """Run a kernel with about one thread for each of ``work`` items."""

@@ -1,35 +1,27 @@
-"""From a likelihood's curvature in η to the Hessian of the active columns."""
+"""The diagonal minus rank-one terms of nested groups of rows: X' diag(v) X − Σ_g c_g m_g m_g'."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..design import RowMatrix
-from ..likelihoods import Curvature
+from ...backends.face import Array
+from ...design.face import RowsLike
+from ...likelihoods.curvature import GroupedCurvature
 
-__all__ = ["diagonal", "hessian"]
+__all__ = ["DENSE_SUMS", "diagonal", "hessian"]
 
 DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
 PIECES = 8  # stripes of the Hessian
 
 
-def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0, rough: bool = False) -> Any:
-    """X' diag(v) X − Σ_g c_g m_g m_g' for the active columns, (k, k).
-
-    Parameters
-    ----------
-    first : int
-        Only the rows and columns from here on are needed (the rest is left undefined).
-    rough : bool
-        Whether it may be rounded to single precision.
-    """
-    if hasattr(curvature, "hessian"):  # a family whose curvature is of another form
-        return curvature.hessian(rows, first)
-    if hasattr(rows, "intervals"):  # effects that are step functions of time
-        return _by_interval(rows, curvature, first)
+def hessian(
+    rows: RowsLike, curvature: GroupedCurvature, first: int = 0, rough: bool = False
+) -> Array:
+    """See `steropes.solve.hessian`."""
     backend = rows.backend
     G = rows.gram(curvature.v, first, rough)
     if curvature.u is None:
@@ -53,16 +45,8 @@ def hessian(rows: RowMatrix, curvature: Curvature, first: int = 0, rough: bool =
     return G
 
 
-def diagonal(rows: RowMatrix, curvature: Curvature) -> Any:
-    """The diagonal of `hessian`, (k,), in one pass over the rows."""
-    own: Any = curvature
-    if hasattr(own, "hessian"):  # as above, it brings its own diagonal too
-        return own.diagonal(rows)
-    if hasattr(rows, "intervals"):
-        h = rows.backend.xp.zeros(rows.k)
-        for X, part, at, columns, _ in _intervals(rows, curvature, 0):
-            h[at] += diagonal(X, part)[columns]
-        return h
+def diagonal(rows: RowsLike, curvature: GroupedCurvature) -> Array:
+    """See `steropes.solve.hessian`."""
     backend = rows.backend
     h = rows.diagonal(curvature.v)
     if curvature.u is None:
@@ -75,7 +59,7 @@ def diagonal(rows: RowMatrix, curvature: Curvature) -> Any:
     return rows.backend.xp.maximum(h, 0.0)
 
 
-def _subtract(G, M, c, first, backend):
+def _subtract(G: Array, M: Array, c: Array, first: int, backend: Any) -> None:
     """Take M' diag(c) M out of G's rows from ``first`` on, in stripes that go side by side."""
     k = len(G)
     cM = M * c[:, None]
@@ -87,11 +71,12 @@ def _subtract(G, M, c, first, backend):
     backend.pool.map(stripe, [(a, min(a + size, k)) for a in range(first, k, size)])
 
 
-def _subtract_sparse(rows, curvature, G):
+def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array) -> None:
     """Take the groups' terms out of G without their dense sums over the sparse columns."""
     backend, xp = rows.backend, rows.backend.xp
     S, D, u = rows.sparse_at, rows.dense_at, curvature.u
-    lines = rows.lines if curvature.rows is None else rows.lines.take(curvature.rows)
+    view = _View(rows, curvature.rows)
+    lines = view.entries()
     part = xp.zeros(G.shape)
     backend.gram_groups(lines, u, curvature.runs, curvature.c != 0, curvature.c, part)
     part += xp.tril(part, -1).T
@@ -99,7 +84,7 @@ def _subtract_sparse(rows, curvature, G):
     if len(D) == 0:
         return
     # The dense columns' sums up to each line; a line is in its run's groups from there on.
-    Z = rows.dense if curvature.rows is None else rows.dense[curvature.rows]
+    Z = view.dense()
     M = backend.scan(Z * u[:, None], curvature.runs)
     cM = M * backend.asarray(curvature.c)[:, None]
     G[np.ix_(D, D)] -= cM.T @ M
@@ -110,31 +95,9 @@ def _subtract_sparse(rows, curvature, G):
     G[np.ix_(D, S)] -= cross.T
 
 
-def _by_interval(rows, curvature, first):
-    """Sum the Hessians of the intervals of time; no group of rows reaches over two of them."""
-    G = rows.backend.xp.zeros((rows.k, rows.k))
-    for X, part, at, columns, begin in _intervals(rows, curvature, first):
-        G[np.ix_(at, at)] += hessian(X, part, begin)[np.ix_(columns, columns)]
-    return G
-
-
-def _intervals(rows, curvature, first):
-    """Yield each interval's rows and curvature, and where its columns go and come from."""
-    n = len(curvature.v)
-    lines = np.arange(n) if curvature.rows is None else curvature.rows
-    for pieces, X, at, columns, begin in rows.intervals(first):
-        # Lines are in order of the intervals, though not of the rows inside of them.
-        a, b = (int((lines < edge).sum()) for edge in (pieces.start, pieces.stop))
-        inside = (curvature.runs >= a) & (curvature.runs <= b)
-        part = Curvature(
-            curvature.v[pieces], curvature.u[a:b], curvature.runs[inside] - a, curvature.c[a:b],
-            None if curvature.rows is None else curvature.rows[a:b] - pieces.start,
-        )  # fmt: skip
-        if b > a:
-            yield X, part, at, columns, begin
-
-
-def _group_sums(rows, curvature, batch):
+def _group_sums(
+    rows: RowsLike, curvature: GroupedCurvature, batch: int
+) -> Iterator[tuple[Array, Array]]:
     """Yield dense sums of the groups, (at most about ``batch``, k), with their weights."""
     ends = np.flatnonzero(curvature.c) + 1  # just after each flush
     runs = curvature.runs
@@ -162,21 +125,29 @@ def _group_sums(rows, curvature, batch):
 
 
 class _View:
-    """The rows of a `RowMatrix` in the order of a stream of lines."""
+    """Rows in the order of a stream of lines, where there is one."""
 
-    def __init__(self, rows: RowMatrix, lines) -> None:
+    def __init__(self, rows: RowsLike, lines: Any) -> None:
         self.rows, self.lines = rows, lines
 
-    def sums(self, u, pointers):
+    def sums(self, u: Array, pointers: np.ndarray) -> Array:
         if self.lines is None:
             return self.rows.sums(u, pointers)
         rows, xp = self.rows, self.rows.backend.xp
         if rows.lines is not None:
-            out = rows.backend.line_sums(rows.lines.take(self.lines), u, pointers)
+            out = rows.backend.line_sums(self.entries(), u, pointers)
         else:
             out = xp.zeros((len(pointers) - 1, rows.k))
         if rows.dense is not None:
-            out[:, rows.dense_at] = rows.backend.segment_sum(
-                rows.dense[self.lines] * u[:, None], pointers
-            )
+            out[:, rows.dense_at] = rows.backend.segment_sum(self.dense() * u[:, None], pointers)
         return out
+
+    def entries(self) -> Any:
+        """The sparse columns' entries; there must be some."""
+        assert self.rows.lines is not None
+        return self.rows.lines if self.lines is None else self.rows.lines.take(self.lines)
+
+    def dense(self) -> Any:
+        """The dense columns; there must be some."""
+        assert self.rows.dense is not None
+        return self.rows.dense if self.lines is None else self.rows.dense[self.lines]

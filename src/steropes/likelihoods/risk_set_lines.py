@@ -1,8 +1,8 @@
 """The rows of a Cox model in the order in which they join and leave the risk sets.
 
-What `Curvature` needs: a stream of lines whose running sums, at the flushes, are the sums over
-the risk sets. Rows join as time runs back. Where they leave again (late entry) their terms are
-taken out, and a sum begins anew, from the rows at risk, before what has left outweighs what
+What `GroupedCurvature` needs: a stream of lines whose running sums, at the flushes, are the sums
+over the risk sets. Rows join as time runs back. Where they leave again (late entry) their terms
+are taken out, and a sum begins anew, from the rows at risk, before what has left outweighs what
 remains so much that digits are lost.
 """
 
@@ -12,15 +12,15 @@ import numpy as np
 
 from .risk_sets import RiskSets
 
-__all__ = ["stream"]
+__all__ = ["risk_set_lines"]
 
 LEFT = 1e3  # times the sum that remains: a sum of terms that have left costs these digits
 
 
-def stream(
+def risk_set_lines(
     risk: RiskSets, stratum: np.ndarray, r: np.ndarray, nodes: list, S: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Lines for `Curvature`.
+    """Lines for `GroupedCurvature`.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def stream(
     Returns
     -------
     u, runs, c, rows
-        As in `Curvature`.
+        As in `GroupedCurvature`.
     """
     n, ev, g = len(r), risk.event_rows, risk.group_of_event
     last = risk.event_start[1:] - 1

@@ -1,0 +1,72 @@
+"""Which file makes the Hessian: by the kind of curvature and the layout of the rows."""
+
+from __future__ import annotations
+
+from typing import NoReturn, assert_never
+
+from ...backends.face import Array
+from ...design.face import AnyRows
+from ...likelihoods.curvature import (
+    AnyCurvature,
+    ChannelCurvature,
+    GroupedCurvature,
+    OperatorCurvature,
+    SubdistributionCurvature,
+)
+from . import by_interval, channels, grouped, operator, subdistribution
+
+__all__ = ["diagonal", "hessian"]
+
+
+def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool = False) -> Array:
+    """X' H_η X for the columns of some rows, (k, k).
+
+    Parameters
+    ----------
+    first : int
+        Only the rows and columns from here on are needed (the rest is left undefined).
+    rough : bool
+        Whether it may be rounded to single precision.
+    """
+    match curvature:
+        case GroupedCurvature():
+            if rows.layout == "rows":
+                return grouped.hessian(rows, curvature, first, rough)
+            if rows.layout == "pieces":
+                return by_interval.hessian(rows, curvature, first)
+        case SubdistributionCurvature():
+            if rows.layout == "rows":
+                return subdistribution.hessian(rows, curvature, first)
+        case ChannelCurvature():
+            if rows.layout == "channels":
+                return channels.hessian(rows, curvature, first)
+        case OperatorCurvature():
+            return operator.hessian(rows, curvature, first)
+        case _:
+            assert_never(curvature)
+    _refuse(rows, curvature)
+
+
+def diagonal(rows: AnyRows, curvature: AnyCurvature) -> Array:
+    """The diagonal of `hessian`, (k,), in one pass over the rows where there is a way."""
+    match curvature:
+        case GroupedCurvature():
+            if rows.layout == "rows":
+                return grouped.diagonal(rows, curvature)
+            if rows.layout == "pieces":
+                return by_interval.diagonal(rows, curvature)
+        case SubdistributionCurvature():
+            if rows.layout == "rows":
+                return subdistribution.diagonal(rows, curvature)
+        case ChannelCurvature():
+            if rows.layout == "channels":
+                return rows.diagonal(curvature.v)
+        case OperatorCurvature():
+            return operator.diagonal(rows, curvature)
+        case _:
+            assert_never(curvature)
+    _refuse(rows, curvature)
+
+
+def _refuse(rows: AnyRows, curvature: AnyCurvature) -> NoReturn:
+    raise NotImplementedError(f"{type(curvature).__name__} over rows laid out as {rows.layout!r}")

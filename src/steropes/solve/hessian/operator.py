@@ -1,0 +1,35 @@
+"""A Hessian in η known by its products with directions: some columns at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...backends.face import Array
+from ...design.face import AnyRows
+from ...likelihoods.curvature import OperatorCurvature
+
+__all__ = ["diagonal", "hessian"]
+
+DIRECTIONS = 8  # columns worked on at once
+
+
+def hessian(rows: AnyRows, curvature: OperatorCurvature, first: int = 0) -> Array:
+    """See `steropes.solve.hessian`."""
+    backend, k = rows.backend, rows.k
+    G = np.zeros((k, k))
+    for a in range(first, k, DIRECTIONS):
+        b = min(a + DIRECTIONS, k)
+        D = np.zeros((k, DIRECTIONS))
+        D[np.arange(a, b), np.arange(b - a)] = 1.0
+        T = np.ascontiguousarray(backend.to_host(rows.matmul(backend.asarray(D))))
+        J = curvature.product(T)
+        G[:, a:b] = backend.to_host(rows.rmatmul(backend.asarray(J)))[:, : b - a]
+    G[first:, :first] = G[:first, first:].T
+    corner = G[first:, first:]
+    G[first:, first:] = 0.5 * (corner + corner.T)
+    return backend.asarray(G)
+
+
+def diagonal(rows: AnyRows, curvature: OperatorCurvature) -> Array:
+    """See `steropes.solve.hessian`; no cheaper than all of it."""
+    return rows.backend.xp.diag(hessian(rows, curvature))
