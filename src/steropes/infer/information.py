@@ -12,7 +12,7 @@ from ..errors import SeparationError
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
-from ..solve.separation import separating_direction
+from ..solve.separation import named, separating_direction
 
 __all__ = ["Information", "refuse_separated", "refuse_undetermined"]
 
@@ -78,15 +78,7 @@ def refuse_separated(problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndar
     found = separating_direction(problem, beta, free)
     if found is None:
         return
-    direction, size = found
-    design = problem.design
-    whole = np.zeros(design.p)  # with the intercept at X = 0, not at the columns' centres
-    whole[free] = direction
-    whole = design.uncentered_coefficients(whole / design.scale) * design.scale
-    direction = whole[free]
-    share = np.abs(direction * size)
-    by = np.argsort(-share, kind="stable")
-    names = [design.names[free[j]] for j in by if share[j] > 0.1 * share.max()]
+    names = named(problem, free, found)
     raise SeparationError(
         "The likelihood has no finite maximum: it keeps rising as the coefficients "
         f"of {_listed(names)} go to infinity (the outcome is separated by them). "

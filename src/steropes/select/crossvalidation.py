@@ -30,7 +30,8 @@ class CrossValidation:
     search : "auto" or sequence of float
         Variances to try. ``"auto"`` walks a path from the variance at which the first
         coefficient leaves zero to beyond the best one and then refines around the best until
-        the score is flat to 0.01 standard errors.
+        the score is flat to 0.01 standard errors. Of variances whose scores are equal within
+        rounding the smallest is chosen.
     scoring : {"held_out", "difference"}
         ``"held_out"``: the log-likelihood of the held-out rows by themselves, which for every
         family is a proper score of new data and for Cox's model their own partial likelihood

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..errors import NotConvergedWarning
 from ..solve import Batch, WorkingSet
+from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
 from .problem import Problem
 from .search import Selection, VariancePath, first_variance, own_information
@@ -24,14 +23,7 @@ def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | N
     """Find the variance with the best cross-validated score."""
     path = FoldsPath(cv, problem, progress)
     selection = path.search()
-    if path.short:
-        warnings.warn(
-            f"{path.short} of the cross-validation's fits stopped before the tolerance of "
-            f"{cv.tol:g}: the scores of those folds in cv_results_ are of coefficients that are "
-            "not optimal.",
-            NotConvergedWarning,
-            stacklevel=2,
-        )
+    path.short.warn(cv.tol)
     path.full.set_beta(selection.beta[:, None])
     selection.batch = path.full
     return selection
@@ -44,6 +36,7 @@ class FoldsPath(VariancePath):
         super().__init__(cv, problem.prior, progress)
         self.problem = problem
         self.fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
+        refuse_loose_folds(problem, len(pairs), lambda at: self._train([pairs[k] for k in at]))
         self.groups = [pairs[a : a + LANES] for a in range(0, len(pairs), LANES)]
         self.work = WorkingSet(problem.design, problem.likelihood.order, problem.likelihood.backend)
         self.full = problem.batch(shared=self.work)
@@ -52,7 +45,7 @@ class FoldsPath(VariancePath):
         one = 4 * 8 * problem.likelihood.n * LANES
         self.keep = max(0, int(cv.memory // one))
         self.reach = np.zeros(problem.design.p)  # the folds' largest gradients the last time
-        self.short = 0  # fits of folds that stopped before their tolerance
+        self.short = ShortFits()
         self.surprised = True  # whether a fold lately needed a column that nobody expected
 
     # -- one variance ------------------------------------------------------------------------
@@ -78,7 +71,7 @@ class FoldsPath(VariancePath):
             idle = (after == 0) & (batch.beta[:, : batch.B] == 0)
             batch.set_beta(np.where(idle, 0.0, after + shift))
             fits = batch.solve(l1, l2, tol=tol, look="during" if self.surprised else "after")
-            self.short += sum(not fit.converged for fit in fits)
+            self.short.note(variance, range(k * LANES, k * LANES + len(group)), fits)
             surprised |= batch.surprised
             g = np.abs(batch.g[:, : batch.B]).max(axis=1) * problem.design.scale
             np.maximum(self.reach, g, out=self.reach)

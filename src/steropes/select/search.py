@@ -14,7 +14,14 @@ from scipy import linalg
 from ..errors import DataError
 from ..priors import Prior
 
-__all__ = ["STEP", "Selection", "VariancePath", "first_variance", "own_information"]
+__all__ = [
+    "STEP",
+    "Selection",
+    "VariancePath",
+    "best_of",
+    "first_variance",
+    "own_information",
+]
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
@@ -22,6 +29,7 @@ PAST = 2  # steps beyond the best before the walk stops, unless the first drop i
 CLEAR = 0.05  # standard errors that make a drop clear
 MOST = 60  # variances
 ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
+TIE = 1e-10  # of a score: a difference of rounding
 SAMPLE = 200  # columns whose information stands for all columns'
 
 
@@ -112,7 +120,7 @@ class VariancePath(ABC):
             for v in sorted({float(v) for v in self.cv.search}):
                 self.score(v)
         table = self.table()
-        best = int(table["mean"].to_numpy().argmax())
+        best = best_of(table["mean"].to_numpy())
         variance = float(table["variance"].iloc[best])
         prior = self.prior.with_variance(variance)
         return Selection(variance, prior, table, self.solutions[variance])
@@ -129,7 +137,7 @@ class VariancePath(ABC):
             self.score(_readable(v))
             table = self.table()
             mean = table["mean"].to_numpy()
-            best = int(mean.argmax())
+            best = best_of(mean)
             drop, se = mean[best] - mean[-1], float(table["se"].iloc[best])
             beyond = len(mean) - 1 - best
             if len(mean) > PAST + 1 and (
@@ -151,7 +159,7 @@ class VariancePath(ABC):
         for _ in range(MOST // 2):
             table = self.table()
             x, y = np.log(table["variance"].to_numpy()), table["mean"].to_numpy()
-            best = int(y.argmax())
+            best = best_of(y)
             if best == len(x) - 1:
                 return
             if best == 0:
@@ -186,6 +194,16 @@ class VariancePath(ABC):
                 }
             )
         return pd.DataFrame(rows)
+
+
+def best_of(mean: np.ndarray) -> int:
+    """Where the best score is, variances ascending: of scores equal up to rounding the first.
+
+    Among models that predict alike the one with the smallest variance is the simplest; and
+    rounding, which differs between storages of X, decides nothing.
+    """
+    top = float(mean.max())
+    return int(np.argmax(mean >= top - TIE * float(np.abs(mean).max())))
 
 
 def first_variance(

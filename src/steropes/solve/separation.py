@@ -29,7 +29,12 @@ from scipy import linalg
 from .hessian import diagonal, hessian
 from .predictor import bound_weights, linear_predictor
 
-__all__ = ["separating_direction"]
+__all__ = [
+    "named",
+    "separating_direction",
+    "separating_without_others",
+    "undetermined_columns",
+]
 
 SMALL = 0.5  # change of η by a Newton step: well below the one that proves a finite optimum
 WORN = 1e-6  # of the information at the start: less may be rounding, and is looked into
@@ -43,6 +48,7 @@ STEPS = 80
 HALVINGS = 80
 LONG = 3.0  # a change of η beyond which the curvature here says little
 FLAT = 1e-15  # a share of a column's information that is rounding
+OWN = 1e-10  # share of a column's information that is its own: with less it is collinear
 
 
 def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> Any:
@@ -77,6 +83,52 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> An
         return None
     _, direction = _follow(loss, start)
     return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
+
+
+def separating_without_others(problem: Any, free: np.ndarray) -> Any:
+    """As `separating_direction`, before there is a fit: with all other coefficients zero.
+
+    What is penalised cannot go far, so whether the others have a finite maximum does not depend
+    on where it is.
+    """
+    if problem.likelihood.quadratic or len(free) == 0:
+        return None
+    loss = _Loss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
+    start, direction = _start(problem, loss, free)
+    if direction is None:
+        h0 = loss.diagonal(start)
+        _, direction = _follow(loss, start)
+        return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
+    return direction, np.ones(len(free))
+
+
+def undetermined_columns(problem: Any, free: np.ndarray) -> np.ndarray:
+    """Those of the free columns that are constant, zero or collinear among the rows that count."""
+    loss = _Loss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
+    start, _ = _start(problem, loss, free)
+    H = loss.hessian(start)
+    if not np.isfinite(H).all():
+        return free[:0]
+    h, v = np.diag(H), loss.likelihood.curvature(loss.eta(start), loss.weights).v
+    raw = np.asarray(loss.backend.to_host(loss.rows.diagonal(v)))
+    empty = ~(h > OWN * np.where(raw > 0, raw, 1.0))
+    if empty.any():
+        return free[empty]
+    size = np.sqrt(h)
+    _, pivot, rank, _ = linalg.lapack.dpstrf(H / size / size[:, None], tol=OWN, lower=1)
+    return free[np.sort(pivot[rank:] - 1)]
+
+
+def named(problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]) -> list[str]:
+    """The names of the columns that a direction of `separating_direction` moves most."""
+    direction, size = found
+    design = problem.design
+    whole = np.zeros(design.p)  # with the intercept at X = 0, not at the columns' centres
+    whole[free] = direction
+    whole = design.uncentered_coefficients(whole / design.scale) * design.scale
+    share = np.abs(whole[free] * size)
+    by = np.argsort(-share, kind="stable")
+    return [design.names[free[j]] for j in by if share[j] > 0.1 * share.max()]
 
 
 def _start(problem: Any, loss: _Loss, free: np.ndarray) -> tuple[np.ndarray, Any]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import SeparationError
+from ...infer.cumulative_checks import refuse_separated, refuse_undetermined_columns
 from ...likelihoods.cumulative import (
     CumulativeLikelihood,
     Interval,
@@ -23,6 +25,7 @@ from ...likelihoods.cumulative import (
     find_levels,
     place,
 )
+from ...select.fold_refusals import REMEDY, ShortFits
 from ...select.folds import cut
 from ...select.search import Selection, VariancePath, first_variance, own_information
 from ...solve.cumulative_support import CumulativeProblem, fit_cumulative
@@ -30,13 +33,17 @@ from .problem import Problem
 
 __all__ = ["choose_variance", "held_out_score"]
 
+WHERE = f"In the training rows of fold {{}}: {{}} {REMEDY}"
 GROUPS = 20  # parts of the outcome's distribution that are spread evenly over the folds
 
 
 def choose_variance(cv: Any, problem: Any, progress: Any) -> Selection:
     """Find the variance with the best cross-validated log-likelihood."""
     cv.check()
-    return _CumulativePath(cv, problem, progress).search()
+    path = _CumulativePath(cv, problem, progress)
+    selection = path.search()
+    path.short.warn(cv.tol)
+    return selection
 
 
 def held_out_score(
@@ -70,9 +77,32 @@ class _CumulativePath(VariancePath):
             for r, f in self.pairs
         ]
         self.whole = self._part(levels)
+        self.short = ShortFits()
+        l1, l2 = problem.scaled(problem.prior)
+        self.free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        self.unseen = [self._refuse_undetermined(k) for k in range(len(self.parts))]
 
     def _part(self, levels: Levels) -> CumulativeProblem:
         return replace(self.problem.numerical, levels=levels, newton=None)
+
+    def _refuse_undetermined(self, k: int) -> Any:
+        """The information of a fold's columns without penalty, where they have some."""
+        if len(self.free) == 0:
+            return None
+        try:
+            return refuse_undetermined_columns(self.parts[k], self.problem.names, self.free)
+        except SeparationError as error:
+            raise SeparationError(WHERE.format(k, error), error.columns) from None
+
+    def _refuse_separated(self, k: int, fit: Any) -> None:
+        """Refuse a fold that is separated in a column without penalty, at its first variance."""
+        part, h0, self.unseen[k] = self.parts[k], self.unseen[k], None
+        if h0 is None or part.newton is None:
+            return
+        try:
+            refuse_separated(part, part.newton, fit, self.problem.names, self.free, h0)
+        except SeparationError as error:
+            raise SeparationError(WHERE.format(k, error), error.columns) from None
 
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
         """See `VariancePath.evaluate`."""
@@ -82,6 +112,8 @@ class _CumulativePath(VariancePath):
         scores = []
         for k, (r, f) in enumerate(self.pairs):
             likelihood, fit = fit_cumulative(self.parts[k], l1, l2, tol=self.cv.tol)
+            self.short.note(variance, [k], [fit])
+            self._refuse_separated(k, fit)
             alpha = fit.at.alpha + fit.center @ fit.beta
             held = np.where(self.fold[:, r] == f, problem.weights, 0.0)
             fitted = (likelihood.levels.values, alpha, fit.beta)

@@ -1,0 +1,108 @@
+"""Folds that cannot be fitted: refused by name before the path, or told of after it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import NotConvergedWarning, SeparationError
+from ..solve.separation import named, separating_without_others, undetermined_columns
+
+__all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
+
+NAMED = 8  # columns, or fits, listed in a message
+REMEDY = "Use fewer folds, or other ones."
+
+
+def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np.ndarray]) -> None:
+    """Raise `SeparationError` where training rows do not determine a column without penalty.
+
+    A fold's score would be that of coefficients on their way to infinity: where they happen to
+    stop. All rows are looked at first, for what is wrong with them is no fold's fault.
+
+    Parameters
+    ----------
+    problem : steropes.select.problem.Problem
+    folds : int
+        How many there are.
+    train : callable
+        Takes numbers of folds and returns the row weights of their training rows, (n, b).
+    """
+    l1, l2 = problem.penalties(problem.prior)
+    free = np.flatnonzero((l1 == 0) & (l2 == 0))
+    alone = len(free) == problem.n_free == 1 and problem.fold_label is not None
+    if len(free) == 0 or (alone and problem.likelihood.quadratic):
+        return
+    if not alone:
+        found = separating_without_others(problem, free)
+        if found is not None:
+            raise _separated("The likelihood", named(problem, free, found), "")
+    for k in range(folds):
+        weights = train([k])[:, 0]
+        if alone and len(np.unique(problem.fold_label[weights > 0])) > 1:
+            continue  # an intercept by itself is finite
+        part = replace(problem, weights=weights)
+        loose = undetermined_columns(part, free)
+        if len(loose):
+            raise _undetermined(k, [problem.design.names[j] for j in loose])
+        found = separating_without_others(part, free)
+        if found is not None:
+            where = f"In the training rows of fold {k} the likelihood"
+            raise _separated(where, named(part, free, found), f" {REMEDY}")
+
+
+def _separated(where: str, names: list[str], remedy: str) -> SeparationError:
+    return SeparationError(
+        f"{where} has no finite maximum: it keeps rising as the coefficients of "
+        f"{_listed(names)} go to infinity (the outcome is separated by them).{remedy} "
+        "Drop or merge these columns, or give them a prior.",
+        names,
+    )
+
+
+def _undetermined(k: int, names: list[str]) -> SeparationError:
+    return SeparationError(
+        f"The training rows of fold {k} do not determine the coefficients of {_listed(names)}, "
+        "which have no prior: constant, zero or collinear there. "
+        f"{REMEDY} Drop these columns or give them a prior.",
+        names,
+    )
+
+
+class ShortFits:
+    """Folds' fits that stopped before their tolerance."""
+
+    def __init__(self) -> None:
+        self._at: dict[float, list[int]] = {}
+
+    def note(self, variance: float, numbers: Iterable[int], fits: Iterable[Any]) -> None:
+        """Remember which of the fits of some folds are short."""
+        short = [k for k, fit in zip(numbers, fits, strict=True) if not fit.converged]
+        if short:
+            self._at.setdefault(variance, []).extend(short)
+
+    def warn(self, tol: float) -> None:
+        """Tell which they are, if there are any."""
+        if not self._at:
+            return
+        said = [
+            f"fold {', '.join(map(str, folds))} at variance {variance:.3g}"
+            for variance, folds in sorted(self._at.items())
+        ]
+        more = f" and at {len(said) - NAMED} more variances" if len(said) > NAMED else ""
+        warnings.warn(
+            f"{sum(map(len, self._at.values()))} of the cross-validation's fits stopped before the "
+            f"tolerance of {tol:g}: {'; '.join(said[:NAMED])}{more}. Their scores in cv_results_ "
+            "are of coefficients that are not optimal.",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
+
+
+def _listed(names: list[str]) -> str:
+    text = ", ".join(repr(s) for s in names[:NAMED])
+    return text + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
