@@ -33,6 +33,10 @@ def test_separation_is_what_linear_programming_says(seed):
     assert not _failures([seed], None)
 
 
+def test_coordinate_descent_that_runs_off_says_so_and_warns_of_no_overflow():
+    assert not _failures([10352], None)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_hundreds_of_fits_are_what_dense_numpy_says(family):

@@ -47,7 +47,9 @@ class PenalizedModel(Inference, BaseEstimator):
         columns at ``coef_``, computed from X. The unit is the column's λ where it has a Laplace
         prior, otherwise the standard error of its score, √H_jj with the information H at
         ``coef_`` (dense columns centred): a number without a unit, about the distance to the
-        optimum in the coefficient's standard errors. Zero is an exact optimum.
+        optimum in the coefficient's standard errors. A linear model's score has the residual
+        standard deviation in it: there the unit is √H_jj times √(Σ w (y − η)² / Σ w). Zero is
+        an exact optimum.
     converged_ : bool
         Whether ``optimality_`` is at or below ``tol``.
     n_iter_ : int

@@ -38,6 +38,9 @@ class LinearRegression(RegressorMixin, PenalizedModel):
         not zero (the intercept counted).
     df_resid_ : float
         That divisor, the degrees of freedom of the t tests in ``summary()``.
+    optimality_ : float
+        As in every model; the unit of a column without λ is √H_jj times the residual standard
+        deviation √(Σ w (y − η)² / Σ w), H being X'WX, so that the outcome's unit has no part.
     log_likelihood_ : float
         Normal log-likelihood at the maximum-likelihood variance Σ w (y − η)² / Σ w, as R's
         ``logLik`` has it.

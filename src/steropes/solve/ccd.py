@@ -28,6 +28,7 @@ from .fit import Fit
 
 __all__ = ["solve_ccd"]
 
+HUGE = 1e100  # a coefficient of a column of size one: its steps only ever double
 HALF_WIDTH = 1.0  # Δ_j at the start, for columns of size one
 
 FAMILIES = {
@@ -83,6 +84,11 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
     while True:
         eta = offset + X @ beta  # afresh, so that sparse updates add no rounding over the sweeps
         loss, r = likelihood.evaluate(eta[:, None], bound)
+        if not (np.abs(beta) < HUGE).all() or np.isnan(loss[0]):
+            raise DataError(
+                f"solver='ccd' overflowed after {n_iter} sweeps: its steps have no line search. "
+                "Use solver='newton'."
+            )
         if n_iter:
             g = design.rmatmul(_in_rows_of_x(r, likelihood, design), backend)[:, 0]
             noise = likelihood.dispersion(loss[0], w.sum())
@@ -90,11 +96,6 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
             optimality = float(v.max(initial=0.0)) if np.isfinite(loss[0]) else np.inf
             if optimality <= tol or n_iter == max_iter:
                 break
-        if not np.isfinite(beta).all() or np.isnan(loss[0]):
-            raise DataError(
-                f"solver='ccd' overflowed after {n_iter} sweeps: its steps have no line search. "
-                "Use solver='newton'."
-            )
         sweep(eta, beta, l1, l2, half_width, hessian)
         n_iter += 1
     penalty = (l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum()
