@@ -22,7 +22,7 @@ class SeparationError(ValueError):
         super().__init__(message)
         self.columns = list(columns or [])
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[SeparationError], tuple[str, list[str]]]:
         return type(self), (str(self), self.columns)
 
 

@@ -132,7 +132,7 @@ class Intervals:
         return np.searchsorted(self.breaks, t, side="left")
 
 
-def _snap(x: np.ndarray, rounding) -> np.ndarray:
+def _snap(x: np.ndarray, rounding: np.ufunc) -> np.ndarray:
     """Round up or down, but to the nearest whole number where x is one but for rounding."""
     near = np.round(x)
     on = np.abs(x - near) <= SNAP * np.maximum(1.0, np.abs(x))

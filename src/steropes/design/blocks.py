@@ -32,7 +32,13 @@ def power_of_two(size: np.ndarray) -> np.ndarray:
 
 
 def check_entries(
-    lines: int, size: int, indptr, indices, values: int, major: str, minor: str
+    lines: int,
+    size: int,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    values: int,
+    major: str,
+    minor: str,
 ) -> None:
     """Refuse pointers and indices that would make a kernel read where there is nothing.
 
@@ -91,7 +97,9 @@ class SparseBlock:
         return cls(n, indptr, indices, NO_DATA, np.ones(len(indptr) - 1))
 
     @classmethod
-    def valued(cls, n: int, indptr, indices, data: np.ndarray) -> SparseBlock:
+    def valued(
+        cls, n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray
+    ) -> SparseBlock:
         """Columns with values, which are copied and scaled."""
         p = len(indptr) - 1
         counts = np.diff(indptr)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ..backends.face import Backend
+
 __all__ = ["ChannelRows"]
 
 
@@ -25,7 +27,7 @@ class ChannelRows:
 
     layout: ClassVar[Literal["channels"]] = "channels"
 
-    def __init__(self, design: Any, chosen: np.ndarray, backend) -> None:
+    def __init__(self, design: Any, chosen: np.ndarray, backend: Backend) -> None:
         self.design, self.backend = design, backend
         self.chosen = np.asarray(chosen, np.int64)
         self.n, self.k = design.n_eta, len(self.chosen)

@@ -15,11 +15,12 @@ entries in the baseline's rows. The constant f_0 = 1 is in every baseline: r_0 =
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from ..backends.face import Backend
 from .blocks import DenseBlock, power_of_two
 from .channel_rows import ChannelRows
 from .design import Design
@@ -61,7 +62,14 @@ class ChannelDesign(Design):
 
     plain: ClassVar[bool] = False
 
-    def __init__(self, X: Design, basis, functions, pairs, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        X: Design,
+        basis: np.ndarray,
+        functions: np.ndarray,
+        pairs: Sequence[tuple[int, int]] | np.ndarray,
+        names: Sequence[str],
+    ) -> None:
         self._arguments = (basis, functions, pairs, names)
         self.X = X
         self.n = X.n
@@ -144,7 +152,7 @@ class ChannelDesign(Design):
             out[: self.M] -= ((self.held @ total).T / self.baseline.scale).T
         return out
 
-    def split(self, chosen: np.ndarray):
+    def split(self, chosen: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield (channel, places in ``chosen``, columns of X), and first the baseline's."""
         chosen = np.asarray(chosen)
         at = np.flatnonzero(chosen < self.M)
@@ -155,7 +163,9 @@ class ChannelDesign(Design):
             at = np.flatnonzero(of == c)
             yield c, at, self.source[effect[at]]
 
-    def rmatmul(self, R: np.ndarray, backend, chosen: np.ndarray | None = None) -> np.ndarray:
+    def rmatmul(
+        self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
+    ) -> np.ndarray:
         """The transpose times R (n_eta, B) in the scaled columns: (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
         out = backend.xp.zeros((len(chosen), R.shape[1]))
@@ -172,14 +182,16 @@ class ChannelDesign(Design):
                     self.add_rest(out, at, chosen[at] - self.M, self.rest.T @ base)
         return out
 
-    def add_rest(self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest) -> None:
+    def add_rest(
+        self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest: np.ndarray
+    ) -> None:
         """Turn products with z into those with the columns, given those with the r_q."""
         out[at] *= self.own[effect][:, None]
         has = self.rest_at[effect] >= 0
         effect = effect[has]
         out[at[has]] += self.along[effect][:, None] * rest[self.rest_at[effect]]
 
-    def matmul(self, D: np.ndarray, backend) -> np.ndarray:
+    def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
         """Linear predictors of all rows of η: D (p, B) → (n_eta, B)."""
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
         base = out[self.C * self.n :]
@@ -202,6 +214,8 @@ class ChannelDesign(Design):
         np.add.at(out, self.rest_at[effect[has]], self.along[effect[has]][:, None] * D[has])
         return out
 
-    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend) -> ChannelRows:
+    def by_rows(
+        self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> ChannelRows:
         """Chosen columns by rows."""
         return ChannelRows(self, chosen, backend)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..backends.face import Backend
 from ..errors import DataError
 from .blocks import Block, ConstantBlock, DenseBlock, SparseBlock
 
@@ -232,7 +233,7 @@ class Design:
             if len(at):
                 yield self.blocks[b], chosen[at] - self.block_start[b], at
 
-    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend):
+    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
         """Chosen columns by rows, in the model's row order: a `RowMatrix`."""
         from .rows import RowMatrix  # it is made of designs
 
@@ -240,7 +241,9 @@ class Design:
 
     # -- products, in the scaled columns -------------------------------------------------------
 
-    def rmatmul(self, R: np.ndarray, backend, chosen: np.ndarray | None = None) -> np.ndarray:
+    def rmatmul(
+        self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
+    ) -> np.ndarray:
         """X[:, chosen]' R in the scaled columns: R (n, B) → (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else chosen
         out = backend.xp.zeros((len(chosen), R.shape[1]))
@@ -253,7 +256,7 @@ class Design:
                 out[at] = R.sum(axis=0, dtype=np.float64)
         return out
 
-    def matmul(self, D: np.ndarray, backend) -> np.ndarray:
+    def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
         """X D in the scaled columns: D (p, B) → (n, B); only rows of D that are not zero count."""
         out = backend.xp.zeros((self.n, D.shape[1]))
         chosen = np.flatnonzero(np.any(backend.to_host(D) != 0, axis=1))

@@ -105,7 +105,7 @@ def _refuse_outside(at: np.ndarray, size: int, what: str) -> None:
     check_entries(1, size, np.array([0, len(at)]), at, len(at), "matrix", what)
 
 
-def sparse_blocks(n: int, indptr, indices, data) -> list[Block]:
+def sparse_blocks(n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> list[Block]:
     """Indicator blocks for columns of ones, valued and dense ones for the rest, side by side."""
     ones = data == 1
     if ones.all():

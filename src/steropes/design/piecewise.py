@@ -8,11 +8,13 @@ changes has one coefficient for each of its intervals, which only the pieces the
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..backends.face import Backend
 from .design import Design
 from .rows import RowMatrix
 
@@ -33,7 +35,9 @@ class Steps:
         Number of intervals between all cut points together.
     """
 
-    def __init__(self, source, first, last, names: Sequence[str], Q: int) -> None:
+    def __init__(
+        self, source: ArrayLike, first: ArrayLike, last: ArrayLike, names: Sequence[str], Q: int
+    ) -> None:
         self.source = np.asarray(source, np.int64)
         self.first, self.last = np.asarray(first, np.int64), np.asarray(last, np.int64)
         self.names, self.Q = list(names), Q
@@ -115,7 +119,9 @@ class PiecewiseDesign(Design):
         out[self.person[a:b]] += R[a:b]
         return out
 
-    def rmatmul(self, R: np.ndarray, backend, chosen: np.ndarray | None = None) -> np.ndarray:
+    def rmatmul(
+        self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
+    ) -> np.ndarray:
         """The transpose times R (N, B) in the scaled columns: (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
         out = backend.xp.zeros((len(chosen), R.shape[1]))
@@ -130,7 +136,7 @@ class PiecewiseDesign(Design):
         out[at] = self.X.rmatmul(whole, backend, self.steps.source[chosen[at]])
         return out
 
-    def matmul(self, D: np.ndarray, backend) -> np.ndarray:
+    def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
         """The pieces' linear predictors: D (p, B) → (N, B)."""
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
         for q, pieces, people in self.pieces():
@@ -140,7 +146,9 @@ class PiecewiseDesign(Design):
             out[pieces] = self.X.matmul(whole, backend)[people]
         return out
 
-    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend) -> PiecewiseRows:
+    def by_rows(
+        self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> PiecewiseRows:
         """Chosen columns by rows; the pieces have their own order."""
         return PiecewiseRows(self, chosen, backend)
 
@@ -159,7 +167,7 @@ class PiecewiseRows:
 
     layout: ClassVar[Literal["pieces"]] = "pieces"
 
-    def __init__(self, design: PiecewiseDesign, chosen: np.ndarray, backend) -> None:
+    def __init__(self, design: PiecewiseDesign, chosen: np.ndarray, backend: Backend) -> None:
         self.design, self.backend = design, backend
         self.chosen = chosen = np.asarray(chosen, np.int64)
         self.n, self.k = design.n_eta, len(chosen)
@@ -195,7 +203,9 @@ class PiecewiseRows:
         """Σ v x² of each column over the pieces, (k,)."""
         return self._transposed(v[:, None], lambda X, part: X.diagonal(part[:, 0])[:, None])[:, 0]
 
-    def _transposed(self, R: np.ndarray, product) -> np.ndarray:
+    def _transposed(
+        self, R: np.ndarray, product: Callable[[RowMatrix, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
         out = self.backend.xp.zeros((self.k, R.shape[1]))
         whole = self.backend.xp.zeros((self.design.n, R.shape[1]))
         for q, at in enumerate(self.at):
@@ -206,8 +216,13 @@ class PiecewiseRows:
         out[self.always] = product(self.X, whole)[self.column[self.always]]
         return out
 
-    def intervals(self, first: int = 0):
-        """Yield (interval, pieces, their rows of X, where its columns go, first column needed).
+    def intervals(
+        self, first: int = 0
+    ) -> Iterator[tuple[slice, RowMatrix, np.ndarray, np.ndarray, int]]:
+        """Yield what each interval has: (pieces, their rows of X, at, columns, first).
+
+        ``at`` are the places of the coefficients that act, ``columns`` those of X that they go
+        with, among its rows' columns, and ``first`` is the first of those that is needed.
 
         The rows are views: one interval's dense columns are the most that is copied.
         """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ..backends.face import Backend
 from .blocks import ConstantBlock, DenseBlock, SparseBlock
 from .design import Design
 
@@ -33,24 +34,27 @@ class RowMatrix:
 
     layout: ClassVar[Literal["rows"]] = "rows"
 
-    def __init__(self, design: Design, chosen: np.ndarray, order, backend) -> None:
+    def __init__(
+        self, design: Design, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> None:
         self.backend = backend
         self.chosen = np.asarray(chosen, dtype=np.int64)
         k = len(self.chosen)
         index = np.int32 if design.n <= np.iinfo(np.int32).max else np.int64
         if order is None:
-            n, order = design.n, slice(None)
+            n = design.n
             position = np.arange(n, dtype=index)
         else:
             n = len(order)
             position = np.full(design.n, -1, index)
             position[order] = np.arange(n, dtype=index)
+        taken: np.ndarray | slice = slice(None) if order is None else order
         sparse_at, dense_at, dense = [], [], []
         for b, local, at in design.columns(self.chosen):
             if isinstance(b, SparseBlock):
                 sparse_at.append((b.lines.take(local), at))
             elif isinstance(b, DenseBlock):
-                dense.append(b.values[:, local][order])
+                dense.append(b.values[:, local][taken])
                 dense_at.append(at)
             elif isinstance(b, ConstantBlock):
                 dense.append(np.ones((n, 1)))
@@ -145,7 +149,7 @@ class RowMatrix:
         return self.backend.scatter(self.lines, padded)[:, :k]
 
 
-def _mirror(g: np.ndarray, xp, first: int) -> None:
+def _mirror(g: np.ndarray, xp: Any, first: int) -> None:
     """Copy the lower triangle's rows from ``first`` on to the upper one, which is zero."""
     for a in range(first, len(g), STRIPE):
         stripe = g[a : a + STRIPE]

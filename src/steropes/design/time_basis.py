@@ -88,7 +88,9 @@ def effect_basis(spec: Any, K: int, what: str) -> list[TimeFunction]:
     )
 
 
-def channels(spec: Any, names: Sequence[str], K: int):
+def channels(
+    spec: Any, names: Sequence[str], K: int
+) -> tuple[list[TimeFunction], list[tuple[int, int]]]:
     """Which columns change with which functions of t.
 
     Parameters

@@ -61,7 +61,14 @@ def concordance_index(
     return float((counts[0] + counts[2] / 2) / pairs)
 
 
-def _count(score, time, event, entry, weight, counts) -> None:
+def _count(
+    score: np.ndarray,
+    time: np.ndarray,
+    event: np.ndarray,
+    entry: np.ndarray | None,
+    weight: np.ndarray,
+    counts: np.ndarray,
+) -> None:
     values, rank = np.unique(score, return_inverse=True)
     groups = np.unique(time[event])[::-1]  # from late to early
     # Everyone joins at their time, those with the event after the group of their own time.

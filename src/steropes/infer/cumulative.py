@@ -18,7 +18,7 @@ from scipy import linalg
 
 from ..design import Design, RowMatrix
 from ..errors import DataError
-from ..likelihoods.cumulative import CumulativeLikelihood
+from ..likelihoods.cumulative import CumulativeLikelihood, Evaluation
 from ..solve.cumulative import CumulativeFit, centered_rows
 from ..solve.cumulative_block import make_block
 
@@ -109,7 +109,9 @@ class CumulativeInformation:
         return quad + ((q @ self.root) ** 2).sum(axis=1)
 
 
-def at_optimum(design: Design, likelihood: CumulativeLikelihood, fit: CumulativeFit, offset):
+def at_optimum(
+    design: Design, likelihood: CumulativeLikelihood, fit: CumulativeFit, offset: np.ndarray | None
+) -> tuple[RowMatrix, Evaluation, Any, np.ndarray]:
     """Rows of all columns, the evaluation, the thresholds' block, the columns' centres."""
     order = likelihood.levels.order
     rows, center = centered_rows(design, np.arange(design.p), order, likelihood.backend)
@@ -156,7 +158,11 @@ def robust_covariance(
 
 
 def profiled_scores(
-    design: Design, likelihood: CumulativeLikelihood, fit: CumulativeFit, offset, J: np.ndarray
+    design: Design,
+    likelihood: CumulativeLikelihood,
+    fit: CumulativeFit,
+    offset: np.ndarray | None,
+    J: np.ndarray,
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield (rows of the model's order, ψ) a few thousand rows at a time, scaled columns."""
     rows, ev, _, _ = at_optimum(design, likelihood, fit, offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .cumulative import CumulativeInformation
 from .cumulative_divide import DividedInformation
 
 __all__ = ["CombinedInformation"]
@@ -44,7 +45,13 @@ class CombinedInformation(DividedInformation):
     def _center(self) -> np.ndarray:
         return np.mean([part.center for part in self.parts], axis=0)
 
-    def _share(self, part, at, thresholds, center) -> tuple[np.ndarray, np.ndarray]:
+    def _share(
+        self,
+        part: CumulativeInformation,
+        at: np.ndarray,
+        thresholds: np.ndarray,
+        center: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Of each threshold: (T⁻¹)_jj / count² and q at the common centre, in V's root."""
         j, ok = np.maximum(at[thresholds], 0), at[thresholds] >= 0
         share = ok / self.count[thresholds]

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
-from ..likelihoods.cumulative import Interval
+from ..design import Design
+from ..likelihoods.cumulative import CumulativeLikelihood, Interval
+from ..solve.cumulative import CumulativeFit
 from .cumulative import CumulativeInformation, profiled_scores
 from .cumulative_predict import probabilities
 
@@ -34,7 +36,13 @@ def scale_residuals(
     return below - above
 
 
-def influence(design, likelihood, fit, offset, information: CumulativeInformation) -> np.ndarray:
+def influence(
+    design: Design,
+    likelihood: CumulativeLikelihood,
+    fit: CumulativeFit,
+    offset: np.ndarray | None,
+    information: CumulativeInformation,
+) -> np.ndarray:
     """V ψ_i for every row of the design, zero where it has no weight, (n, p), X's units."""
     out = np.zeros((design.n, design.p))
     for i, psi in profiled_scores(design, likelihood, fit, offset, information.J):

@@ -70,7 +70,13 @@ def proportionality_test(
     return pd.DataFrame(table, index=[*names, "GLOBAL"])
 
 
-def _transformed(at, time, event, entry, transform) -> np.ndarray:
+def _transformed(
+    at: np.ndarray,
+    time: np.ndarray,
+    event: np.ndarray,
+    entry: np.ndarray | None,
+    transform: str | Callable[[np.ndarray], Any],
+) -> np.ndarray:
     """g at some times, centred at its mean over the events."""
     happened = event == 1
     if callable(transform):
@@ -85,13 +91,13 @@ def _transformed(at, time, event, entry, transform) -> np.ndarray:
     elif transform == "rank":
         ordered = np.sort(time)
 
-        def function(t):
+        def function(t: np.ndarray) -> np.ndarray:
             below = np.searchsorted(ordered, t, side="left")
             return (below + np.searchsorted(ordered, t, side="right") + 1) / 2
     elif transform == "km":
         curve = kaplan_meier(time, happened, entry)
 
-        def function(t):
+        def function(t: np.ndarray) -> np.ndarray:
             return 1.0 - curve.at(t, left=True)
     else:
         raise DataError(

@@ -6,6 +6,7 @@ is w ∫ (x − x̄(t)) dM(t) (Lin and Wei 1989), which the likelihood computes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ COLUMNS = 64  # worked on together
 MOST = 2e9  # bytes of scores that are held at once
 
 
-def _scores(problem: Any, beta: np.ndarray, unit: np.ndarray | None):
+def _scores(
+    problem: Any, beta: np.ndarray, unit: np.ndarray | None
+) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from column numbers to scores of rows or clusters, (units, L)."""
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order

@@ -7,9 +7,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ..backends.face import Backend
 from .curvature import AnyCurvature
 
-__all__ = ["Likelihood"]
+__all__ = ["Bound", "Likelihood"]
+
+Bound = Any  # what `Likelihood.weigh` returns: only the family knows
 
 
 class Likelihood(ABC):
@@ -55,7 +58,7 @@ class Likelihood(ABC):
         if "ccd" not in vars(cls):
             cls.ccd = None
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._wide: dict[tuple[int, int], Any] = {}
 

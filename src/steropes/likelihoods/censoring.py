@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.face import Backend
+
 __all__ = ["CensoringDistribution"]
 
 
@@ -26,7 +28,9 @@ class CensoringDistribution:
         0, 1, … in order.
     """
 
-    def __init__(self, time, censored, stratum, backend: Any) -> None:
+    def __init__(
+        self, time: np.ndarray, censored: np.ndarray, stratum: np.ndarray, backend: Backend
+    ) -> None:
         self.backend = backend
         new = np.ones(len(time), bool)
         new[1:] = (time[1:] != time[:-1]) | (stratum[1:] != stratum[:-1])

@@ -15,15 +15,15 @@ A weight belongs to a whole stratum: it is there so many times.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ..backends.cpu import conditional_bernoulli as kernels
+from ..backends.face import Array, Backend
 from ..backends.threads import balanced_chunks
 from ..errors import DataError
 from .base import Likelihood
-from .curvature import GroupedCurvature, OperatorCurvature
+from .curvature import AnyCurvature, GroupedCurvature, OperatorCurvature
 from .strata import gather_strata
 
 __all__ = ["ConditionalLogisticLikelihood"]
@@ -44,7 +44,7 @@ class ConditionalLogisticLikelihood(Likelihood):
 
     shift_invariant = True
 
-    def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Any) -> None:
+    def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
         case = np.asarray(case, np.int64)
         sizes, cases = np.bincount(strata), np.bincount(strata, case)
@@ -57,7 +57,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         # The recursions go from row to row: on the host, whatever the device.
         self._pool = backend.pool
 
-    def weigh(self, w):
+    def weigh(self, w: Array) -> Array:
         """Refuse weights that vary within a stratum; a row of weight zero is absent."""
         host, starts = self.backend.to_host(w), self.pointers[:-1]
         largest = np.maximum.reduceat(host, starts, axis=0)
@@ -75,7 +75,7 @@ class ConditionalLogisticLikelihood(Likelihood):
             )
         return w
 
-    def _run(self, eta, weights):
+    def _run(self, eta: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
         """Loss of each stratum (S, B) and weight × π (n, B)."""
         eta = np.ascontiguousarray(self.backend.to_host(eta))
         w = np.ascontiguousarray(self.backend.to_host(weights))
@@ -86,16 +86,16 @@ class ConditionalLogisticLikelihood(Likelihood):
         )
         return loss.sum(axis=0), out
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         loss, out = self._run(eta, weights)
         return self.backend.asarray(loss), self.backend.asarray(out) - weights * self.delta
 
-    def loss(self, eta, weights):
+    def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
         return self.backend.asarray(self._run(eta, weights)[0])
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> AnyCurvature:
         """The covariance of the draws, for Newton steps as diag(a) − a a' / Σ a a stratum."""
         asarray, pointers = self.backend.asarray, self.pointers
         w = np.ascontiguousarray(self.backend.to_host(weights))
@@ -110,7 +110,7 @@ class ConditionalLogisticLikelihood(Likelihood):
             return GroupedCurvature(a, a, pointers, c)
         return OperatorCurvature(a, partial(self.differentiate, eta, w))
 
-    def differentiate(self, eta, w, T):
+    def differentiate(self, eta: np.ndarray, w: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Weight × the derivative of π along the directions T (n, K), at eta and w (n, 1)."""
         out = np.empty_like(T)
         self._pool.map(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.face import Array, Backend
 from .base import Likelihood
 from .curvature import GroupedCurvature
 from .strata import gather_strata, single_rows
@@ -47,7 +48,7 @@ class ConditionalPoissonLikelihood(Likelihood):
     shift_invariant = True
     ccd = "strata"
 
-    def __init__(self, y: np.ndarray, strata: np.ndarray, backend: Any) -> None:
+    def __init__(self, y: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
         sizes, totals = np.bincount(strata), np.bincount(strata, y)
         self.order, self.pointers, self.strata = gather_strata(strata, (totals > 0) & (sizes > 1))
@@ -60,31 +61,31 @@ class ConditionalPoissonLikelihood(Likelihood):
         self.y = backend.asarray(np.asarray(y[self.rows], np.float64)[:, None])
         self.event_start = np.searchsorted(self.rows, self.pointers)
 
-    def weigh(self, w):
+    def weigh(self, w: Array) -> _Weights:
         """Bind row weights; see `Likelihood.weigh`."""
         wy = w[self.rows] * self.y
         return _Weights(w, wy, self.backend.segment_sum(wy, self.event_start))
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: Array, weights: _Weights) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         lse, r = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
         r[self.rows] -= weights.wy
         return self._loss(eta, weights, lse), r
 
-    def loss(self, eta, weights):
+    def loss(self, eta: Array, weights: _Weights) -> Array:
         """See `Likelihood.loss`."""
         lse, _ = self.backend.segment_softmax(
             eta, weights.w, self.pointers, weights.total, shares=False
         )
         return self._loss(eta, weights, lse)
 
-    def _loss(self, eta, weights, lse):
+    def _loss(self, eta: Array, weights: _Weights, lse: Array) -> Array:
         # Σ w y (lse − η), stratum by stratum: no difference of two large sums.
         eta = eta[self.rows]
         loss = weights.total * lse - self.backend.segment_sum(weights.wy * eta, self.event_start)
         return self.backend.column_sum(loss)
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> GroupedCurvature:
         """v = n_s π; the groups are the strata, m_s = Σ n_s π_i x_i with weight 1 / n_s."""
         _, v = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
         xp, v, total = self.backend.xp, v[:, 0], weights.total[:, 0]
@@ -92,7 +93,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         c[self.pointers[1:] - 1] = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
         return GroupedCurvature(v, v, self.pointers, c)
 
-    def log_likelihood_constant(self, weights):
+    def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w y log w of rows that are alone in their stratum."""
         w, xp = weights[self.alone], self.backend.xp
         return -(self.y_alone * w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)

@@ -17,8 +17,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..backends.face import Array, Backend
 from .base import Likelihood
-from .curvature import GroupedCurvature
+from .curvature import AnyCurvature, GroupedCurvature
 from .event_bins import BINS, pool_hazards
 from .risk_set_lines import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
@@ -59,7 +60,15 @@ class CoxLikelihood(Likelihood):
     shift_invariant = True
     ccd = "cox"
 
-    def __init__(self, time, event, backend, entry=None, strata=None, ties="efron") -> None:
+    def __init__(
+        self,
+        time: np.ndarray,
+        event: np.ndarray,
+        backend: Backend,
+        entry: np.ndarray | None = None,
+        strata: np.ndarray | None = None,
+        ties: Ties = "efron",
+    ) -> None:
         super().__init__(backend)
         time, event = np.asarray(time, np.float64), np.asarray(event, np.int8)
         self.order = sort_survival(time, event, strata)
@@ -103,12 +112,14 @@ class CoxLikelihood(Likelihood):
         """Row of X that each row of η belongs to, (n_eta,)."""
         return np.arange(self.n) if self.order is None else self.order
 
-    def outcome(self):
+    def outcome(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Time, event and entry (or None) in the user's order of the rows."""
+        assert self.order is not None  # rows are sorted by time
         back = np.argsort(self.order)
-        return tuple(x if x is None else x[back] for x in (self.time, self.event, self.entry))
+        entry = None if self.entry is None else self.entry[back]
+        return self.time[back], self.event[back], entry
 
-    def weigh(self, w):
+    def weigh(self, w: Array) -> _Weights:
         """Bind row weights; see `Likelihood.weigh`."""
         xp, risk = self.backend.xp, self.risk
         total = risk.over_events(w)  # D_g
@@ -121,12 +132,12 @@ class CoxLikelihood(Likelihood):
         share = counted * total[self.group] / d
         return _Weights(w, events, share, 1.0 - before / d)
 
-    def _rates(self, eta, weights):
+    def _rates(self, eta: Array, weights: _Weights) -> tuple[Array, Array]:
         """r = w exp(η − shift), and the events' part of the loss, −Σ w δ (η − shift)."""
         xp, bk = self.backend.xp, self.backend
         events = self._events(weights)
 
-        def part(e, w, events):
+        def part(e: Array, w: Array, events: Array) -> tuple[Array, Array]:
             return -events * e, w * xp.exp(e)
 
         if self._safe(eta):
@@ -139,7 +150,7 @@ class CoxLikelihood(Likelihood):
             )  # fmt: skip
         return loss, r
 
-    def _shift(self, eta, weights):
+    def _shift(self, eta: Array, weights: _Weights) -> Array:
         """The largest η of each stratum's rows that matter, (S, B)."""
         xp = self.backend.xp
         counted = (weights.w > 0) & self.backend.asarray(self._ever[:, None])
@@ -147,25 +158,25 @@ class CoxLikelihood(Likelihood):
         return xp.where(xp.isfinite(top), top, 0.0)
 
     @property
-    def _ever(self):
+    def _ever(self) -> np.ndarray:
         """Rows that are at risk at some event, (n,)."""
         return self.risk.ever
 
-    def _events(self, weights):
+    def _events(self, weights: _Weights) -> Array:
         return weights.w * self.delta if weights.events is None else weights.events
 
-    def _safe(self, eta) -> bool:
+    def _safe(self, eta: Array) -> bool:
         """Whether exp(η) neither overflows nor vanishes, so that it need not be shifted."""
         return bool(self.backend.xp.abs(eta).max() < SAFE)
 
-    def _shares(self, r, weights):
+    def _shares(self, r: Array, weights: _Weights) -> tuple[Array, Array, Array]:
         """Σ_k w̄_k log S_k, and for each share S_k and its hazard w̄_k / S_k."""
         xp, bk = self.backend.xp, self.backend
         N, E = self.risk.over_rows(r), self.risk.over_events(r)
         if self.by_event:
             N, E = N[self.group], weights.fraction * E[self.group]
 
-        def part(N, E, share):
+        def part(N: Array, E: Array, share: Array) -> tuple[Array, ...]:
             S = N + E
             empty = S < 1e-300  # or so small that share / S would overflow
             if not empty.any():
@@ -180,7 +191,7 @@ class CoxLikelihood(Likelihood):
         loss, (S, h) = bk.sum_rows(part, N, E, weights.share)
         return loss, S, h
 
-    def loss(self, eta, weights):
+    def loss(self, eta: Array, weights: _Weights) -> Array:
         """See `Likelihood.loss`."""
         swept = self._sweep(eta, weights, False)
         if swept is not None:
@@ -188,7 +199,7 @@ class CoxLikelihood(Likelihood):
         events, r = self._rates(eta, weights)
         return events + self._shares(r, weights)[0]
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: Array, weights: _Weights) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         swept = self._sweep(eta, weights, True)
         if swept is not None:
@@ -198,19 +209,19 @@ class CoxLikelihood(Likelihood):
         logs, _, h = self._shares(r, weights)
         table, at = self._hazard(h, weights)
 
-        def part(r, events, at):
+        def part(r: Array, events: Array, at: Array) -> tuple[Array, ...]:
             return (r * xp.take(table, at, axis=0) - events,)
 
         (gradient,) = self.backend.map_rows(part, r, self._events(weights), at)
         return events + logs, gradient
 
-    def _sweep(self, eta, weights, gradient):
+    def _sweep(self, eta: Array, weights: _Weights, gradient: bool) -> tuple[Array, Array] | None:
         """Loss and gradient in two sweeps, None where sums must be shifted or there is no way."""
         if self.sweeps is None:
             return None
         return self.sweeps.evaluate(eta, weights.w, weights.share, weights.fraction, gradient)
 
-    def _hazard(self, h, weights):
+    def _hazard(self, h: Array, weights: _Weights) -> tuple[Array, Array]:
         """Cumulative hazard while at risk: a table (·, B) and each row's place in it, (n,)."""
         bk, risk = self.backend, self.risk
         own = h
@@ -221,7 +232,7 @@ class CoxLikelihood(Likelihood):
 
     # -- curvature -------------------------------------------------------------------------
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> AnyCurvature:
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
         r, S, h = self._hazards(eta, weights)
         h[S <= TINY] = 0.0
@@ -239,7 +250,9 @@ class CoxLikelihood(Likelihood):
         c = np.divide(h, whole, out=h, where=h > 0)
         return self._curvature(r, v, whole, [(np.ones(self.risk.m), c)])
 
-    def weighted_curvature(self, eta, weights, factor):
+    def weighted_curvature(
+        self, eta: Array, weights: _Weights, factor: np.ndarray
+    ) -> GroupedCurvature:
         """The exact curvature with each event time's part multiplied by a factor, (m,).
 
         What tests of time-varying effects need: Σ_g factor_g D_g Var_g(x).
@@ -247,7 +260,7 @@ class CoxLikelihood(Likelihood):
         r, S, h = self._hazards(eta, weights)
         return self._exact(r, S, self.backend.xp.where(S > TINY, h, 0.0), weights, factor)
 
-    def weighted_gradient(self, eta, weights, factor):
+    def weighted_gradient(self, eta: Array, weights: _Weights, factor: np.ndarray) -> Array:
         """The gradient in η, (n, B), with each event time's part multiplied by a factor, (m,)."""
         r, _, h = self._hazards(eta, weights)
         factor = self.backend.asarray(factor)
@@ -256,7 +269,7 @@ class CoxLikelihood(Likelihood):
         own[self.risk.event_rows] = factor[self.risk.group_of_event, None]
         return r * table[at] - weights.w * self.delta * own
 
-    def score_residuals(self, eta, weights, Z):
+    def score_residuals(self, eta: Array, weights: _Weights, Z: Array) -> Array:
         """Each row's part of the score, (n, L): w ∫ (z − z̄(t)) dM(t) for columns Z (n, L).
 
         With Efron's method as R's `residuals.coxph`: each of d tied events has d-th parts of all
@@ -274,24 +287,24 @@ class CoxLikelihood(Likelihood):
         U[events] -= weights.w[events] * mean[risk.group_of_event]
         return U
 
-    def martingale_residuals(self, eta, weights):
+    def martingale_residuals(self, eta: Array, weights: _Weights) -> Array:
         """w (δ − expected events), (n, 1)."""
         r, _, h = self._hazards(eta, weights)
         return weights.w * self.delta - self._compensated(r, h, weights)
 
-    def _means(self, r, S, Z, weights):
+    def _means(self, r: Array, S: Array, Z: Array, weights: _Weights) -> Array:
         """Means of the columns Z over the risk set of each share, (K, L)."""
         N, E = self.risk.over_rows(r * Z), self.risk.over_events(r * Z)
         if self.by_event:
             N, E = N[self.group], weights.fraction * E[self.group]
         return (N + E) / self.backend.xp.where(S > 0, S, 1.0)
 
-    def _compensated(self, r, h, weights):
+    def _compensated(self, r: Array, h: Array, weights: _Weights) -> Array:
         """Sums of r h over the shares that each row is at risk in, (n, L)."""
         table, at = self._hazard(h, weights)
         return r * table[at]
 
-    def log_baseline(self, eta, weights):
+    def log_baseline(self, eta: Array, weights: _Weights) -> Array:
         """Logarithm of the baseline hazard's step at each event time, (m,), at η = 0."""
         xp, risk = self.backend.xp, self.risk
         _, _, h = self._hazards(eta, weights)
@@ -302,12 +315,14 @@ class CoxLikelihood(Likelihood):
         with np.errstate(divide="ignore"):  # an event of weight zero
             return xp.log(h) - shift
 
-    def _hazards(self, eta, weights):
+    def _hazards(self, eta: Array, weights: _Weights) -> tuple[Array, Array, Array]:
         _, r = self._rates(eta, weights)
         _, S, h = self._shares(r, weights)
         return r, S, h
 
-    def _exact(self, r, S, h, weights, factor=None):
+    def _exact(
+        self, r: Array, S: Array, h: Array, weights: _Weights, factor: np.ndarray | None = None
+    ) -> GroupedCurvature:
         host = self.backend.to_host
         factor = np.ones(self.risk.m) if factor is None else factor
         table, at = self._hazard(h * self.backend.asarray(factor[self.group, None]), weights)
@@ -328,20 +343,22 @@ class CoxLikelihood(Likelihood):
         nodes = [(mean - sd, np.where(one, c, c / 2)), (mean + sd, np.where(one, 0.0, c / 2))]
         return self._curvature(r, v, whole, nodes)
 
-    def _curvature(self, r, v, whole, nodes):
+    def _curvature(
+        self, r: Array, v: Array, whole: np.ndarray, nodes: list[tuple[np.ndarray, np.ndarray]]
+    ) -> GroupedCurvature:
         r = self.backend.to_host(r)[:, 0]
         lines = risk_set_lines(self.risk, self.stratum, r, nodes, whole)
         return GroupedCurvature(v[:, 0], *lines)
 
-    def _over_shares(self, x):
+    def _over_shares(self, x: Array) -> Array:
         """Sums over the shares of each group, (m, B)."""
         return self.backend.segment_sum(x, self.share_start) if self.by_event else x
 
-    def _squares(self, r, weights):
+    def _squares(self, r: Array, weights: _Weights) -> Array:
         """Sums of r² over the risk sets with the tied events whole, (m, 1)."""
         square = r * r
         return self.risk.over_rows(square) + self.risk.over_events(square)
 
-    def _whole(self, S):
+    def _whole(self, S: Array) -> Array:
         """Sums over the risk sets with the tied events whole: the first of each group's shares."""
         return S[self.share_start[:-1]] if self.by_event else S

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.face import Array, Backend
+from .base import Bound
 from .censoring import CensoringDistribution
 from .cox import CoxLikelihood
 from .curvature import SubdistributionCurvature
@@ -52,7 +54,14 @@ class FineGrayLikelihood(CoxLikelihood):
         Codes; each stratum has its own baseline and its own censoring distribution.
     """
 
-    def __init__(self, time, event, backend, cause=1, strata=None) -> None:
+    def __init__(
+        self,
+        time: np.ndarray,
+        event: np.ndarray,
+        backend: Backend,
+        cause: int = 1,
+        strata: np.ndarray | None = None,
+    ) -> None:
         event = np.asarray(event)
         super().__init__(time, event == cause, backend, None, strata, "breslow")
         self.sweeps = None  # its risk sets are others
@@ -75,7 +84,7 @@ class FineGrayLikelihood(CoxLikelihood):
         ok = (at >= 0) & (risk.group_stratum[at] == self.stratum[self.competing])
         self._place = np.where(ok, at, risk.m)
 
-    def weigh(self, w):
+    def weigh(self, w: Array) -> Bound:
         """Bind row weights and estimate their censoring distribution."""
         xp = self.backend.xp
         G = self.censoring.before(w)
@@ -85,18 +94,18 @@ class FineGrayLikelihood(CoxLikelihood):
         return _Weights(w, w * self.delta, self.risk.over_events(w), inverse, at_events)
 
     @property
-    def _ever(self):
+    def _ever(self) -> np.ndarray:
         ever = self.risk.ever
         ever[self.competing] = True
         return ever
 
-    def _stayed(self, r, weights):
+    def _stayed(self, r: Array, weights: Bound) -> Array:
         """Σ r_i / G(T_i−) over those with a competing event before each event time, (m, B)."""
         x = r[self.competing] * weights.inverse
         x = self.backend.segment_sum(x, self._follow)[::2]
         return self.backend.scan(x, self.risk.groups_start, True)
 
-    def _shares(self, r, weights):
+    def _shares(self, r: Array, weights: Bound) -> tuple[Array, Array, Array]:
         xp = self.backend.xp
         N = self.risk.over_rows(r) + self.risk.over_events(r)
         S = N + weights.G * self._stayed(r, weights)
@@ -107,7 +116,7 @@ class FineGrayLikelihood(CoxLikelihood):
         loss = self.backend.column_sum(xp.where(used, weights.share * log_S, 0.0))
         return xp.where(xp.isneginf(loss), np.inf, loss), S, weights.share / filled
 
-    def _exposure(self, h, weights):
+    def _exposure(self, h: Array, weights: Bound) -> Array:
         """Σ_g ω_i(t_g) h_g over the event times each row is at risk at, (n, B)."""
         table, at = self.risk.over_groups(h, h)
         total = table[at]
@@ -116,28 +125,28 @@ class FineGrayLikelihood(CoxLikelihood):
         total[self.competing] += weights.inverse * later[self._place]
         return total
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: Array, weights: Bound) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         events, r = self._rates(eta, weights)
         logs, _, h = self._shares(r, weights)
         return events + logs, self._compensated(r, h, weights) - weights.events
 
-    def _means(self, r, S, Z, weights):
+    def _means(self, r: Array, S: Array, Z: Array, weights: Bound) -> Array:
         x = r * Z
         total = self.risk.over_rows(x) + self.risk.over_events(x)
         total = total + weights.G * self._stayed(x, weights)
         return total / self.backend.xp.where(S > 0, S, 1.0)
 
-    def _squares(self, r, weights):
+    def _squares(self, r: Array, weights: Bound) -> Array:
         late = (r[self.competing] * weights.inverse) ** 2
         late = self.backend.segment_sum(late, self._follow)[::2]
         late = self.backend.scan(late, self.risk.groups_start, True)
         return super()._squares(r, weights) + weights.G**2 * late
 
-    def _compensated(self, r, h, weights):
+    def _compensated(self, r: Array, h: Array, weights: Bound) -> Array:
         return r * self._exposure(h, weights)
 
-    def score_residuals(self, eta, weights, Z):
+    def score_residuals(self, eta: Array, weights: Bound, Z: Array) -> Array:
         """Each row's part of the score, (n, L), with that of the censoring weights.
 
         Fine and Gray (1999), §3: η̂_i + ψ̂_i with ψ̂_i = ∫ q(u)/π(u) dM_i^c(u). The integrals
@@ -153,11 +162,11 @@ class FineGrayLikelihood(CoxLikelihood):
         moment = cens.moment
         m = len(cens.start) - 1
 
-        def until(x):  # Σ over the competing events up to each distinct time
+        def until(x: Array) -> Array:  # Σ over the competing events up to each distinct time
             pointers = np.searchsorted(moment[self.competing], np.arange(m + 1))
             return bk.scan(bk.segment_sum(x, pointers), cens.strata_start, True)
 
-        def after(x):  # Σ over the event times later than each distinct time
+        def after(x: Array) -> Array:  # Σ over the event times later than each distinct time
             part = xp.zeros((m, x.shape[1]))
             part[moment[self._last]] = x
             out = xp.zeros_like(part)
@@ -176,7 +185,9 @@ class FineGrayLikelihood(CoxLikelihood):
         own = cens.censored * (jump - drift)[moment]
         return U + weights.w * (own - before[moment])
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(
+        self, eta: Array, weights: Bound, exact: bool = False
+    ) -> SubdistributionCurvature:
         """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
         host = self.backend.to_host
         r, S, h = self._hazards(eta, weights)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..backends.face import Array, Backend
 from .base import Likelihood
 from .curvature import GroupedCurvature
 
@@ -27,40 +26,40 @@ class LinearLikelihood(Likelihood):
     ccd = "linear"
     reach = np.inf
 
-    def __init__(self, y: np.ndarray, backend: Any) -> None:
+    def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
         self.n = len(y)
         self.y = backend.asarray(np.array(y, np.float64)[:, None])  # a copy
         spread = float(np.std(y)) if np.ptp(y) > 0 else 0.0
         self.spread = spread
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
 
-        def part(eta, w, y):
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             r = w * (eta - y)
             return 0.5 * r * (eta - y), r
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
         return loss, r
 
-    def loss(self, eta, weights):
+    def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
 
-        def part(eta, w, y):
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             return (0.5 * w * (eta - y) ** 2,)
 
         return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
 
-    def dispersion(self, loss, total):
+    def dispersion(self, loss: Array, total: Array) -> Array:
         """The residual variance, as far as rounding lets it be told from zero."""
         return np.maximum(2.0 * loss / np.maximum(total, 1e-300), (LEAST * self.spread) ** 2)
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """v = w."""
         return GroupedCurvature((weights + 0.0 * eta)[:, 0])
 
-    def score(self, eta, held_out, train):
+    def score(self, eta: Array, held_out: Array, train: Array) -> Array:
         """The normal log-density of the held-out rows at the training rows' own variance."""
         xp = self.backend.xp
         total = xp.maximum(train.sum(axis=0), 1e-300)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..backends.face import Array, Backend
 from .base import Likelihood
 from .curvature import GroupedCurvature
 
@@ -22,16 +21,16 @@ class LogisticLikelihood(Likelihood):
 
     ccd = "logistic"
 
-    def __init__(self, y: np.ndarray, backend: Any) -> None:
+    def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
         self.n = self.evidence = len(y)
         self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         xp = self.backend.xp
 
-        def part(eta, w, y):
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             e = xp.exp(-abs(eta))  # never overflows
             loss = w * (xp.log1p(e) + xp.maximum(eta, 0.0) - y * eta)
             p = xp.where(eta >= 0, 1.0, e) / (1.0 + e)
@@ -40,21 +39,21 @@ class LogisticLikelihood(Likelihood):
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
         return loss, r
 
-    def loss(self, eta, weights):
+    def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
         xp = self.backend.xp
 
-        def part(eta, w, y):
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             loss = w * (xp.log1p(xp.exp(-abs(eta))) + xp.maximum(eta, 0.0) - y * eta)
             return (loss,)
 
         return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """v = w p (1 − p)."""
         xp = self.backend.xp
 
-        def part(eta, w):
+        def part(eta: Array, w: Array) -> tuple[Array, ...]:
             e = xp.exp(-abs(eta))
             return (w * e / (1.0 + e) ** 2,)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .cox import CoxLikelihood
+from ..backends.face import Array, Backend
+from .cox import CoxLikelihood, Ties
 from .strata import gather_strata, single_rows
 
 __all__ = ["MatchedCoxLikelihood"]
@@ -33,7 +32,7 @@ class MatchedCoxLikelihood(CoxLikelihood):
 
     ccd = "cox"
 
-    def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Any, ties: str) -> None:
+    def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend, ties: Ties) -> None:
         informative = (np.bincount(strata, case) > 0) & (np.bincount(strata) > 1)
         rows, _, _ = gather_strata(strata, informative)
         rows = np.arange(len(strata)) if rows is None else rows
@@ -42,7 +41,7 @@ class MatchedCoxLikelihood(CoxLikelihood):
         self.order = rows[self.order]
         self.alone = single_rows(strata, case)
 
-    def log_likelihood_constant(self, weights):
+    def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w log w of the cases that are alone in their set."""
         w, xp = weights[self.alone], self.backend.xp
         return -(w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import gammaln
 
+from ..backends.face import Array, Backend
 from .base import Likelihood
 from .curvature import GroupedCurvature
 
@@ -23,47 +22,47 @@ class PoissonLikelihood(Likelihood):
 
     ccd = "poisson"
 
-    def __init__(self, y: np.ndarray, backend: Any) -> None:
+    def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
         y = np.array(y, np.float64)  # a copy
         self.n = self.evidence = len(y)
         self.y = backend.asarray(y[:, None])
         self.log_factorial = backend.asarray(gammaln(y + 1.0)[:, None])
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
 
-        def part(eta, w, y):
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             wmu = self._weighted_mean(eta, w)
             return wmu - w * y * eta, wmu - w * y
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
         return loss, r
 
-    def loss(self, eta, weights):
+    def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
 
-        def part(eta, w, y):
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             return (self._weighted_mean(eta, w) - w * y * eta,)
 
         return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """See `Likelihood.curvature`; v = w exp η."""
         return GroupedCurvature(self._weighted_mean(eta, weights)[:, 0])
 
-    def level(self, eta, weights):
+    def level(self, eta: Array, weights: Array) -> float:
         """See `Likelihood.level`: the logarithm of the counts over those expected."""
         total = float((weights * self.y).sum())
         expected = float(self._weighted_mean(eta, weights).sum())
         return float(np.log(total / expected)) if total > 0 and 0 < expected < np.inf else 0.0
 
-    def _weighted_mean(self, eta, w):
+    def _weighted_mean(self, eta: Array, w: Array) -> Array:
         """Return w exp η; a row without weight counts nothing, whatever its prediction."""
         xp = self.backend.xp
         with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
             return w * xp.where(w > 0, xp.exp(eta), 0.0)
 
-    def log_likelihood_constant(self, weights):
+    def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w log y!."""
         return -(weights * self.log_factorial).sum(axis=0)

@@ -16,11 +16,10 @@ D'Agostino and others (1990), Statistics in Medicine 9:1501, is the model.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..backends.cpu import CHUNKS, pooled
+from ..backends.face import Backend
 from ..backends.threads import balanced_chunks
 from .base import Likelihood
 from .curvature import ChannelCurvature
@@ -47,7 +46,14 @@ class PooledLogisticLikelihood(Likelihood):
         f_q(k), as the design has them.
     """
 
-    def __init__(self, first, last, event, functions: np.ndarray, backend: Any) -> None:
+    def __init__(
+        self,
+        first: np.ndarray,
+        last: np.ndarray,
+        event: np.ndarray,
+        functions: np.ndarray,
+        backend: Backend,
+    ) -> None:
         super().__init__(backend)
         self.first = np.ascontiguousarray(first, np.int32)
         self.last = np.ascontiguousarray(last, np.int32)
@@ -64,7 +70,7 @@ class PooledLogisticLikelihood(Likelihood):
         """C n rows of the channels and K of the baseline."""
         return (self.Q + 1) * self.n + self.K
 
-    def lift(self, offset):
+    def lift(self, offset: np.ndarray) -> np.ndarray:
         """An offset of a person is one of the channel that does not change."""
         if len(offset) == self.n_eta:
             return offset
@@ -72,19 +78,19 @@ class PooledLogisticLikelihood(Likelihood):
         out[: self.n] = offset
         return out
 
-    def extent(self, change):
+    def extent(self, change: np.ndarray) -> float:
         """See `Likelihood.extent`; an upper bound, over every person and interval."""
         h, base = self.split(change)
         largest = abs(h).max(axis=(1, 2), initial=0.0)
         factor = np.append(1.0, abs(self.F).max(axis=0, initial=0.0))
         return float(factor @ largest + abs(base).max(initial=0.0))
 
-    def split(self, eta):
+    def split(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Channels (C, n, B) and baseline (K, B) of stacked rows."""
         rows = (self.Q + 1) * self.n
         return eta[:rows].reshape(self.Q + 1, self.n, -1), eta[rows:]
 
-    def evaluate(self, eta, weights):
+    def evaluate(self, eta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Likelihood.evaluate`."""
         h, base = self.split(np.ascontiguousarray(eta))
         r = np.empty_like(eta, order="C")
@@ -93,7 +99,7 @@ class PooledLogisticLikelihood(Likelihood):
         rows = self.first, self.last, self.event, w
         A = self._odds(h, base)
 
-        def part(a, b):
+        def part(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
             loss, g = np.zeros(w.shape[1]), np.zeros(base.shape)
             if A is None:
                 pooled.evaluate(h, base, self.F, *rows, channels, loss, g, a, b)
@@ -108,14 +114,14 @@ class PooledLogisticLikelihood(Likelihood):
             rest += g
         return total, r
 
-    def loss(self, eta, weights):
+    def loss(self, eta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """See `Likelihood.loss`."""
         h, base = self.split(np.ascontiguousarray(eta))
         w = np.ascontiguousarray(weights)
         rows = self.first, self.last, self.event, w
         A = self._odds(h, base)
 
-        def part(a, b):
+        def part(a: int, b: int) -> np.ndarray:
             loss = np.zeros(w.shape[1])
             if A is None:
                 pooled.value(h, base, self.F, *rows, loss, a, b)
@@ -125,13 +131,15 @@ class PooledLogisticLikelihood(Likelihood):
 
         return sum(self.backend.pool.map(part, self.chunks), np.zeros(w.shape[1]))
 
-    def _odds(self, h, base):
+    def _odds(self, h: np.ndarray, base: np.ndarray) -> np.ndarray | None:
         """exp(base) where the odds of a person in an interval are a product, otherwise None."""
         if self.Q or not abs(h[0]).max(initial=0.0) + abs(base).max() < pooled.REACH:
             return None
         return np.exp(base)
 
-    def curvature(self, eta, weights, exact=False):
+    def curvature(
+        self, eta: np.ndarray, weights: np.ndarray, exact: bool = False
+    ) -> ChannelCurvature:
         """See `Likelihood.curvature`; always exact."""
         h, base = self.split(np.ascontiguousarray(eta[:, :1]))
         h, base = h[:, :, 0], base[:, 0].copy()
@@ -139,7 +147,7 @@ class PooledLogisticLikelihood(Likelihood):
         C = self.Q + 1
         pairs = np.empty((C * (C + 1) // 2, self.n))
 
-        def part(a, b):
+        def part(a: int, b: int) -> np.ndarray:
             g = np.zeros(self.K)
             pooled.curvature(h, base, self.F, self.first, self.last, w, pairs, g, a, b)
             return g
@@ -148,7 +156,9 @@ class PooledLogisticLikelihood(Likelihood):
         return ChannelCurvature(h, base, w, self.F, self.first, self.last, pairs, at_time)
 
 
-def events_by_interval(model: PooledLogisticLikelihood, weights: np.ndarray):
+def events_by_interval(
+    model: PooledLogisticLikelihood, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """People with a positive weight at risk, and with the event, in each interval: (K,) ints."""
     used = (weights > 0) & (model.first < model.last)
     begin = np.bincount(model.first[used], minlength=model.K + 1)
@@ -158,8 +168,11 @@ def events_by_interval(model: PooledLogisticLikelihood, weights: np.ndarray):
 
 
 def baseline_alone(
-    model: PooledLogisticLikelihood, weights: np.ndarray, basis: np.ndarray, offset=None
-):
+    model: PooledLogisticLikelihood,
+    weights: np.ndarray,
+    basis: np.ndarray,
+    offset: np.ndarray | None = None,
+) -> np.ndarray:
     """A baseline's rough fit without covariates, (M,): where to start from.
 
     Without covariates an interval is one binomial cell; events of half a person are added to
@@ -187,7 +200,9 @@ def interval_log_odds(eta: np.ndarray, functions: np.ndarray) -> np.ndarray:
     return h[0][:, None] + h[1:].T @ functions.T + base
 
 
-def survival_curves(eta: np.ndarray, functions: np.ndarray, ended: np.ndarray, backend: Any):
+def survival_curves(
+    eta: np.ndarray, functions: np.ndarray, ended: np.ndarray, backend: Backend
+) -> np.ndarray:
     """Π_{k ≤ ended} (1 − p_ik): (n, len(ended)), from stacked predictors."""
     h, base = _unstacked(eta, functions)
     distinct, back = np.unique(ended, return_inverse=True)

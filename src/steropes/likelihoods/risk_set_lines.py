@@ -78,7 +78,17 @@ def risk_set_lines(
     return u, runs, c, rows
 
 
-def _begin_anew(risk, is_event, r, S, u, runs, c, rows, group):
+def _begin_anew(
+    risk: RiskSets,
+    is_event: np.ndarray,
+    r: np.ndarray,
+    S: np.ndarray,
+    u: np.ndarray,
+    runs: np.ndarray,
+    c: np.ndarray,
+    rows: np.ndarray,
+    group: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Cut runs where the terms that have left outweigh the sum that remains."""
     gone = np.cumsum(np.where(u < 0, -u, 0.0))
     flush = np.flatnonzero(c)
@@ -100,6 +110,7 @@ def _begin_anew(risk, is_event, r, S, u, runs, c, rows, group):
     at = added = 0
     u = u.copy()
     new_runs = []
+    assert risk.b is not None  # without entry times nobody leaves
     for lo, g, s in cuts:
         a, b = risk.strata_start[s], risk.strata_start[s + 1]
         joined = risk.a[a:b] - is_event[a:b] < g

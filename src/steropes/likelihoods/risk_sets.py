@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.face import Backend
+
 __all__ = ["RiskSets", "runs_of_rows", "sort_survival"]
 
 
@@ -62,7 +64,14 @@ class RiskSets:
         its stratum's groups. Without them ``b`` is None, and `first_group` says what a is.
     """
 
-    def __init__(self, time, event, entry, strata_start: np.ndarray, backend: Any) -> None:
+    def __init__(
+        self,
+        time: np.ndarray,
+        event: np.ndarray,
+        entry: np.ndarray | None,
+        strata_start: np.ndarray,
+        backend: Backend,
+    ) -> None:
         self.backend = backend
         n = len(time)
         self.strata_start = strata_start

@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from .cox import CoxLikelihood
+from ..backends.face import Array, Backend
+from .cox import CoxLikelihood, Ties
 
 __all__ = ["PiecewiseCoxLikelihood", "cut_at"]
 
 
-def cut_at(time, event, entry, cuts: np.ndarray):
+def cut_at(
+    time: np.ndarray, event: np.ndarray, entry: np.ndarray | None, cuts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Cut the time at risk of each row at the steps.
 
     Parameters
@@ -71,7 +74,14 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
     """
 
     def __init__(
-        self, time, event, backend, cuts: np.ndarray, entry=None, strata=None, ties="efron"
+        self,
+        time: np.ndarray,
+        event: np.ndarray,
+        backend: Backend,
+        cuts: np.ndarray,
+        entry: np.ndarray | None = None,
+        strata: np.ndarray | None = None,
+        ties: Ties = "efron",
     ) -> None:
         row, interval, t, e, start = cut_at(
             np.asarray(time, np.float64), np.asarray(event, np.int64), entry, cuts
@@ -101,6 +111,6 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         """See `Likelihood.lift`."""
         return offset if len(offset) == self.n_eta else offset[self.person]
 
-    def weigh(self, w):
+    def weigh(self, w: Array) -> Array:
         """See `Likelihood.weigh`."""
         return super().weigh(w[self.person])

@@ -6,12 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..backends.face import Backend
 from ..data import check_exposure, check_response, check_strata
 from ..data.checks import APART
 from ..errors import DataError
 from ..likelihoods import (
     ConditionalLogisticLikelihood,
     ConditionalPoissonLikelihood,
+    Likelihood,
     MatchedCoxLikelihood,
 )
 from ..priors import Prior
@@ -110,7 +112,9 @@ class ConditionalLogisticRegression(_ConditionalModel):
         )  # fmt: skip
         self.method = method
 
-    def _likelihood(self, y, n, strata, exposure, backend):
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
         _refuse_extras(self, exposure=exposure)
         if self.method not in ("exact", "efron", "breslow"):
             raise DataError(f"method must be 'exact', 'efron' or 'breslow', not {self.method!r}.")
@@ -175,7 +179,9 @@ class ConditionalPoissonRegression(_ConditionalModel):
     _ratio = "rr"
     _what = "the stratum"
 
-    def _likelihood(self, y, n, strata, exposure, backend):
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
         y = check_response(y, n, minimum=0.0)
         log_exposure = check_exposure(exposure, n)
         strata = self._strata(strata, n, self._what)

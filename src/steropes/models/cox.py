@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
+from ..backends.face import Backend
 from ..data import (
     check_offset,
     check_strata,
@@ -16,15 +17,17 @@ from ..data import (
     check_weights,
     refuse_other_order,
 )
+from ..design import Design
 from ..design.piecewise import PiecewiseDesign
 from ..errors import DataError
 from ..infer.concordance import concordance_index
 from ..infer.proportionality import proportionality_test
-from ..likelihoods import CoxLikelihood
+from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
 from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Device, Kind, Seed, Solver, StepTimes, Ties
+from .base import Problem
 from .logistic import _refuse_extras
 from .steps import prior_of_steps, read_steps
 from .survival import SurvivalModel
@@ -102,7 +105,9 @@ class CoxRegression(SurvivalModel):
 
     # -- fit -----------------------------------------------------------------------------------
 
-    def _make_problem(self, design, y, sample_weight, offset, exposure, strata):
+    def _make_problem(
+        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+    ) -> Problem:
         if self.time_varying and self.solver == "ccd":
             raise DataError("time_varying needs solver='newton'.")
         if self.time_varying and self.device == "cuda":
@@ -112,6 +117,7 @@ class CoxRegression(SurvivalModel):
         if self._steps is None:
             return problem
         likelihood = problem.likelihood
+        assert isinstance(likelihood, PiecewiseCoxLikelihood)
         return dataclasses.replace(
             problem,
             design=PiecewiseDesign(
@@ -121,7 +127,9 @@ class CoxRegression(SurvivalModel):
             prior=prior_of_steps(problem.prior, design.names, self._steps),
         )
 
-    def _likelihood(self, y, n, strata, exposure, backend):
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
         _refuse_extras(self, exposure=exposure)
         if self.ties not in ("efron", "breslow"):
             raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
@@ -288,7 +296,7 @@ class CoxRegression(SurvivalModel):
             raise DataError("cluster goes with kind='robust' only.")
         return super().vcov(kind)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         state.pop("_outcome", None)
         return state

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
+from ..backends.face import Backend
 from ..data import check_strata, check_survival, check_weights
 from ..errors import DataError
 from ..infer.concordance import concordance_index
-from ..likelihoods import FineGrayLikelihood
+from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Kind, Seed
@@ -90,7 +91,9 @@ class FineGrayRegression(SurvivalModel):
         )  # fmt: skip
         self.cause = cause
 
-    def _likelihood(self, y, n, strata, exposure, backend):
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
         _refuse_extras(self, exposure=exposure)
         if self.device == "cuda":
             raise DataError("FineGrayRegression runs on device='cpu' (or 'auto').")

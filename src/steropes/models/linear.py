@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.face import Backend
 from ..data import check_response
-from ..likelihoods import LinearLikelihood
+from ..likelihoods import Likelihood, LinearLikelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Device, Seed, Solver
-from .base import PenalizedModel
+from .base import PenalizedModel, Problem
 from .logistic import _refuse_extras
 from .sklearn_base import RegressorMixin
 
@@ -70,11 +71,13 @@ class LinearRegression(RegressorMixin, PenalizedModel):
         )  # fmt: skip
         self.fit_intercept = fit_intercept
 
-    def _likelihood(self, y, n, strata, exposure, backend):
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
         _refuse_extras(self, strata=strata, exposure=exposure)
         return LinearLikelihood(check_response(y, n), backend), {}
 
-    def _set_likelihood(self, loss, problem):
+    def _set_likelihood(self, loss: float, problem: Problem) -> None:
         n = problem.weights.sum()
         used = int(np.count_nonzero(self.coef_)) + problem.n_free
         variance = 2.0 * loss / n

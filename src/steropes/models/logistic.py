@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
+from ..backends.face import Backend
 from ..data import check_classes
 from ..errors import DataError
-from ..likelihoods import LogisticLikelihood
+from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Device, Seed, Solver
@@ -91,7 +92,9 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
         )  # fmt: skip
         self.fit_intercept = fit_intercept
 
-    def _likelihood(self, y, n, strata, exposure, backend):
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
         _refuse_extras(self, strata=strata, exposure=exposure)
         codes = self._classes(y, n)
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
@@ -142,7 +145,7 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
         second = self.linear_predictor(X, offset) > 0
         return self.classes_[second.astype(np.int64)]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags

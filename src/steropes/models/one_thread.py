@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import isfunction
+from typing import Any
 
 from ..backends.blas import single_threaded_blas
 
@@ -16,7 +17,7 @@ class OneBlasThread:
     easy to forget one; so it is the class that sees to it.
     """
 
-    def __init_subclass__(cls, **kwargs) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         for name, x in list(vars(cls).items()):
             if name.startswith("_"):
                 continue

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.face import Backend
 from ..data import check_exposure, check_response, refuse_other_order
 from ..errors import DataError
-from ..likelihoods import PoissonLikelihood
+from ..likelihoods import Likelihood, PoissonLikelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Device, Seed, Solver
@@ -58,7 +59,9 @@ class PoissonRegression(RegressorMixin, PenalizedModel):
         )  # fmt: skip
         self.fit_intercept = fit_intercept
 
-    def _likelihood(self, y, n, strata, exposure, backend):
+    def _likelihood(
+        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
         _refuse_extras(self, strata=strata)
         y = check_response(y, n, minimum=0.0)
         if not y.any():
@@ -76,7 +79,7 @@ class PoissonRegression(RegressorMixin, PenalizedModel):
         log_exposure = check_exposure(exposure, len(eta))
         return np.exp(eta if log_exposure is None else eta + log_exposure)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags

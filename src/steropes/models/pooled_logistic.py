@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
+from ..backends.face import Backend
 from ..data import check_offset, check_survival, check_weights, refuse_other_order
 from ..data.checks import vector
 from ..data.intervals import Intervals
+from ..design import Design
 from ..design.channels import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
@@ -29,6 +31,7 @@ from .annotations import Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
+from .progress import Progress
 
 __all__ = ["PooledLogisticRegression"]
 
@@ -155,7 +158,9 @@ class PooledLogisticRegression(PenalizedModel):
         if (self.interval is None) == (self.breaks is None):
             raise DataError("Give either interval, the width of all intervals, or breaks.")
 
-    def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Problem:
+    def _make_problem(
+        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+    ) -> Problem:
         _refuse_extras(self, strata=strata, exposure=exposure)
         n = design.n
         weights, offset = self._read_vectors(sample_weight, offset, n)
@@ -210,18 +215,21 @@ class PooledLogisticRegression(PenalizedModel):
             fold_label=label,
         )
 
-    def _select(self, problem, progress):
+    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
         cv = getattr(self.cv, "folds", None)
         if isinstance(self.baseline, str) and isinstance(cv, Sequence):
             refuse_empty_splits(problem, cv, self._grid)
         return super()._select(problem, progress)
 
-    def _fit_problem(self, problem, prior, start, progress) -> None:
+    def _fit_problem(
+        self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
+    ) -> None:
         if start is None:
             # Events are rare in an interval: from a baseline of zero every column of X would
             # look as if it mattered.
             start = np.zeros(problem.design.p)
             M = problem.n_free
+            assert isinstance(problem.likelihood, PooledLogisticLikelihood)
             start[:M] = problem.design.scale[:M] * baseline_alone(
                 problem.likelihood, problem.weights, self._basis, problem.offset
             )
@@ -243,7 +251,7 @@ class PooledLogisticRegression(PenalizedModel):
 
     # -- prediction ----------------------------------------------------------------------------
 
-    def _predictors(self, X: Any, offset: Any):
+    def _predictors(self, X: Any, offset: Any) -> tuple[np.ndarray, np.ndarray, Backend]:
         """Stacked linear predictors of new people, with the functions they go with."""
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)

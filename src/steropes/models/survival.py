@@ -10,10 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import refuse_other_order
 from ..data.checks import label_strata, vector
+from ..design import Design
 from ..errors import DataError
 from ..infer.baseline import Baseline
 from ..infer.survival_sandwich import robust_covariance
-from .base import PenalizedModel
+from ..priors import Prior
+from .base import PenalizedModel, Problem
+from .progress import Progress
 from .tables import cluster_codes
 
 __all__ = ["SurvivalModel"]
@@ -38,7 +41,9 @@ class SurvivalModel(PenalizedModel):
         codes, self._strata_labels = label_strata(strata, n)
         return codes
 
-    def _make_problem(self, design, y, sample_weight, offset, exposure, strata):
+    def _make_problem(
+        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+    ) -> Problem:
         problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
         time, codes = self.__dict__.pop("_observed")
         used = problem.weights > 0
@@ -47,7 +52,9 @@ class SurvivalModel(PenalizedModel):
         np.maximum.at(self._last, codes[used], time[used])
         return problem
 
-    def _fit_problem(self, problem, prior, start, progress) -> None:
+    def _fit_problem(
+        self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
+    ) -> None:
         self._kept_baseline = None
         super()._fit_problem(problem, prior, start, progress)
 
@@ -132,7 +139,7 @@ class SurvivalModel(PenalizedModel):
 
     # -- state ---------------------------------------------------------------------------------
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "coef_"):
             self._baseline()  # what predictions need of the data goes into a pickle
         return super().__getstate__()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import special
 
 from ...backends.cpu import tridiagonal
+from ...backends.face import Backend
 from .kernels import rows_all, rows_loss
 from .levels import Levels
 from .links import CODES
@@ -99,7 +99,7 @@ class CumulativeLikelihood:
         Weights of the rows of ``levels.order``, all positive.
     """
 
-    def __init__(self, levels: Levels, link: str, weights: np.ndarray, backend: Any) -> None:
+    def __init__(self, levels: Levels, link: str, weights: np.ndarray, backend: Backend) -> None:
         self.levels, self.link, self.backend = levels, link, backend
         self.code = CODES[link]
         self.weights = weights

@@ -23,6 +23,9 @@ __all__ = ["CODES", "Link", "interval", "tail"]
 
 Link = Literal["logit", "probit", "loglog", "cloglog", "cauchit"]
 
+# A row's ℓ and six numbers that its derivatives are made of, in the order above.
+Terms = tuple[float, float, float, float, float, float, float]
+
 CODES: dict[str, int] = {"logit": 0, "probit": 1, "loglog": 2, "cloglog": 3, "cauchit": 4}
 
 INLINE: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
@@ -36,7 +39,7 @@ WIDE = 4.0  # and above which twelve are not, but then nothing cancels
 
 
 @njit(**INLINE)
-def _log_logistic(x):
+def _log_logistic(x: float) -> float:
     """Log of 1 / (1 + e^−x)."""
     if x >= 0.0:
         return -math.log1p(math.exp(-x))
@@ -44,7 +47,7 @@ def _log_logistic(x):
 
 
 @njit(**INLINE)
-def _logit(a, b, gap, low, up):
+def _logit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
     # D = (1 − e^−(a−b)) F(a) (1 − F(b)): a product, so its logarithm falls apart.
     e = math.exp(-abs(a)) if up else 0.0
     Fa = (1.0 if a >= 0.0 else e) / (1.0 + e) if up else 1.0
@@ -67,7 +70,7 @@ def _logit(a, b, gap, low, up):
 
 
 @njit(**INLINE)
-def _cloglog(a, b, gap, low, up):
+def _cloglog(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
     # With A = e^a and B = e^b: ℓ = −B + log(1 − e^−Δ), Δ = A − B = B (e^gap − 1).
     B = math.exp(min(b, 700.0)) if low else 0.0
     if not up:
@@ -100,7 +103,7 @@ def _cloglog(a, b, gap, low, up):
 
 
 @njit(**INLINE)
-def _cauchit(a, b, gap, low, up):
+def _cauchit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
     P, Q = 1.0 + a * a, 1.0 + b * b
     if not low:
         theta = math.atan2(1.0, -a)
@@ -133,7 +136,7 @@ def _cauchit(a, b, gap, low, up):
 
 
 @njit(**INLINE)
-def _mills(z):
+def _mills(z: float) -> float:
     """(1 − Φ(z)) / φ(z)."""
     if z < 5.0:
         return 0.5 * math.erfc(z * ROOT_HALF) * math.exp(0.5 * z * z) / ROOT_2_PI * 2.0
@@ -144,7 +147,7 @@ def _mills(z):
 
 
 @njit(**INLINE)
-def _probit_one(b):
+def _probit_one(b: float) -> tuple[float, float, float]:
     """Log(1 − Φ(b)), its hazard h = φ/(1 − Φ) and h (h − b), the negative second derivative."""
     if b > -5.0:
         h = 1.0 / _mills(b)
@@ -161,7 +164,7 @@ def _probit_one(b):
 
 
 @njit(**INLINE)
-def _gauss(m, h, nodes, weights):
+def _gauss(m: float, h: float, nodes: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """∫ e^(−mt − t²/2) dt over (−h, h) divided by 2h, and the mean of t under it."""
     total = 0.0
     moment = 0.0
@@ -174,7 +177,7 @@ def _gauss(m, h, nodes, weights):
 
 
 @njit(**INLINE)
-def _probit(a, b, gap, low, up):
+def _probit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
     if not up:
         value, h, v = _probit_one(b)
         return value, 0.0, -h, -h, 0.0, v, 0.0
@@ -217,7 +220,7 @@ def _probit(a, b, gap, low, up):
 
 
 @njit(**INLINE)
-def interval(link, a, b, gap, low, up):
+def interval(link: int, a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
     """The seven numbers of the module's docstring for one row."""
     if link == 0:
         return _logit(a, b, gap, low, up)
@@ -232,7 +235,7 @@ def interval(link, a, b, gap, low, up):
 
 
 @njit(**INLINE)
-def tail(link, u):
+def tail(link: int, u: float) -> tuple[float, float]:
     """F(u) and the density f(u)."""
     if link == 0:
         e = math.exp(-abs(u))

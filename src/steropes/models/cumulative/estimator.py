@@ -8,6 +8,7 @@ import numpy as np
 
 from ...backends import get_backend
 from ...data.checks import APART
+from ...design import Design
 from ...errors import DataError
 from ...infer.faint import FAINT, has_light, too_faint
 from ...likelihoods.cumulative import CODES, Interval, Link, check_interval, find_levels
@@ -17,6 +18,7 @@ from ...select.folds import random_generator
 from ..annotations import Seed
 from ..base import PenalizedModel
 from ..logistic import _refuse_extras
+from ..progress import Progress
 from ..sklearn_base import RegressorMixin
 from .diagnostics import CumulativeDiagnostics
 from .fitting import fit_part, fit_subsets
@@ -140,7 +142,9 @@ class CumulativeProbabilityModel(
                 f"{self.reduce!r}."
             )
 
-    def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Any:
+    def _make_problem(
+        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+    ) -> Any:
         _refuse_extras(self, exposure=exposure, strata=strata)
         n = design.n
         if n < 2:
@@ -164,7 +168,9 @@ class CumulativeProbabilityModel(
             subset=subset,
         )
 
-    def _apply_reduction(self, y: Interval, weights, design) -> tuple[Interval, Any]:
+    def _apply_reduction(
+        self, y: Interval, weights: np.ndarray, design: Design
+    ) -> tuple[Interval, Any]:
         reduction, reason = self.reduce, "asked for"
         if reduction == "auto":
             if y.upper is not None:
@@ -186,7 +192,7 @@ class CumulativeProbabilityModel(
         subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         return y, subset
 
-    def _select(self, problem, progress):
+    def _select(self, problem: Any, progress: Progress) -> tuple[Prior | None, Any]:
         if self.cv is None:
             return problem.prior, None
         cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
@@ -197,7 +203,9 @@ class CumulativeProbabilityModel(
         self.variance_ = selection.variance
         return problem.prior.with_variance(selection.variance), selection.beta
 
-    def _fit_problem(self, problem, prior, start, progress) -> None:
+    def _fit_problem(
+        self, problem: Any, prior: Prior | None, start: Any, progress: Progress
+    ) -> None:
         self._problem, self._information, self._robust = problem, None, {}
         self.prior_ = prior
         settings = (self.tol, self.max_iter, progress.step)
@@ -216,7 +224,7 @@ class CumulativeProbabilityModel(
         self.converged_ = all(p.fit.converged for p in self._parts)
         self.n_iter_ = max(p.fit.n_iter for p in self._parts)
 
-    def _refuse_faint(self, problem) -> None:
+    def _refuse_faint(self, problem: Any) -> None:
         if self.prior_ is not None or not has_light(problem.weights):
             return
         h = 1.0 / (np.diag(self._covariances().beta()) * problem.design.scale**2)
@@ -229,13 +237,13 @@ class CumulativeProbabilityModel(
             raise DataError("score is the R² of the mean and needs outcomes without censoring.")
         return super().score(X, y, sample_weight)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         # What is left of the parts after the fit are data in another order.
         state.pop("_parts", None)
         return state
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # the mean of a model of ranks, on scaled noise
         return tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_checks import refuse_separated, refuse_undetermined_columns
 from ...infer.cumulative_divide import combine_thresholds, subset_positions
-from ...likelihoods.cumulative import CumulativeLikelihood, find_levels
+from ...likelihoods.cumulative import CumulativeLikelihood, Levels, find_levels
+from ...priors import Prior
 from ...solve.cumulative import CumulativeFit
 from ...solve.cumulative_support import fit_cumulative
 from .problem import Problem
@@ -39,7 +41,14 @@ class FittedPart:
     beta: np.ndarray
 
 
-def fit_part(problem: Problem, prior, levels, tol, max_iter, step) -> FittedPart:
+def fit_part(
+    problem: Problem,
+    prior: Prior | None,
+    levels: Levels,
+    tol: float,
+    max_iter: int,
+    step: Callable[[int, float], None] | None,
+) -> FittedPart:
     """Fit the rows of some levels."""
     l1, l2 = problem.scaled(prior)
     numerical = problem.numerical
@@ -53,7 +62,13 @@ def fit_part(problem: Problem, prior, levels, tol, max_iter, step) -> FittedPart
     return FittedPart(likelihood, fit, likelihood.levels.values, alpha, fit.beta)
 
 
-def fit_subsets(problem: Problem, prior, tol, max_iter, step) -> tuple[Any, ...]:
+def fit_subsets(
+    problem: Problem,
+    prior: Prior | None,
+    tol: float,
+    max_iter: int,
+    step: Callable[[int, float], None] | None,
+) -> tuple[Any, ...]:
     """Fit every subset and combine: (parts, values, α, β, loss)."""
     subset = problem.subset
     assert subset is not None

@@ -9,7 +9,7 @@ import numpy as np
 from ...backends import get_backend
 from ...backends.threads import ThreadPool
 from ...data import check_offset, refuse_other_order
-from ...design import RowMatrix
+from ...design import Design, RowMatrix
 from ...errors import DataError
 from ...infer.cumulative import row_slice
 from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
@@ -141,7 +141,16 @@ class CumulativePredictions(OneBlasThread):
         """P(Y > y | x), without cancellation where it is small; see `predict_cdf`."""
         return self._probability(X, y, level, offset, kind, cluster, above=True)
 
-    def _probability(self, X, y, level, offset, kind, cluster, above):
+    def _probability(
+        self,
+        X: Any,
+        y: Any,
+        level: float | None,
+        offset: Any,
+        kind: Kind,
+        cluster: Any,
+        above: bool,
+    ) -> np.ndarray | Prediction:
         _refuse_without_level(level, kind, cluster)
         points, scalar = _points(y, "y")
         design, eta = self._eta(X, offset)
@@ -303,7 +312,7 @@ class CumulativePredictions(OneBlasThread):
         """Return the conditional mean, (n,); see `predict_mean`."""
         return self.predict_mean(X, offset=offset)
 
-    def _eta(self, X: Any, offset: Any):
+    def _eta(self, X: Any, offset: Any) -> tuple[Design, np.ndarray]:
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         # Not linear_predictor(design): a design has names even where X, an array, had none.
@@ -339,6 +348,8 @@ def _refuse_without_level(level: float | None, kind: Kind, cluster: Any) -> None
         raise DataError("kind and cluster are of the intervals; give a level too, such as 0.95.")
 
 
-def _packed(estimate, lower, upper, se, scalar) -> Prediction:
+def _packed(
+    estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray, se: np.ndarray, scalar: bool
+) -> Prediction:
     parts = (estimate, lower, upper, se)
     return Prediction(*(x[:, 0] if scalar else x for x in parts))

@@ -7,6 +7,7 @@ into memory. Binning and rounding replace y by coarser values; dividing fits sub
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -76,7 +77,7 @@ class EqualQuantileBins(Coarsening):
         """Number of distinct values aimed at."""
         return self.M_b
 
-    def coarse(self, values, mass):
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
         """See `Coarsening.coarse`."""
         end = np.cumsum(mass)
         middle = end - 0.5 * mass
@@ -109,7 +110,7 @@ class RoundDecimals(Coarsening):
         """Number of distinct values aimed at."""
         return self.M_r
 
-    def coarse(self, values, mass):
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
         """See `Coarsening.coarse`."""
         place = 0
         for _ in range(700):
@@ -144,7 +145,7 @@ class RoundSignificant(Coarsening):
         """Number of distinct values aimed at."""
         return self.M_r
 
-    def coarse(self, values, mass):
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
         """See `Coarsening.coarse`."""
         with np.errstate(divide="ignore"):
             size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
@@ -266,7 +267,7 @@ def _count(values: np.ndarray) -> int:
     return 1 + int(np.count_nonzero(np.diff(values)))
 
 
-def _refine(rounding, target: int) -> np.ndarray:
+def _refine(rounding: Callable[[Any], np.ndarray], target: int) -> np.ndarray:
     counts = np.array([_count(rounding(scale)) for scale in GRID])
     best = int(np.argmin(np.abs(np.log(counts) - np.log(target))))
     return rounding(GRID[best])
