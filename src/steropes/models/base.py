@@ -174,7 +174,9 @@ class PenalizedModel(Inference, BaseEstimator):
         draft.__dict__ = {k: v for k, v in self.__dict__.items() if k not in gone}
         return draft
 
-    def _fit(self, X, y, sample_weight, offset, exposure, strata) -> None:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+    ) -> None:
         self._check_settings()
         refuse_other_order(
             X, y=y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
@@ -186,7 +188,7 @@ class PenalizedModel(Inference, BaseEstimator):
             self._fit_problem(problem, prior, start, progress)
             self._refuse_faint(problem)
 
-    def _refuse_faint(self, problem) -> None:
+    def _refuse_faint(self, problem: Problem) -> None:
         l1, l2 = problem.penalties(self.prior_)
         refuse_faint(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
 
@@ -209,7 +211,9 @@ class PenalizedModel(Inference, BaseEstimator):
             self.feature_names_in_ = np.array(design.names, dtype=object)
         return design
 
-    def _make_problem(self, design, y, sample_weight, offset, exposure, strata) -> Problem:
+    def _make_problem(
+        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+    ) -> Problem:
         n = design.n
         weights, offset = self._read_vectors(sample_weight, offset, n)
         backend = get_backend(self.device, self.n_jobs)
@@ -234,7 +238,9 @@ class PenalizedModel(Inference, BaseEstimator):
             **extras,
         )
 
-    def _read_vectors(self, sample_weight, offset, n) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_vectors(
+        self, sample_weight: Any, offset: Any, n: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """Weights and offset as copies: standard errors are computed from them later."""
         weights = check_weights(sample_weight, n)
         return weights, check_offset(offset, n, self._log_scale, self._apart)
@@ -357,13 +363,13 @@ class PenalizedModel(Inference, BaseEstimator):
 
     # -- state ---------------------------------------------------------------------------------
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         # The data stay out of a pickle; what they are needed for after the fit says so.
         state.pop("_problem", None)
         return state
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

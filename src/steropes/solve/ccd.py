@@ -13,6 +13,7 @@ Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10, §3.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,11 @@ def _in_rows_of_x(r: np.ndarray, likelihood: Any, design: Design) -> np.ndarray:
     return whole
 
 
-def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray):
+# A sweep over all columns in place: η, β, λ, κ, half-widths of the trust regions, Hessian.
+Sweep = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+
+
+def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray) -> Sweep:
     """A function of (η, β, λ, κ, Δ, h) that does one sweep in place."""
     if likelihood.ccd == "cox":
         return _cox_sweeper(likelihood, X, w)
@@ -140,7 +145,14 @@ def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray):
     family = FAMILIES[likelihood.ccd]
     y = np.ascontiguousarray(likelihood.y[:, 0])
 
-    def sweep(eta, beta, l1, l2, half_width, hessian):
+    def sweep(
+        eta: np.ndarray,
+        beta: np.ndarray,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        half_width: np.ndarray,
+        hessian: np.ndarray,
+    ) -> None:
         kernels.sweep(
             family, X.indptr, X.indices, X.data, y, w, eta, beta, l1, l2, half_width, hessian
         )
@@ -148,14 +160,23 @@ def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray):
     return sweep
 
 
-def _strata_sweeper(likelihood: ConditionalPoissonLikelihood, X: sparse.csc_array, w: np.ndarray):
+def _strata_sweeper(
+    likelihood: ConditionalPoissonLikelihood, X: sparse.csc_array, w: np.ndarray
+) -> Sweep:
     start = likelihood.pointers
     stratum = np.repeat(np.arange(len(start) - 1), np.diff(start))
     wy = np.zeros(len(w))
     wy[likelihood.rows] = w[likelihood.rows] * likelihood.y[:, 0]
     total, linear = np.add.reduceat(wy, start[:-1]), X.T @ wy
 
-    def sweep(eta, beta, l1, l2, half_width, hessian):
+    def sweep(
+        eta: np.ndarray,
+        beta: np.ndarray,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        half_width: np.ndarray,
+        hessian: np.ndarray,
+    ) -> None:
         kernels.strata_sweep(
             X.indptr, X.indices, X.data, stratum, start, total, w, eta, linear,
             beta, l1, l2, half_width, hessian,
@@ -164,7 +185,7 @@ def _strata_sweeper(likelihood: ConditionalPoissonLikelihood, X: sparse.csc_arra
     return sweep
 
 
-def _cox_sweeper(likelihood: CoxLikelihood, X: sparse.csc_array, w: np.ndarray):
+def _cox_sweeper(likelihood: CoxLikelihood, X: sparse.csc_array, w: np.ndarray) -> Sweep:
     if likelihood.entry is not None:
         raise DataError(
             "solver='ccd' is not defined for entry times: its risk-set sums only ever grow as "
@@ -191,7 +212,14 @@ def _cox_sweeper(likelihood: CoxLikelihood, X: sparse.csc_array, w: np.ndarray):
     shift, r = np.empty(S), np.empty(n)
     N, E = np.empty(len(first)), np.empty(len(first))
 
-    def sweep(eta, beta, l1, l2, half_width, hessian):
+    def sweep(
+        eta: np.ndarray,
+        beta: np.ndarray,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        half_width: np.ndarray,
+        hessian: np.ndarray,
+    ) -> None:
         kernels.cox_state(start, groups, first, stop, w, eta, shift, r, N, E)
         kernels.cox_sweep(
             X.indptr, X.indices, X.data, stratum, start, groups, first, stop, next_group, shares,

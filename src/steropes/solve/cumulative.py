@@ -174,10 +174,9 @@ class CumulativeNewton:
             g_alpha = -self.likelihood.to_thresholds(ev.la, ev.lb)
             t = block.solve(g_alpha)
             r = ev.s + block.project(t)  # the loss's derivative in η, α profiled out
-            everything = len(self.W) == self.design.p
-            g = self._rmatmul(r) if not everything else None
+            g = self._rmatmul(r) if len(self.W) < self.design.p else None  # else all are in W
             gW = self.rows.rmatmul(r[:, None])[:, 0]
-            if not everything and not self._screened:
+            if g is not None and not self._screened:
                 self._screen(g, l1, l2)
                 gW = self.rows.rmatmul(r[:, None])[:, 0]
             alpha_part = float(np.sqrt(max(g_alpha @ t, 0.0) / self.likelihood.K))
@@ -189,7 +188,7 @@ class CumulativeNewton:
             if callback is not None:
                 callback(steps, optimality)
             if inside <= tol:
-                if optimality <= tol or not self._admit(g, l1, l2, tol):
+                if g is None or optimality <= tol or not self._admit(g, l1, l2, tol):
                     break
                 self.stuck, last, before = False, np.inf, np.inf
                 continue
@@ -224,7 +223,9 @@ class CumulativeNewton:
             return block.pooled_schur(rows)
         return block.schur(rows)
 
-    def _violation(self, gW, l1, l2, g) -> float:
+    def _violation(
+        self, gW: np.ndarray, l1: np.ndarray, l2: np.ndarray, g: np.ndarray | None
+    ) -> float:
         W = self.W
         self._inside = 0.0
         if len(W):
@@ -238,19 +239,19 @@ class CumulativeNewton:
         excess = np.maximum(np.abs(g[outside]) - l1[outside], 0.0) / l1[outside]
         return max(self._inside, float(excess.max(initial=0.0)))
 
-    def _screen(self, g, l1, l2) -> None:
+    def _screen(self, g: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> None:
         """The sequential strong rule: let in what is expected to leave zero."""
         self._screened = True
         threshold = l1 if self.l1_last is None else np.maximum(2 * l1 - self.l1_last, 0.0)
         self._join(self._urgent(g, l1, np.maximum(threshold, 1e-300)))
 
-    def _admit(self, g, l1, l2, tol) -> bool:
+    def _admit(self, g: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float) -> bool:
         """Let violators of the KKT conditions in; False where there are none."""
         before = len(self.W)
         self._join(self._urgent(g, l1, l1 * (1 + tol)))
         return len(self.W) > before
 
-    def _urgent(self, g, l1, threshold) -> np.ndarray:
+    def _urgent(self, g: np.ndarray, l1: np.ndarray, threshold: np.ndarray) -> np.ndarray:
         outside = np.ones(len(g), bool)
         outside[self.W] = False  # with all columns without penalty, whose threshold is zero
         size = np.divide(np.abs(g), threshold, out=np.zeros(len(g)), where=outside)
@@ -262,7 +263,9 @@ class CumulativeNewton:
 
     # -- one step --------------------------------------------------------------------------------
 
-    def _model_step(self, gW, l1, l2, block, inside, tol) -> np.ndarray:
+    def _model_step(
+        self, gW: np.ndarray, l1: np.ndarray, l2: np.ndarray, block: Any, inside: float, tol: float
+    ) -> np.ndarray:
         W, S = self.W, self.S
         if len(W) == 0 or S is None:
             return np.zeros(0)
@@ -283,7 +286,16 @@ class CumulativeNewton:
     def _concave(self) -> bool:
         return self.likelihood.link != "cauchit"
 
-    def _move(self, ev, block, g_alpha, t, d, l1, l2) -> tuple[Evaluation, bool]:
+    def _move(
+        self,
+        ev: Evaluation,
+        block: Any,
+        g_alpha: np.ndarray,
+        t: np.ndarray,
+        d: np.ndarray,
+        l1: np.ndarray,
+        l2: np.ndarray,
+    ) -> tuple[Evaluation, bool]:
         """Line search along the step; returns the evaluation at the end and whether it moved."""
         W, lik = self.W, self.likelihood
         beta = self.beta[W]

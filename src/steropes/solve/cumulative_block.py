@@ -255,10 +255,10 @@ class _Sparse(Block):
             options={"SymmetricMode": True},
         )  # fmt: skip
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "lu"}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._factor()
 

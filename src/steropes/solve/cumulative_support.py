@@ -137,7 +137,13 @@ def _expanded(newton: CumulativeNewton, keep: np.ndarray) -> np.ndarray:
     return padded[np.maximum(np.cumsum(keep)[:-1] - 1, 0)]
 
 
-def _wanted(problem, newton, whole: Levels, keep: np.ndarray, tol: float) -> np.ndarray:
+def _wanted(
+    problem: CumulativeProblem,
+    newton: CumulativeNewton,
+    whole: Levels,
+    keep: np.ndarray,
+    tol: float,
+) -> np.ndarray:
     """Dropped levels whose mass would raise the likelihood, the worst of each run, (M,) bool."""
     likelihood = CumulativeLikelihood(
         whole, problem.link, problem.weights[whole.order], problem.backend
@@ -161,7 +167,13 @@ def _wanted(problem, newton, whole: Levels, keep: np.ndarray, tol: float) -> np.
     return wanted
 
 
-def _transfer(problem, newton, whole: Levels, keep: np.ndarray, change: np.ndarray):
+def _transfer(
+    problem: CumulativeProblem,
+    newton: CumulativeNewton,
+    whole: Levels,
+    keep: np.ndarray,
+    change: np.ndarray,
+) -> CumulativeNewton:
     """The optimisation over other levels, from the same point."""
     alpha = _expanded(newton, keep)[np.flatnonzero(change)[:-1]]
     delta = np.diff(alpha, prepend=0.0)
