@@ -26,7 +26,6 @@ CoxRegression(solver="lbfgs")  # error: arg-type
 CoxRegression(device="gpu")  # error: arg-type
 CoxRegression(prior="laplace")  # error: arg-type
 CoxRegression(prior=Laplace)  # error: arg-type
-CoxRegression("efron")  # error: call-arg
 CoxRegression(cv="auto")  # error: arg-type
 CoxRegression(time_varying=[90, 180])  # error: arg-type
 CoxRegression(random_state="1")  # error: arg-type
