@@ -30,7 +30,7 @@ __all__ = ["ChannelDesign", "ChannelRows"]
 SPANNED = 1e-12  # what is left of a function, relative to it, that is rounding
 
 
-class ChannelDesign(Design):
+class ChannelDesign:
     """Columns: the baseline's, then X, then the chosen columns of X times functions of time.
 
     Parameters
@@ -136,6 +136,10 @@ class ChannelDesign(Design):
     def center(self) -> np.ndarray:
         """No column has a constant of its own subtracted; see `uncentered_coefficients`."""
         return np.zeros(self.p)
+
+    def centers_at(self, beta: np.ndarray) -> np.ndarray:
+        """Nothing, (1,): the baseline takes up what the columns' centres contribute."""
+        return np.zeros(1)
 
     def centered(self) -> ChannelDesign:
         """Return the same design over a centred X; what that shifts goes to the baseline."""

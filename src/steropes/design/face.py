@@ -9,7 +9,7 @@ always the last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -163,7 +163,7 @@ class ChannelLike(_Rows, Protocol):
     ----------
     X : rows
         The columns of X that are concerned, each once.
-    places : sequence of (int array, int array)
+    places : list of (int array, int array)
         For each channel the columns that are in it, and which of the columns of X each is.
     baseline_at, baseline : (M,) int array, (K, M) array
         Columns of the baseline and their values.
@@ -173,7 +173,7 @@ class ChannelLike(_Rows, Protocol):
 
     layout: ClassVar[Literal["channels"]]
     X: RowsLike
-    places: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    places: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
     baseline_at: NDArray[np.int64]
     baseline: NDArray[np.float64]
 

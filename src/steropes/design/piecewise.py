@@ -63,7 +63,7 @@ class Steps:
         return out
 
 
-class PiecewiseDesign(Design):
+class PiecewiseDesign:
     """The matrix of the pieces, (N, p), over a matrix X of n people.
 
     Parameters

@@ -55,8 +55,18 @@ class CoxLikelihood(Likelihood):
     strata : (n,) int array, optional
         Codes.
     ties : {"efron", "breslow"}
+
+    Attributes
+    ----------
+    plain_risk_sets : bool
+        Whether S_k is a sum over those who are at risk and nothing else, so that a backend's
+        `risk_sweeps` are its loss and gradient; a class attribute.
+    interval_of, stratum_of : (C,) int arrays
+        Interval of time and code of the stratum of each run of risk sets. Runs share no risk set;
+        here each is a stratum, and there is one interval.
     """
 
+    plain_risk_sets = True
     shift_invariant = True
     ccd = "cox"
 
@@ -86,7 +96,6 @@ class CoxLikelihood(Likelihood):
         self.ties = ties
         self.risk = RiskSets(time, event, entry, start, backend)
         self.stratum = self.risk.stratum
-        # Of each run of risk sets: the interval of time (see `time_varying`) and the stratum.
         self.interval_of, self.stratum_of = np.zeros_like(self.labels), self.labels
         if FEW_STRATA * (len(start) - 1) <= (events := int(event.sum())):
             self.evidence = events
@@ -100,7 +109,7 @@ class CoxLikelihood(Likelihood):
         else:
             self.group, self.share_start = np.arange(self.risk.m), np.arange(self.risk.m + 1)
         self.sweeps = None
-        if entry is None and backend.fused_risk_sweeps:
+        if self.plain_risk_sets and entry is None and backend.fused_risk_sweeps:
             risk = self.risk
             place, shares = (risk.place, ev) if self.by_event else (risk.place_own, None)
             self.sweeps = backend.risk_sweeps(

@@ -54,6 +54,8 @@ class FineGrayLikelihood(CoxLikelihood):
         Codes; each stratum has its own baseline and its own censoring distribution.
     """
 
+    plain_risk_sets = False
+
     def __init__(
         self,
         time: np.ndarray,
@@ -64,7 +66,6 @@ class FineGrayLikelihood(CoxLikelihood):
     ) -> None:
         event = np.asarray(event)
         super().__init__(time, event == cause, backend, None, strata, "breslow")
-        self.sweeps = None  # its risk sets are others
         code = event[self.order]
         risk, rows = self.risk, np.arange(self.n)
         self.competing = rows[(code != 0) & (code != cause)]

@@ -116,13 +116,12 @@ class CoxRegression(SurvivalModel):
         problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
         if self._steps is None:
             return problem
-        likelihood = problem.likelihood
+        likelihood, X = problem.likelihood, problem.design
         assert isinstance(likelihood, PiecewiseCoxLikelihood)
+        assert isinstance(X, Design)
         return dataclasses.replace(
             problem,
-            design=PiecewiseDesign(
-                problem.design, self._steps, likelihood.person, likelihood.piece_start
-            ),
+            design=PiecewiseDesign(X, self._steps, likelihood.person, likelihood.piece_start),
             names=self._steps.names,
             prior=prior_of_steps(problem.prior, design.names, self._steps),
         )

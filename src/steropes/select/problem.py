@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..design import Design
+from ..design.face import DesignLike
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..solve import Batch
@@ -22,7 +22,7 @@ class Problem:
 
     Attributes
     ----------
-    design : Design
+    design : Design, or what keeps its face
         Columns, the intercept first where there is one.
     likelihood : Likelihood
     weights : (n,) array
@@ -36,7 +36,7 @@ class Problem:
         Outcome classes to spread over folds; strata to keep whole.
     """
 
-    design: Design
+    design: DesignLike
     likelihood: Likelihood
     weights: np.ndarray
     offset: np.ndarray | None

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..backends.cpu import NO_DATA, Lines
 from ..backends.cpu.column_descent import sweep_columns
-from ..design import Design
 from ..design.blocks import DenseBlock, SparseBlock
+from ..design.face import ColumnStore
 
 __all__ = ["Columns"]
 
@@ -25,13 +25,13 @@ class Columns:
 
     Parameters
     ----------
-    design : Design
+    design : ColumnStore
     W : (k,) int array
     order : (m,) int array or None
         The row of X for each row of the model.
     """
 
-    def __init__(self, design: Design, W: np.ndarray, order: np.ndarray | None) -> None:
+    def __init__(self, design: ColumnStore, W: np.ndarray, order: np.ndarray | None) -> None:
         self.n, self.order = design.n, order
         self.pieces = []
         for block, local, at in design.columns(W):

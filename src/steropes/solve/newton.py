@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..design import Design
+from ..design.face import DesignLike
 from ..likelihoods import Likelihood
 from .certificate import units, violations
 from .damping import damping
@@ -58,7 +58,7 @@ class Batch:
 
     def __init__(
         self,
-        design: Design,
+        design: DesignLike,
         likelihood: Likelihood,
         weights: np.ndarray,
         offset: np.ndarray | None = None,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..design import Design
+from ..design.face import ColumnStore, DesignLike
 from ..likelihoods import AnyCurvature
 from .by_columns import Columns
 from .hessian import hessian
@@ -42,7 +42,7 @@ class WorkingSet:
         a Hessian that is nearly singular does no harm.
     """
 
-    def __init__(self, design: Design, order: np.ndarray | None, backend: Any) -> None:
+    def __init__(self, design: DesignLike, order: np.ndarray | None, backend: Any) -> None:
         self.design, self.order, self.backend = design, order, backend
         self.W = np.empty(0, np.int64)
         self.inside = np.zeros(design.p, bool)
@@ -110,7 +110,7 @@ class WorkingSet:
         self.rows = self.design.by_rows(self.W, self.order, self.backend)
         if self.wide:
             self.G = None
-            self.columns = Columns(self.design, self.W, self.order)
+            self.columns = Columns(cast(ColumnStore, self.design), self.W, self.order)
             if self.curvature is not None:
                 self.h = self.diagonal(self.curvature)
         elif self.has_hessian and self.curvature is not None:
