@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from .correlated import correlated_claims
+
 __all__ = ["claims", "simulate", "uniform_columns"]
 
+SPREAD = 1.3  # standard deviation of the linear predictor on correlated columns
 PROFILE = Path(__file__).resolve().parents[2] / "shared" / "data" / "cohort_profile.csv"
 
 
@@ -74,8 +77,8 @@ def simulate(
     Parameters
     ----------
     family : {"cox", "logistic"}
-    kind : {"uniform", "claims"}
-        Of X: `uniform_columns` or `claims`.
+    kind : {"uniform", "claims", "correlated"}
+        Of X: `uniform_columns`, `claims` or `correlated_claims`.
     rate : float or None
         Share of events (treated), where it is to be met; None leaves what the simulator gives.
 
@@ -88,6 +91,10 @@ def simulate(
     if kind == "uniform":
         X, source = uniform_columns(rng, n, p, density or 0.05), "the papers' simulator"
         beta = rng.normal(size=p) * (rng.random(p) < 0.2)
+    elif kind == "correlated":
+        X, beta = correlated_claims(rng, n, p, (density or 0.001) * p)
+        beta *= SPREAD / (X @ beta).std()
+        source = "clusters, nested windows, ancestors"
     else:
         X, beta, source = claims(rng, n, p, density, family)
     eta = X @ beta

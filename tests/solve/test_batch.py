@@ -14,8 +14,10 @@ from steropes.likelihoods import (
     LogisticLikelihood,
     PoissonLikelihood,
 )
-from steropes.solve import Batch, WorkingSet
+from steropes.solve import Batch, Common
 from steropes.solve.certificate import violations
+from steropes.solve.data_term import ActiveColumns, LocalTerm
+from steropes.solve.shared_hessian import SharedHessian
 
 KINDS = {"linear": LinearLikelihood, "logistic": LogisticLikelihood, "poisson": PoissonLikelihood}
 
@@ -30,6 +32,13 @@ def setting(family, rng, n=150, p=10, n_jobs=1, kind="mixed"):
         design = design.with_intercept()
     free = int(family != "cox")
     return X, y, likelihood, design, free
+
+
+def batch_of(design, likelihood, weights, offset=None, B=1, common=None):
+    if common is None:
+        return Batch(LocalTerm(design, likelihood, weights, offset, B))
+    term = LocalTerm(design, likelihood, weights, offset, B, common.active)
+    return Batch(term, common.hessian)
 
 
 def weights_of(rng, n, B):
@@ -55,9 +64,9 @@ def test_batched_fits_equal_fits_one_by_one(family, B, rng):
     l1[:free] = 0
     l2 = np.full(design.p, 0.1)
     l2[:free] = 0
-    together = Batch(design, likelihood, W, offset, B).solve(l1, l2, tol=1e-10)
+    together = batch_of(design, likelihood, W, offset, B).solve(l1, l2, tol=1e-10)
     for b in range(B):
-        alone = Batch(design, likelihood, W[:, [b]], offset[:, [b]]).solve(l1, l2, tol=1e-10)[0]
+        alone = batch_of(design, likelihood, W[:, [b]], offset[:, [b]]).solve(l1, l2, tol=1e-10)[0]
         assert together[b].converged
         np.testing.assert_allclose(together[b].beta, alone.beta, atol=1e-8)
         assert together[b].objective == pytest.approx(alone.objective, rel=1e-12)
@@ -70,9 +79,9 @@ def test_replicates_may_have_penalties_of_their_own(family, rng):
     l1[:free] = 0
     zero = np.zeros_like(l1)
     w = np.ones((likelihood.n, 1))
-    together = Batch(design, likelihood, w, None, 6).solve(l1, zero, tol=1e-10)
+    together = batch_of(design, likelihood, w, None, 6).solve(l1, zero, tol=1e-10)
     for b in range(6):
-        alone = Batch(design, likelihood, w).solve(l1[:, b], zero[:, b], tol=1e-10)[0]
+        alone = batch_of(design, likelihood, w).solve(l1[:, b], zero[:, b], tol=1e-10)[0]
         np.testing.assert_allclose(together[b].beta, alone.beta, atol=1e-8)
 
 
@@ -86,7 +95,7 @@ def test_replicates_of_a_batch_do_not_touch_each_other(family, rng):
     for seed in (1, 2):
         W = weights_of(np.random.default_rng(seed), len(X), 8)
         W[:, 0] = 1.0
-        betas.append(Batch(design, likelihood, W, None, 8).solve(l1, 0 * l1, tol=1e-11)[0].beta)
+        betas.append(batch_of(design, likelihood, W, None, 8).solve(l1, 0 * l1, tol=1e-11)[0].beta)
     np.testing.assert_allclose(betas[0], betas[1], atol=1e-9)
 
 
@@ -94,17 +103,17 @@ def test_replicates_of_a_batch_do_not_touch_each_other(family, rng):
 @pytest.mark.parametrize("lasso", [True, False])
 def test_every_newton_step_descends(family, lasso, rng):
     _, _, likelihood, design, free = setting(family, rng, 300, 20)
-    batch = Batch(design, likelihood, np.ones((likelihood.n, 1)))
+    batch = batch_of(design, likelihood, np.ones((likelihood.n, 1)))
     l1 = np.full(design.p, 1.5 * lasso)
     l2 = np.full(design.p, 0.01)
     l1[:free] = l2[:free] = 0
     seen = []
     for steps in range(1, 12):  # the objective after each number of steps from the same start
-        batch = Batch(design, likelihood, np.ones((likelihood.n, 1)))
+        batch = batch_of(design, likelihood, np.ones((likelihood.n, 1)))
         seen.append(batch.solve(l1, l2, tol=1e-12, max_iter=steps)[0].objective)
     seen = np.array(seen)
     assert (np.diff(seen) <= 1e-11 * np.abs(seen[0])).all()
-    start = Batch(design, likelihood, np.ones((likelihood.n, 1))).loss[0]
+    start = batch_of(design, likelihood, np.ones((likelihood.n, 1))).term.loss[0]
     assert seen[-1] < start
 
 
@@ -113,7 +122,7 @@ def test_the_certificate_is_the_violation_over_all_columns(family, rng):
     X, y, likelihood, design, free = setting(family, rng)
     l1 = np.full(design.p, 3.0)
     l1[:free] = 0
-    fit = Batch(design, likelihood, np.ones((likelihood.n, 1))).solve(l1, 0 * l1, max_iter=2)[0]
+    fit = batch_of(design, likelihood, np.ones((likelihood.n, 1))).solve(l1, 0 * l1, max_iter=2)[0]
     eta = X @ fit.beta[free:] + (fit.beta[0] if free else 0.0)
     _, r = reference.loss(family, eta, y, np.ones(len(X)))
     worst = reference.kkt(X.T @ r, fit.beta[free:], 3.0, 0.0).max() / 3.0
@@ -132,9 +141,9 @@ def test_screening_leaves_no_violator_out(family, rng):
     X, y, likelihood, design, free = setting(family, rng, 200, 400, kind="indicators")
     l1 = np.full(design.p, 6.0)
     l1[:free] = 0
-    batch = Batch(design, likelihood, np.ones((likelihood.n, 1)))
+    batch = batch_of(design, likelihood, np.ones((likelihood.n, 1)))
     fit = batch.solve(l1, 0 * l1, tol=1e-9)[0]
-    assert batch.work.k < design.p / 2
+    assert len(batch.term.W) < design.p / 2
     eta = X @ fit.beta[free:] + (fit.beta[0] if free else 0.0)
     _, r = reference.loss(family, eta, y, np.ones(len(X)))
     assert reference.kkt(X.T @ r, fit.beta[free:], 6.0, 0.0).max() <= 6e-8
@@ -143,12 +152,12 @@ def test_screening_leaves_no_violator_out(family, rng):
 def test_a_path_of_warm_starts_ends_where_a_cold_start_does(rng):
     for family in FAMILIES:
         _, _, likelihood, design, free = setting(family, rng)
-        batch = Batch(design, likelihood, np.ones((likelihood.n, 1)))
+        batch = batch_of(design, likelihood, np.ones((likelihood.n, 1)))
         for lam in (20.0, 8.0, 3.0, 1.0, 4.0):  # and back
             l1 = np.full(design.p, lam)
             l1[:free] = 0
             warm = batch.solve(l1, 0 * l1, tol=1e-10)[0]
-            cold = Batch(design, likelihood, np.ones((likelihood.n, 1))).solve(
+            cold = batch_of(design, likelihood, np.ones((likelihood.n, 1))).solve(
                 l1, 0 * l1, tol=1e-10
             )[0]
             np.testing.assert_allclose(warm.beta, cold.beta, atol=1e-8)
@@ -158,10 +167,11 @@ def test_batches_may_share_a_working_set(rng):
     X, _, likelihood, design, _ = setting("cox", rng)
     W = weights_of(rng, len(X), 10)
     l1, zero = np.full(design.p, 2.0), np.zeros(design.p)
-    shared = WorkingSet(design, likelihood.order, likelihood.backend)
-    first = Batch(design, likelihood, W[:, :5], None, 5, shared).solve(l1, zero, tol=1e-10)
-    second = Batch(design, likelihood, W[:, 5:], None, 5, shared).solve(l1, zero, tol=1e-10)
-    whole = Batch(design, likelihood, W, None, 10).solve(l1, zero, tol=1e-10)
+    active = ActiveColumns(design, likelihood.order, likelihood.backend)
+    shared = Common(active, SharedHessian(likelihood.backend.pool))
+    first = batch_of(design, likelihood, W[:, :5], None, 5, shared).solve(l1, zero, tol=1e-10)
+    second = batch_of(design, likelihood, W[:, 5:], None, 5, shared).solve(l1, zero, tol=1e-10)
+    whole = batch_of(design, likelihood, W, None, 10).solve(l1, zero, tol=1e-10)
     for a, b in zip(first + second, whole, strict=True):
         np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
 
@@ -178,7 +188,7 @@ def test_thread_counts_change_no_bit_of_a_large_batch(family):
         W = weights_of(rng, len(X), 4)
         l1 = np.full(design.p, 5.0)
         l1[:free] = 0
-        fits = Batch(design, likelihood, W, None, 4).solve(l1, 0 * l1, tol=1e-7)
+        fits = batch_of(design, likelihood, W, None, 4).solve(l1, 0 * l1, tol=1e-7)
         betas.append(np.stack([f.beta for f in fits]))
     assert betas[0].tobytes() == betas[1].tobytes() == betas[2].tobytes()
 

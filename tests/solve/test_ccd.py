@@ -10,8 +10,8 @@ import steropes
 from steropes.backends.cpu import CpuBackend
 from steropes.backends.cpu.ccd import LINEAR, _step, sweep
 from steropes.design import as_design
+from steropes.fit import Problem
 from steropes.likelihoods import CoxLikelihood
-from steropes.select.problem import Problem
 from steropes.solve.ccd import _cox_sweeper, solve_ccd
 
 N = 200

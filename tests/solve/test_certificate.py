@@ -9,7 +9,7 @@ from scipy import sparse, special
 import steropes
 from drawn_families import FAMILIES, N, drawn
 from steropes.solve.certificate import certificate
-from steropes.solve.working import WorkingSet
+from steropes.solve.data_term import ActiveColumns
 
 
 @pytest.mark.parametrize("prior", [None, steropes.Normal(1.0), steropes.Laplace(1.0)])
@@ -17,7 +17,7 @@ from steropes.solve.working import WorkingSet
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_working_copy_that_is_wrong_shows(monkeypatch, family, storage, prior, rng):
     model, settings, X, y, more, _ = drawn(family, rng)
-    join = WorkingSet.join
+    join = ActiveColumns.join
 
     def corrupted(self, columns):
         out = join(self, columns)
@@ -28,7 +28,7 @@ def test_a_working_copy_that_is_wrong_shows(monkeypatch, family, storage, prior,
             rows.lines.data[:40] *= 1.01
         return out
 
-    monkeypatch.setattr(WorkingSet, "join", corrupted)
+    monkeypatch.setattr(ActiveColumns, "join", corrupted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", steropes.NotConvergedWarning)
         m = model(**settings, prior=prior).fit(storage(X), y, **more)

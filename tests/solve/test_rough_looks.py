@@ -9,7 +9,8 @@ from simulators import indicators, outcome
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
-from steropes.solve import Batch, newton, thinning
+from steropes.solve import batch as driver
+from steropes.solve.data_term import LocalTerm
 
 
 def problem(family, rng, n, p):
@@ -23,13 +24,16 @@ def problem(family, rng, n, p):
 @pytest.mark.parametrize("family", ["cox", "logistic"])
 def test_a_look_in_single_precision_is_near_and_only_where_tolerances_allow(family, rng):
     design, likelihood = problem(family, rng, 400, 30)
-    batch = Batch(design, likelihood, rng.uniform(0.5, 2.0, (400, 9)), None, 9)
-    batch.set_beta(np.where(np.arange(30) < 5, 0.3, 0.0)[:, None] * np.ones((1, 9)))
-    r = np.zeros((400, batch.lanes))
-    r[slice(None) if likelihood.order is None else likelihood.order] = batch.r
+    term = LocalTerm(design, likelihood, rng.uniform(0.5, 2.0, (400, 9)), None, 9)
+    term.join(np.arange(5))
+    beta = np.zeros((30, term.lanes))
+    beta[:5] = 0.3
+    term.place(beta)
+    r = np.zeros((400, term.lanes))
+    r[slice(None) if likelihood.order is None else likelihood.order] = term.r
     exact = design.rmatmul(r, likelihood.backend)
     size = design.rmatmul(np.abs(r), likelihood.backend)[:, :9]
-    tight, loose = batch.full_gradient(1e-8)[:, :9], batch.full_gradient(1e-3)[:, :9]
+    tight, loose = term.gradients(1e-8)[:, :9], term.gradients(1e-3)[:, :9]
     np.testing.assert_allclose(tight, exact[:, :9], atol=1e-12 * size.max())
     assert np.all(np.abs(loose - exact[:, :9]) <= 1e-6 * size)
     assert not np.array_equal(tight, loose)  # else nothing was tested
@@ -49,9 +53,9 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
     y = steropes.Surv(*y) if family == "cox" else y
     whole = model.fit(X, y).coef_
     thins = []
-    thin = thinning.thinning
-    monkeypatch.setattr(thinning, "MANY_PAIRS", 0)
-    monkeypatch.setattr(newton, "thinning", lambda *a: thins.append(thin(*a)) or thins[-1])
+    thin = driver.Batch._thin
+    monkeypatch.setattr(driver, "MANY_PAIRS", 0)
+    monkeypatch.setattr(driver.Batch, "_thin", lambda *a: thins.append(thin(*a)) or thins[-1])
     part = model.fit(X, y)
     assert max(thins) > 1
     assert part.converged_

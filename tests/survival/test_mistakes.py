@@ -73,8 +73,8 @@ def test_success_is_an_optimum(name):
     assert len(kept) > 0
     lam = np.sqrt(2 / 0.5)
     batch = m._problem.batch()
-    batch.set_beta((m.coef_ * m._problem.design.scale)[:, None])
-    g = batch.full_gradient()[:, 0] * m._problem.design.scale
+    batch.start_at((m.coef_ * m._problem.design.scale)[:, None])
+    g = batch.gradients()[:, 0] * m._problem.design.scale
     # The gradient in the user's units is that in the scaled ones times the columns' scale.
     np.testing.assert_allclose(g[kept], -lam * np.sign(m.coef_[kept]), atol=1e-6)
     assert np.all(abs(g) <= lam + 1e-6)

@@ -48,6 +48,15 @@ class ChannelRows:
         """Whether columns of X have entries in the baseline's rows."""
         return bool(self.design.rest.shape[1])
 
+    @property
+    def entries(self) -> int:
+        """Stored entries of the rows of X."""
+        return self.X.entries
+
+    def grown(self, design: Any, chosen: np.ndarray, order: Any) -> ChannelRows:
+        """The columns ``chosen``, which begin with these."""
+        return ChannelRows(design, chosen, self.backend)
+
     def matmul(self, D: np.ndarray) -> np.ndarray:
         """η: (k, B) → (n_eta, B)."""
         n, design = self.design.n, self.design

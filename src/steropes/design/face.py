@@ -103,6 +103,13 @@ class _Rows(Protocol):
     chosen: NDArray[np.int64]
     lines: SparseLines | None
 
+    @property
+    def entries(self) -> int:
+        """Stored entries, those of dense columns among them."""
+
+    def grown(self, design: Any, chosen: NDArray[np.int64], order: Any) -> Any:
+        """Rows of the columns ``chosen``, which begin with these; these are of no more use."""
+
     def matmul(self, D: Array) -> Array:
         """X D: (k, B) → (n, B)."""
 

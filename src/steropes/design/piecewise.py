@@ -183,6 +183,15 @@ class PiecewiseRows:
         self.at = [steps.at(q, chosen) for q in range(steps.Q)]
         self.changing_column = [number[at] for at in self.at]
 
+    @property
+    def entries(self) -> int:
+        """Stored entries of the rows of X."""
+        return self.X.entries
+
+    def grown(self, design: PiecewiseDesign, chosen: np.ndarray, order: Any) -> PiecewiseRows:
+        """The columns ``chosen``, which begin with these."""
+        return PiecewiseRows(design, chosen, self.backend)
+
     def matmul(self, D: np.ndarray) -> np.ndarray:
         """Linear predictors of the pieces: (k, B) → (N, B)."""
         d = self.backend.xp.zeros((self.X.k, D.shape[1]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ..backends.cpu.append import append_lines
 from ..backends.face import Backend
 from .blocks import ConstantBlock, DenseBlock, SparseBlock
 from .design import Design
@@ -13,6 +15,7 @@ from .design import Design
 __all__ = ["RowMatrix"]
 
 STRIPE = 256  # rows of a triangle that are mirrored at once
+LARGEST = 1e30  # of sums in single precision
 
 
 class RowMatrix:
@@ -73,6 +76,35 @@ class RowMatrix:
         if sparse_at:
             self.lines = backend.to_rows(sparse_at, position, n, k)
 
+    @property
+    def entries(self) -> int:
+        """Stored entries, those of dense columns among them."""
+        return len(self.dense_at) * self.n + (0 if self.lines is None else self.lines.nnz)
+
+    def grown(self, design: Design, chosen: np.ndarray, order: Any) -> RowMatrix:
+        """These columns and, behind them, the others of ``chosen``, which begins with these.
+
+        Only the new columns are turned into rows. These rows are of no more use.
+        """
+        if self.k == 0 or not self.backend.on_host:
+            return RowMatrix(design, chosen, order, self.backend)
+        new = RowMatrix(design, chosen[self.k :], order, self.backend)
+        out = copy.copy(self)
+        out.chosen, out.k = np.asarray(chosen, np.int64), len(chosen)
+        out.dense_at = np.concatenate([self.dense_at, new.dense_at + self.k])
+        out.sparse_at = np.concatenate([self.sparse_at, new.sparse_at + self.k])
+        if self.dense is None:
+            out.dense = new.dense
+        elif new.dense is not None:
+            out.dense = self.backend.xp.concatenate([self.dense, new.dense], axis=1)
+        if self.lines is None and new.lines is not None:
+            return RowMatrix(design, chosen, order, self.backend)
+        if self.lines is not None and new.lines is not None:
+            out.lines = append_lines(self.lines, new.lines, self.k, out.k, self.backend.pool)
+        elif self.lines is not None:
+            out.lines = self.lines._replace(width=out.k)
+        return out
+
     def matmul(self, D: np.ndarray) -> np.ndarray:
         """X D: (k, B) → (n, B)."""
         out = self.backend.xp.zeros((self.n, D.shape[1]))
@@ -98,7 +130,9 @@ class RowMatrix:
         With ``rough`` it may be rounded to single precision.
         """
         xp = self.backend.xp
-        G = xp.zeros((self.k, self.k))
+        # Sums that single precision can't hold are not for it.
+        rough = rough and self.n * float(v.max() if len(v) else 0.0) < LARGEST
+        G = xp.zeros((self.k, self.k), np.float32 if rough else np.float64)
         S, D = self.sparse_at, self.dense_at
         if self.lines is not None:
             lines, weights = self.lines, v

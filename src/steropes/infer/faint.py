@@ -26,7 +26,7 @@ def refuse_faint(problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     free : (k,) int array

@@ -25,7 +25,7 @@ class Information:
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units, the intercept first where there is one.
     l1, l2 : (p,) arrays
@@ -68,7 +68,7 @@ def refuse_separated(problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndar
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     beta : (p,) array
         Where the fit ended, in X's units.
     l1, l2 : (p,) arrays
@@ -87,25 +87,24 @@ def refuse_separated(problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndar
     )
 
 
-def refuse_undetermined(batch: Batch, names: list[str], l1: np.ndarray, l2: np.ndarray) -> None:
+def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarray) -> None:
     """Raise `SeparationError` for columns without penalty that are zero or collinear.
 
-    Looks at the Hessian at the start, which the fit needs anyway.
+    Looks at the Hessian where the batch starts, which the fit needs anyway.
     """
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     if len(free) == 0:
         return
-    batch.prepare(free)
-    work = batch.work
-    at = np.searchsorted(np.sort(work.W), free)
-    at = np.argsort(work.W, kind="stable")[at]
-    H = work.G[np.ix_(at, at)]
-    raw = batch.backend.to_host(work.rows.diagonal(work.curvature.v))[at]
+    names = problem.design.names
+    G, raw = batch.prepare(free), batch.uncentred()
+    by = np.argsort(batch.term.W, kind="stable")
+    at = by[np.searchsorted(batch.term.W[by], free)]
+    H, raw = G[np.ix_(at, at)], raw[at]
     h = np.diag(H)
     empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
     if empty.any():
         bad = [names[j] for j in free[empty]]
-        counted = int((batch.backend.to_host(batch.w)[:, 0] > 0).sum())
+        counted = int((problem.weights > 0).sum())
         raise SeparationError(
             f"The data say nothing about the coefficients of {_listed(bad)}: constant, or zero, "
             f"among the rows that count (n_samples = {counted}). Drop these columns or give them "

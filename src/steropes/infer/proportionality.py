@@ -36,7 +36,7 @@ def proportionality_test(
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
         Of a Cox model without penalties.
     beta : (p,) array
         Maximum of the partial likelihood, in X's units.

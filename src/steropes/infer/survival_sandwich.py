@@ -52,7 +52,7 @@ def robust_covariance(
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     model : (p, p) array

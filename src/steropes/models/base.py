@@ -14,12 +14,12 @@ from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
+from ..fit import Problem
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
-from ..select.problem import Problem
 from ..solve import Batch
 from ..solve.certified import certified_fit
 from .annotations import Device, Seed, Solver
@@ -265,9 +265,7 @@ class PenalizedModel(Inference, BaseEstimator):
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
         if problem.prior is not None:
-            refuse_undetermined(
-                problem.batch(), problem.design.names, *problem.penalties(problem.prior)
-            )
+            refuse_undetermined(problem, problem.batch(), *problem.penalties(problem.prior))
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
@@ -278,22 +276,22 @@ class PenalizedModel(Inference, BaseEstimator):
         if self.solver == "ccd":
             from ..solve.ccd import solve_ccd
 
-            refuse_undetermined(problem.batch(), problem.design.names, l1, l2)
+            refuse_undetermined(problem, problem.batch(), l1, l2)
             fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
             batch = None
         else:
             batch = start if isinstance(start, Batch) else problem.batch()
-            if not np.isfinite(batch.loss[0]):
+            if not np.isfinite(batch.term.loss[0]):
                 raise DataError(
                     "The log-likelihood is not finite at the start: the offsets are further "
                     "apart than exp can hold. Check their unit, or centre them."
                 )
             known = batch is start
             if not known:
-                refuse_undetermined(batch, problem.design.names, l1, l2)
+                refuse_undetermined(problem, batch, l1, l2)
                 if start is not None:
-                    batch.set_beta(start[:, None])
-            look = "after" if known else "before"
+                    batch.start_at(start[:, None])
+            look = "after" if known else "during"
             fit = certified_fit(
                 problem, batch, l1, l2, self.tol, self.max_iter, progress.step, look
             )

@@ -17,6 +17,7 @@ from ..design import Design
 from ..design.channels import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
+from ..fit import Problem
 from ..infer.concordance import concordance_index
 from ..likelihoods.pooled_logistic import (
     PooledLogisticLikelihood,
@@ -26,7 +27,6 @@ from ..likelihoods.pooled_logistic import (
 )
 from ..priors import Prior
 from ..select import CrossValidation
-from ..select.problem import Problem
 from .annotations import Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits

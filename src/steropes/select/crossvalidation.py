@@ -97,7 +97,7 @@ class CrossValidation:
                 )
 
     def run(self, problem: Any, progress: Callable[[str, float], None] | None = None):
-        """Evaluate variances for a `steropes.select.problem.Problem`; see `path.choose`."""
+        """Evaluate variances for a `steropes.fit.Problem`; see `path.choose`."""
         from .path import choose
 
         self.check()

@@ -26,7 +26,7 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     folds : int
         How many there are.
     train : callable

@@ -1,7 +1,7 @@
-"""Replicates in, fits with certificates out; knows designs, likelihoods and penalties only."""
+"""The solver: replicates in, fits with certificates out; it never looks into a likelihood."""
 
+from .batch import Batch
+from .common import Common
 from .fit import Fit
-from .newton import Batch
-from .working import WorkingSet
 
-__all__ = ["Batch", "Fit", "WorkingSet"]
+__all__ = ["Batch", "Common", "Fit"]

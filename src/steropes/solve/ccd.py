@@ -44,7 +44,7 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     l1, l2 : (p,) arrays
         λ and κ of all columns, in X's units.
     tol : float

@@ -52,7 +52,7 @@ def certificate(
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     l1, l2 : (p,) arrays

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .batch import Batch
 from .certificate import certificate
 from .fit import Fit
-from .newton import Batch
 
 __all__ = ["certified_fit"]
 
@@ -25,7 +25,7 @@ def certified_fit(
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
-    look: str = "before",
+    look: str = "during",
 ) -> Fit:
     """Fit a batch of one, with the certificate of `certificate` instead of the steps' own.
 
@@ -34,7 +34,7 @@ def certified_fit(
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
         What ``batch`` was made of.
     l1, l2, tol, max_iter, callback, look
         As in `Batch.solve`.

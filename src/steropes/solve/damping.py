@@ -6,36 +6,57 @@ import numpy as np
 
 from .certificate import violations
 
-__all__ = ["damping"]
+__all__ = ["Damping"]
+
+DAMPEST = 1e4  # of the curvature: damping with which a step that fails is the last
 
 
-def damping(
-    h: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, reach: float,
-    damp: np.ndarray,
-) -> np.ndarray | None:  # fmt: skip
-    """Curvature to add so that no coefficient goes further than the model can tell.
+class Damping:
+    """How much each replicate is damped, (lanes,), relative to its curvature.
 
-    A rare column may have hardly any curvature, or none, where it stands: with the rows of a
-    fold its ones can be gone, and exp may have underflowed. Alone it would step by its violation
-    over its curvature; under an l1 penalty that is held to ``reach``. Near the optimum there is
-    no violation and nothing is added. A replicate whose step failed to descend is damped in all
-    coordinates (Levenberg 1944, Marquardt 1963).
-
-    Parameters
-    ----------
-    h, g, beta, l1, l2 : (k, B) or (k,) arrays
-        Curvature and gradient of the loss, coefficients, penalties.
-    reach : float
-        See `Likelihood.reach`.
-    damp : (B,) array or number
-        Damping of each replicate, relative to its curvature.
-
-    Returns
-    -------
-    array like h, or None where nothing is added
+    A replicate whose step failed to descend is damped in all coordinates (Levenberg 1944,
+    Marquardt 1963), ten times as much after each failure; after a step that went well, a tenth.
     """
-    curve = h + l2
-    mu = damp * np.maximum(curve, 0.0)
-    if l1.any():
-        mu = np.maximum(mu, violations(g, beta, l1, l2) / reach - curve)
-    return mu if (mu > 0).any() else None
+
+    def __init__(self, lanes: int) -> None:
+        self.level = np.zeros(lanes)
+
+    def hopeless(self, failed: np.ndarray) -> np.ndarray:
+        """Those of the failed replicates that no damping helps."""
+        return failed & (self.level >= DAMPEST)
+
+    def failed(self, lanes: np.ndarray) -> None:
+        """Steps of these replicates found no descent."""
+        self.level[lanes] = np.maximum(1.0, 10 * self.level[lanes])
+
+    def moved(self, lanes: np.ndarray) -> None:
+        """Steps of these replicates went well."""
+        self.level[lanes] *= np.where(self.level[lanes] > 0.1, 0.1, 0.0)
+
+    def added(
+        self, lanes: np.ndarray | list[int], h: np.ndarray, g: np.ndarray, beta: np.ndarray,
+        l1: np.ndarray, l2: np.ndarray, reach: float,
+    ) -> np.ndarray | None:  # fmt: skip
+        """Curvature to add so that no coefficient goes further than the model can tell.
+
+        A rare column may have hardly any curvature, or none, where it stands: with the rows of a
+        fold its ones can be gone, and exp may have underflowed. Alone it would step by its
+        violation over its curvature; under an l1 penalty that is held to ``reach``. Near the
+        optimum there is no violation and nothing is added.
+
+        Parameters
+        ----------
+        h, g, beta, l1, l2 : (k, len(lanes)) arrays
+            Curvature and gradient of the loss, coefficients, penalties.
+        reach : float
+            See `DataTerm`.
+
+        Returns
+        -------
+        array like h, or None where nothing is added
+        """
+        curve = h + l2
+        mu = self.level[lanes] * np.maximum(curve, 0.0)
+        if l1.any() and np.isfinite(reach):
+            mu = np.maximum(mu, violations(g, beta, l1, l2) / reach - curve)
+        return mu if (mu > 0).any() else None

@@ -14,7 +14,7 @@ def linear_predictor(problem: Any, scaled: np.ndarray) -> Any:
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     scaled : (p,) array
         Coefficients of the scaled columns.
     """

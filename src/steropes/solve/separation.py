@@ -40,7 +40,7 @@ SMALL = 0.5  # change of η by a Newton step: well below the one that proves a f
 WORN = 1e-6  # of the information at the start: less may be rounding, and is looked into
 SINGULAR = 1e-9  # share of a column's information that others leave it: the same
 SPENT = 1e-10  # of the information met along a direction: what is left of it is nothing
-FURTHER = 2000.0  # Newton steps beyond which the loss would have risen
+FURTHER = (2000.0, 300.0, 50.0)  # Newton steps beyond which the loss would have risen
 RISE = 1e-6  # of the slope here: less there is contamination of the direction
 NOISE = 2e-15  # of the rows' weight: what differences of probabilities are off by
 CLEAN = 0.01  # of the slope here, above which noise proves nothing
@@ -56,7 +56,7 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> An
 
     Parameters
     ----------
-    problem : steropes.select.problem.Problem
+    problem : steropes.fit.Problem
     beta : (p,) array
         Where the fit ended, in X's units.
     free : (f,) int array
@@ -181,13 +181,22 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
             break
         left = float(s @ H @ s)
         full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
-        if left < SPENT * full and loss.slope(b + FURTHER * s, s) <= loss.rise(left, far):
+        if left < SPENT * full and _far_slope(loss, b, s) <= loss.rise(left, far):
             return b, s
         t = _length(loss, b, s, far, float(g @ s))
         if t == 0.0:
             break
         b = b + t * s
     return b, None
+
+
+def _far_slope(loss: _Loss, b: np.ndarray, s: np.ndarray) -> float:
+    """Slope along s as far out as exp can hold: risk sets underflow sooner than others."""
+    for further in FURTHER:
+        slope = loss.slope(b + further * s, s)
+        if np.isfinite(slope):
+            return slope
+    return np.inf
 
 
 def _length(loss: _Loss, b: np.ndarray, s: np.ndarray, far: float, slope: float) -> float:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.cpu import NO_DATA, Lines
-from ..backends.cpu.column_descent import sweep_columns
-from ..design.blocks import DenseBlock, SparseBlock
-from ..design.face import ColumnStore
+from ...backends.cpu import NO_DATA, Lines
+from ...backends.cpu.column_descent import sweep_columns
+from ...design.blocks import DenseBlock, SparseBlock
+from ...design.face import ColumnStore
 
-__all__ = ["Columns"]
+__all__ = ["ColumnModel", "Columns"]
 
 SWEEPS = 100
 
@@ -46,15 +46,13 @@ class Columns:
                 lines = Lines(starts, starts + self.n, np.tile(every, len(local)), data, self.n)
             self.pieces.append((lines, np.ascontiguousarray(at)))
 
-    def curvature(self, v: np.ndarray, centered: bool, backend: Any) -> tuple:
-        """Weights v of X's rows, m and c of the rank-one term, and the Hessian's diagonal.
+    def model(self, v: np.ndarray, centered: bool, backend: Any) -> ColumnModel:
+        """The model for a likelihood's diagonal v (m,), in the model's rows.
 
         Parameters
         ----------
-        v : (m,) array
-            The likelihood's diagonal, in the model's rows.
         centered : bool
-            Whether there is a rank-one term.
+            Whether there are rank-one terms.
         """
         if self.order is not None:
             v = np.bincount(self.order, v, minlength=self.n)
@@ -69,21 +67,30 @@ class Columns:
             h[at] = backend.to_host(backend.gather(squared, sent))[:, 0]
             if centered:
                 m[at] = backend.to_host(backend.gather(lines, sent))[:, 0]
-        return v, m, c, np.maximum(h - c * m * m, 0.0)
+        return ColumnModel(self, v, m, c, np.maximum(h - c * m * m, 0.0))
+
+
+class ColumnModel:
+    """X' diag(v) X − c m m' over the columns; h is its diagonal."""
+
+    def __init__(
+        self, columns: Columns, v: np.ndarray, m: np.ndarray, c: float, h: np.ndarray
+    ) -> None:
+        self.columns, self.v, self.m, self.c, self.h = columns, v, m, c, h
 
     def minimize(
-        self, curvature: tuple, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
+        self, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
     ) -> np.ndarray:
-        """Return the step; ``curvature`` from `curvature`, the rest as in `quadratic`."""
-        v, m, c, h = curvature
-        d, z = np.zeros(len(g)), np.zeros(self.n)
+        """Return the step that minimises the model, as `Quadratic.minimize` does."""
+        vectors = [np.ascontiguousarray(x) for x in (g, beta, l1, l2, unit)]
+        d, z = np.zeros(len(g)), np.zeros(self.columns.n)
         full = True
         for _ in range(SWEEPS):
             largest = 0.0
-            for x, at in self.pieces:
+            for x, at in self.columns.pieces:
                 change = sweep_columns(
-                    x.starts, x.ends, x.indices, x.data, at, v, h, g, m, c, beta, l1, l2, unit,
-                    d, z, full,
+                    x.starts, x.ends, x.indices, x.data, at, self.v, self.h, vectors[0], self.m,
+                    self.c, *vectors[1:], d, z, full,
                 )  # fmt: skip
                 largest = max(largest, change)
             if largest <= tolerance and full:

@@ -9,7 +9,9 @@ import numpy as np
 from ..design.face import DesignLike
 from ..likelihoods import Likelihood
 from ..priors import Prior
-from ..solve import Batch
+from ..solve import Batch, Common
+from ..solve.data_term import ActiveColumns, LocalTerm
+from ..solve.shared_hessian import SharedHessian
 
 __all__ = ["Problem"]
 
@@ -54,15 +56,41 @@ class Problem:
         free = np.zeros(self.n_free)
         return np.concatenate([free, penalty.l1]), np.concatenate([free, penalty.l2])
 
-    def batch(self, weights: np.ndarray | None = None, B: int = 1, shared=None) -> Batch:
-        """Start a batch: the row weights are those of the problem, or the ones given (n, B)."""
+    def common(self) -> Common:
+        """A working set and Hessian for batches of this problem to share."""
+        likelihood = self.likelihood
+        active = ActiveColumns(self.design, likelihood.order, likelihood.backend)
+        return Common(active, SharedHessian(likelihood.backend.pool))
+
+    def term(
+        self,
+        weights: np.ndarray | None = None,
+        B: int = 1,
+        active: ActiveColumns | None = None,
+        offset: np.ndarray | None = None,
+    ) -> LocalTerm:
+        """The data term; weights and offsets (n, B) are those of the problem, or the ones given."""
         w = self.weights[:, None] if weights is None else weights
-        offset = None if self.offset is None else self.offset[:, None]
-        batch = Batch(self.design, self.likelihood, w, offset, B, shared)
+        if offset is None and self.offset is not None:
+            offset = self.offset[:, None]
+        return LocalTerm(self.design, self.likelihood, w, offset, B, active)
+
+    def batch(
+        self,
+        weights: np.ndarray | None = None,
+        B: int = 1,
+        common: Common | None = None,
+        offset: np.ndarray | None = None,
+    ) -> Batch:
+        """Start a batch of replicates; see `term`."""
+        if common is None:
+            batch = Batch(self.term(weights, B, None, offset))
+        else:
+            batch = Batch(self.term(weights, B, common.active, offset), common.hessian)
         if self.start:
             beta = np.zeros((self.design.p, 1))
             beta[0] = self.start
-            batch.set_beta(beta)
+            batch.start_at(np.broadcast_to(beta, (self.design.p, B)))
         return batch
 
     @property

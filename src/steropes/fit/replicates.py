@@ -1,0 +1,113 @@
+"""Many fits of one problem that differ in row weights, offsets or penalties.
+
+Replicates share X, the working set and the Hessian. They are fitted a group of lanes at a time,
+as many groups being kept between calls as memory allows; the others are made again from the
+coefficients that the caller starts them at. Between two groups is the place to stop: an interrupt
+there leaves everything as it was after the last group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..solve import Batch, Common, Fit
+from .problem import Problem
+
+__all__ = ["Group", "Replicates"]
+
+LANES = 8  # replicates that go together
+VECTORS = 4  # arrays as long as the linear predictors that a replicate holds
+
+Weights = Callable[[list[int]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Replicates that were fitted together.
+
+    Attributes
+    ----------
+    numbers : list of int
+    batch : Batch
+        Where they are now.
+    fits : list of Fit
+    """
+
+    numbers: list[int]
+    batch: Batch
+    fits: list[Fit]
+
+
+class Replicates:
+    """Replicates of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    common : Common
+        Working set and Hessian, shared with other fits of the problem.
+    count : int
+        How many there are.
+    weights : callable
+        Takes numbers of replicates and returns their row weights, (n, b).
+    memory : float
+        Bytes that groups may hold between calls.
+    offsets : callable, optional
+        Takes the same and returns offsets, (n, b), that take the place of the problem's.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        common: Common,
+        count: int,
+        weights: Weights,
+        memory: float,
+        offsets: Weights | None = None,
+    ) -> None:
+        self.problem, self.common = problem, common
+        self.weights, self.offsets = weights, offsets
+        self.groups = [list(range(a, min(a + LANES, count))) for a in range(0, count, LANES)]
+        self.keep = max(0, int(memory // (8 * VECTORS * problem.likelihood.n_eta * LANES)))
+        self._batches: dict[int, Batch] = {}
+
+    def solve(
+        self,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        tol: float,
+        start: Callable[[int], np.ndarray],
+        look: str,
+    ) -> Iterator[Group]:
+        """Fit all replicates, and yield each group when it is there.
+
+        Parameters
+        ----------
+        l1, l2 : (p,) or (p, count) arrays
+            Penalties in X's units, of all or of each.
+        tol : float
+            Largest KKT violation.
+        start : callable
+            Takes the number of a group and returns coefficients in the scaled columns to start
+            from, (p, b) or (p, 1).
+        look : {"during", "after"}
+            See `Batch.solve`.
+        """
+        for k, numbers in enumerate(self.groups):
+            batch = self._batches.get(k)
+            if batch is None:
+                batch = self._make(numbers)
+            begin = start(k)
+            batch.start_at(np.broadcast_to(begin, (len(begin), len(numbers))))
+            own = [x if x.ndim == 1 else x[:, numbers] for x in (l1, l2)]
+            fits = batch.solve(own[0], own[1], tol=tol, look=look)
+            if k < self.keep:
+                self._batches[k] = batch
+            yield Group(numbers, batch, fits)
+
+    def _make(self, numbers: list[int]) -> Batch:
+        offsets = None if self.offsets is None else self.offsets(numbers)
+        return self.problem.batch(self.weights(numbers), len(numbers), self.common, offsets)

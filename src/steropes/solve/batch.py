@@ -1,0 +1,458 @@
+"""Proximal Newton for a batch of replicates that share X, and mostly the curvature too.
+
+Each step minimises a quadratic model with the exact gradient of each replicate and one shared
+Hessian over the working set, and searches along the line; what a replicate's gradients say of its
+own Hessian is kept as BFGS terms. All columns are looked at now and then: those that violate the
+optimality conditions join the working set, and at the end the look is the certificate.
+
+A fit that starts from nothing goes there by way of stronger penalties, each solved loosely: from
+the end of one, the next one's columns are told far better than from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .certificate import units, violations
+from .damping import Damping
+from .data_term import DataTerm
+from .fit import Fit
+from .growth import idle, most_urgent
+from .learned import Learned
+from .point import Penalty, Point
+from .quadratic import Quadratic
+from .rates import Rates
+from .shared_hessian import SharedHessian
+from .step import Curvatures, commit, propose, search
+
+__all__ = ["Batch"]
+
+ROUGH = (0.3, 0.01)  # KKT violations that will do for a look at which columns are missing
+LOOSE = 1.0  # and to which the penalties on the way are solved
+SOFTER = 2.5  # ratio of one penalty on the way to the next
+MANY = 500  # columns that violate at the start from which on there is a way
+THINNEST = 8  # rows of which one goes into a Hessian, at most,
+ENOUGH = 16  # of rows or events for each column
+MANY_PAIRS = 2e7  # additions of a Hessian for which leaving rows out is worth it
+TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
+WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
+WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is needed in double
+DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
+SMALL = 512  # columns up to which a Hessian is in double precision,
+MANY_ROWS = 4  # and rows for each column from which on it need not be
+RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
+
+Callback = Callable[[int, float], None]
+
+
+@dataclass
+class _Run:
+    """State of one descent to a penalty."""
+
+    tol: float
+    complete: bool  # whether the working set has been checked against all columns
+    lanes: int
+    level: int = 0  # of `ROUGH`
+    stuck: np.ndarray = field(init=False)  # replicates that no step helps
+    fresh: bool = False  # whether the Hessian is of this point, nearly
+    idle: bool = False  # whether the last step moved nobody
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        self.stuck = np.zeros(self.lanes, bool)
+        self.rates = Rates(self.lanes)
+        self.damping = Damping(self.lanes)
+
+    @property
+    def aim(self) -> float:
+        """The violation to reach before the next look at all columns."""
+        return self.tol if self.complete else max(self.tol, ROUGH[self.level])
+
+
+class Batch:
+    """B replicates of one model, fitted together.
+
+    Parameters
+    ----------
+    term : DataTerm
+    shared : SharedHessian, optional
+        To share with other batches of the same model, whose terms share a working set.
+
+    Attributes
+    ----------
+    surprised : bool
+        Whether columns were missing from the working set in the last fit.
+    """
+
+    def __init__(self, term: DataTerm, shared: SharedHessian | None = None) -> None:
+        self.term = term
+        self.alone = shared is None and term.B == 1
+        self.shared = SharedHessian(term.pool) if shared is None else shared
+        self.learned = Learned()
+        self.own: dict[int, Quadratic] = {}  # of replicates that the shared Hessian fails
+        self.curvature_of = -1  # the replicate whose curvature the Hessian is
+        self.point = Point.zero(term.p, term.lanes)
+        self.penalty: Penalty | None = None  # of the last fit
+        self.certificate = np.full(term.lanes, np.inf)
+        self.surprised = False
+        self.settled = False  # whether the last penalty is in sight: no more thinned Hessians
+        self._sigma: tuple[int, np.ndarray] | None = None
+        self._left_out = False  # whether columns that look urgent had to wait
+
+    # -- where the replicates are ----------------------------------------------------------------
+
+    @property
+    def beta(self) -> np.ndarray:
+        """Coefficients of the scaled columns, (p, B); a copy."""
+        return self.point.beta[:, : self.term.B].copy()
+
+    def start_at(self, beta: np.ndarray) -> None:
+        """Start from these coefficients, (p, B), of the scaled columns."""
+        self.point.beta[:, : self.term.B] = beta
+        self.term.join(np.flatnonzero(self.point.beta.any(axis=1)))
+        self.term.place(self.point.beta)
+        self.point.gradients = None
+
+    def gradients(self, tol: float = 0.0) -> np.ndarray:
+        """Gradient of the loss over all columns, (p, B); ``tol`` as in `DataTerm.gradients`."""
+        if self.point.gradients is None:
+            self.point.gradients = self.term.gradients(tol)
+        return self.point.gradients[:, : self.term.B]
+
+    def prepare(self, columns: np.ndarray) -> np.ndarray:
+        """Let columns into the working set; return the Hessian over it where the points are.
+
+        Of a working set too wide for a matrix it is the diagonal alone, (k,).
+        """
+        self.term.join(columns)
+        self._have_diagonal()
+        return self.shared.h if self.shared.G is None else self.shared.G
+
+    def refresh(self) -> None:
+        """Compute the shared Hessian again, where the first replicate is."""
+        self._compute(0, self._rough)
+
+    def uncentred(self) -> np.ndarray:
+        """See `CurvatureAt.uncentred`, of the shared Hessian's curvature."""
+        assert self.shared.at is not None
+        return self.shared.at.uncentred()
+
+    # -- the driver ------------------------------------------------------------------------------
+
+    def solve(
+        self,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        callback: Callback | None = None,
+        look: str = "during",
+    ) -> list[Fit]:
+        """Fit all replicates with penalties λ (p,) or (p, B) and κ alike, in X's units.
+
+        Starts from where the last call ended, so a path of penalties is a row of calls.
+
+        Parameters
+        ----------
+        tol : float
+            Largest KKT violation, in the units of `steropes.solve.certificate`.
+        max_iter : int
+            Newton steps.
+        callback : callable, optional
+            Called with the step and the largest violation after each step.
+        look : {"during", "after"}
+            When all columns are looked at for those that are missing from the working set: when
+            the fit is under way, or only at its end.
+        """
+        term = self.term
+        penalty = Penalty.of(l1, l2, term.scale, term.B, term.lanes)
+        self.point.steps[:] = 0
+        self.surprised = False
+        term.join(np.flatnonzero((penalty.l1 == 0).any(axis=1)))
+        self.settled = not self.alone or self.penalty is not None
+        for factor in self._way(penalty):
+            self._descend(penalty.times(factor), LOOSE, max_iter, callback, True)
+        self._descend(penalty, tol, max_iter, callback, look == "after")
+        return self._fits(tol)
+
+    def _way(self, penalty: Penalty) -> list[float]:
+        """Factors of the penalties on the way, largest first; none where the way is short."""
+        if not self.alone or self.penalty is not None or not (penalty.l1 > 0).any():
+            return []
+        term, beta = self.term, self.point.beta[:, :1]
+        l1 = penalty.l1[:, :1]
+        urgency = np.where(l1 > 0, np.abs(self.gradients() + penalty.l2[:, :1] * beta), 0.0)
+        urgency = urgency / np.where(l1 > 0, l1, 1.0)
+        if np.count_nonzero(urgency > 1) < MANY:
+            return []
+        if term.p <= 3 * MANY:  # most will be in: the rest costs less than a search
+            term.join(np.arange(term.p))
+            return []
+        factors = [float(urgency.max()) / SOFTER]
+        while factors[-1] > SOFTER:
+            factors.append(factors[-1] / SOFTER)
+        return factors if factors[-1] > 1 else factors[:-1]
+
+    def _descend(
+        self, penalty: Penalty, tol: float, max_iter: int, callback: Callback | None, complete: bool
+    ) -> None:
+        """Take steps until each replicate's certificate is at or below ``tol``."""
+        self.penalty, point = penalty, self.point
+        point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
+        run = _Run(tol, complete, self.term.lanes)
+        if point.gradients is not None:
+            self._admit(run)  # who is missing is known without another look
+        while True:
+            violation, unit = self._violation()
+            todo = (violation > run.aim) & ~run.stuck
+            last = run.steps == max_iter
+            if not todo.any() or last:
+                added = self._look(run)
+                if last or (run.complete and not added):
+                    return
+                self._next_level(run, added)
+                if added:
+                    run.rates.reset()
+                    run.stuck[:] = False
+                continue
+            if callback is not None:
+                callback(int(point.steps.max()), float(violation.max()))
+            self._renew(run, violation, todo)
+            self._step(run, violation, unit, todo)
+            run.steps += 1
+
+    def _next_level(self, run: _Run, added: bool) -> None:
+        """How far to go before the next look, after one that found missing columns or none."""
+        if run.complete or self._left_out:
+            run.complete = run.complete and not self._left_out
+            return
+        if added and run.level + 1 < len(ROUGH) and self.alone:
+            run.level += 1
+        else:
+            run.complete = True
+        self.settled |= run.tol < LOOSE
+
+    def _step(self, run: _Run, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray) -> None:
+        """Propose, search, commit; and take note of those whose step failed."""
+        assert self.penalty is not None
+        term, point, penalty = self.term, self.point, self.penalty
+        run.rates.record(violation, todo, run.fresh)
+        # A shared Hessian bounds the rate at which the steps contract; solving the models more
+        # exactly than that would be in vain. A single fit's Hessian improves as it goes.
+        share = 0.02 if term.B == 1 and run.complete and not self.shared.thinned else 0.1
+        tolerance = np.maximum(share * violation, 0.3 * run.tol)
+        curvatures = self._curvatures()
+        proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
+        trial, t = search(term, point, penalty, proposal, todo)
+        commit(term, point, penalty, proposal, trial, t, curvatures)
+        point.steps += todo
+        moved = t > 0
+        failed = todo & ~moved
+        run.idle = not moved.any()
+        run.damping.moved(moved)
+        if failed.any():
+            if run.fresh:
+                run.stuck |= run.damping.hopeless(failed)
+                run.damping.failed(failed)
+            else:
+                self._compute(int(np.flatnonzero(failed)[0]), self._rough)
+                run.fresh = True
+
+    # -- the working set -------------------------------------------------------------------------
+
+    def _violation(self) -> tuple[np.ndarray, np.ndarray]:
+        """Largest violation within W for each lane, and the units of W."""
+        assert self.penalty is not None
+        term, W = self.term, self.term.W
+        if len(W) == 0:
+            return np.zeros(term.lanes), np.ones((0, term.lanes))
+        self._have_diagonal()
+        l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
+        unit = units(l1, self._score_variance)
+        v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
+        return v.max(axis=0), unit
+
+    def _look(self, run: _Run) -> bool:
+        """Compute the certificate over all columns; let violators in and say if any did."""
+        assert self.penalty is not None
+        if self.point.gradients is None:
+            self.point.gradients = self.term.gradients(run.tol)
+        v = violations(self.point.gradients, self.point.beta, self.penalty.l1, self.penalty.l2)
+        unit = np.where(self.penalty.l1 > 0, self.penalty.l1, 1.0)
+        W = self.term.W
+        if len(W):
+            self._have_diagonal()
+            unit[W] = units(self.penalty.l1[W], self._score_variance)
+        self.certificate = (v / unit).max(axis=0, initial=0.0)
+        added = self._join_urgent(v / unit, run.tol)
+        self.surprised |= added
+        return added
+
+    def _admit(self, run: _Run) -> None:
+        """Let violators in before the first step, where the gradients are known."""
+        assert self.penalty is not None
+        assert self.point.gradients is not None
+        l1, l2 = self.penalty.l1, self.penalty.l2
+        v = violations(self.point.gradients, self.point.beta, l1, l2)
+        if self.alone:
+            self._prune()
+        self._join_urgent(v / np.where(l1 > 0, l1, 1.0), run.tol)
+
+    def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
+        outside = np.where(self.term.inside, 0.0, urgency.max(axis=1, initial=0.0))
+        outside[outside <= tol] = 0.0
+        chosen = most_urgent(outside, len(self.term.W))
+        self._left_out = len(chosen) < int(np.count_nonzero(outside))
+        if len(chosen) > RENEWED * len(self.term.W):
+            self.shared.forget()
+        return self.term.join(chosen) > 0
+
+    def _prune(self) -> None:
+        """Let columns go that are zero and not about to move."""
+        assert self.penalty is not None
+        W = self.term.W
+        kept = idle(
+            self.point.beta[W], self.term.gradient(), self.penalty.l1[W], self.penalty.l2[W]
+        )
+        if kept is not None:
+            self.term.keep(kept)
+            self.shared.keep(kept)
+
+    # -- curvature -------------------------------------------------------------------------------
+
+    @property
+    def _lasso(self) -> bool:
+        return self.penalty is not None and bool((self.penalty.l1 > 0).any())
+
+    @property
+    def _rough(self) -> bool:
+        """Whether a Hessian may be rounded to single precision.
+
+        Under an ℓ1 penalty, which a matrix that is nearly singular does no harm, if the rows are
+        enough to tell the columns apart; small ones cost little in any precision.
+        """
+        k = len(self.term.W)
+        return self._lasso and k > SMALL and self.term.rows > MANY_ROWS * k
+
+    def _have_diagonal(self) -> None:
+        """Let the shared Hessian be of the working set as it is, or at least its diagonal."""
+        if self._wide():
+            self.shared.forget()
+        else:
+            self.shared.follow(self.term, self._rough)
+        if len(self.shared.h) != len(self.term.W):
+            self._compute(max(self.curvature_of, 0) if self.alone else 0, self._rough)
+
+    def _wide(self) -> bool:
+        """Whether there are too many columns for a Gram matrix; models are by columns then."""
+        k = len(self.term.W)
+        if k <= WIDE or not self.term.columnar:
+            return False
+        if k > WIDEST or self._lasso:
+            return k > WIDEST
+        # A model by columns sees one rank-one term of the curvature, and slows with more.
+        return k**2 > DENSER * self.term.entries and not self.shared.grouped
+
+    def _compute(self, lane: int, rough: bool) -> None:
+        """Compute the shared Hessian again, where a replicate is."""
+        self.curvature_of = lane
+        self.shared.forget()  # the curvature too, before there is the next
+        thin = self._thin()
+        at = self.term.curvature(lane, thin) if thin > 1 else None
+        self.shared.thinned = at is not None
+        if at is None:
+            at = self.term.curvature(lane)
+        assert at is not None
+        self.shared.compute(self.term, at, lane, rough, matrix=not self._wide())
+        self.own.clear()
+
+    def _thin(self) -> int:
+        """The rows of which one goes into the Hessian, 1 for all."""
+        term, penalty = self.term, self.penalty
+        if self.settled or penalty is None or not penalty.l1[term.W].any():
+            return 1
+        if (term.entries / term.rows) ** 2 * term.rows < MANY_PAIRS:
+            return 1
+        return int(np.clip(term.evidence // (ENOUGH * max(len(term.W), 1)), 1, THINNEST))
+
+    def _renew(self, run: _Run, violation: np.ndarray, todo: np.ndarray) -> None:
+        """See to the Hessians: keep the shared one, compute it again, or give some their own."""
+        slow = run.rates.slow(violation, todo)
+        if self._wide():
+            run.fresh = True  # each step takes each replicate's own diagonal
+        elif not self.shared.known or (
+            len(slow) and not run.fresh and self._worth_it(run, violation)
+        ):
+            worst = int(np.argmax(np.where(todo, violation, 0.0))) if self.term.B > 1 else 0
+            self._compute(worst, self._rough)
+            run.fresh = True
+        elif len(slow) and self.term.B > 1 and run.fresh:
+            for b in slow:
+                if b < self.term.B and b != self.curvature_of:
+                    self.own[int(b)] = self._own_model(int(b))
+        else:
+            run.fresh = run.fresh and run.idle
+
+    def _worth_it(self, run: _Run, violation: np.ndarray) -> bool:
+        if self.shared.thinned and run.steps < TO_SETTLE:
+            return False
+        # A Hessian's cost in steps: entries a row, against what a step does with each entry.
+        a_row = self.term.entries / self.term.rows
+        cost = a_row / (10.0 * (0.5 + 0.2 * self.term.lanes)) + 1.0
+        return run.rates.worth_hessian(violation, run.tol, cost)
+
+    def _own_model(self, b: int) -> Quadratic:
+        """The model with a replicate's own Hessian."""
+        assert self.penalty is not None
+        at = self.term.curvature(b)
+        assert at is not None
+        self.shared.count += 1
+        G = at.matrix(rough=self._rough)
+        return Quadratic(G, self.penalty.free[self.term.W], self.term.pool)
+
+    def _curvatures(self) -> Curvatures:
+        k = len(self.term.W)
+        own = {b: model for b, model in self.own.items() if len(model.G) == k}
+        sigma = np.ones((k, self.term.lanes)) if self._wide() else self._factors()
+        return Curvatures(self.shared, sigma, self.learned, own, self._wide())
+
+    def _factors(self) -> np.ndarray:
+        """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""
+        if self._sigma is None or self._sigma[0] != self.shared.version:
+            relative = None
+            if self.term.B > 1 and self.shared.at is not None:
+                relative = self.term.relative(self.shared.at)
+            if relative is None:
+                relative = np.broadcast_to(self._weights, (len(self.term.W), self.term.lanes))
+            self._sigma = (self.shared.version, np.sqrt(relative))
+        return self._sigma[1]
+
+    @property
+    def _weights(self) -> np.ndarray:
+        """Row weight of each replicate relative to that of the shared Hessian, (lanes,)."""
+        return np.where(self.term.total > 0, self.term.total / self.shared.weight, 1.0)
+
+    @property
+    def _score_variance(self) -> np.ndarray:
+        """Variance of the score of each column of the working set, (k, lanes)."""
+        return self.shared.h[:, None] * (self._weights * self.term.dispersion)
+
+    # -- results ---------------------------------------------------------------------------------
+
+    def _fits(self, tol: float) -> list[Fit]:
+        beta = self.point.beta / self.term.scale[:, None]
+        return [
+            Fit(
+                beta=beta[:, b].copy(),
+                loss=float(self.term.loss[b]),
+                objective=float(self.point.objective[b]),
+                optimality=float(self.certificate[b]),
+                tol=tol,
+                n_iter=int(self.point.steps[b]),
+                n_hessian=self.shared.count,
+            )
+            for b in range(self.term.B)
+        ]

@@ -1,0 +1,7 @@
+"""What the solver asks of model and data, and the implementation for rows on this machine."""
+
+from .active import ActiveColumns
+from .face import CurvatureAt, DataTerm, Trial
+from .local import LocalTerm
+
+__all__ = ["ActiveColumns", "CurvatureAt", "DataTerm", "LocalTerm", "Trial"]

@@ -1,0 +1,277 @@
+"""The data term of rows on this machine: a design, a likelihood and weights."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from ...design.face import ColumnStore, DesignLike
+from ...likelihoods import Likelihood
+from ..hessian import diagonal, hessian
+from .active import ActiveColumns
+from .by_columns import ColumnModel, Columns
+from .face import CurvatureAt
+from .thinning import enough, thinned
+
+__all__ = ["LocalTerm"]
+
+SINGLE = 1e-4  # of λ: the tolerance from which a look at all columns is in single precision
+MANY_LANES = 8  # replicates whose residuals do not stay in the cache
+
+
+class LocalTerm:
+    """Replicates of one model: same X and outcome, other row weights or offsets.
+
+    Parameters
+    ----------
+    design : Design
+    likelihood : Likelihood
+    weights : (n, B) or (n, 1) array
+        Row weights of the replicates, in the rows of X.
+    offset : (n, B) or (n, 1) array or None
+        Added to the linear predictor.
+    B : int
+        Number of replicates.
+    active : ActiveColumns, optional
+        To share with other terms of the same model.
+    """
+
+    def __init__(
+        self,
+        design: DesignLike,
+        likelihood: Likelihood,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        active: ActiveColumns | None = None,
+    ) -> None:
+        self.design, self.likelihood = design, likelihood
+        self.backend = backend = likelihood.backend
+        self.p, self.B, self.lanes = design.p, B, backend.lanes(B)
+        self.scale, self.pool = design.scale, backend.pool
+        self.rows, self.columnar = max(likelihood.n, 1), design.plain
+        self.reach, self.evidence = likelihood.reach, likelihood.evidence
+        self.order = order = likelihood.order
+        take = (lambda x: x) if order is None else (lambda x: x[order])
+        weights = np.asarray(weights, np.float64)
+        if order is not None and weights.shape[1] == 1 and np.ptp(weights) == 0:
+            weights = weights[: len(order)]  # all the same: a view of as many will do
+        else:
+            weights = take(weights)
+        w = self._in_lanes(weights)
+        self.total = w.sum(axis=0)
+        self.w = backend.asarray(w)
+        self.bound = likelihood.weigh(self.w)
+        offsets = np.zeros((1, 1))
+        if offset is not None:
+            offsets = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
+        self.offset = backend.asarray(offsets)
+        self.active = ActiveColumns(design, order, backend) if active is None else active
+        self.eta: Any = None
+        self.r: Any = None
+        self._loss = np.zeros(self.lanes)
+        self._gradient: tuple[int, np.ndarray] | None = None
+        self._columns: tuple[int, Columns] | None = None
+        self.place(np.zeros((design.p, self.lanes)))
+
+    def _in_lanes(self, x: np.ndarray) -> np.ndarray:
+        """One column a lane, the lanes without a replicate zero; a single one is not copied."""
+        if self.lanes == 1:
+            return np.ascontiguousarray(x)
+        out = np.zeros((len(x), self.lanes))
+        out[:, : self.B] = x
+        return out
+
+    # -- the working set ---------------------------------------------------------------------
+
+    @property
+    def W(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.active.W
+
+    @property
+    def inside(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.active.inside
+
+    @property
+    def entries(self) -> int:
+        """See `DataTerm`."""
+        return self.active.rows.entries
+
+    def join(self, columns: np.ndarray) -> int:
+        """See `DataTerm.join`."""
+        return self.active.join(columns)
+
+    def keep(self, at: np.ndarray) -> None:
+        """See `DataTerm.keep`."""
+        self.active.keep(at)
+
+    # -- the points ----------------------------------------------------------------------------
+
+    @property
+    def loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._loss
+
+    @property
+    def dispersion(self) -> Any:
+        """See `DataTerm.dispersion`."""
+        return self.likelihood.dispersion(self._loss, self.total)
+
+    def place(self, beta: np.ndarray) -> None:
+        """See `DataTerm.place`."""
+        eta = self.backend.xp.zeros((self.likelihood.n_eta, self.lanes))
+        eta += self.offset
+        if len(self.W):
+            eta += self.active.rows.matmul(self.backend.asarray(beta[self.W]))
+        loss, r = self.likelihood.evaluate(eta, self.bound)
+        self._arrive(eta, self.backend.to_host(loss), r)
+
+    def _arrive(self, eta: Any, loss: np.ndarray, r: Any) -> None:
+        self.eta, self.r, self._loss = eta, r, loss
+        self._gradient = None
+
+    def gradient(self) -> np.ndarray:
+        """See `DataTerm.gradient`."""
+        if self._gradient is None or self._gradient[0] != self.active.version:
+            g = self.backend.to_host(self.active.rows.rmatmul(self.r))
+            self._gradient = (self.active.version, g)
+        return self._gradient[1]
+
+    def gradients(self, tol: float) -> np.ndarray:
+        """See `DataTerm.gradients`.
+
+        Several replicates' residuals do not stay in the cache. Where they are read in single
+        precision (outside of the working set, whose gradient is exact) half as much is fetched;
+        that is when ``tol`` is a thousand times the rounding.
+        """
+        g = np.empty((self.p, self.lanes))
+        g[self.W] = self.gradient()
+        outside = np.flatnonzero(~self.inside)
+        if len(outside) == 0:
+            return g
+        r, xp = self.r, self.backend.xp
+        single = self.lanes >= MANY_LANES and tol >= SINGLE and self.backend.single_precision_sums
+        dtype = np.float32 if single else np.float64
+        if self.order is not None:
+            whole = xp.zeros((self.design.n, self.lanes), dtype)
+            whole[self.order] = r
+            r = whole
+        r = xp.asarray(r, dtype)
+        g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
+        return g
+
+    def along(self, D: np.ndarray) -> LocalTrial:
+        """See `DataTerm.along`."""
+        return LocalTrial(self, self.active.rows.matmul(self.backend.asarray(D)))
+
+    # -- curvature -----------------------------------------------------------------------------
+
+    def curvature(self, lane: int, thin: int = 1) -> LocalCurvature | None:
+        """See `DataTerm.curvature`."""
+        w = self.w[:, lane : lane + 1]
+        if thin > 1:
+            w = thinned(w, thin, self.backend)
+        bound = self.likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
+        curvature = self.likelihood.curvature(self.eta[:, lane : lane + 1], bound)
+        if thin > 1 and not enough(curvature.v, len(self.W)):
+            return None
+        return LocalCurvature(self.active, curvature, w[:, 0])
+
+    def by_columns(self, lane: int) -> ColumnModel:
+        """See `DataTerm.by_columns`."""
+        if self._columns is None or self._columns[0] != self.active.version:
+            self._columns = (
+                self.active.version,
+                Columns(cast(ColumnStore, self.design), self.W, self.order),
+            )
+        at = self.curvature(lane)
+        assert at is not None
+        v = self.backend.to_host(at.curvature.v)
+        return self._columns[1].model(v, at.curvature.grouped, self.backend)
+
+    def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
+        """See `DataTerm.relative`.
+
+        A column of few ones can lose a good part of its curvature with the rows of one fold,
+        which a common factor would miss. None where the base has no weight in a row that counts,
+        or rows of η are not rows of weights.
+        """
+        assert isinstance(curvature, LocalCurvature)  # terms that share a Hessian are alike
+        rows, xp = self.active.rows, self.backend.xp
+        base = curvature.base[:, None]
+        if rows.layout != "rows" or bool(((base == 0) & (self.w > 0)).any()):
+            return None
+        v = curvature.curvature.v[:, None]
+        V = v * (self.w / xp.where(base > 0, base, 1.0))
+        h0 = self.backend.to_host(rows.diagonals(v))
+        h = self.backend.to_host(rows.diagonals(V))
+        return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`."""
+        likelihood, B = self.likelihood, self.B
+        whole = np.zeros((likelihood.n, self.lanes))
+        whole[:, :B] = (weights if self.order is None else weights[self.order])[:, None]
+        everything = self.backend.asarray(whole)
+        if difference:
+            score = likelihood.score(self.eta, everything, self.w)
+            score = score - likelihood.score(self.eta, self.w, self.w)
+        else:
+            score = likelihood.score(self.eta, everything - self.w, self.w)
+        return self.backend.to_host(score)[:B]
+
+
+class LocalTrial:
+    """A direction in the linear predictors; see `Trial`."""
+
+    def __init__(self, term: LocalTerm, d_eta: Any) -> None:
+        self.term, self.d_eta = term, d_eta
+        self.end: tuple[Any, np.ndarray, Any] | None = None
+        term.r = None  # as large as the predictors, and of no more use
+
+    def loss(self, t: np.ndarray) -> np.ndarray:
+        """See `Trial.loss`."""
+        term, d = self.term, self.d_eta
+        if (t != 1.0).any():  # NumPy is slow at a product with a short row, n times
+            d = d * term.backend.asarray(t)
+        eta = term.eta + d
+        loss, r = term.likelihood.evaluate(eta, term.bound)
+        host = term.backend.to_host(loss)
+        self.end = eta, host, r
+        return host
+
+    def commit(self) -> None:
+        """See `Trial.commit`."""
+        if self.end is None:
+            raise RuntimeError("commit() before loss()")
+        self.term._arrive(*self.end)
+
+
+class LocalCurvature:
+    """A likelihood's curvature with the rows it is of; see `CurvatureAt`.
+
+    Attributes
+    ----------
+    base : (n,) array
+        Row weights of its replicate.
+    """
+
+    def __init__(self, active: ActiveColumns, curvature: Any, base: Any) -> None:
+        self.active, self.curvature, self.base = active, curvature, base
+        self.grouped = curvature.grouped
+
+    def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `CurvatureAt.matrix`."""
+        H = hessian(self.active.rows, self.curvature, first, rough)
+        return self.active.backend.to_host(H)
+
+    def diagonal(self) -> np.ndarray:
+        """See `CurvatureAt.diagonal`."""
+        return self.active.backend.to_host(diagonal(self.active.rows, self.curvature))
+
+    def uncentred(self) -> np.ndarray:
+        """See `CurvatureAt.uncentred`."""
+        return self.active.backend.to_host(self.active.rows.diagonal(self.curvature.v))

@@ -1,0 +1,78 @@
+"""Where the replicates are, and what is asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Penalty", "Point"]
+
+
+@dataclass
+class Point:
+    """The replicates' points.
+
+    Attributes
+    ----------
+    beta : (p, lanes) array
+        In the scaled columns.
+    objective : (lanes,) array
+        Loss and penalty.
+    gradients : (p, lanes) array or None
+        Of the loss over all columns, where they are known at these points.
+    steps : (lanes,) int array
+        Steps so far.
+    """
+
+    beta: np.ndarray
+    objective: np.ndarray
+    gradients: np.ndarray | None
+    steps: np.ndarray
+
+    @classmethod
+    def zero(cls, p: int, lanes: int) -> Point:
+        """All coefficients at zero."""
+        return cls(np.zeros((p, lanes)), np.zeros(lanes), None, np.zeros(lanes, np.int64))
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Σ_j l1_j |β_j| + ½ l2_j β_j² of each replicate, in the scaled columns.
+
+    Attributes
+    ----------
+    l1, l2 : (p, lanes) arrays
+    free : (p,) bool array
+        Columns without any penalty.
+    """
+
+    l1: np.ndarray
+    l2: np.ndarray
+    free: np.ndarray
+
+    @classmethod
+    def of(cls, l1: np.ndarray, l2: np.ndarray, scale: np.ndarray, B: int, lanes: int) -> Penalty:
+        """Penalties (p,) or (p, B) of columns in X's units."""
+        first = _in_lanes(np.asarray(l1, np.float64), scale, B, lanes)
+        second = _in_lanes(np.asarray(l2, np.float64), scale**2, B, lanes)
+        some = np.logical_or(first.any(axis=1), second.any(axis=1))
+        return cls(first, second, np.logical_not(some))
+
+    def times(self, factor: float) -> Penalty:
+        """A stronger or weaker penalty of the same form."""
+        return Penalty(factor * self.l1, factor * self.l2, self.free)
+
+    def value(self, beta: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Of coefficients (k, lanes) of the columns W, the others being zero: (lanes,)."""
+        return (self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta**2).sum(axis=0)
+
+
+def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:
+    if penalty.ndim == 1:
+        penalty = penalty[:, None]
+    scaled = penalty / unit[:, None]
+    out = np.empty((len(penalty), lanes))
+    out[:, :B] = scaled
+    out[:, B:] = scaled[:, :1]
+    return out

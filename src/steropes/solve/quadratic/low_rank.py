@@ -1,0 +1,57 @@
+"""What a replicate's Hessian has beyond the shared one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LowRank"]
+
+
+@dataclass
+class LowRank:
+    """Σ_m c_m u_m u_m' of each replicate.
+
+    Attributes
+    ----------
+    U : (M, k, B) array
+    c : (M, B) array
+        Zero where a replicate has no such term.
+    """
+
+    U: np.ndarray
+    c: np.ndarray
+
+    @classmethod
+    def none(cls, k: int, B: int) -> LowRank:
+        """No terms."""
+        return cls(np.empty((0, k, B)), np.empty((0, B)))
+
+    def lanes(self, at: Any) -> LowRank:
+        """Return the terms of some replicates; those that none of them has are left out."""
+        c = self.c[:, at]
+        used = c.any(axis=1)
+        return LowRank(self.U[used][:, :, at], c[used])
+
+    def only(self, at: np.ndarray) -> LowRank:
+        """The terms of some coordinates."""
+        return LowRank(self.U[:, at], self.c)
+
+    def scaled(self, sigma: np.ndarray) -> LowRank:
+        """The terms in coordinates σ d, (k, B)."""
+        return LowRank(self.U / sigma, self.c) if len(self.U) else self
+
+    def product(self, D: np.ndarray) -> np.ndarray:
+        """Each replicate's sum times its column of D (k, B)."""
+        if not len(self.U):
+            return np.zeros(D.shape)
+        return np.einsum("mb,mkb->kb", self.c * np.einsum("mkb,kb->mb", self.U, D), self.U)
+
+    def diagonal(self) -> np.ndarray | float:
+        """Its diagonal, (k, B)."""
+        return np.einsum("mb,mkb->kb", self.c, self.U**2) if len(self.U) else 0.0
+
+    def __add__(self, other: LowRank) -> LowRank:
+        return LowRank(np.concatenate([self.U, other.U]), np.concatenate([self.c, other.c]))

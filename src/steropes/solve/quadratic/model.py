@@ -1,0 +1,177 @@
+"""A Hessian that replicates share, and the minima of the models made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.threads import ThreadPool
+from ..certificate import violations
+from .low_rank import LowRank
+from .polish import cholesky_solve
+from .search import Models, Search
+from .shared import Part, SharedMatrix
+from .support import Preconditioner
+
+__all__ = ["Quadratic", "minimize_quadratic"]
+
+NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at from the start
+ROUNDS = 8
+
+
+class Quadratic:
+    """Models  g'd + ½ d'Hd + Σ l1|β+d| + ½ Σ l2 (β+d)²  with H = ΣGΣ and low-rank terms.
+
+    G is shared, Σ = diag(σ), the low-rank terms, gradients and penalties are each replicate's.
+
+    Parameters
+    ----------
+    G : (k, k) array
+        Symmetric; it is kept and not changed.
+    free : (k,) bool array
+        Columns without any penalty.
+    pool : ThreadPool
+    factor : Preconditioner, optional
+        Of an earlier matrix over the same columns (or the first of them).
+    """
+
+    def __init__(
+        self,
+        G: np.ndarray,
+        free: np.ndarray,
+        pool: ThreadPool,
+        factor: Preconditioner | None = None,
+    ) -> None:
+        self.G, self.free, self.pool = G, free, pool
+        self.shared = SharedMatrix(G, free, pool)
+        self.factor = factor
+        self._part: Part | None = None  # of the coordinates that matter
+
+    @property
+    def f(self) -> np.ndarray:
+        """Columns that were eliminated: their coordinates are others."""
+        return self.shared.f
+
+    def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A gradient in d as one in the model's coordinates."""
+        return self.shared.gradient(g, sigma)
+
+    def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A step d in the model's coordinates."""
+        return self.shared.step(d, sigma)
+
+    def diagonal(self, sigma: np.ndarray, low: LowRank | None) -> np.ndarray:
+        """The models' curvature in each of their coordinates, (k, B)."""
+        h = self.shared.own(sigma) ** 2 * self.shared.diagonal[:, None]
+        return h if low is None else h + low.diagonal()
+
+    def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """ΣGΣ times steps d (k, B), in the model's coordinates."""
+        own = self.shared.own(sigma)
+        return own * self.shared.times(own * d)
+
+    def minimize(
+        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        low: LowRank | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the steps d that minimise the models, (k, B).
+
+        Parameters
+        ----------
+        sigma : (k, B) array
+            Σ = diag(σ), positive.
+        g : (k, B) array
+            Gradient of the loss at β.
+        beta, l1, l2 : (k, B) arrays
+        unit : (k, B) array
+            Size of one unit of violation for each coordinate (`certificate.units`).
+        tolerance : (B,) array
+            Largest violation of the model's optimality conditions, in units.
+        low : LowRank, optional
+            In the model's coordinates (`gradient`, `step`).
+        """
+        shared, (k, B) = self.shared, g.shape
+        own = np.broadcast_to(shared.own(sigma), (k, B))
+        at = beta * own
+        unit = np.array(np.broadcast_to(unit, (k, B)))
+        if len(self.f):
+            at[self.f] = 0.0  # new coordinates start from zero, without a penalty
+            unit[self.f] = 1.0
+        low = LowRank.none(k, B) if low is None else low.scaled(own)
+        # In coordinates σ d the replicates have the very same matrix.
+        models = Models(
+            g=shared.gradient(g, sigma) / own, y=at, l1=l1 / own, l2=l2 / own**2,
+            unit=unit / own, low=low, tolerance=np.asarray(tolerance, np.float64),
+        )  # fmt: skip
+        step = None if l1.any() else self._solve(models)
+        if step is None:
+            step = self._search(models)
+        d = step / own
+        gone = (at + step == 0.0) & (at != 0.0)
+        d[gone] = -beta[gone]  # at zero exactly
+        return shared.back(d, sigma)
+
+    def _search(self, m: Models) -> np.ndarray:
+        """Search over the coordinates that can matter until no other one wants to move."""
+        k = len(m.g)
+        live = (m.y != 0) | (m.l1 == 0) | (np.abs(m.g + m.l2 * m.y) > NEAR * m.l1)
+        some = live.any(axis=1)
+        D = np.zeros(m.g.shape)
+        started = False
+        for _ in range(ROUNDS):
+            self._part = self.shared.taken(np.flatnonzero(some), self._part)
+            at, shared = self._part
+            factor = None if self.factor is None else self.factor.within(at)
+            search = Search(shared, m.only(at), factor, D[at] if started else None)
+            D[at] = search.run()
+            started = True
+            if search.factor is not None:
+                self.factor = search.factor.among(at, k)
+            if len(at) == k:
+                break
+            outside = np.ones(k, bool)
+            outside[at] = False
+            s = m.slopes(self.shared, D)
+            v = violations(s, m.y + D, m.l1, np.zeros(1)) / m.unit
+            missing = (v > m.tolerance).any(axis=1) & outside
+            if not missing.any():
+                break
+            some = some | missing
+        return D
+
+    def _solve(self, m: Models) -> Any:
+        """Newton's steps where nothing is penalised in ℓ1; None where a matrix is singular."""
+        everything = np.arange(len(m.g))
+        A = self.shared.part(everything, np.float64)
+
+        def one(b: int) -> Any:
+            H = A.copy() if m.g.shape[1] > 1 else A
+            if m.low.c[:, b].any():
+                U = m.low.U[:, :, b]
+                H += (U * m.low.c[:, b, None]).T @ U
+            H[np.diag_indices(len(H))] += m.l2[:, b]
+            size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
+            H /= size
+            H /= size[:, None]
+            step = cholesky_solve(H, (m.g[:, b] + m.l2[:, b] * m.y[:, b]) / size)
+            return None if step is None else step / size
+
+        steps = self.pool.map(one, [(b,) for b in range(m.g.shape[1])])
+        if any(step is None for step in steps):
+            return None
+        return np.stack(steps, axis=1)
+
+
+def minimize_quadratic(
+    G: Any, scale: float, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
+) -> Any:
+    """Minimise for one replicate with curvature ``scale`` G, which is kept; vectors are (k,)."""
+    sigma = np.full((len(g), 1), np.sqrt(scale))
+    free = (l1 == 0) & (l2 == 0)
+    model = Quadratic(G, free if l1.any() else np.zeros(len(g), bool), ThreadPool(1))
+    step = model.minimize(
+        sigma, g[:, None], beta[:, None], l1[:, None], l2[:, None], unit[:, None],
+        np.array([tolerance]),
+    )  # fmt: skip
+    return step[:, 0]

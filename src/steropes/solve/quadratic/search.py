@@ -1,0 +1,215 @@
+"""The minima of replicates' models: coordinate descent finds the support, Newton the values.
+
+Coordinate descent is quick to tell which coefficients are zero and slow along correlated columns,
+of which thousands move a little, all the same way, for a long time. So its sweeps take turns with
+a Newton step on the support (`support_steps`), along which coefficients stop at zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...backends.cpu.descent import descend_block
+from ..certificate import violations
+from .low_rank import LowRank
+from .polish import WORK, polish
+from .shared import Part, SharedMatrix
+from .support import ITERATIONS, Preconditioner, support_steps
+
+__all__ = ["Models", "Search"]
+
+BLOCK = 64  # coordinates between two products with the whole matrix
+ROUNDS = 40
+QUICK = 0.3  # contraction of a sweep with which there is no need of anything else
+SLOW = 0.5  # contraction of a Newton step from which its system is solved exactly
+MOST_OF = 0.5  # of the replicates: as many share a column that is in their factor
+MISSING = 0.2  # share of those that the factor may lack, or have beside them
+CUTS = 5  # times that a Newton step is shortened
+SHORTER = 0.4
+
+
+@dataclass
+class Models:
+    """The replicates' models  g'(y−y₀) + ½ (y−y₀)'(A + low)(y−y₀) + Σ l1|y| + ½ Σ l2 y².
+
+    All (k, B) but for ``tolerance`` (B,); ``y`` holds y₀.
+    """
+
+    g: np.ndarray
+    y: np.ndarray
+    l1: np.ndarray
+    l2: np.ndarray
+    unit: np.ndarray
+    low: LowRank
+    tolerance: np.ndarray
+
+    def only(self, at: np.ndarray) -> Models:
+        """The models of some coordinates, the others staying where they are."""
+        return Models(
+            self.g[at], self.y[at], self.l1[at], self.l2[at], self.unit[at], self.low.only(at),
+            self.tolerance,
+        )  # fmt: skip
+
+    def slopes(self, shared: SharedMatrix, D: np.ndarray) -> np.ndarray:
+        """Slopes of the smooth terms at y₀ + D, (k, B)."""
+        return self.g + shared.times(D) + self.low.product(D) + self.l2 * (self.y + D)
+
+
+class Search:
+    """State of a search.
+
+    Attributes
+    ----------
+    y : (k, B) array
+        The point.
+    s : (k, B) array
+        Slopes of the smooth terms there.
+    factor : Preconditioner or None
+        To be handed on to the next search.
+    """
+
+    def __init__(
+        self,
+        shared: SharedMatrix,
+        models: Models,
+        factor: Preconditioner | None,
+        start: np.ndarray | None = None,
+    ) -> None:
+        self.shared, self.m, self.factor = shared, models, factor
+        self.inherited = factor is not None  # made for another matrix, perhaps
+        self._part: Part | None = None  # of the supports
+        if start is None:
+            self.y = models.y.copy()
+            self.s = models.g + models.l2 * models.y
+        else:
+            self.y = models.y + start
+            self.s = models.slopes(shared, start)
+        self.h = shared.diagonal[:, None] + models.l2 + models.low.diagonal()
+
+    def run(self) -> np.ndarray:
+        """Return y − y₀ at the minimum, or after as many rounds as are worth it."""
+        m = self.m
+        violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
+        stalled = np.zeros(self.y.shape[1], bool)
+        for _ in range(ROUNDS):
+            live = violation > m.tolerance
+            if not live.any():
+                break
+            self._sweep(live)
+            before, violation = violation, self._violation()
+            live = violation > m.tolerance
+            if not live.any():
+                break
+            if (violation[live] > QUICK * before[live]).any():
+                last = violation
+                self._newton(live)
+                violation = self._violation()
+                lost = live & (violation > np.maximum(SLOW * last, m.tolerance))
+                if (lost & stalled).any() and self._small(lost & stalled):
+                    self._polish(lost & stalled)
+                    violation = self._violation()
+                stalled = lost
+        return self.y - self.m.y
+
+    def _violation(self) -> np.ndarray:
+        nothing = np.zeros(1)  # the slopes have the ℓ2 part already
+        v = violations(self.s, self.y, self.m.l1, nothing) / self.m.unit
+        return np.where(self.h > 0, v, 0.0).max(axis=0, initial=0.0)
+
+    def _refresh(self) -> None:
+        """The slopes, free of what the sweeps' roundings have added up to."""
+        self.s = self.m.slopes(self.shared, self.y - self.m.y)
+
+    def _sweep(self, live: np.ndarray) -> None:
+        """One sweep of coordinate descent over the coordinates that can move."""
+        m, shared, s, y = self.m, self.shared, self.s, self.y
+        h = np.where(live, self.h, 0.0)
+        t = np.zeros(m.low.c.shape)
+        k, B = y.shape
+        moved = False
+        for a in range(0, k, BLOCK):
+            b = min(a + BLOCK, k)
+            may = (y[a:b] != 0) | (np.abs(s[a:b]) > m.l1[a:b])
+            if not (may & live).any() and not len(m.low.U):
+                continue
+            delta = np.empty((b - a, B))
+            U = np.ascontiguousarray(m.low.U[:, a:b])
+            if descend_block(
+                shared.block(a, b), s[a:b], y[a:b], h[a:b], m.l1[a:b], m.l2[a:b], U, t, m.low.c,
+                delta,
+            ):  # fmt: skip
+                s += shared.spread(a, b, delta)
+                moved = True
+        if moved:
+            self._refresh()
+
+    def _newton(self, live: np.ndarray) -> None:
+        """A step towards the minimum with today's signs; what would change its sign is zero."""
+        m, y = self.m, self.y
+        support = ((y != 0) | (m.l1 == 0)) & (self.h > 0) & live
+        union = np.flatnonzero(support.any(axis=1))
+        if len(union) == 0:
+            return
+        # The inverse of a larger matrix is no inverse of its part where that lacks many columns:
+        # the factor is of the columns that most replicates have.
+        core = np.flatnonzero(support.sum(axis=1) >= MOST_OF * live.sum())
+        if self.factor is None or not self.factor.covers(core, MISSING):
+            self._make_factor(core)
+        residual = -(self.s + m.l1 * np.sign(y))
+        self._part = part = self.shared.taken(union, self._part)
+        at = part.at
+        factor = None if self.factor is None else self.factor.within(at)
+        p = np.zeros(y.shape)
+        p[at], iterations = support_steps(
+            part.shared, m.low.only(at), m.l2[at], self.h[at], support[at], residual[at], factor
+        )  # fmt: skip
+        if iterations == ITERATIONS and self.inherited:
+            self._make_factor(core)
+        self._along(p, live)
+
+    def _small(self, lanes: np.ndarray) -> bool:
+        """Whether supports are small enough to be solved exactly, one by one."""
+        return int((self.y[:, lanes] != 0).sum(axis=0).max(initial=0)) ** 3 < WORK / 4
+
+    def _polish(self, lanes: np.ndarray) -> None:
+        m = self.m
+
+        def one(b: int) -> np.ndarray:
+            low = m.low.lanes([b])
+            return polish(self.shared, low, m.l1[:, b], m.l2[:, b], self.y[:, b], self.s[:, b])
+
+        at = [int(b) for b in np.flatnonzero(lanes)]
+        for b, y in zip(at, self.shared.pool.map(one, [(b,) for b in at]), strict=True):
+            self.y[:, b] = y
+        self._refresh()
+
+    def _make_factor(self, core: np.ndarray) -> None:
+        ridge = self.m.l2.mean(axis=1)
+        self.factor = Preconditioner.of(self.shared, core, ridge)
+        self.inherited = False
+
+    def _along(self, p: np.ndarray, live: np.ndarray) -> None:
+        """Take the longest of some steps along p that lowers each replicate's model."""
+        m, y = self.m, self.y
+        step = np.where(live, 1.0, 0.0)
+        chosen = np.zeros(y.shape)
+        change = np.zeros(y.shape)  # of the slopes
+        waiting = live.copy()
+        for _ in range(CUTS):
+            new = y + step * p
+            new[(new * y < 0) & (m.l1 > 0)] = 0.0
+            D = np.where(waiting, new - y, 0.0)
+            HD = self.shared.times(D) + m.low.product(D) + m.l2 * D
+            gain = (self.s * D + 0.5 * D * HD + m.l1 * (np.abs(y + D) - np.abs(y))).sum(axis=0)
+            good = waiting & (gain < 0)
+            chosen[:, good], change[:, good] = D[:, good], HD[:, good]
+            waiting &= ~good
+            if not waiting.any():
+                break
+            step = step * SHORTER
+        gone = chosen == -y
+        self.y = y + chosen
+        self.y[gone] = 0.0
+        self.s = self.s + change

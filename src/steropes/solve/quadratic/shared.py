@@ -1,0 +1,200 @@
+"""The matrix that replicates share, with the few columns without penalty eliminated."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from ...backends.threads import ThreadPool
+
+__all__ = ["Part", "SharedMatrix", "as_precision"]
+
+FEW = 32  # columns without penalty that are eliminated
+STRIPE = 256  # rows of the matrix that are worked on at once
+SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
+WHOLE = 0.8  # share of the coordinates from which on a part is no smaller than the whole
+
+
+def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors (k, B) in units of their largest entries, which fit any precision, and the units."""
+    size = np.abs(x).max(axis=0, initial=0.0)
+    size = np.where((size > 0) & np.isfinite(size), size, 1.0)
+    return (x / size).astype(dtype), size
+
+
+class SharedMatrix:
+    """A Hessian G in coordinates in which the columns without penalty stand alone.
+
+    With G_ff = LL' and Y = L⁻¹ G_fr the new coordinates are e = L'σ_f d_f + Y σ_r d_r, whose
+    Hessian is the identity, and that of the others is the Schur complement G_rr − Y'Y, that of
+    centred columns. An intercept is correlated with every column that is not centred, which is
+    what makes coordinate descent slow. The factors σ drop out, so replicates still share it.
+    G is not changed, and Y'Y is never stored.
+
+    Parameters
+    ----------
+    G : (k, k) array
+        Symmetric, in single or double precision.
+    free : (k,) bool array
+        Columns without any penalty.
+    pool : ThreadPool
+    """
+
+    def __init__(self, G: np.ndarray, free: np.ndarray, pool: ThreadPool) -> None:
+        self.G, self.pool, self.k = G, pool, len(G)
+        f = np.flatnonzero(free)
+        if len(f) > FEW or len(f) == len(G):
+            f = f[:0]
+        self.L = np.empty((0, 0))
+        if len(f):
+            try:
+                block = G[np.ix_(f, f)].astype(np.float64)
+                self.L = linalg.cholesky(block, lower=True, check_finite=False)
+            except linalg.LinAlgError:  # nearly flat among themselves: descent takes them as is
+                f = f[:0]
+        self.f = f
+        self.Y = np.zeros((len(f), self.k))
+        if len(f):
+            rows = G[f].astype(np.float64)
+            self.Y = linalg.solve_triangular(self.L, rows, lower=True, check_finite=False)
+            self.Y[:, f] = 0.0
+        self.diagonal = np.diagonal(G).astype(np.float64) - (self.Y**2).sum(axis=0)
+        self.diagonal[f] = 1.0
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """The matrix times x (k, B)."""
+        f, G = self.f, self.G
+        z, size = as_precision(x, G.dtype)
+        z[f] = 0.0
+        out = np.empty(x.shape)
+
+        def part(a: int, b: int) -> None:
+            out[a:b] = G[a:b] @ z
+            out[a:b] *= size
+
+        self.pool.map(part, [(a, min(a + STRIPE, self.k)) for a in range(0, self.k, STRIPE)])
+        if len(f):
+            out -= self.Y.T @ (self.Y @ x)
+            out[f] = x[f]
+        return out
+
+    def block(self, a: int, b: int) -> np.ndarray:
+        """Rows and columns a … b."""
+        A: Any = self.G[a:b, a:b]
+        inside = self.f[(self.f >= a) & (self.f < b)] - a
+        if len(self.f):
+            A = A - self.Y[:, a:b].T @ self.Y[:, a:b]
+            A[inside] = 0.0
+            A[:, inside] = 0.0
+            A[inside, inside] = 1.0
+        return np.ascontiguousarray(A, np.float64)
+
+    def spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
+        """What changes of the coordinates a … b add to all slopes but their own: (k, B)."""
+        delta = delta.copy()
+        delta[self.f[(self.f >= a) & (self.f < b)] - a] = 0.0
+        z, size = as_precision(delta, self.G.dtype)
+        out = (self.G[a:b].T @ z) * size
+        if len(self.f):
+            out -= self.Y.T @ (self.Y[:, a:b] @ delta)
+            out[self.f] = 0.0
+        out[a:b] = 0.0
+        return out
+
+    def part(self, at: np.ndarray, dtype: type, size: np.ndarray | None = None) -> np.ndarray:
+        """Rows and columns ``at``, each divided by ``size``, in a precision of one's own."""
+        A: np.ndarray = np.empty((len(at), len(at)), dtype)
+
+        def stripe(a: int, b: int) -> None:
+            rows = self.G[at[a:b]][:, at]
+            if len(self.f):
+                rows = rows - self.Y[:, at[a:b]].T @ self.Y[:, at]
+            A[a:b] = rows if size is None else rows / size[a:b, None] / size
+
+        self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
+        inside = np.flatnonzero(np.isin(at, self.f))
+        A[inside] = 0.0
+        A[:, inside] = 0.0
+        A[inside, inside] = 1.0
+        return A
+
+    def taken(self, at: np.ndarray, last: Part | None) -> Part:
+        """The matrix of some coordinates, or of a few more where ``last`` has them already."""
+        at = np.union1d(at, self.f)
+        if (
+            last is not None
+            and len(last.at) <= SPARE * len(at)
+            and np.isin(at, last.at, assume_unique=True).all()
+        ):
+            return last
+        if len(at) > WHOLE * self.k:
+            return Part(np.arange(self.k), self)
+        G = np.empty((len(at), len(at)), self.G.dtype)
+
+        def stripe(a: int, b: int) -> None:
+            np.take(self.G[at[a:b]], at, axis=1, out=G[a:b])
+
+        self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
+        return Part(at, self._cut(at, G))
+
+    def _cut(self, at: np.ndarray, G: np.ndarray) -> SharedMatrix:
+        """The matrix of coordinates ``at``, with those that were eliminated among them."""
+        out = copy.copy(self)
+        out.G, out.k = G, len(at)
+        out.f = np.searchsorted(at, self.f)
+        out.Y, out.diagonal = self.Y[:, at], self.diagonal[at]
+        return out
+
+    # -- the change of coordinates -------------------------------------------------------------
+
+    def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A gradient in d as one in the new coordinates."""
+        if not len(self.f):
+            return g
+        out = g.copy()
+        z = linalg.solve_triangular(self.L, g[self.f] / sigma[self.f], lower=True)
+        out -= sigma * (self.Y.T @ z)
+        out[self.f] = z
+        return out
+
+    def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A step d in the new coordinates."""
+        if not len(self.f):
+            return d
+        out = d.copy()
+        out[self.f] = self.L.T @ (sigma[self.f] * d[self.f]) + self.Y @ (sigma * d)
+        return out
+
+    def back(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A step of the new coordinates in d."""
+        if not len(self.f):
+            return d
+        out = d.copy()
+        e = d[self.f] - self.Y @ (sigma * d)
+        out[self.f] = linalg.solve_triangular(self.L, e, lower=True, trans="T") / sigma[self.f]
+        return out
+
+    def own(self, sigma: np.ndarray) -> np.ndarray:
+        """σ in the new coordinates."""
+        if not len(self.f):
+            return sigma
+        out = np.array(sigma)
+        out[self.f] = 1.0
+        return out
+
+
+class Part(NamedTuple):
+    """A matrix of some coordinates.
+
+    Attributes
+    ----------
+    at : int array
+        The coordinates, ascending.
+    shared : SharedMatrix
+    """
+
+    at: np.ndarray
+    shared: SharedMatrix

@@ -1,0 +1,158 @@
+"""One step of the replicates: propose, search, commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .damping import Damping
+from .data_term import DataTerm, Trial
+from .learned import Learned
+from .point import Penalty, Point
+from .quadratic import LowRank, Quadratic
+from .shared_hessian import SharedHessian
+
+__all__ = ["Proposal", "commit", "propose", "search"]
+
+ARMIJO = 1e-4
+FREE_REACH = 5.0  # times `DataTerm.reach`: the furthest that a column without penalty goes
+ROUNDING = 2e-14  # relative noise of a sum over rows
+HALVINGS = 40
+
+
+@dataclass
+class Curvatures:
+    """What is known of the replicates' Hessians.
+
+    Attributes
+    ----------
+    shared : SharedHessian
+    sigma : (k, lanes) array
+        A replicate's Hessian is diag(σ) G diag(σ) and what it has learned.
+    learned : Learned
+    own : dict of int to Quadratic
+        Replicates that have a Hessian of their own.
+    wide : bool
+        Whether the working set is too wide for a matrix; models are of columns then.
+    """
+
+    shared: SharedHessian
+    sigma: np.ndarray
+    learned: Learned
+    own: dict[int, Quadratic]
+    wide: bool = False
+
+
+@dataclass
+class Proposal:
+    """Directions and what the models say of them.
+
+    Attributes
+    ----------
+    D : (k, lanes) array
+    slope : (lanes,) array
+        Derivative of the objective along them, or more.
+    shared : list of int
+        Replicates whose direction is by the shared Hessian.
+    """
+
+    D: np.ndarray
+    slope: np.ndarray
+    shared: list[int]
+
+
+def propose(
+    term: DataTerm, point: Point, penalty: Penalty, curvatures: Curvatures, damping: Damping,
+    todo: np.ndarray, unit: np.ndarray, tolerance: np.ndarray,
+) -> Proposal:  # fmt: skip
+    """Minimise the replicates' quadratic models to a tolerance (lanes,) in units (k, lanes)."""
+    W = term.W
+    k, lanes = len(W), term.lanes
+    gW, beta, l1, l2 = term.gradient(), point.beta[W], penalty.l1[W], penalty.l2[W]
+    D = np.zeros((k, lanes))
+    live = [b for b in range(term.B) if todo[b]]
+    shared: list[int] = []
+
+    def minimum(model: Quadratic, sigma: Any, at: list[int], low: LowRank | None) -> Any:
+        h = model.diagonal(sigma[:, at], low)
+        g, b, first, second = (x[:, at] for x in (gW, beta, l1, l2))
+        mu = damping.added(at, h, g, b, first, second, term.reach)
+        if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
+            mu[model.f] = 0.0  # their coordinates are others
+            g, second = g - mu * b, second + mu
+        return model.minimize(sigma[:, at], g, b, first, second, unit[:, at], tolerance[at], low)
+
+    if curvatures.wide:
+
+        def one(b: int) -> np.ndarray:
+            model = term.by_columns(b)
+            h, first, second = model.h[:, None], l1[:, [b]], l2[:, [b]]
+            g, at = gW[:, [b]], beta[:, [b]]
+            mu = damping.added([b], h, g, at, first, second, term.reach)
+            if mu is not None:
+                g, second = g - mu * at, second + mu
+            return model.minimize(g[:, 0], at[:, 0], first[:, 0], second[:, 0], unit[:, b],
+                                  float(tolerance[b]))  # fmt: skip
+
+        D[:, live] = np.stack(term.pool.map(one, [(b,) for b in live]), axis=1)
+    else:
+        own = [b for b in live if b in curvatures.own]
+        shared = [b for b in live if b not in curvatures.own]
+        for b in own:
+            D[:, [b]] = minimum(curvatures.own[b], np.ones((k, lanes)), [b], None)
+        if shared:
+            free = penalty.free[W]
+            model, sigma = curvatures.shared.model(free), curvatures.sigma
+            low = curvatures.learned.terms(curvatures.shared.version, model, sigma)
+            D[:, shared] = minimum(model, sigma, shared, low.lanes(shared))
+    furthest = np.abs(D[penalty.free[W]]).max(axis=0, initial=0.0)
+    limit = FREE_REACH * term.reach
+    if (furthest > limit).any():  # an intercept that starts far off
+        D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
+    slope = (gW * D).sum(axis=0) + (
+        l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)
+    ).sum(axis=0)
+    return Proposal(D, slope, shared)
+
+
+def search(
+    term: DataTerm, point: Point, penalty: Penalty, proposal: Proposal, todo: np.ndarray
+) -> tuple[Trial, np.ndarray]:
+    """Shorten the steps until each lowers its objective; the lengths are (lanes,), 0 for none."""
+    W = term.W
+    D, beta = proposal.D, point.beta[W]
+    slack = ROUNDING * (np.abs(point.objective) + term.total * term.dispersion)
+    trial = term.along(D)
+    t = np.ones(term.lanes)  # replicates that are done have no direction
+    waiting = todo.copy()
+    for _ in range(HALVINGS):
+        value = trial.loss(t) + penalty.value(beta + t * D, W)
+        good = value <= point.objective + ARMIJO * t * np.minimum(proposal.slope, 0.0) + slack
+        waiting &= ~(good & np.isfinite(value))
+        if not waiting.any():
+            break
+        t[waiting] *= 0.5
+    if waiting.any():  # no descent along the model's step: those stay where they are
+        t[waiting] = 0.0
+        trial.loss(t)
+    return trial, np.where(todo, t, 0.0)
+
+
+def commit(
+    term: DataTerm, point: Point, penalty: Penalty, proposal: Proposal, trial: Trial,
+    t: np.ndarray, curvatures: Curvatures,
+) -> None:  # fmt: skip
+    """Move the points: the only place where a step changes them."""
+    W = term.W
+    beta, D, old = point.beta[W], proposal.D, term.gradient()
+    now = beta + t * D
+    now[(t == 1.0) & (beta + D == 0.0)] = 0.0  # zero exactly where the model put it there
+    trial.commit()
+    point.beta[W] = now
+    point.objective = term.loss + penalty.value(now, W)
+    point.gradients = None
+    lanes = [b for b in proposal.shared if t[b] > 0]
+    if lanes and penalty.l1[W].any():
+        curvatures.learned.learn(curvatures.shared.version, t * D, term.gradient() - old, lanes)

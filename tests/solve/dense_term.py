@@ -1,0 +1,91 @@
+"""A data term of a screenful: logistic regression on a dense array, in plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steropes.backends.threads import ThreadPool
+
+
+class DenseTerm:
+    """Σ_i w_ib [log(1 + exp η_ib) − y_i η_ib], η = X β_b; see `steropes.solve.data_term`."""
+
+    columnar, reach, evidence, dispersion = False, 2.0, 0, 1.0
+
+    def __init__(self, X, y, w):
+        self.X, self.y, self.w = X, y[:, None], w
+        (self.rows, self.p), self.B = X.shape, w.shape[1]
+        self.lanes, self.scale, self.pool = self.B, np.ones(self.p), ThreadPool(1)
+        self.total = w.sum(axis=0)
+        self.W, self.inside = np.empty(0, int), np.zeros(self.p, bool)
+        self.place(np.zeros((self.p, self.B)))
+
+    @property
+    def entries(self):
+        return self.rows * len(self.W)
+
+    def join(self, columns):
+        new = np.setdiff1d(columns, self.W)
+        self.W = np.concatenate([self.W, new])
+        self.inside[new] = True
+        return len(new)
+
+    def keep(self, at):
+        self.W = self.W[at]
+        self.inside[:] = False
+        self.inside[self.W] = True
+
+    def place(self, beta):
+        self.eta = self.X @ beta
+        self.loss = self.loss_at(self.eta)
+
+    def loss_at(self, eta):
+        return (self.w * (np.logaddexp(0, eta) - self.y * eta)).sum(axis=0)
+
+    def mean(self):
+        return 1 / (1 + np.exp(-self.eta))
+
+    def gradients(self, tol):
+        return self.X.T @ (self.w * (self.mean() - self.y))
+
+    def gradient(self):
+        return self.gradients(0.0)[self.W]
+
+    def along(self, D):
+        return Direction(self, self.X[:, self.W] @ D)
+
+    def curvature(self, lane, thin=1):
+        p = self.mean()[:, lane]
+        return None if thin > 1 else Curve(self, self.w[:, lane] * p * (1 - p))
+
+    def relative(self, curvature):
+        return None
+
+
+class Direction:
+    def __init__(self, term, d):
+        self.term, self.d = term, d
+
+    def loss(self, t):
+        self.eta = self.term.eta + t * self.d
+        self.value = self.term.loss_at(self.eta)
+        return self.value
+
+    def commit(self):
+        self.term.eta, self.term.loss = self.eta, self.value
+
+
+class Curve:
+    grouped = False
+
+    def __init__(self, term, v):
+        self.term, self.v = term, v
+
+    def matrix(self, first=0, rough=False):
+        X = self.term.X[:, self.term.W]
+        return X.T @ (self.v[:, None] * X)
+
+    def diagonal(self):
+        return np.diag(self.matrix()).copy()
+
+    uncentred = diagonal

@@ -1,0 +1,79 @@
+"""The solver knows a data term by its face alone: another one ends at the same optima."""
+
+import numpy as np
+import pytest
+from dense_term import DenseTerm
+from scipy import sparse
+
+from simulators import indicators
+from steropes.backends import get_backend
+from steropes.design import as_design
+from steropes.likelihoods import LogisticLikelihood
+from steropes.solve import Batch
+from steropes.solve.certificate import violations
+from steropes.solve.data_term import LocalTerm
+
+PENALTIES = {"lasso": (2.0, 0.0), "ridge": (0.0, 3.0), "both": (1.5, 0.5)}
+
+
+def data(rng, n=300, p=40, B=5):
+    X = indicators(rng, n, p).toarray()
+    X[:, 0] = 1.0  # without a penalty, like an intercept
+    y = (rng.random(n) < 1 / (1 + np.exp(-X[:, 1:4] @ [0.9, -0.7, 0.6]))).astype(float)
+    w = rng.integers(0, 3, size=(n, B)).astype(float)
+    return X, y, w
+
+
+def penalty(name, p):
+    l1, l2 = (np.full(p, x) for x in PENALTIES[name])
+    l1[0] = l2[0] = 0.0
+    return l1, l2
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_a_dense_term_in_numpy_ends_where_the_local_one_does(name, rng):
+    X, y, w = data(rng)
+    l1, l2 = penalty(name, X.shape[1])
+    dense = Batch(DenseTerm(X, y, w)).solve(l1, l2, tol=1e-9)
+    likelihood = LogisticLikelihood(y, get_backend("cpu", 1))
+    local = Batch(LocalTerm(as_design(sparse.csc_array(X)), likelihood, w, None, w.shape[1]))
+    for a, b in zip(dense, local.solve(l1, l2, tol=1e-9), strict=True):
+        assert a.converged
+        assert b.converged
+        np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
+        assert a.objective == pytest.approx(b.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_the_certificate_of_a_dense_term_is_true(name, rng):
+    X, y, w = data(rng)
+    l1, l2 = penalty(name, X.shape[1])
+    for b, fit in enumerate(Batch(DenseTerm(X, y, w)).solve(l1, l2, tol=1e-9)):
+        g = X.T @ (w[:, b] * (1 / (1 + np.exp(-X @ fit.beta)) - y))
+        unit = np.where(l1 > 0, l1, np.sqrt((w[:, [b]] * X**2 / 4).sum(axis=0)))
+        assert (violations(g, fit.beta, l1, l2) / unit).max() <= 3e-9
+
+
+def test_a_path_of_penalties_on_a_dense_term_is_its_cold_starts(rng):
+    X, y, w = data(rng, B=2)
+    warm = Batch(DenseTerm(X, y, w))
+    for lam in (8.0, 3.0, 1.0, 4.0):
+        l1, l2 = penalty("lasso", X.shape[1])
+        path = warm.solve(lam * l1, l2, tol=1e-10)
+        cold = Batch(DenseTerm(X, y, w)).solve(lam * l1, l2, tol=1e-10)
+        for a, b in zip(path, cold, strict=True):
+            np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
+
+
+def test_a_way_of_softer_penalties_changes_no_answer(monkeypatch, rng):
+    """A fit that goes by way of stronger penalties ends where the direct one does."""
+    from steropes.solve import batch as driver
+
+    X, y, w = data(rng, 400, 200, 1)
+    l1, l2 = penalty("lasso", X.shape[1])
+    direct = Batch(DenseTerm(X, y, w)).solve(0.5 * l1, l2, tol=1e-9)[0]
+    monkeypatch.setattr(driver, "MANY", 1)
+    batch = Batch(DenseTerm(X, y, w))
+    detour = batch.solve(0.5 * l1, l2, tol=1e-9)[0]
+    assert detour.converged
+    np.testing.assert_allclose(detour.beta, direct.beta, atol=1e-8)

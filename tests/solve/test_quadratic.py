@@ -1,0 +1,114 @@
+"""The minima of quadratic models, against a dense solver that knows nothing of ours."""
+
+import numpy as np
+import pytest
+
+from steropes.backends.threads import ThreadPool
+from steropes.solve.quadratic import LowRank, Quadratic
+from steropes.solve.quadratic import search as search_module
+from steropes.solve.quadratic.cholesky import Cholesky
+
+
+def by_descent(H, g, beta, l1, l2, sweeps=20_000):
+    """Cyclic coordinate descent on one model, to rounding."""
+    d = np.zeros(len(g))
+    for _ in range(sweeps):
+        largest = 0.0
+        for j in range(len(g)):
+            h = H[j, j] + l2[j]
+            z = h * (beta[j] + d[j]) - (g[j] + H[j] @ d + l2[j] * (beta[j] + d[j]))
+            to = np.sign(z) * max(abs(z) - l1[j], 0.0) / h
+            largest = max(largest, abs(to - beta[j] - d[j]))
+            d[j] = to - beta[j]
+        if largest < 1e-14:
+            break
+    return d
+
+
+def model(rng, k, B, correlated=0.5):
+    Z = rng.normal(size=(4 * k, k)) + correlated * rng.normal(size=(4 * k, 1))
+    G = Z.T @ Z
+    sigma = rng.uniform(0.8, 1.2, (k, B))
+    g = rng.normal(size=(k, B)) * np.sqrt(np.diag(G))[:, None]
+    beta = np.where(rng.random((k, B)) < 0.3, rng.normal(size=(k, B)) * 0.1, 0.0)
+    l1 = np.full((k, B), 1.5 * np.sqrt(k))
+    l2 = np.full((k, B), 0.3)
+    return G, sigma, g, beta, l1, l2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("k", "B", "free"), [(7, 1, 1), (30, 3, 0), (150, 4, 2), (20, 1, 20)])
+def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
+    G, sigma, g, beta, l1, l2 = model(rng, k, B)
+    l1[:free] = l2[:free] = 0.0
+    at = np.arange(k) < free
+    step = Quadratic(G.astype(dtype), at, ThreadPool(1)).minimize(
+        sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9)
+    )
+    for b in range(B):
+        H = sigma[:, b] * G * sigma[:, [b]]
+        best = by_descent(H, g[:, b], beta[:, b], l1[:, b], l2[:, b])
+        np.testing.assert_allclose(step[:, b], best, atol=1e-9 if dtype == np.float64 else 1e-5)
+
+
+def test_a_model_with_nothing_but_its_free_columns_to_move_is_solved(rng):
+    """All others are held at zero by their penalty: the part that is looked at is those alone."""
+    G, sigma, _, _, _, _ = model(rng, 7, 1)
+    g, zero = np.full((7, 1), 3.0), np.zeros((7, 1))
+    l1 = np.where(np.arange(7) < 1, 0.0, 1e3)[:, None]
+    step = Quadratic(G, np.arange(7) < 1, ThreadPool(1)).minimize(
+        sigma, g, zero, l1, zero, np.ones((7, 1)), np.array([1e-8])
+    )
+    assert step[0, 0] == pytest.approx(-3.0 / (sigma[0, 0] ** 2 * G[0, 0]))
+    assert not step[1:].any()
+
+
+def test_low_rank_terms_are_part_of_the_model(rng):
+    k, B = 25, 2
+    G, sigma, g, beta, l1, l2 = model(rng, k, B)
+    U, c = rng.normal(size=(2, k, B)), rng.uniform(1.0, 5.0, (2, B))
+    step = Quadratic(G, np.zeros(k, bool), ThreadPool(1)).minimize(
+        sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9), LowRank(U, c)
+    )
+    for b in range(B):
+        H = sigma[:, b] * G * sigma[:, [b]] + (U[:, :, b].T * c[:, b]) @ U[:, :, b]
+        best = by_descent(H, g[:, b], beta[:, b], l1[:, b], l2[:, b])
+        np.testing.assert_allclose(step[:, b], best, atol=1e-9)
+
+
+def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(monkeypatch, rng):
+    """What lies outside of the part that is looked at joins it where it wants to move."""
+    from steropes.solve.quadratic import model as model_module
+
+    k, B = 120, 3
+    G, sigma, g, beta, l1, l2 = model(rng, k, B, correlated=0.5)
+    monkeypatch.setattr(model_module, "NEAR", 5.0)  # nobody is looked at for their slope
+    step = Quadratic(G, np.zeros(k, bool), ThreadPool(1)).minimize(
+        sigma, g, 0 * beta, l1, l2, np.ones((k, B)), np.full(B, 1e-8)
+    )
+    for b in range(B):
+        H = sigma[:, b] * G * sigma[:, [b]]
+        best = by_descent(H, g[:, b], 0 * beta[:, b], l1[:, b], l2[:, b])
+        np.testing.assert_allclose(step[:, b], best, atol=1e-8)
+
+
+def test_sweeps_alone_and_newton_steps_end_at_one_minimum(monkeypatch, rng):
+    G, sigma, g, beta, l1, l2 = model(rng, 80, 3, correlated=0.8)
+    arguments = (sigma, g, beta, l1, l2, np.ones((80, 3)), np.full(3, 1e-7))
+    both = Quadratic(G, np.zeros(80, bool), ThreadPool(1)).minimize(*arguments)
+    monkeypatch.setattr(search_module.Search, "_newton", lambda self, live: None)
+    monkeypatch.setattr(search_module.Search, "_polish", lambda self, lanes: None)
+    monkeypatch.setattr(search_module, "ROUNDS", 20_000)
+    sweeps = Quadratic(G, np.zeros(80, bool), ThreadPool(1)).minimize(*arguments)
+    np.testing.assert_allclose(both, sweeps, atol=1e-7)
+
+
+@pytest.mark.parametrize("n", [1, 5, 255, 256, 257, 700])
+def test_a_factor_in_tiles_is_a_factor(n, rng):
+    A = rng.normal(size=(n, n + 5))
+    A = A @ A.T + n * np.eye(n)
+    factors = [Cholesky(A.copy(), ThreadPool(jobs)) for jobs in (1, 2, 3)]
+    R = rng.normal(size=(n, 3))
+    np.testing.assert_allclose(factors[0].solve(R), np.linalg.solve(A, R), rtol=1e-9, atol=1e-12)
+    bits = {f.L.tobytes() for f in factors}
+    assert len(bits) == 1
