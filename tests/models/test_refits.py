@@ -157,7 +157,7 @@ def test_a_link_changed_after_a_fit_changes_no_prediction(rng):
 # -- what the caller goes on using -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array, sparse.csc_array])
 @pytest.mark.parametrize("family", EVERY)
 def test_standard_errors_do_not_follow_the_buffers_that_were_passed(family, form, rng):
     X = (rng.random((200, 4)) < 0.4).astype(float)  # indicators need no conversion
