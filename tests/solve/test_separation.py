@@ -155,3 +155,15 @@ def test_a_pooled_baseline_that_runs_away_is_refused_whatever_the_offset(offset,
     model = steropes.PooledLogisticRegression(interval=1.0, baseline=2, prior=given)
     with pytest.raises(SeparationError, match="no finite maximum"):
         model.fit(X, steropes.Surv(time, event), offset=far)
+
+
+def test_strata_whose_risk_sets_underflow_far_out_hide_no_separation():
+    """Far along the direction a stratum's sums are zero: the look goes less far there."""
+    X = np.zeros((8, 2))
+    X[[3, 7], 0] = 1
+    time = [0.0779, 0.2672, 0.0710, 0.8237, 1.7368, 1.6989, 2.9318, 0.3346]
+    y = steropes.Surv(time, [1, 0, 1, 0, 0, 1, 0, 1])
+    with pytest.raises(steropes.SeparationError, match="x0"):
+        steropes.CoxRegression(prior=steropes.Laplace(1.0, exclude=[0])).fit(
+            X, y, strata=[1, 2, 0, 0, 0, 2, 0, 1]
+        )
