@@ -1,0 +1,84 @@
+"""What decides about Hessians, working sets and damping, each by itself."""
+
+import numpy as np
+import pytest
+
+from steropes.solve.damping import DAMPEST, Damping
+from steropes.solve.growth import ADD_AT_ONCE, idle, most_urgent
+from steropes.solve.rates import Rates
+
+
+def test_a_replicate_is_slow_where_its_last_step_brought_little():
+    rates, todo = Rates(3), np.ones(3, bool)
+    rates.record(np.array([1.0, 1.0, 1.0]), todo, fresh=False)
+    assert rates.slow(np.array([0.2, 0.5, 0.9]), todo).tolist() == [1, 2]
+    assert rates.slow(np.array([0.2, 0.5, 0.9]), np.array([True, False, True])).tolist() == [2]
+
+
+def test_nothing_is_slow_before_there_was_a_step():
+    assert len(Rates(2).slow(np.ones(2), np.ones(2, bool))) == 0
+    assert not Rates(2).worth_hessian(np.ones(2), 1e-8, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "cost", "worth"),
+    [(0.5, 3.0, True), (0.5, 60.0, False), (0.11, 3.0, False), (0.95, 1e6, True)],
+)
+def test_a_hessian_is_worth_the_steps_that_it_saves(rate, cost, worth):
+    rates, todo = Rates(1), np.ones(1, bool)
+    for violation in (1.0, rate):
+        rates.record(np.array([violation]), todo, fresh=False)
+    assert rates.worth_hessian(np.array([rate**2]), 1e-8, cost) is worth
+
+
+def test_a_fresh_hessian_makes_what_was_before_it_irrelevant():
+    rates, todo = Rates(1), np.ones(1, bool)
+    rates.record(np.array([1.0]), todo, fresh=False)
+    rates.record(np.array([0.9]), todo, fresh=True)
+    assert np.isinf(rates.before).all()
+    rates.reset()
+    assert np.isinf(rates.last).all()
+
+
+def test_the_most_urgent_join_first_and_no_more_than_there_are():
+    urgency = np.arange(2000.0)
+    chosen = most_urgent(urgency, 10)
+    assert chosen.tolist() == list(range(2000 - ADD_AT_ONCE, 2000))
+    assert len(most_urgent(urgency, 1500)) == 1500
+    assert len(most_urgent(np.zeros(5), 3)) == 0
+
+
+def test_columns_leave_where_many_are_zero_and_not_about_to_move():
+    k = 100
+    beta, l1 = np.zeros((k, 2)), np.ones((k, 2))
+    g = np.full((k, 2), 0.5)
+    beta[:10, 0] = 1.0  # of one replicate only
+    g[10:20, 1] = 0.95  # near the boundary of the other
+    l1[20:25] = 0.0  # without a penalty
+    assert idle(beta, g, l1, 0 * l1).tolist() == list(range(25))
+    g[:] = 0.99
+    assert idle(beta, g, l1, 0 * l1) is None
+
+
+def test_damping_grows_where_steps_fail_and_shrinks_where_they_go_well():
+    damping = Damping(2)
+    one = np.array([True, False])
+    damping.failed(one)
+    damping.failed(one)
+    assert damping.level.tolist() == [10.0, 0.0]
+    damping.moved(one)
+    assert damping.level[0] == pytest.approx(1.0)
+    for _ in range(10):
+        damping.failed(one)
+    assert damping.level[0] >= DAMPEST
+    assert damping.hopeless(np.array([True, True])).tolist() == [True, False]
+
+
+def test_a_column_without_curvature_goes_no_further_than_the_model_can_tell():
+    h, g, beta = np.array([[1e-9], [4.0]]), np.array([[-3.0], [-3.0]]), np.zeros((2, 1))
+    l1, l2 = np.ones((2, 1)), np.zeros((2, 1))
+    mu = Damping(1).added([0], h, g, beta, l1, l2, reach=2.0)
+    assert mu is not None
+    assert 2.0 / (h[0] + mu[0]) == pytest.approx(2.0)  # violation over curvature: the reach
+    assert mu[1] == 0.0
+    assert Damping(1).added([0], h, g, beta, l1, l2, reach=np.inf) is None
