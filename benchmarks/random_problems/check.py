@@ -121,7 +121,6 @@ def _judge_refusal(problem, error, out):
         "y" in data and len(np.unique(data["y"][used])) < 2,
         problem.family == "pooled" and "no event" in text,
         ("fold" in text or "Split" in text) and problem.words.get("cv"),
-        "overflowed" in text and problem.settings.get("solver") == "ccd",  # it has no line search
         "sample_weight" in text and problem.words["weights"] in ("scaled", "wide"),
     ]
     if any(reasons):

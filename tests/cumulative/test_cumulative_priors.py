@@ -136,12 +136,3 @@ def test_cross_validation_with_detection_limits(wide):
 def test_cv_needs_a_prior(wide):
     with pytest.raises(DataError, match="prior"):
         Model(cv=3).fit(*wide)
-
-
-@pytest.mark.parametrize("link", ["logit", "cloglog"])
-def test_columns_without_penalty_beside_a_lasso_raise_no_warning(link, rng):
-    X = (rng.random((40, 60)) < 0.3).astype(float)
-    y = X[:, 1] - X[:, 5] + rng.normal(size=40)
-    prior = Laplace(0.02, exclude=[1, 3])
-    with np.errstate(divide="raise", invalid="raise"):
-        assert CumulativeProbabilityModel(link=link, prior=prior).fit(X, y).converged_

@@ -77,3 +77,15 @@ def test_a_way_of_softer_penalties_changes_no_answer(monkeypatch, rng):
     detour = batch.solve(0.5 * l1, l2, tol=1e-9)[0]
     assert detour.converged
     np.testing.assert_allclose(detour.beta, direct.beta, atol=1e-8)
+
+
+def test_steps_on_the_way_count_among_those_allowed(monkeypatch, rng):
+    from steropes.solve import batch as driver
+
+    X, y, w = data(rng, 400, 200, 1)
+    l1, l2 = penalty("lasso", X.shape[1])
+    monkeypatch.setattr(driver, "MANY", 1)
+    for most in (1, 3):
+        fit = Batch(DenseTerm(X, y, w)).solve(0.5 * l1, l2, tol=1e-9, max_iter=most)[0]
+        assert fit.n_iter == most
+        assert not fit.converged

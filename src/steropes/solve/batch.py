@@ -12,26 +12,23 @@ the end of one, the next one's columns are told far better than from zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from .certificate import units, violations
-from .damping import Damping
 from .data_term import DataTerm
 from .fit import Fit
 from .growth import idle, most_urgent
 from .learned import Learned
 from .point import Penalty, Point
 from .quadratic import Quadratic
-from .rates import Rates
+from .run import ROUGH, Run
 from .shared_hessian import SharedHessian
 from .step import Curvatures, commit, propose, search
 
 __all__ = ["Batch"]
 
-ROUGH = (0.3, 0.01)  # KKT violations that will do for a look at which columns are missing
-LOOSE = 1.0  # and to which the penalties on the way are solved
+LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
 SOFTER = 2.5  # ratio of one penalty on the way to the next
 MANY = 500  # columns that violate at the start from which on there is a way
 THINNEST = 8  # rows of which one goes into a Hessian, at most,
@@ -46,30 +43,6 @@ MANY_ROWS = 4  # and rows for each column from which on it need not be
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
-
-
-@dataclass
-class _Run:
-    """State of one descent to a penalty."""
-
-    tol: float
-    complete: bool  # whether the working set has been checked against all columns
-    lanes: int
-    level: int = 0  # of `ROUGH`
-    stuck: np.ndarray = field(init=False)  # replicates that no step helps
-    fresh: bool = False  # whether the Hessian is of this point, nearly
-    idle: bool = False  # whether the last step moved nobody
-    steps: int = 0
-
-    def __post_init__(self) -> None:
-        self.stuck = np.zeros(self.lanes, bool)
-        self.rates = Rates(self.lanes)
-        self.damping = Damping(self.lanes)
-
-    @property
-    def aim(self) -> float:
-        """The violation to reach before the next look at all columns."""
-        return self.tol if self.complete else max(self.tol, ROUGH[self.level])
 
 
 class Batch:
@@ -174,8 +147,10 @@ class Batch:
         term.join(np.flatnonzero((penalty.l1 == 0).any(axis=1)))
         self.settled = not self.alone or self.penalty is not None
         for factor in self._way(penalty):
-            self._descend(penalty.times(factor), LOOSE, max_iter, callback, True)
-        self._descend(penalty, tol, max_iter, callback, look == "after")
+            left = max_iter - int(self.point.steps.max())
+            self._descend(penalty.times(factor), LOOSE, left, callback, True)
+        left = max_iter - int(self.point.steps.max())
+        self._descend(penalty, tol, left, callback, look == "after")
         return self._fits(tol)
 
     def _way(self, penalty: Penalty) -> list[float]:
@@ -202,7 +177,7 @@ class Batch:
         """Take steps until each replicate's certificate is at or below ``tol``."""
         self.penalty, point = penalty, self.point
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
-        run = _Run(tol, complete, self.term.lanes)
+        run = Run(tol, complete, self.term.lanes)
         if point.gradients is not None:
             self._admit(run)  # who is missing is known without another look
         while True:
@@ -224,7 +199,7 @@ class Batch:
             self._step(run, violation, unit, todo)
             run.steps += 1
 
-    def _next_level(self, run: _Run, added: bool) -> None:
+    def _next_level(self, run: Run, added: bool) -> None:
         """How far to go before the next look, after one that found missing columns or none."""
         if run.complete or self._left_out:
             run.complete = run.complete and not self._left_out
@@ -235,7 +210,7 @@ class Batch:
             run.complete = True
         self.settled |= run.tol < LOOSE
 
-    def _step(self, run: _Run, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray) -> None:
+    def _step(self, run: Run, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray) -> None:
         """Propose, search, commit; and take note of those whose step failed."""
         assert self.penalty is not None
         term, point, penalty = self.term, self.point, self.penalty
@@ -275,7 +250,7 @@ class Batch:
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
         return v.max(axis=0), unit
 
-    def _look(self, run: _Run) -> bool:
+    def _look(self, run: Run) -> bool:
         """Compute the certificate over all columns; let violators in and say if any did."""
         assert self.penalty is not None
         if self.point.gradients is None:
@@ -291,7 +266,7 @@ class Batch:
         self.surprised |= added
         return added
 
-    def _admit(self, run: _Run) -> None:
+    def _admit(self, run: Run) -> None:
         """Let violators in before the first step, where the gradients are known."""
         assert self.penalty is not None
         assert self.point.gradients is not None
@@ -378,7 +353,7 @@ class Batch:
             return 1
         return int(np.clip(term.evidence // (ENOUGH * max(len(term.W), 1)), 1, THINNEST))
 
-    def _renew(self, run: _Run, violation: np.ndarray, todo: np.ndarray) -> None:
+    def _renew(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> None:
         """See to the Hessians: keep the shared one, compute it again, or give some their own."""
         slow = run.rates.slow(violation, todo)
         if self._wide():
@@ -396,7 +371,7 @@ class Batch:
         else:
             run.fresh = run.fresh and run.idle
 
-    def _worth_it(self, run: _Run, violation: np.ndarray) -> bool:
+    def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
         # A Hessian's cost in steps: entries a row, against what a step does with each entry.

@@ -137,6 +137,7 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
         )
     with db.workspace() as work:
         _judge(db, work, rules, target, comparator, members(rules.outcome))
+        _keep(work)
         attrition = _attrition(work, rules)
         people = work.run(
             "SELECT person_id, treated, start, time, event FROM cohort ORDER BY row_id"
@@ -167,7 +168,7 @@ def _judge(
     comparator: list[int],
     outcome: list[int],
 ) -> None:
-    """Make the temporary tables ``judged`` (person × arm, first failed rule) and ``cohort``."""
+    """Make the temporary table ``judged``: person × arm, and the first rule that they fail."""
     horizon = "period_end" if rules.risk_days is None else f"start + {int(rules.risk_days)}"
     work.run(f"""
     CREATE TEMP TABLE judged AS
@@ -220,6 +221,10 @@ def _judge(
            END AS fails
     FROM facts
     """)
+
+
+def _keep(work: Workspace) -> None:
+    """Make the temporary table ``cohort`` of those who fail no rule."""
     # An outcome after the end of the time at risk is not an event; none before the start is left.
     work.run("""
     CREATE TEMP TABLE cohort AS

@@ -1,0 +1,38 @@
+"""The state of one descent to a penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .damping import Damping
+from .rates import Rates
+
+__all__ = ["ROUGH", "Run"]
+
+ROUGH = (0.3, 0.01)  # KKT violations that will do for a look at which columns are missing
+
+
+@dataclass
+class Run:
+    """State of one descent to a penalty."""
+
+    tol: float
+    complete: bool  # whether the working set has been checked against all columns
+    lanes: int
+    level: int = 0  # of `ROUGH`
+    stuck: np.ndarray = field(init=False)  # replicates that no step helps
+    fresh: bool = False  # whether the Hessian is of this point, nearly
+    idle: bool = False  # whether the last step moved nobody
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        self.stuck = np.zeros(self.lanes, bool)
+        self.rates = Rates(self.lanes)
+        self.damping = Damping(self.lanes)
+
+    @property
+    def aim(self) -> float:
+        """The violation to reach before the next look at all columns."""
+        return self.tol if self.complete else max(self.tol, ROUGH[self.level])
