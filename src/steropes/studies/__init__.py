@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from .balance import balance_table, standardized_differences
-    from .cohorts import Cohort, CohortRules, new_user_cohort
+    from .cohorts import (
+        Cohort,
+        CohortRules,
+        CohortTable,
+        ConceptSet,
+        condition_cohorts,
+        drug_era_cohorts,
+        new_user_cohort,
+        read_cohorts,
+    )
     from .comparative import ComparativeStudy, StudySettings, comparative_study
     from .covariates import CovariateRules, Covariates, extract_covariates
     from .demo import DEMO, demo_database
@@ -27,6 +36,11 @@ _WHERE = {
     "OmopDatabase": "omop",
     "Cohort": "cohorts",
     "CohortRules": "cohorts",
+    "CohortTable": "cohorts",
+    "ConceptSet": "cohorts",
+    "condition_cohorts": "cohorts",
+    "drug_era_cohorts": "cohorts",
+    "read_cohorts": "cohorts",
     "new_user_cohort": "cohorts",
     "CovariateRules": "covariates",
     "Covariates": "covariates",
@@ -50,7 +64,9 @@ __all__ = [
     "DEMO",
     "Cohort",
     "CohortRules",
+    "CohortTable",
     "ComparativeStudy",
+    "ConceptSet",
     "CovariateRules",
     "Covariates",
     "OmopDatabase",
@@ -59,7 +75,9 @@ __all__ = [
     "auc",
     "balance_table",
     "comparative_study",
+    "condition_cohorts",
     "demo_database",
+    "drug_era_cohorts",
     "extract_covariates",
     "fit_propensity",
     "hazard_ratio",
@@ -69,6 +87,7 @@ __all__ = [
     "minimum_detectable_ratio",
     "new_user_cohort",
     "preference_score",
+    "read_cohorts",
     "standardized_differences",
 ]
 

@@ -1,6 +1,6 @@
-"""An OMOP database in a DuckDB file: opened read-only, checked, asked about concepts.
+"""An OMOP database in a DuckDB file or an open connection: checked, asked about concepts.
 
-Nothing here knows of a study. The file is attached to an in-memory database and cannot be changed;
+Nothing here knows of a study. A file is attached to an in-memory database and cannot be changed;
 whoever needs tables of their own makes them in a workspace, which shares them with nobody.
 """
 
@@ -72,14 +72,16 @@ class Workspace:
 
 
 class OmopDatabase:
-    """A read-only view of an OMOP Common Data Model (v5.x) held in a DuckDB file.
+    """A view of an OMOP Common Data Model (v5.x) held in a DuckDB file or an open connection.
 
-    Use it as a context manager; spilled data vanish when it closes.
+    Nothing in it is changed. Use it as a context manager; spilled data vanish when it closes. A
+    connection that was passed in stays open.
 
     Parameters
     ----------
-    path : str or Path
-        The DuckDB file.
+    path : str, Path or DuckDB connection
+        The DuckDB file, or an open connection to one; then the CDM is that of its current
+        catalog. Tables that belong to the connection alone (temporary ones) are not seen.
     schema : str, default "main"
         The schema that holds the CDM tables. Upper and lower case make no difference.
 
@@ -89,23 +91,17 @@ class OmopDatabase:
         No such file, not a DuckDB file, no such schema, or CDM tables or columns missing.
     """
 
-    def __init__(self, path: str | Path, schema: str = "main") -> None:
+    def __init__(self, path: str | Path | Any, schema: str = "main") -> None:
         duckdb = need("duckdb")
-        path = Path(path)
-        if not path.exists():
-            raise DataError(f"there is no file {path}")
-        if not path.is_file():
-            raise DataError(
-                f"{path} is not a file; a study needs an OMOP database in a DuckDB file"
-            )
         if not isinstance(schema, str) or not schema:
             raise DataError(f"schema must be the name of a schema, not {schema!r}")
-        self.path, self.schema = path, schema
-        self._spill = ScratchFolder()
-        self._home = Workspace(duckdb.connect(config={"temp_directory": str(self._spill.path)}))
-        self.closed = False
+        self.schema, self.closed = schema, False
+        self._spill: ScratchFolder | None = None
+        if isinstance(path, duckdb.DuckDBPyConnection):
+            self._join(duckdb, path)
+        else:
+            self._open(duckdb, Path(path))
         try:
-            self._attach(duckdb)
             self.tables = self._check_tables()
         except BaseException:
             self.close()
@@ -130,12 +126,18 @@ class OmopDatabase:
         """Close the database and forget everything temporary."""
         self.closed = True
         self._home.connection.close()
-        self._spill.cleanup()
+        if self._spill is not None:
+            self._spill.cleanup()
 
     @property
     def identity(self) -> str:
         """The file and the schema: tells whose people a cohort holds."""
-        return f"{self.path.resolve()} ({self.schema.lower()})"
+        return f"{self._place} ({self.schema.lower()})"
+
+    @property
+    def name(self) -> str:
+        """What messages call the database: the name of its file, if it has one."""
+        return self.path.name
 
     # -- queries ---------------------------------------------------------------------------------
 
@@ -158,9 +160,20 @@ class OmopDatabase:
         with self.workspace() as work:
             return work.rows(sql, values)
 
-    def table(self, name: str) -> str:
-        """The table's full name, quoted, for use in SQL."""
-        return f"cdm.{_quote(self.schema)}.{_quote(name)}"
+    def table(self, name: str, schema: str | None = None) -> str:
+        """The table's full name, quoted, for use in SQL; of another schema if one is named."""
+        schema = self.schema if schema is None else schema
+        return f"{_quote(self._catalog)}.{_quote(schema)}.{_quote(name)}"
+
+    def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
+        """Names of a table's columns, in lower case; none if there is no such table."""
+        found = self.rows(
+            "SELECT lower(column_name) FROM information_schema.columns WHERE table_catalog = $1 "
+            "AND lower(table_schema) = lower($2) AND lower(table_name) = lower($3) "
+            "ORDER BY ordinal_position",
+            [self._catalog, self.schema if schema is None else schema, table],
+        )
+        return tuple(c for (c,) in found)
 
     # -- concepts --------------------------------------------------------------------------------
 
@@ -220,6 +233,40 @@ class OmopDatabase:
         if self.closed:
             raise DataError(f"the database {self.path.name} is closed; open it again")
 
+    def _open(self, duckdb: Any, path: Path) -> None:
+        """Attach a file to an in-memory database of our own."""
+        if not path.exists():
+            raise DataError(f"there is no file {path}")
+        if not path.is_file():
+            raise DataError(
+                f"{path} is not a file; a study needs an OMOP database in a DuckDB file"
+            )
+        self.path, self._place, self._catalog = path, str(path.resolve()), "cdm"
+        self._spill = ScratchFolder()
+        self._home = Workspace(duckdb.connect(config={"temp_directory": str(self._spill.path)}))
+        try:
+            self._attach(duckdb)
+        except BaseException:
+            self.close()
+            raise
+
+    def _join(self, duckdb: Any, connection: Any) -> None:
+        """Use the database of an open connection, through a connection of our own."""
+        try:
+            self._home = Workspace(connection.cursor())
+            [(catalog, file)] = self._home.rows(
+                "SELECT database_name, path FROM duckdb_databases() "
+                "WHERE database_name = current_catalog()"
+            )
+        except duckdb.Error as error:
+            said = str(error).strip().splitlines()[0]
+            raise DataError(f"the connection cannot be used: {said}") from error
+        self._catalog = str(catalog)
+        self.path = Path(file or self._catalog)
+        self._place = (
+            str(self.path.resolve()) if file else f"{self._catalog} in memory, {id(connection)}"
+        )
+
     def _attach(self, duckdb: Any) -> None:
         literal = str(self.path).replace("'", "''")
         try:
@@ -232,7 +279,8 @@ class OmopDatabase:
         found: dict[str, dict[str, set[str]]] = {}
         for schema, table, column in self.rows(
             "SELECT lower(table_schema), lower(table_name), lower(column_name) "
-            "FROM information_schema.columns WHERE table_catalog = 'cdm'"
+            "FROM information_schema.columns WHERE table_catalog = $1",
+            [self._catalog],
         ):
             found.setdefault(schema, {}).setdefault(table, set()).add(column)
         if self.schema.lower() not in found:

@@ -1,0 +1,227 @@
+"""Cohorts as a table of entries, held apart from any database: the handle that studies share.
+
+An entry is a person who is in a cohort from one day through another, both counted. The four columns
+are those of an OMOP ``cohort`` table. Because the entries live here and not in a temporary table,
+two sets of cohorts that come from one connection cannot mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.studies.omop import Workspace
+from steropes.studies.people import People
+from steropes.studies.requirements import LONGEST
+
+__all__ = ["CohortTable"]
+
+COLUMNS = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
+FAR = np.timedelta64(LONGEST, "D")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CohortTable:
+    """Entries of one or more cohorts, ordered by cohort, person, start and end.
+
+    Parameters
+    ----------
+    definition : array_like of int, shape (n,)
+        Which cohort an entry belongs to.
+    subject : array_like of int, shape (n,)
+        Person id.
+    start, end : array_like of dates, shape (n,)
+        First and last day in the cohort.
+    database : str, default ""
+        Whose people they are, as ``OmopDatabase.identity`` has it; empty if not known.
+    names : dict of int to str, optional
+        Names of cohorts.
+
+    Raises
+    ------
+    DataError
+        Arrays of different lengths, missing dates, or an end before the start.
+    """
+
+    definition: NDArray
+    subject: NDArray
+    start: NDArray
+    end: NDArray
+    database: str = ""
+    names: dict[int, str] | None = None
+
+    def __post_init__(self) -> None:
+        columns = {
+            "definition": np.array(self.definition, dtype=np.int64, copy=True).ravel(),
+            "subject": np.array(self.subject, dtype=np.int64, copy=True).ravel(),
+            "start": np.array(self.start, dtype="datetime64[D]", copy=True).ravel(),
+            "end": np.array(self.end, dtype="datetime64[D]", copy=True).ravel(),
+        }
+        if len({len(c) for c in columns.values()}) > 1:
+            raise DataError(
+                "a cohort needs a definition, subject, start and end for every entry; there are "
+                + ", ".join(f"{len(c)} of {name}" for name, c in columns.items())
+            )
+        _refuse_dates(columns["definition"], columns["start"], columns["end"])
+        order = np.lexsort(
+            (columns["end"], columns["start"], columns["subject"], columns["definition"])
+        )
+        for name, values in columns.items():
+            kept = values[order]
+            kept.flags.writeable = False
+            object.__setattr__(self, name, kept)
+        object.__setattr__(self, "names", dict(self.names or {}))
+
+    # -- making ----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, database: str = "") -> CohortTable:
+        """Read a table with the columns of an OMOP cohort table, in any case.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or what the class itself refuses.
+        """
+        lower = {str(c).lower(): c for c in frame.columns}
+        gone = [c for c in COLUMNS if c not in lower]
+        if gone:
+            raise DataError(
+                f"a cohort table needs the columns {', '.join(COLUMNS)}; it lacks {', '.join(gone)}"
+            )
+        values = [frame[lower[c]] for c in COLUMNS]
+        for name, column in zip(COLUMNS, values, strict=True):
+            if column.isna().any():
+                raise DataError(f"cohort table: {int(column.isna().sum())} entries have no {name}")
+        dates = [pd.to_datetime(c).to_numpy().astype("datetime64[D]") for c in values[2:]]
+        return cls(values[0].to_numpy(), values[1].to_numpy(), dates[0], dates[1], database)
+
+    def __add__(self, other: CohortTable) -> CohortTable:
+        """Both together; they must be of one database and share no cohort id."""
+        if self.database and other.database and self.database != other.database:
+            raise DataError(
+                f"cohorts of {self.database} and of {other.database} cannot be put together: "
+                "person ids of one mean nothing in the other"
+            )
+        shared = sorted({*self.ids} & {*other.ids})
+        if shared:
+            raise DataError(f"cohort {shared[0]} is in both tables; give one of them another id")
+        return CohortTable(
+            np.concatenate((self.definition, other.definition)),
+            np.concatenate((self.subject, other.subject)),
+            np.concatenate((self.start, other.start)),
+            np.concatenate((self.end, other.end)),
+            self.database or other.database,
+            {**(self.names or {}), **(other.names or {})},
+        )
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.subject)
+
+    def __repr__(self) -> str:
+        from steropes.studies.disclosure import LEAST, shown
+
+        parts = [f"{i}: {shown(n, LEAST)}" for i, n in self._sizes()[:6]]
+        more = ", …" if len(self._sizes()) > 6 else ""
+        return f"CohortTable({{{', '.join(parts)}{more}}} entries)"
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The cohorts that have entries, ascending."""
+        return tuple(int(i) for i in np.unique(self.definition))
+
+    def name(self, cohort: int) -> str:
+        """Name of a cohort; "cohort 3" where it has none."""
+        return (self.names or {}).get(int(cohort), f"cohort {int(cohort)}")
+
+    def only(self, cohorts: int | Iterable[int]) -> CohortTable:
+        """The entries of some cohorts."""
+        wanted = [cohorts] if isinstance(cohorts, int | np.integer) else [int(c) for c in cohorts]
+        return self._take(np.isin(self.definition, wanted))
+
+    def counts(self) -> pd.DataFrame:
+        """Entries and people of each cohort: ``cohort_definition_id``, ``entries``, ``people``."""
+        rows = [
+            (i, n, len(np.unique(self.subject[self.definition == i]))) for i, n in self._sizes()
+        ]
+        return pd.DataFrame(rows, columns=[COLUMNS[0], "entries", "people"])
+
+    def frame(self) -> People:
+        """The entries as a table with the four columns; it does not print people."""
+        dates = [d.astype("datetime64[ns]") for d in (self.start, self.end)]
+        return People(
+            dict(zip(COLUMNS, (self.definition.copy(), self.subject.copy(), *dates), strict=True))
+        )
+
+    # -- in a workspace --------------------------------------------------------------------------
+
+    def place(self, work: Workspace, table: str) -> str:
+        """Make a temporary table of the entries in a workspace; returns its name.
+
+        Columns ``cohort_definition_id``, ``subject_id``, ``cohort_start_date``,
+        ``cohort_end_date``.
+        """
+        view = f"{table}_brought"
+        work.connection.register(view, pd.DataFrame(self.frame()))
+        try:
+            work.run(
+                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT cohort_definition_id, subject_id, "
+                "cohort_start_date::DATE AS cohort_start_date, "
+                f"cohort_end_date::DATE AS cohort_end_date FROM {view}"
+            )
+        finally:
+            work.connection.unregister(view)
+        return table
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _take(self, rows: NDArray) -> CohortTable:
+        return CohortTable(
+            self.definition[rows],
+            self.subject[rows],
+            self.start[rows],
+            self.end[rows],
+            self.database,
+            self.names,
+        )
+
+    def _sizes(self) -> list[tuple[int, int]]:
+        ids, counts = np.unique(self.definition, return_counts=True)
+        return [(int(i), int(n)) for i, n in zip(ids, counts, strict=True)]
+
+
+def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:
+    """Missing dates and ends before starts, by cohort and number; people are not named."""
+    for what, bad in (
+        ("no start", np.isnat(start)),
+        ("no end", np.isnat(end)),
+        ("an end before the start", end < start),
+    ):
+        if bad.any():
+            cohort = int(definition[np.argmax(bad)])
+            raise DataError(
+                f"cohort {cohort}: {int((bad & (definition == cohort)).sum())} entries have {what}"
+            )
+
+
+def require(table: CohortTable, cohorts: Sequence[int], what: str) -> None:
+    """Refuse ids that no entry has."""
+    gone = [int(c) for c in cohorts if int(c) not in table.ids]
+    if gone:
+        have = ", ".join(map(str, table.ids[:20])) or "none"
+        raise DataError(f"{what}: cohort {gone[0]} has no entries (cohorts with entries: {have})")
+
+
+def first_entries(keys: ArrayLike) -> NDArray:
+    """Where a sorted array of keys changes: True at the first of each."""
+    keys = np.asarray(keys)
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] != keys[:-1]
+    return first

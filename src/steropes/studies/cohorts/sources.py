@@ -1,0 +1,256 @@
+"""Where cohorts come from: a cohort table that a site keeps, drug eras, condition records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.entries import COLUMNS, CohortTable
+from steropes.studies.omop import OmopDatabase
+from steropes.studies.requirements import concepts, whole, yes_or_no
+
+__all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
+
+
+@dataclass(frozen=True)
+class ConceptSet:
+    """Concepts, as a rule with all their descendants, less some others.
+
+    Attributes
+    ----------
+    include : tuple of int
+        Concept ids.
+    exclude : tuple of int
+        Concept ids to leave out again, with their descendants where ``descendants`` is set.
+    descendants : bool, default True
+        Whether a concept stands for its descendants in ``concept_ancestor`` too.
+    """
+
+    include: tuple[int, ...]
+    exclude: tuple[int, ...] = ()
+    descendants: bool = True
+
+    def __post_init__(self) -> None:
+        one = isinstance(self.include, int) and not isinstance(self.include, bool)
+        object.__setattr__(
+            self, "include", concepts("include", (self.include,) if one else self.include)
+        )
+        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
+        yes_or_no("descendants", self.descendants)
+        if not self.include:
+            raise DataError("a concept set must include a concept")
+
+    def resolve(self, db: OmopDatabase) -> list[int]:
+        """The concepts meant, ascending.
+
+        Raises
+        ------
+        DataError
+            A concept that the vocabulary does not hold, or nothing left.
+        """
+        for concept in (*self.include, *self.exclude):
+            db.concept_name(concept)
+        if not self.descendants:
+            found = {*self.include} - {*self.exclude}
+        else:
+            found = {*db.descendants(self.include)} - {*db.descendants(self.exclude)}
+        if not found:
+            raise DataError(
+                f"the concept set of {list(self.include)} holds nothing: all is excluded"
+            )
+        return sorted(found)
+
+
+def read_cohorts(
+    db: OmopDatabase,
+    cohorts: Iterable[int] | None = None,
+    *,
+    table: str = "cohort",
+    schema: str | None = None,
+    names: Mapping[int, str] | None = None,
+) -> CohortTable:
+    """Read entries of an existing cohort table.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    cohorts : iterable of int, optional
+        Ids of the cohorts to read. Default: all.
+    table : str, default "cohort"
+        Name of the table; its columns are ``cohort_definition_id``, ``subject_id``,
+        ``cohort_start_date`` and ``cohort_end_date``.
+    schema : str, optional
+        Its schema. Default: that of the CDM tables.
+    names : mapping of int to str, optional
+        Names of the cohorts.
+
+    Raises
+    ------
+    DataError
+        No such table, missing columns or dates, or a cohort without entries.
+    """
+    wanted = None if cohorts is None else sorted({int(c) for c in cohorts})
+    if wanted == []:
+        raise DataError("no cohort was asked for; name one or more ids, or leave cohorts out")
+    where = f"{db.schema if schema is None else schema}.{table}"
+    columns = db.columns(table, schema)
+    if not columns:
+        raise DataError(f"there is no table {where} in {db.name}")
+    gone = [c for c in COLUMNS if c not in columns]
+    if gone:
+        raise DataError(f"{where} is not a cohort table: it lacks the columns {', '.join(gone)}")
+    some = "" if wanted is None else f" WHERE cohort_definition_id IN ({_list(wanted)})"
+    frame = _frame(
+        db,
+        "SELECT cohort_definition_id::BIGINT AS cohort_definition_id, "
+        "subject_id::BIGINT AS subject_id, cohort_start_date::DATE AS cohort_start_date, "
+        f"cohort_end_date::DATE AS cohort_end_date FROM {db.table(table, schema)}{some}",
+    )
+    found = CohortTable.from_frame(frame, db.identity)
+    absent = [c for c in wanted or () if c not in found.ids]
+    if absent:
+        raise DataError(f"{where} has no entries of cohort {absent[0]}")
+    return _named(found, names or {})
+
+
+def drug_era_cohorts(
+    db: OmopDatabase,
+    drugs: Mapping[int, ConceptSet | int],
+    *,
+    gap: int = 0,
+    names: Mapping[int, str] | None = None,
+) -> CohortTable:
+    """Make cohorts of drug eras: one entry an era, from its first day through its last.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    drugs : mapping of int to ConceptSet or int
+        The concepts of each cohort, by the id that the cohort is to have. A bare concept stands
+        for its descendants too.
+    gap : int, default 0
+        Eras of one cohort and person are joined if the next begins at most this many days after
+        the last day of the one before. With 0, eras that overlap or touch on a day are joined.
+    names : mapping of int to str, optional
+        Names of the cohorts. Default: that of the first concept.
+
+    Raises
+    ------
+    DataError
+        A concept that does not exist, or an era that ends before it begins.
+    """
+    whole("gap", gap, 0)
+    return _from_records(db, drugs, "drug_era", "drug_era", gap, names)
+
+
+def condition_cohorts(
+    db: OmopDatabase,
+    conditions: Mapping[int, ConceptSet | int],
+    *,
+    table: str = "condition_occurrence",
+    names: Mapping[int, str] | None = None,
+) -> CohortTable:
+    """Make cohorts of condition records: one entry for each day on which one begins.
+
+    Parameters
+    ----------
+    db, conditions, names
+        As for :func:`drug_era_cohorts`.
+    table : str, default "condition_occurrence"
+        Or "condition_era". An entry of an occurrence is its first day; of an era, all its days.
+
+    Raises
+    ------
+    DataError
+        A concept or table that does not exist.
+    """
+    if table not in ("condition_occurrence", "condition_era"):
+        raise DataError(f'table must be "condition_occurrence" or "condition_era", not {table!r}')
+    return _from_records(db, conditions, table, "condition", None, names)
+
+
+def _from_records(
+    db: OmopDatabase,
+    wanted: Mapping[int, ConceptSet | int],
+    table: str,
+    prefix: str,
+    gap: int | None,
+    names: Mapping[int, str] | None,
+) -> CohortTable:
+    if not wanted:
+        raise DataError("no cohort was asked for: give an id and its concepts")
+    sets = {
+        int(cohort): s if isinstance(s, ConceptSet) else ConceptSet((s,))
+        for cohort, s in wanted.items()
+    }
+    concept = "drug_concept_id" if prefix == "drug_era" else "condition_concept_id"
+    dates = {
+        "drug_era": ("drug_era_start_date", "drug_era_end_date"),
+        "condition_occurrence": ("condition_start_date", "condition_start_date"),
+        "condition_era": ("condition_era_start_date", "condition_era_end_date"),
+    }
+    first, last = dates[table]
+    have = db.columns(table)
+    gone = [c for c in ("person_id", concept, first, last) if c not in have]
+    if gone:
+        raise DataError(f"{db.name}: table {table} lacks the columns {', '.join(gone)}")
+    parts = []
+    for cohort, concept_set in sets.items():
+        some = _list(concept_set.resolve(db))
+        parts.append(
+            f"SELECT DISTINCT {cohort}::BIGINT AS cohort_definition_id, "
+            f"person_id::BIGINT AS subject_id, {first}::DATE AS cohort_start_date, "
+            f"coalesce({last}::DATE, {first}::DATE) AS cohort_end_date "
+            f"FROM {db.table(table)} WHERE {concept} IN ({some}) AND {first} IS NOT NULL"
+        )
+    frame = _frame(db, " UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
+    found = CohortTable.from_frame(frame, db.identity)
+    default = {cohort: db.concept_name(s.include[0]) for cohort, s in sets.items()}
+    return _named(found, {**default, **(names or {})})
+
+
+def _joined(parts: list[str], gap: int) -> str:
+    """Eras that lie at most ``gap`` days apart as one."""
+    return f"""
+    WITH eras AS ({" UNION ALL ".join(parts)}),
+    breaks AS (
+        SELECT *, coalesce(cohort_start_date > {int(gap)} + max(cohort_end_date) OVER (
+                      PARTITION BY cohort_definition_id, subject_id
+                      ORDER BY cohort_start_date, cohort_end_date
+                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), TRUE)::INTEGER AS new
+        FROM eras),
+    numbered AS (
+        SELECT *, sum(new) OVER (
+                      PARTITION BY cohort_definition_id, subject_id
+                      ORDER BY cohort_start_date, cohort_end_date
+                      ROWS UNBOUNDED PRECEDING) AS era
+        FROM breaks)
+    SELECT cohort_definition_id, subject_id, min(cohort_start_date) AS cohort_start_date,
+           max(cohort_end_date) AS cohort_end_date
+    FROM numbered GROUP BY cohort_definition_id, subject_id, era
+    """
+
+
+def _frame(db: OmopDatabase, sql: str) -> pd.DataFrame:
+    with db.workspace() as work:
+        found: Any = work.run(sql).df()
+        return found
+
+
+def _named(table: CohortTable, names: Mapping[int, str]) -> CohortTable:
+    return CohortTable(
+        table.definition,
+        table.subject,
+        table.start,
+        table.end,
+        table.database,
+        {int(i): str(name) for i, name in names.items()},
+    )
+
+
+def _list(values: Iterable[int]) -> str:
+    return ", ".join(str(int(v)) for v in values)

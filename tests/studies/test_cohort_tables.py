@@ -1,0 +1,194 @@
+"""Cohorts as tables: read, made of eras and records, kept apart, never printed."""
+
+import datetime as dt
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from steropes.errors import DataError
+from steropes.studies import (
+    CohortTable,
+    ConceptSet,
+    OmopDatabase,
+    condition_cohorts,
+    drug_era_cohorts,
+    read_cohorts,
+)
+
+from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+
+COLUMNS = (
+    "cohort_definition_id BIGINT, subject_id BIGINT, cohort_start_date DATE, cohort_end_date DATE"
+)
+
+
+def with_cohorts(path, rows, table="cohort", columns=COLUMNS):
+    with duckdb.connect(str(path)) as con:
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS results; CREATE TABLE {table} ({columns})")
+        con.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", rows)
+    return path
+
+
+def entries(table):
+    return list(
+        zip(
+            table.definition.tolist(),
+            table.subject.tolist(),
+            table.start.tolist(),
+            table.end.tolist(),
+            strict=True,
+        )
+    )
+
+
+def test_entries_are_read_in_one_order_whatever_that_of_the_rows(omop):
+    rows = [
+        (2, 1, day(5), day(9)),
+        (1, 2, day(0), day(3)),
+        (1, 1, day(7), day(8)),
+        (1, 1, day(0), day(3)),
+    ]
+    path = with_cohorts(omop.write(), rows, "results.mine")
+    with OmopDatabase(path) as db:
+        found = read_cohorts(db, table="mine", schema="results")
+        assert entries(found) == sorted(rows)
+        assert entries(read_cohorts(db, [2], table="MINE", schema="Results")) == [rows[0]]
+
+
+def test_an_open_connection_serves_and_stays_open_and_unchanged(omop):
+    path = with_cohorts(omop.write(), [(1, 1, day(0), day(3))])
+    with duckdb.connect(str(path)) as con:
+        before = con.execute("SHOW ALL TABLES").fetchall()
+        with OmopDatabase(con) as db, db.workspace() as work:
+            assert len(read_cohorts(db)) == 1
+            work.run("CREATE TEMP TABLE judged AS SELECT 1")
+        assert con.execute("SHOW ALL TABLES").fetchall() == before
+
+
+def test_a_connection_and_its_file_are_one_database(omop):
+    path = with_cohorts(omop.write(), [(1, 1, day(0), day(3))])
+    with OmopDatabase(path) as db:
+        from_file = read_cohorts(db).database
+    with duckdb.connect(str(path)) as con, OmopDatabase(con) as db:
+        assert read_cohorts(db).database == from_file
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(1, 1, day(3), day(0))], "cohort 1: 1 entries have an end before the start"),
+        ([(1, 1, None, day(0))], "1 entries have no cohort_start_date"),
+        ([(1, None, day(0), day(0))], "1 entries have no subject_id"),
+    ],
+)
+def test_entries_without_meaning_are_refused_without_naming_people(omop, rows, message):
+    with (
+        OmopDatabase(with_cohorts(omop.write(), rows)) as db,
+        pytest.raises(DataError, match=message),
+    ):
+        read_cohorts(db)
+
+
+def test_what_is_not_there_is_named(omop):
+    path = with_cohorts(omop.write(), [(1, 1, day(0), day(3))])
+    with OmopDatabase(path) as db:
+        with pytest.raises(DataError, match=r"no table main\.nothing in"):
+            read_cohorts(db, table="nothing")
+        with pytest.raises(
+            DataError, match="not a cohort table: it lacks the columns cohort_definition_id"
+        ):
+            read_cohorts(db, table="drug_era")
+        with pytest.raises(DataError, match=r"main\.cohort has no entries of cohort 7"):
+            read_cohorts(db, [1, 7])
+
+
+def test_eras_within_the_gap_are_one_and_others_are_not(omop):
+    person = omop.person()
+    for first, last in ((0, 10), (15, 20), (18, 19), (50, 60)):
+        omop.drug(person, TARGET, first, last)
+    with OmopDatabase(omop.write()) as db:
+        apart = drug_era_cohorts(db, {11: TARGET})
+        near = drug_era_cohorts(db, {11: TARGET}, gap=5)
+        far = drug_era_cohorts(db, {11: TARGET}, gap=4)
+    spans = [(0, 10), (15, 20), (50, 60)]
+    assert [(s, e) for _, _, s, e in entries(apart)] == [(day(a), day(b)) for a, b in spans]
+    assert entries(far) == entries(apart)
+    assert [(s, e) for _, _, s, e in entries(near)] == [(day(0), day(20)), (day(50), day(60))]
+    assert apart.name(11) == "newdrug"
+
+
+def test_a_concept_set_takes_descendants_and_leaves_out_those_excluded(omop):
+    omop.concept(50, "class")
+    for concept in (51, 52, 53):
+        omop.concept(concept, f"drug {concept}")
+        omop.ancestor(50, concept)
+    omop.ancestor(52, 53)
+    person = omop.person()
+    for i, concept in enumerate((51, 52, 53)):
+        omop.drug(person, concept, 100 * i)
+    with OmopDatabase(omop.write()) as db:
+        assert ConceptSet((50,), exclude=(52,)).resolve(db) == [50, 51]
+        assert ConceptSet(50, exclude=(52,), descendants=False).resolve(db) == [50]
+        assert len(drug_era_cohorts(db, {1: ConceptSet((50,), (52,)), 2: 50})) == 1 + 3
+        with pytest.raises(DataError, match="concept 999 is unknown"):
+            drug_era_cohorts(db, {1: 999})
+        with pytest.raises(DataError, match="all is excluded"):
+            ConceptSet((52,), (50,)).resolve(db)
+
+
+def test_a_condition_day_is_one_entry_however_often_recorded(omop):
+    person = omop.person()
+    for offset in (3, 3, 9):
+        omop.condition(person, OUTCOME, offset)
+    with OmopDatabase(omop.write()) as db:
+        found = condition_cohorts(db, {3: OUTCOME})
+    assert entries(found) == [(3, person, day(d), day(d)) for d in (3, 9)]
+
+
+def test_tables_of_other_databases_or_with_the_same_ids_do_not_mix(omop):
+    omop.drug(omop.person(), TARGET, 0)
+    omop.drug(omop.person(), COMPARATOR, 0)
+    paths = [omop.write(), omop.write()]
+    tables = []
+    for path in paths:
+        with OmopDatabase(path) as db:
+            tables.append([drug_era_cohorts(db, {i: c}) for i, c in ((1, TARGET), (2, COMPARATOR))])
+    assert (tables[0][0] + tables[0][1]).ids == (1, 2)
+    with pytest.raises(DataError, match="cannot be put together"):
+        tables[0][0] + tables[1][1]
+    with pytest.raises(DataError, match="cohort 1 is in both"):
+        tables[0][0] + tables[0][0]
+
+
+def test_a_cohort_table_shows_nobody_and_keeps_its_own_arrays():
+    subject = np.array([987654, 987655])
+    start = np.array(["2010-01-01", "2011-01-01"], dtype="datetime64[D]")
+    table = CohortTable([1, 1], subject, start, start + 5)
+    subject[:] = 0
+    assert "98765" not in repr(table)
+    assert "98765" not in repr(table.frame())
+    assert "98765" not in table.frame()._repr_html_()
+    assert table.subject.tolist() == [987654, 987655]
+    with pytest.raises(ValueError, match="read-only"):
+        table.start[0] = table.end[0]
+    assert table.counts().to_dict("records") == [
+        {"cohort_definition_id": 1, "entries": 2, "people": 2}
+    ]
+
+
+def test_a_frame_is_read_with_columns_in_any_case():
+    frame = pd.DataFrame(
+        {
+            "COHORT_START_DATE": [dt.date(2010, 1, 1)],
+            "Cohort_End_Date": ["2010-02-01"],
+            "SUBJECT_ID": [7],
+            "cohort_definition_id": [1],
+        }
+    )
+    assert entries(CohortTable.from_frame(frame)) == [
+        (1, 7, dt.date(2010, 1, 1), dt.date(2010, 2, 1))
+    ]
+    with pytest.raises(DataError, match="it lacks subject_id"):
+        CohortTable.from_frame(frame.drop(columns="SUBJECT_ID"))
