@@ -1,4 +1,4 @@
-"""R's numbers (`data/reference.R` makes them) and the data sets they are of."""
+"""R's numbers (`data/*.R` make them) and the data sets they are of."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ HERE = Path(__file__).parent / "data"
 
 @cache
 def _numbers() -> dict[str, pd.DataFrame]:
-    table = pd.read_csv(HERE / "reference.csv", dtype={"row": str, "column": str})
-    return dict(iter(table.groupby("check")))
+    files = ("reference.csv", "diagnostics.csv")
+    tables = [pd.read_csv(HERE / f, dtype={"row": str, "column": str}) for f in files]
+    return {check: table for t in tables for check, table in t.groupby("check")}
 
 
 def reference(check: str) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from reference_numbers import data, numbers, reference
+from scipy import sparse
 
 import steropes
 
@@ -70,6 +71,34 @@ def test_proportionality_is_cox_zph(case, ties, transform):
     assert list(table.index) == list(expected.index)
     assert list(table.columns) == ["chisq", "df", "p"]
     np.testing.assert_allclose(table.to_numpy(), expected.to_numpy(), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("transform", ["km", "identity", "log", "rank"])
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@pytest.mark.parametrize("case", ["lung", "heart", "veteran strata"])
+def test_rows_without_weight_are_absent_from_the_test_too(case, ties, transform, rng):
+    name, columns, strata, _ = CASES[case]
+    d, y = data(name), outcome(name)
+    w = (rng.random(len(d)) < 0.8) * rng.uniform(0.5, 2, len(d))
+    m = steropes.CoxRegression(ties=ties)
+    given = [{"strata": d[strata][at]} if strata else {} for at in (w >= 0, w > 0)]
+    one = m.fit(d[columns], y, sample_weight=w, **given[0]).test_proportionality(transform)
+    m.fit(d[columns][w > 0], y[w > 0], sample_weight=w[w > 0], **given[1])
+    two = m.test_proportionality(transform)
+    np.testing.assert_allclose(one.to_numpy(), two.to_numpy(), rtol=1e-6)
+
+
+def test_proportionality_of_many_sparse_columns_is_that_of_dense_ones(rng):
+    X = (rng.random((3000, 120)) < 0.1).astype(float)
+    time = np.ceil(rng.exponential(np.exp(-X[:, :5].sum(axis=1)), 3000) * 200)
+    y = steropes.Surv(time, rng.random(3000) < 0.8)
+    tables = []
+    for storage in (np.asarray, sparse.csc_array):
+        m = steropes.CoxRegression().fit(storage(X), y, strata=np.arange(3000) % 3)
+        tables.append(m.test_proportionality().to_numpy())
+    np.testing.assert_allclose(tables[0], tables[1], rtol=1e-6)
+    assert tables[0][-1, 1] == 120
+    assert (tables[0][:-1, 2] < 0.05).mean() < 0.15  # proportional as drawn
 
 
 def test_proportionality_takes_a_function():

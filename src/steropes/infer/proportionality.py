@@ -52,7 +52,9 @@ def proportionality_test(
         One row a coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``.
     """
     likelihood = problem.likelihood
-    g = _transformed(likelihood.risk.group_time, time, event, entry, transform)
+    there = problem.weights > 0  # how much they weigh has no part in g, as in R
+    late = None if entry is None else entry[there]
+    g = _transformed(likelihood.risk.group_time, time[there], event[there], late, transform)
     eta, weights = fitted_state(problem, beta)
     rows = problem.design.by_rows(np.arange(len(beta)), likelihood.order, likelihood.backend)
     host = likelihood.backend.to_host

@@ -13,16 +13,25 @@ import numpy as np
 
 from .baseline import fitted_state
 
-__all__ = ["robust_covariance"]
+__all__ = ["robust_covariance", "scores_of_rows"]
 
 COLUMNS = 64  # worked on together
 MOST = 2e9  # bytes of scores that are held at once
 
 
-def _scores(
-    problem: Any, beta: np.ndarray, unit: np.ndarray | None
+def scores_of_rows(
+    problem: Any, beta: np.ndarray, unit: np.ndarray | None = None
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function from column numbers to scores of rows or clusters, (units, L)."""
+    """Return a function from column numbers to scores of rows or clusters, (units, L).
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        Coefficients in X's units.
+    unit : (n,) int array, optional
+        Code of each row's cluster; None is each row its own.
+    """
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order
     eta, weights = fitted_state(problem, beta)
@@ -61,7 +70,7 @@ def robust_covariance(
         Codes; scores are added up within clusters first.
     """
     p = len(beta)
-    scores = _scores(problem, beta, cluster)
+    scores = scores_of_rows(problem, beta, cluster)
     units = problem.design.n if cluster is None else int(cluster.max()) + 1
     blocks = [np.arange(a, min(a + COLUMNS, p)) for a in range(0, p, COLUMNS)]
     held: dict[int, np.ndarray] = {}

@@ -284,17 +284,31 @@ class CoxLikelihood(Likelihood):
         With Efron's method as R's `residuals.coxph`: each of d tied events has d-th parts of all
         shares as its mean. Therneau and Grambsch (2000, §4.3, §4.6).
         """
-        xp, risk = self.backend.xp, self.risk
+        risk = self.risk
         r, S, h = self._hazards(eta, weights)
         mean = self._means(r, S, Z, weights)
         U = Z * self.martingale_residuals(eta, weights) + self._compensated(r, h * mean, weights)
-        if self.by_event:
-            used = (weights.share > 0).astype(np.float64)
-            count = xp.maximum(self._over_shares(used), 1.0)
-            mean = self._over_shares(used * mean) / count
+        mean = self._mean_of_shares(mean, weights)
         events = risk.event_rows
         U[events] -= weights.w[events] * mean[risk.group_of_event]
         return U
+
+    def schoenfeld_residuals(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """z − z̄ of each of the risk sets' ``event_rows``, (events, L), for columns Z (n, L).
+
+        With Efron's method z̄ is the mean of the d means that the tied events have. Schoenfeld
+        (1982), Biometrika 69:239; Therneau and Grambsch (2000, §4.6).
+        """
+        r, S, _ = self._hazards(eta, weights)
+        mean = self._mean_of_shares(self._means(r, S, Z, weights), weights)
+        return Z[self.risk.event_rows] - mean[self.risk.group_of_event]
+
+    def _mean_of_shares(self, mean: Array, weights: _Weights) -> Array:
+        """Average over the shares of each event time, (m, L), of what each share has, (K, L)."""
+        if not self.by_event:
+            return mean
+        used = (weights.share > 0).astype(np.float64)
+        return self._over_shares(used * mean) / self.backend.xp.maximum(self._over_shares(used), 1)
 
     def martingale_residuals(self, eta: Array, weights: _Weights) -> Array:
         """w (δ − expected events), (n, 1)."""

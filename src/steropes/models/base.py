@@ -328,6 +328,18 @@ class PenalizedModel(Inference, BaseEstimator):
         constant = likelihood.log_likelihood_constant(w)
         self.log_likelihood_ = -loss + float(np.sum(likelihood.backend.to_host(constant)))
 
+    def _needs_data(self, what: str) -> Problem:
+        """The fit with its data, which are not in a pickle."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "coef_")
+        problem = getattr(self, "_problem", None)
+        if problem is None:
+            raise DataError(
+                f"The fit was unpickled without its data, which {what} needs; fit again."
+            )
+        return problem
+
     # -- prediction ----------------------------------------------------------------------------
 
     def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:

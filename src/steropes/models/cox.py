@@ -267,9 +267,16 @@ class CoxRegression(SurvivalModel):
                 "The test is one of maximum likelihood estimates; fit with prior=None (on the "
                 "columns that matter) to use it."
             )
-        time, event, entry = self._outcome or problem.likelihood.outcome()
+        time, event, entry = self._survival(problem)
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
+
+    def _survival(self, problem: Any) -> Any:
+        """Time, event and entry of the rows of X."""
+        return self._outcome or problem.likelihood.outcome()
+
+    def _events(self, problem: Any) -> np.ndarray:
+        return self._survival(problem)[1]
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients.

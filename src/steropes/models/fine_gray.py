@@ -70,6 +70,7 @@ class FineGrayRegression(SurvivalModel):
     """
 
     _cumulative_name = "cumulative_subdistribution_hazard"
+    _residual_kinds = ("martingale", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld")
 
     def __init__(
         self,

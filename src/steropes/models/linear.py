@@ -14,12 +14,13 @@ from ..select import CrossValidation
 from .annotations import Device, Seed, Solver
 from .base import PenalizedModel, Problem
 from .logistic import _refuse_extras
+from .residuals import GeneralizedResiduals
 from .sklearn_base import RegressorMixin
 
 __all__ = ["LinearRegression"]
 
 
-class LinearRegression(RegressorMixin, PenalizedModel):
+class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     """Linear regression with a prior on the coefficients.
 
     Minimises ½ Σ w (y − η)² + penalty over η = intercept + X β + offset: the prior is relative
@@ -50,6 +51,7 @@ class LinearRegression(RegressorMixin, PenalizedModel):
     _intercept = True
     _ratio = None
     _log_scale = False
+    _family = "linear"
 
     def __init__(
         self,

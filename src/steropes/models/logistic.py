@@ -15,12 +15,13 @@ from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Device, Seed, Solver
 from .base import PenalizedModel
+from .residuals import GeneralizedResiduals
 from .sklearn_base import ClassifierMixin
 
 __all__ = ["LogisticRegression"]
 
 
-class LogisticRegression(ClassifierMixin, PenalizedModel):
+class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     """Logistic regression with a prior on the coefficients.
 
     Maximises Σ w [y η − log(1 + exp η)] − penalty over η = intercept + X β + offset, for y of
@@ -71,6 +72,7 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
 
     _intercept = True
     _ratio = "or"
+    _family = "logistic"
 
     def __init__(
         self,

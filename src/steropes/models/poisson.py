@@ -15,12 +15,13 @@ from ..select import CrossValidation
 from .annotations import Device, Seed, Solver
 from .base import PenalizedModel
 from .logistic import _refuse_extras
+from .residuals import GeneralizedResiduals
 from .sklearn_base import RegressorMixin
 
 __all__ = ["PoissonRegression"]
 
 
-class PoissonRegression(RegressorMixin, PenalizedModel):
+class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     """Poisson regression with a prior on the coefficients.
 
     Maximises Σ w [y η − exp η − log y!] − penalty over η = intercept + X β + log exposure +
@@ -38,6 +39,7 @@ class PoissonRegression(RegressorMixin, PenalizedModel):
 
     _intercept = True
     _ratio = "rr"
+    _family = "poisson"
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from ..infer.survival_sandwich import robust_covariance
 from ..priors import Prior
 from .base import PenalizedModel, Problem
 from .progress import Progress
+from .residuals import Params, SurvivalResidualKind, survival_residuals
 from .tables import cluster_codes
 
 __all__ = ["SurvivalModel"]
@@ -57,15 +58,6 @@ class SurvivalModel(PenalizedModel):
     ) -> None:
         self._kept_baseline = None
         super()._fit_problem(problem, prior, start, progress)
-
-    def _needs_data(self, what: str) -> Any:
-        check_is_fitted(self, "coef_")
-        problem = getattr(self, "_problem", None)
-        if problem is None:
-            raise DataError(
-                f"The fit was unpickled without its data, which {what} needs; fit again."
-            )
-        return problem
 
     # -- baseline and curves -------------------------------------------------------------------
 
@@ -125,6 +117,54 @@ class SurvivalModel(PenalizedModel):
                 row = int((codes == i).argmax())
                 raise DataError(f"Stratum {label!r} of row {row} was not there in the fit.")
         return np.array([known[label] for label in labels], np.int64)[codes]
+
+    # -- residuals -----------------------------------------------------------------------------
+
+    _residual_kinds: tuple[str, ...] = get_args(SurvivalResidualKind)
+
+    def residuals(self, kind: SurvivalResidualKind = "martingale", params: Params = None) -> Any:
+        """Residuals of the rows that the model was fitted to, as R's ``residuals.coxph``.
+
+        Parameters
+        ----------
+        kind : str
+            ``"martingale"``: events minus expected events. ``"deviance"``: the same, made
+            symmetric about zero (not of Fine–Gray models). ``"score"``: the row's part of the
+            score, ∫ (x − x̄(t)) dM(t); of Fine–Gray models with the part of the censoring
+            weights. ``"dfbeta"``: about how much the coefficients would change without the row,
+            its score times the inverse information (the infinitesimal jackknife).
+            ``"schoenfeld"``: x − x̄(t) of each event. ``"scaled_schoenfeld"``: the same times the
+            covariance matrix and the number of events, plus the coefficient: about β(t) (Grambsch
+            and Therneau 1994). All but ``"dfbeta"`` are of one copy of a row, whatever its
+            weight; rows whose weight is zero have no part in the fit and NaN.
+        params : name, position, sequence of them, or mask, optional
+            Whose columns; default those of all coefficients.
+
+        Returns
+        -------
+        (n,) array, or DataFrame
+            ``"martingale"`` and ``"deviance"``: in the rows of X. ``"score"`` and ``"dfbeta"``:
+            n rows, a column a coefficient. Schoenfeld residuals: a row an event (whose weight is
+            not zero) by time, which is the index, with the stratum before it where there are
+            strata; tied events in the order of X's rows.
+
+        Raises
+        ------
+        DataError
+            ``"dfbeta"`` or ``"scaled_schoenfeld"`` under a Laplace prior; a fit that was
+            unpickled, without its data.
+
+        References
+        ----------
+        Therneau, Grambsch and Fleming (1990), Biometrika 77:147–160. Schoenfeld (1982),
+        Biometrika 69:239–241. Therneau and Grambsch (2000), §4 and §6.
+        """
+        problem = self._needs_data("residuals")
+        return survival_residuals(self, problem, kind, params, self._residual_kinds)
+
+    def _events(self, problem: Any) -> np.ndarray:
+        """1 for each row of X with the event."""
+        return problem.likelihood.outcome()[1]
 
     # -- covariance ----------------------------------------------------------------------------
 

@@ -1,0 +1,99 @@
+"""Residuals of survival models, in the rows of X: whom the model fits badly, and who moves it.
+
+All but dfbeta are of one copy of a row, as R's `residuals.coxph` has them: a row's weight enters
+the risk sets that it is compared with, not its own residual.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .baseline import fitted_state
+from .survival_sandwich import COLUMNS, scores_of_rows
+
+__all__ = ["deviance_of_martingale", "martingale", "row_scores", "schoenfeld"]
+
+
+def martingale(problem: Any, beta: np.ndarray) -> np.ndarray:
+    """Events minus expected events of each row of X, (n,); NaN where the weight is zero."""
+    likelihood = problem.likelihood
+    eta, weights = fitted_state(problem, beta)
+    by_eta = likelihood.backend.to_host(likelihood.martingale_residuals(eta, weights))[:, 0]
+    total = np.bincount(likelihood.row_of_x, weights=by_eta, minlength=problem.design.n)
+    return _of_one_copy(total[:, None], problem.weights)[:, 0]
+
+
+def deviance_of_martingale(residual: np.ndarray, event: np.ndarray) -> np.ndarray:
+    """Martingale residuals made symmetric about zero, (n,).
+
+    sign(M) √(−2 [M + δ log(δ − M)]): Therneau, Grambsch and Fleming (1990), Biometrika 77:147.
+    """
+    expected = np.where(event > 0, event - residual, 1.0)
+    with np.errstate(divide="ignore"):
+        inside = residual + np.where(event > 0, np.log(expected), 0.0)
+    return np.sign(residual) * np.sqrt(np.maximum(-2.0 * inside, 0.0))
+
+
+def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bool) -> np.ndarray:
+    """Each row's part of the score of some columns, (n, L) in X's units.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        Coefficients in X's units.
+    columns : (L,) int array
+    weighted : bool
+        Of all copies of a row (its weight's worth), or of one: NaN then where there is none.
+    """
+    scores = scores_of_rows(problem, beta)
+    out = np.empty((problem.design.n, len(columns)))
+    for a in range(0, len(columns), COLUMNS):
+        out[:, a : a + COLUMNS] = scores(columns[a : a + COLUMNS])
+    return out if weighted else _of_one_copy(out, problem.weights)
+
+
+def _of_one_copy(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    some = weights > 0
+    return np.where(some[:, None], total / np.where(some, weights, 1.0)[:, None], np.nan)
+
+
+def schoenfeld(
+    problem: Any, beta: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """x − x̄ of every event with a positive weight, by stratum, time and row.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        Coefficients in X's units.
+    columns : (L,) int array
+
+    Returns
+    -------
+    residual : (events, L) array
+    time : (events,) array
+    stratum, row : (events,) int arrays
+        Code of the stratum, and row of X.
+    """
+    likelihood, design = problem.likelihood, problem.design
+    backend, risk = likelihood.backend, likelihood.risk
+    eta, weights = fitted_state(problem, beta)
+    row = likelihood.row_of_x[risk.event_rows]
+    time = risk.group_time[risk.group_of_event]
+    stratum = likelihood.stratum_of[risk.group_stratum[risk.group_of_event]]
+    by = np.lexsort((row, time, stratum))
+    by = by[problem.weights[row[by]] > 0]
+    out = np.empty((len(by), len(columns)))
+    for a in range(0, len(columns), COLUMNS):
+        some = columns[a : a + COLUMNS]
+        D = np.zeros((design.p, backend.lanes(len(some))))
+        D[some, np.arange(len(some))] = design.scale[some]
+        Z = design.matmul(D, backend)
+        Z = Z if likelihood.order is None else Z[likelihood.order]
+        all_of_them = backend.to_host(likelihood.schoenfeld_residuals(eta, weights, Z))
+        out[:, a : a + COLUMNS] = all_of_them[by, : len(some)]
+    return out, time[by], stratum[by], row[by]
