@@ -6,6 +6,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
 
 from steropes.errors import DataError
 from steropes.studies import (
@@ -16,8 +17,6 @@ from steropes.studies import (
     drug_era_cohorts,
     read_cohorts,
 )
-
-from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
 
 COLUMNS = (
     "cohort_definition_id BIGINT, subject_id BIGINT, cohort_start_date DATE, cohort_end_date DATE"

@@ -1,5 +1,6 @@
 """Who is studied: cohorts as tables, new users of two drugs, study populations, attrition."""
 
+from .comparison import Comparison, ComparisonRules, compare_cohorts
 from .entries import CohortTable
 from .new_users import (
     RULES,
@@ -9,6 +10,7 @@ from .new_users import (
     new_user_cohort,
     why_empty,
 )
+from .population import StudyPopulation, TimeAtRisk, study_population
 from .sources import ConceptSet, condition_cohorts, drug_era_cohorts, read_cohorts
 
 __all__ = [
@@ -16,11 +18,17 @@ __all__ = [
     "Cohort",
     "CohortRules",
     "CohortTable",
+    "Comparison",
+    "ComparisonRules",
     "ConceptSet",
+    "StudyPopulation",
+    "TimeAtRisk",
+    "compare_cohorts",
     "condition_cohorts",
     "drug_era_cohorts",
     "find_new_users",
     "new_user_cohort",
     "read_cohorts",
+    "study_population",
     "why_empty",
 ]

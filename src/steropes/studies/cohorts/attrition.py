@@ -1,0 +1,41 @@
+"""How each rule thinned two arms out: people and entries left, rule by rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["Attrition"]
+
+ARMS = ((1, "target"), (0, "comparator"))
+
+
+class Attrition:
+    """Counts of people and of cohort entries in each arm after each rule.
+
+    Parameters
+    ----------
+    lines : list of dict, optional
+        Counts of earlier rules, to go on from.
+    """
+
+    def __init__(self, lines: list[dict[str, object]] | None = None) -> None:
+        self._lines = [dict(line) for line in lines or ()]
+
+    def count(self, rule: str, person: NDArray, treated: NDArray) -> None:
+        """Add a line for the entries that are left after a rule."""
+        line: dict[str, object] = {"rule": rule}
+        for value, arm in ARMS:
+            of_arm = person[treated == value]
+            line |= {f"{arm}_people": len(np.unique(of_arm)), f"{arm}_entries": len(of_arm)}
+        self._lines.append(line)
+
+    def continued(self) -> Attrition:
+        """Another one that begins with these counts."""
+        return Attrition(self._lines)
+
+    def frame(self) -> pd.DataFrame:
+        """One row a rule, in order: ``rule`` and, for each arm, people and entries left."""
+        columns = ["rule"] + [f"{arm}_{what}" for _, arm in ARMS for what in ("people", "entries")]
+        return pd.DataFrame(self._lines, columns=columns)

@@ -1,0 +1,278 @@
+"""Two cohorts side by side: the rules that hold whatever the outcome, each a line of attrition."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.attrition import Attrition
+from steropes.studies.cohorts.entries import CohortTable, require
+from steropes.studies.cohorts.narrowing import (
+    NEVER,
+    Keep,
+    Persons,
+    Rows,
+    common_period,
+    days,
+    first_of_arm,
+    in_study,
+    nested,
+    observed,
+    of_age,
+    resolve_both,
+    sampled,
+)
+from steropes.studies.omop import OmopDatabase
+from steropes.studies.people import People
+from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
+
+__all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
+
+Both = Literal["keep first, truncate to second", "keep first", "remove all", "keep all"]
+BOTH: dict[str, str] = {
+    "keep first, truncate to second": "Keep first, truncate when entering second cohort",
+    "keep first": "Keep first when in both cohorts",
+    "remove all": "Remove subjects in both cohorts",
+}
+
+
+@dataclass(frozen=True)
+class ComparisonRules:
+    """Who of two cohorts is compared. The rules apply in the order in which they stand here.
+
+    Attributes
+    ----------
+    both : str
+        What becomes of people who are in both cohorts. "keep first": they stay in the cohort that
+        they entered first; who entered both on one day is left out. "keep first, truncate to
+        second" (the default): the same, and their time in the first cohort ends the day before
+        they enter the second. "remove all": they are left out. "keep all": nothing.
+    first_only : bool, default True
+        Only a person's first entry in each cohort counts.
+    washout_days : int, default 365
+        Days of observation required before the start, in the observation period that holds the
+        start. With 0 the start must still lie in an observation period.
+    common_period : bool, default True
+        Keep those who start while both cohorts are entered: from the later of the two first
+        starts to the earlier of the two last starts, of all entries, before any other rule.
+    min_age, max_age : int, optional
+        In completed years at the start, both counted.
+    sexes : tuple of int, default ()
+        Gender concepts to keep; empty keeps all.
+    study_start, study_end : date, optional
+        Keep those who start then, both days counted. No time at risk lies after ``study_end``.
+    max_people : int, default 0
+        Largest number of entries of an arm; more are sampled. 0 is no limit.
+    seed : int, default 1
+        Seed of that sample, which depends on it and on the person ids alone.
+    """
+
+    both: Both = "keep first, truncate to second"
+    first_only: bool = True
+    washout_days: int = 365
+    common_period: bool = True
+    min_age: int | None = None
+    max_age: int | None = None
+    sexes: tuple[int, ...] = ()
+    study_start: dt.date | None = None
+    study_end: dt.date | None = None
+    max_people: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.both not in get_args(Both):
+            raise DataError(f"both must be one of {', '.join(get_args(Both))}, not {self.both!r}")
+        yes_or_no("first_only", self.first_only)
+        yes_or_no("common_period", self.common_period)
+        whole("washout_days", self.washout_days, 0, LONGEST)
+        for name in ("min_age", "max_age"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), 0, 200)
+        object.__setattr__(self, "sexes", concepts("sexes", self.sexes))
+        for name in ("study_start", "study_end"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, dt.date):
+                raise DataError(f"{name} must be a date, not {value!r}")
+        if self.study_start and self.study_end and self.study_end < self.study_start:
+            raise DataError(
+                f"study_end {self.study_end} lies before study_start {self.study_start}"
+            )
+        whole("max_people", self.max_people, 0)
+        whole("seed", self.seed, 0)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison:
+    """The entries of a target and a comparator cohort that passed the rules.
+
+    Attributes
+    ----------
+    target, comparator : int
+        Ids of the cohorts.
+    entries : DataFrame
+        One row an entry, ordered by person, start and arm: ``person_id``, ``treated`` (1 target),
+        ``start`` (a date), and in days from the start: ``to_end`` (last day in the cohort),
+        ``to_observation_end``, ``to_switch`` (entry into the other cohort; a missing one is very
+        large), and ``observed_before`` (days of observation before the start).
+    attrition : DataFrame
+        One row a rule: ``rule``, ``target_people``, ``target_entries``, ``comparator_people``,
+        ``comparator_entries``.
+    rules : ComparisonRules
+    names : dict of str
+        Of ``target`` and ``comparator``.
+    database : str
+        Whose people they are.
+    nesting : int or None
+        The cohort that people had to be in.
+    """
+
+    target: int
+    comparator: int
+    entries: pd.DataFrame
+    attrition: pd.DataFrame
+    rules: ComparisonRules
+    names: dict[str, str]
+    database: str
+    nesting: int | None = None
+
+    def __repr__(self) -> str:
+        from steropes.studies.disclosure import LEAST, shown
+
+        n1, n0 = (int((self.entries["treated"] == a).sum()) for a in (1, 0))
+        return (
+            f"Comparison({self.names['target']}: {shown(n1, LEAST)} entries, "
+            f"{self.names['comparator']}: {shown(n0, LEAST)})"
+        )
+
+
+def compare_cohorts(
+    db: OmopDatabase,
+    cohorts: CohortTable,
+    target: int,
+    comparator: int,
+    rules: ComparisonRules | None = None,
+    *,
+    nesting: int | None = None,
+) -> Comparison:
+    """Apply the rules to the entries of two cohorts.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+        Observation periods, births and sexes come from here.
+    cohorts : CohortTable
+        Holds both cohorts, and the nesting cohort if there is one.
+    target, comparator : int
+        Ids of the cohorts.
+    rules : ComparisonRules, optional
+    nesting : int, optional
+        Id of a cohort in which people must be on the day they start.
+
+    Returns
+    -------
+    Comparison
+        An arm may be empty; the attrition says why.
+
+    Raises
+    ------
+    DataError
+        The same cohort twice, cohorts of another database, no such nesting cohort, or a target
+        and a comparator both without entries.
+    """
+    rules = rules or ComparisonRules()
+    target, comparator = int(target), int(comparator)
+    if target == comparator:
+        raise DataError(f"target and comparator are the same cohort, {target}")
+    if cohorts.database and cohorts.database != db.identity:
+        raise DataError(f"the cohorts are of the database {cohorts.database}, not of {db.identity}")
+    if nesting is not None:
+        require(cohorts, [nesting], "nesting cohort")
+    both = cohorts.only([target, comparator])
+    order = np.lexsort((both.definition == comparator, both.start, both.subject))
+    rows = Rows.of(
+        both.subject[order],
+        (both.definition[order] == target).astype(np.int8),
+        days(both.start[order]),
+        days(both.end[order]),
+    )
+    attrition = Attrition()
+    attrition.count("Original cohorts", rows.person, rows.treated)
+    period = common_period(rows)
+    rows = resolve_both(rows, rules.both)
+    if rules.both in BOTH:
+        attrition.count(BOTH[rules.both], rows.person, rows.treated)
+    if rules.first_only:
+        rows = rows.where(first_of_arm(rows))
+        attrition.count("First exposure only", rows.person, rows.treated)
+    persons = Persons(db, np.unique(rows.person))
+    rows = observed(rows, persons)
+    rows = rows.where(rows.start - rows.observed_from >= rules.washout_days)
+    attrition.count(_washout_text(rules), rows.person, rows.treated)
+    for rule, keep in _later_rules(rules, persons, period, cohorts, nesting):
+        rows = rows.where(keep(rows))
+        attrition.count(rule, rows.person, rows.treated)
+    return Comparison(
+        target,
+        comparator,
+        _entries(rows, rules),
+        attrition.frame(),
+        rules,
+        {"target": cohorts.name(target), "comparator": cohorts.name(comparator)},
+        db.identity,
+        None if nesting is None else int(nesting),
+    )
+
+
+def _washout_text(rules: ComparisonRules) -> str:
+    if rules.washout_days:
+        return f"{rules.washout_days} days of prior observation"
+    return "Start in an observation period"
+
+
+def _later_rules(
+    rules: ComparisonRules,
+    persons: Persons,
+    period: tuple[int, int],
+    cohorts: CohortTable,
+    nesting: int | None,
+) -> Iterator[tuple[str, Keep]]:
+    """The rules that were asked for, by name, in their order."""
+    if rules.common_period:
+        first, last = period
+        yield "Restrict to common period", lambda r: (r.start >= first) & (r.start <= last)
+    if rules.min_age is not None or rules.max_age is not None:
+        low = 0 if rules.min_age is None else rules.min_age
+        upto = "or older" if rules.max_age is None else f"to {rules.max_age} years old"
+        yield f"From {low} {upto}", of_age(rules.min_age, rules.max_age, persons)
+    if rules.sexes:
+        yield "Restrict to gender", lambda r: np.isin(persons.birth(r.person)[1], rules.sexes)
+    if nesting is not None:
+        yield "Restrict to nesting cohort", nested(cohorts, int(nesting))
+    if rules.study_start or rules.study_end:
+        yield "Restrict to study period", in_study(rules.study_start, rules.study_end)
+    if rules.max_people:
+        yield "Random sample", sampled(rules.max_people, rules.seed)
+
+
+def _entries(rows: Rows, rules: ComparisonRules) -> People:
+    """The rows as a table, in days from the start; nothing lies beyond the study's end."""
+    last = NEVER
+    if rules.study_end:
+        last = int(np.datetime64(rules.study_end, "D").astype(np.int64))
+    return People(
+        {
+            "person_id": rows.person,
+            "treated": rows.treated.astype(np.int64),
+            "start": rows.start.astype("datetime64[D]").astype("datetime64[ns]"),
+            "to_end": np.minimum(rows.end, last) - rows.start,
+            "to_observation_end": np.minimum(rows.observed_to, last) - rows.start,
+            "to_switch": rows.switch - rows.start,
+            "observed_before": rows.start - rows.observed_from,
+        }
+    )
