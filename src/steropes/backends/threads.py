@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from numbers import Integral
 
 import numpy as np
@@ -45,6 +46,17 @@ class ThreadPool:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_threads = count_threads(n_jobs)
+
+    @contextmanager
+    def using(self, n_jobs: int | None) -> Iterator[None]:
+        """Let it have another number of threads for a while; None leaves it as it is."""
+        before = self.n_threads
+        if n_jobs is not None:
+            self.n_threads = count_threads(n_jobs)
+        try:
+            yield
+        finally:
+            self.n_threads = before
 
     def map(self, function: Callable, chunks: Iterable[tuple]) -> list:
         """Return ``[function(*chunk) for chunk in chunks]``, in order."""

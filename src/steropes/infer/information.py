@@ -52,15 +52,29 @@ class Information:
     def vcov(self) -> np.ndarray:
         """Inverse of the information, (p, p) in X's units; NaN where a Laplace prior acts."""
         p = len(self.scale)
-        out = np.full((p, p), np.nan)
         if not self.smooth.all():
-            return out
+            return np.full((p, p), np.nan)
+        V = self._to_units.T @ self.influence()
+        return 0.5 * (V + V.T)
+
+    def influence(self) -> np.ndarray:
+        """The inverse information times what turns scaled coefficients into X's units, (p, p).
+
+        A unit's score times it is the change of the coefficients, to first order, where the unit
+        weighs more. Under a Laplace prior that is with the support as it is: coefficients at
+        zero stay there.
+        """
         H = self.H + np.diag(self.kappa)
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
         inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]
-        T = self.design.uncentered_coefficients(np.diag(1.0 / self.scale))
-        V = T @ inverse @ T.T
-        return 0.5 * (V + V.T)
+        out = np.zeros((len(self.scale), len(self.scale)))
+        out[self.columns] = inverse @ self._to_units[self.columns]
+        return out
+
+    @property
+    def _to_units(self) -> np.ndarray:
+        """Columns: what one of the coefficients in X's units is of the scaled ones, (p, p)."""
+        return self.design.uncentered_coefficients(np.diag(1.0 / self.scale)).T
 
 
 def refuse_separated(problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .baseline import fitted_state
-from .survival_sandwich import COLUMNS, scores_of_rows
+from .sandwich import COLUMNS
+from .scores import scores_of_rows
 
 __all__ = ["deviance_of_martingale", "martingale", "row_scores", "schoenfeld"]
 

@@ -36,6 +36,9 @@ class Likelihood(ABC):
         Rows, or events, each of which adds to the curvature by itself, so that a random part of
         the rows has nearly the same curvature; 0 where rows only matter together, in small
         strata, or where one Hessian serves from the first step to the last.
+    additive : bool
+        Whether `score_residuals` are −∂loss/∂η_i times the row's own z_i, so that their products
+        are a matter of the rows of η. Not where other rows' z have a part, as in risk sets.
     reach : float
         Change of a coefficient of a column of size one beyond which the curvature at the start
         says nothing of the loss.
@@ -51,6 +54,7 @@ class Likelihood(ABC):
     convex = True
     quadratic = False
     evidence = 0
+    additive = True
     reach = 2.0
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -73,6 +77,11 @@ class Likelihood(ABC):
     def n_eta(self) -> int:
         """Rows of η, ``n`` unless a row of the model has several linear predictors."""
         return self.n
+
+    @property
+    def row_of_x(self) -> np.ndarray:
+        """Row of X that each row of η (of `score_residuals`) belongs to."""
+        return np.arange(self.n) if self.order is None else self.order
 
     def lift(self, offset: Any) -> Any:
         """Offsets (n, B) as rows of η; what has as many rows as η already is returned as it is."""
@@ -128,6 +137,15 @@ class Likelihood(ABC):
                 self.backend.xp.broadcast_to(x, (len(x), B))
             )}  # fmt: skip
         return self._wide[key]
+
+    def score_residuals(self, eta: Any, weights: Any, Z: Any) -> Any:
+        """Parts of the score Z'(−∂loss/∂η), weights included, of one replicate: (rows, L).
+
+        Z (n_eta, L) are columns over the rows of η, and `row_of_x` says whose the parts are. They
+        are those of independent rows; a likelihood that conditions on strata has the part of a
+        whole stratum as the sum over its rows.
+        """
+        return -self.evaluate(eta, weights)[1] * Z
 
     def score(self, eta: Any, held_out: Any, train: Any) -> Any:
         """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training.

@@ -67,6 +67,7 @@ class CoxLikelihood(Likelihood):
     """
 
     plain_risk_sets = True
+    additive = False
     shift_invariant = True
     ccd = "cox"
 
@@ -115,11 +116,6 @@ class CoxLikelihood(Likelihood):
             self.sweeps = backend.risk_sweeps(
                 self.n, start, risk.groups_start, risk.tied_start, risk.tied_end, place, shares
             )
-
-    @property
-    def row_of_x(self) -> np.ndarray:
-        """Row of X that each row of η belongs to, (n_eta,)."""
-        return np.arange(self.n) if self.order is None else self.order
 
     def outcome(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Time, event and entry (or None) in the user's order of the rows."""

@@ -32,6 +32,8 @@ __all__ = [
     "survival_curves",
 ]
 
+PEOPLE = 4096  # whose intervals are looked at together
+
 
 class PooledLogisticLikelihood(Likelihood):
     """Σ over people and the intervals they begin at risk.
@@ -45,6 +47,8 @@ class PooledLogisticLikelihood(Likelihood):
     functions : (K, Q) array
         f_q(k), as the design has them.
     """
+
+    additive = False
 
     def __init__(
         self,
@@ -136,6 +140,27 @@ class PooledLogisticLikelihood(Likelihood):
         if self.Q or not abs(h[0]).max(initial=0.0) + abs(base).max() < pooled.REACH:
             return None
         return np.exp(base)
+
+    def score_residuals(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """Each person's part of the score, (n, L); see `Likelihood.score_residuals`.
+
+        Σ_k w (y_ik − p_ik) (z_i0 + Σ_q f_q(k) z_iq + z_k) over the intervals at risk.
+        """
+        r = self.evaluate(eta, weights)[1]
+        channels, _ = self.split(r)
+        own, base = self.split(Z)
+        U = -(channels * own).sum(axis=0)
+        k = np.arange(self.K)
+        for a in range(0, self.n, PEOPLE):
+            at = slice(a, min(a + PEOPLE, self.n))
+            h, b = self.split(eta[:, :1])
+            logit = interval_log_odds(np.concatenate([h[:, at, 0].ravel(), b[:, 0]]), self.F)
+            e = np.exp(-np.abs(logit))
+            p = np.where(logit >= 0, 1.0, e) / (1.0 + e)
+            first, last = self.first[at, None], self.last[at, None]
+            y = (self.event[at, None] != 0) & (k == last - 1)
+            U[at] += (weights[at, :1] * ((first <= k) & (k < last)) * (y - p)) @ base
+        return U
 
     def curvature(
         self, eta: np.ndarray, weights: np.ndarray, exact: bool = False

@@ -104,7 +104,7 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
 
     @property
     def row_of_x(self) -> np.ndarray:
-        """See `CoxLikelihood.row_of_x`: whose piece it is."""
+        """See `Likelihood.row_of_x`: whose piece it is."""
         return self.person
 
     def lift(self, offset: Any) -> Any:

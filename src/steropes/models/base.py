@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
@@ -25,13 +26,14 @@ from ..solve.certified import certified_fit
 from .annotations import Device, Seed, Solver
 from .inference import Inference
 from .progress import Progress
+from .resampling import Resampling
 from .settings import check_settings
 from .sklearn_base import BaseEstimator
 
 __all__ = ["PenalizedModel"]
 
 
-class PenalizedModel(Inference, BaseEstimator):
+class PenalizedModel(Resampling, Inference, BaseEstimator):
     """Base of the estimators: subclasses say how to read y and which likelihood they have.
 
     Attributes
@@ -330,8 +332,6 @@ class PenalizedModel(Inference, BaseEstimator):
 
     def _needs_data(self, what: str) -> Problem:
         """The fit with its data, which are not in a pickle."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self, "coef_")
         problem = getattr(self, "_problem", None)
         if problem is None:
@@ -353,8 +353,6 @@ class PenalizedModel(Inference, BaseEstimator):
         return eta if offset is None else eta + offset
 
     def _check_new(self, X: Any) -> Design:
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self, "coef_")
         design = as_design(X, copy=False)
         if design.p != self.n_features_in_:

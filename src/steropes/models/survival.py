@@ -12,8 +12,9 @@ from ..data import refuse_other_order
 from ..data.checks import label_strata, vector
 from ..design import Design
 from ..errors import DataError
+from ..infer import Information
 from ..infer.baseline import Baseline
-from ..infer.survival_sandwich import robust_covariance
+from ..infer.sandwich import robust_covariance
 from ..priors import Prior
 from .base import PenalizedModel, Problem
 from .progress import Progress
@@ -174,7 +175,9 @@ class SurvivalModel(PenalizedModel):
             return model
         problem = self._needs_data("a robust covariance")
         codes = cluster_codes(cluster, problem.design.n, problem.weights)
-        V = robust_covariance(problem, self._beta, model.to_numpy(), codes)
+        l1, l2 = problem.penalties(self.prior_)
+        influence = Information(problem, self._beta, l1, l2).influence()
+        V = robust_covariance(problem, self._beta, influence, codes)
         return pd.DataFrame(V, model.index, model.columns)
 
     # -- state ---------------------------------------------------------------------------------

@@ -30,6 +30,9 @@ from .hessian import diagonal, hessian
 from .predictor import bound_weights, linear_predictor
 
 __all__ = [
+    "SINGULAR",
+    "SMALL",
+    "WORN",
     "named",
     "separating_direction",
     "separating_without_others",
@@ -48,6 +51,7 @@ STEPS = 80
 HALVINGS = 80
 LONG = 3.0  # a change of η beyond which the curvature here says little
 FLAT = 1e-15  # a share of a column's information that is rounding
+PARTNER = 1e-6  # of a column's size: what another has in common with it
 OWN = 1e-10  # share of a column's information that is its own: with less it is collinear
 
 
@@ -102,8 +106,11 @@ def separating_without_others(problem: Any, free: np.ndarray) -> Any:
     return direction, np.ones(len(free))
 
 
-def undetermined_columns(problem: Any, free: np.ndarray) -> np.ndarray:
-    """Those of the free columns that are constant, zero or collinear among the rows that count."""
+def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False) -> np.ndarray:
+    """Those of the free columns that are constant, zero or collinear among the rows that count.
+
+    Of collinear ones those that the others make superfluous, or with ``partners`` all.
+    """
     loss = _Loss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
     start, _ = _start(problem, loss, free)
     H = loss.hessian(start)
@@ -113,10 +120,18 @@ def undetermined_columns(problem: Any, free: np.ndarray) -> np.ndarray:
     raw = np.asarray(loss.backend.to_host(loss.rows.diagonal(v)))
     empty = ~(h > OWN * np.where(raw > 0, raw, 1.0))
     if empty.any():
-        return free[empty]
+        if not partners or empty.all():
+            return free[empty]
+        rest = undetermined_columns(problem, free[~empty], partners)
+        return np.union1d(free[empty], rest)
     size = np.sqrt(h)
-    _, pivot, rank, _ = linalg.lapack.dpstrf(H / size / size[:, None], tol=OWN, lower=1)
-    return free[np.sort(pivot[rank:] - 1)]
+    C = H / size / size[:, None]
+    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=OWN, lower=1)
+    loose, kept = pivot[rank:] - 1, pivot[:rank] - 1
+    if partners and len(loose):
+        share = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, loose)])[0]
+        loose = np.append(loose, kept[np.abs(share).max(axis=1) > PARTNER])
+    return free[np.sort(loose)]
 
 
 def named(problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]) -> list[str]:

@@ -31,7 +31,7 @@ from .selection import choose_variance
 __all__ = ["CumulativeProbabilityModel"]
 
 
-class CumulativeProbabilityModel(
+class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
     CumulativeInference,
     CumulativePredictions,
     CumulativeDiagnostics,

@@ -1,0 +1,172 @@
+"""The bootstrap: draws are replicates of one batch, each at its own certified optimum.
+
+Units (rows, strata or clusters) are drawn with replacement, which is a fit with multinomial
+weights over the same X. The draws share the full data's Hessian and working set, and start from
+its optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import SeparationError
+from ..fit import Replicates
+from ..solve.certified import certified_fit
+from .draws import Draws
+from .information import Information
+from .loose import LooseColumns
+from .scores import UnitScores
+
+__all__ = ["DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
+
+TOL = 1e-4  # largest KKT violation of a draw, in units of λ or of standard errors
+BLOCK = 64  # coefficients whose influences are computed together
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass
+class DrawnFits:
+    """What the draws' fits ended with.
+
+    Attributes
+    ----------
+    coef : (n, p) array
+        In X's units, the intercept at X = 0; ±inf where the draw's likelihood rises for ever,
+        NaN where its data say nothing.
+    converged : (n,) bool array
+    variance : (n,) array or None
+        Of the prior, where it was chosen anew.
+    """
+
+    coef: np.ndarray
+    converged: np.ndarray
+    variance: np.ndarray | None = None
+
+
+def fit_draws(
+    problem: Any,
+    beta: np.ndarray,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    draws: Draws,
+    progress: Progress | None = None,
+) -> DrawnFits:
+    """Fit the model to each draw with the same penalties.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        The full data's coefficients in X's units.
+    l1, l2 : (p,) arrays
+        Penalties in X's units.
+    draws : Draws
+    progress : callable, optional
+        Called with what is done and the share of it that is done.
+    """
+    n, scale = len(draws.seeds), problem.design.scale
+    common = problem.common()
+    full = problem.batch(common=common)
+    full.start_at((beta * scale)[:, None])
+    full.solve(l1, l2, tol=TOL, look="after")  # nothing but its Hessian is new
+    start = full.beta
+    del full
+    loose = LooseColumns(problem, beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
+    replicates = Replicates(problem, common, n, draws, memory=0.0)
+    out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
+    look = "during" if l1.any() else "after"
+    for group in replicates.solve(l1, l2, TOL, lambda _: start, look):
+        for k, fit in zip(group.numbers, group.fits, strict=True):
+            marks = loose.mark(draws.one(k), fit.beta)
+            out.coef[k] = _in_units(problem, fit.beta, marks)
+            out.converged[k] = fit.converged or marks is not None
+        if progress is not None:
+            progress("bootstrap", (group.numbers[-1] + 1) / n)
+    return out
+
+
+def fit_draws_reselecting(
+    problem: Any,
+    cv: Any,
+    draws: Draws,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> DrawnFits:
+    """Fit the model to each draw, with the prior's variance chosen anew by cross-validation.
+
+    All copies of a unit are in one fold. A draw that has a fold without an optimum has
+    coefficients of NaN.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    cv : CrossValidation
+        Each draw cuts its own folds, from its own seed.
+    draws : Draws
+    tol, max_iter
+        Of the final fits.
+    """
+    n = len(draws.seeds)
+    out = DrawnFits(np.full((n, problem.design.p), np.nan), np.zeros(n, bool), np.full(n, np.nan))
+    for k in range(n):
+        part = replace(problem, weights=draws.one(k))
+        seed = np.random.default_rng([int(draws.seeds[k]), 1])
+        again = replace(cv, random_state=seed) if isinstance(cv.folds, int) else cv
+        try:
+            chosen = again.run(part)
+        except SeparationError:
+            out.converged[k] = True
+            continue
+        l1, l2 = part.penalties(chosen.prior)
+        fit = certified_fit(part, chosen.batch, l1, l2, max(tol, TOL), max_iter, None, "after")
+        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        marks = LooseColumns(problem, fit.beta, free).mark(part.weights, fit.beta)
+        out.coef[k] = _in_units(problem, fit.beta, marks)
+        out.converged[k] = fit.converged or marks is not None
+        assert out.variance is not None
+        out.variance[k] = chosen.variance
+        if progress is not None:
+            progress("bootstrap", (k + 1) / n)
+    return out
+
+
+def _in_units(problem: Any, beta: np.ndarray, marks: np.ndarray | None) -> np.ndarray:
+    coef = problem.design.uncentered_coefficients(beta)
+    return coef if marks is None else np.where(marks == 0, coef, marks)
+
+
+def acceleration(
+    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, unit: np.ndarray | None
+) -> np.ndarray:
+    """Efron's acceleration of each coefficient, (p,), by the infinitesimal jackknife.
+
+    a = Σ l_i³ / (6 (Σ l_i²)^{3/2}) with the empirical influence l_i of each unit (Efron 1987,
+    §7), one Newton step for its score; of penalised likelihoods with the penalty's curvature,
+    and under a Laplace prior with the support as it is. Coefficients at zero have none.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        In X's units.
+    l1, l2 : (p,) arrays
+    unit : (n,) int array or None
+        As in `draws.sampling_units`.
+    """
+    directions = Information(problem, beta, l1, l2).influence()
+    scores = UnitScores(problem, beta, unit)
+    out = np.zeros(len(beta))
+    some = np.flatnonzero(directions.any(axis=0))
+    for a in range(0, len(some), BLOCK):
+        at = some[a : a + BLOCK]
+        influence = scores.along(directions[:, at])
+        size = np.sqrt((influence**2).sum(axis=0))
+        size = np.where(size > 0, size, 1.0)
+        out[at] = ((influence / size) ** 3).sum(axis=0) / 6.0
+    return out

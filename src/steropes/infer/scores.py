@@ -1,0 +1,74 @@
+"""Each row's or cluster's part of the score at a fit, along any directions in the coefficients.
+
+Directions are many at a time and the parts of one are a vector as long as the rows: no array of
+rows by coefficients is ever made. From them come robust covariances, jackknife influences, and
+residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .baseline import fitted_state
+
+__all__ = ["UnitScores", "scores_of_rows"]
+
+
+class UnitScores:
+    """Parts of the score, in the scaled columns, of rows or of clusters of rows.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        Coefficients in X's units.
+    unit : (n,) int array, optional
+        Code of each row's cluster, 0 …; None is each row by itself.
+    """
+
+    def __init__(self, problem: Any, beta: np.ndarray, unit: np.ndarray | None = None) -> None:
+        self.problem = problem
+        likelihood = problem.likelihood
+        self.eta, self.weights = fitted_state(problem, beta)
+        self.unit = unit
+        rows = likelihood.row_of_x
+        to = rows if unit is None else unit[rows]
+        self.size = problem.design.n if unit is None else int(unit.max()) + 1
+        self._by = np.argsort(to, kind="stable")
+        self._present, self._begin = np.unique(to[self._by], return_index=True)
+
+    def along(self, D: np.ndarray) -> np.ndarray:
+        """U D for directions D (p, L) in the scaled columns: (units, L)."""
+        likelihood, design = self.problem.likelihood, self.problem.design
+        backend, order, L = likelihood.backend, likelihood.order, D.shape[1]
+        wide = np.zeros((design.p, backend.lanes(L)))
+        wide[:, :L] = D
+        Z = design.matmul(wide, backend)
+        Z = Z if order is None else Z[order]
+        U = backend.to_host(likelihood.score_residuals(self.eta, self.weights, Z))[:, :L]
+        out = np.zeros((self.size, L))
+        out[self._present] = np.add.reduceat(U[self._by], self._begin)
+        return out
+
+
+def scores_of_rows(
+    problem: Any, beta: np.ndarray, unit: np.ndarray | None = None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from column numbers to scores in X's units, (units, L).
+
+    Parameters
+    ----------
+    problem, beta, unit
+        As of `UnitScores`.
+    """
+    scores, scale = UnitScores(problem, beta, unit), problem.design.scale
+
+    def of(columns: np.ndarray) -> np.ndarray:
+        D = np.zeros((len(scale), len(columns)))
+        D[columns, np.arange(len(columns))] = scale[columns]
+        return scores.along(D)
+
+    return of

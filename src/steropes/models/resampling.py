@@ -1,0 +1,131 @@
+"""Bootstrap of an estimator."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..errors import DataError, NotConvergedWarning
+from ..infer.bootstrap import acceleration, fit_draws, fit_draws_reselecting
+from ..infer.draws import Draws, sampling_units
+from ..infer.resampled import Bootstrap
+from ..priors import Prior
+from ..select import CrossValidation
+from ..select.folds import random_generator
+from .annotations import Seed
+from .one_thread import OneBlasThread
+from .progress import Progress
+from .tables import cluster_codes
+
+__all__ = ["Resampling"]
+
+
+class Resampling(OneBlasThread):
+    """Bootstrap of a fitted estimator."""
+
+    # What `PenalizedModel` and `Inference` supply.
+    cv: Any
+    tol: float
+    max_iter: int
+    verbose: Any
+    prior_: Prior | None
+    _problem: Any
+    _beta: np.ndarray
+    _needs_data: Any
+    _coefficient_names: Any
+    _coefficients: Any
+
+    def bootstrap(
+        self,
+        n: int = 200,
+        cluster: Any = None,
+        reselect: bool = False,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+    ) -> Bootstrap:
+        """Fit the model to people drawn with replacement, with the prior in use.
+
+        As many units are drawn as there are with a positive weight: rows, or in conditional
+        models strata (matched sets, people of a case series), or clusters. A draw is a vector
+        of row weights; all draws share X, and each ends at its own optimum, with a KKT violation
+        of 1e-4 at most (in the units of ``optimality_``). The fit stays as it is.
+
+        Parameters
+        ----------
+        n : int
+            Draws, default 200.
+        cluster : (n,) labels, optional
+            Rows that are drawn together, such as those of one person or practice.
+        reselect : bool
+            Whether each draw chooses the prior's variance anew, by the model's ``cv``, so that
+            the choice is part of what varies. Costs a cross-validation for each draw.
+        random_state : int, Generator or None
+            Seed of the draws. The same seed gives the same draws, whatever the number of threads.
+        n_jobs : int, optional
+            Threads, default those of the model.
+
+        Returns
+        -------
+        Bootstrap
+            ``.coef`` (n, p), ``.confint(level, method)``, ``.nonzero``, ``.se``. Draws without a
+            finite optimum, or that say nothing about a coefficient, are counted and marked
+            there.
+
+        Raises
+        ------
+        DataError
+            Settings that make no sense; clusters that cut strata; a fit without its data.
+
+        References
+        ----------
+        Efron and Tibshirani (1993), An Introduction to the Bootstrap, ch. 9 (pairs), 13, 14.
+        """
+        check_is_fitted(self, "coef_")
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 2:
+            raise DataError(f"n must be a whole number from 2, not {n!r}.")
+        problem = self._needs_data("a bootstrap")
+        codes = cluster_codes(cluster, problem.design.n, problem.weights)
+        unit, units = sampling_units(problem, codes)
+        draws = Draws(problem.weights, unit, int(n), random_generator(random_state))
+        if len(draws.present) < 2:
+            raise DataError(f"A bootstrap needs at least two {units} with a positive weight.")
+        cv = self._reselection() if reselect else None
+        l1, l2 = problem.penalties(self.prior_)
+        pool = problem.likelihood.backend.pool
+        with pool.using(n_jobs), Progress(self.verbose) as progress:
+            a = acceleration(problem, self._beta, l1, l2, unit)
+            if cv is None:
+                fits = fit_draws(problem, self._beta, l1, l2, draws, progress.report)
+            else:
+                fits = fit_draws_reselecting(
+                    problem, cv, draws, self.tol, self.max_iter, progress.report
+                )
+        short = int((~fits.converged).sum())
+        if short:
+            warnings.warn(
+                f"{short} of {n} draws stopped before their tolerance; see .converged.",
+                NotConvergedWarning,
+                stacklevel=2,
+            )
+        return Bootstrap(
+            fits.coef, self._coefficient_names(), np.array(self._coefficients(), np.float64),
+            a, units, fits.converged, fits.variance,
+        )  # fmt: skip
+
+    def _reselection(self) -> CrossValidation:
+        if self.cv is None or getattr(self, "cv_results_", None) is None:
+            raise DataError(
+                "reselect=True chooses the variance anew as the fit did; fit with cv=… for it."
+            )
+        cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
+        if not isinstance(cv.folds, Integral):
+            raise DataError(
+                "reselect=True cuts folds anew in each draw; give cv a number of folds instead "
+                "of splits."
+            )
+        return dataclasses.replace(cv)
