@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from ..data import (
 from ..design import Design
 from ..design.piecewise import PiecewiseDesign
 from ..errors import DataError
-from ..infer.concordance import concordance_index
 from ..infer.proportionality import proportionality_test
 from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
@@ -28,6 +27,7 @@ from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Device, Kind, Seed, Solver, StepTimes, Ties
 from .base import Problem
+from .discrimination import auc_table, concordance_of
 from .logistic import _refuse_extras
 from .steps import prior_of_steps, read_steps
 from .survival import SurvivalModel
@@ -205,9 +205,39 @@ class CoxRegression(SurvivalModel):
 
     # -- how good, and whether at all ------------------------------------------------------------
 
+    @overload
     def concordance(
-        self, X: Any, y: Any, sample_weight: Any = None, strata: Any = None, offset: Any = None
-    ) -> float:
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        return_se: Literal[False] = False,
+        cluster: Any = None,
+    ) -> float: ...
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        *,
+        return_se: Literal[True],
+        cluster: Any = None,
+    ) -> tuple[float, float]: ...
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        return_se: bool = False,
+        cluster: Any = None,
+    ) -> float | tuple[float, float]:
         """Harrell's concordance: of comparable pairs, how many fail in the order of their risks.
 
         Equal risks count one half. With entry times two rows are compared at an event of one
@@ -222,10 +252,15 @@ class CoxRegression(SurvivalModel):
         sample_weight : (n,) array, optional
         strata : (n,) labels, optional
         offset : (n,) array, optional
+        return_se : bool
+            Whether the standard error is wanted too: the infinitesimal jackknife's, as R's
+            ``survival::concordance`` has it.
+        cluster : (n,) labels, optional
+            With the standard error: rows that belong together, such as those of one person.
 
         Returns
         -------
-        float
+        float, or two of them with ``return_se``
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
         eta = self._linear_predictors(X, offset)
@@ -235,10 +270,78 @@ class CoxRegression(SurvivalModel):
         codes = check_strata(strata, n)
         if self._steps is None:
             time, event, entry = outcome
-            return concordance_index(eta[:, 0], time, event, entry, codes, weight)
+            rest = entry, codes, weight, return_se, cluster
+            return concordance_of(eta[:, 0], time, event, *rest)
         row, interval, time, event, entry = cut_at(*outcome, self._cuts)
         code = interval if codes is None else interval + self._steps.Q * codes[row]
-        return concordance_index(eta[row, interval], time, event, entry, code, weight[row])
+        pieces = entry, code, weight[row], return_se, cluster, row
+        return concordance_of(eta[row, interval], time, event, *pieces)
+
+    def time_dependent_auc(
+        self,
+        X: Any,
+        y: Any,
+        times: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        level: float = 0.95,
+    ) -> pd.DataFrame:
+        """How well the risk tells those with the event by a time from those still free of it.
+
+        Those who left before are made up for by the others: cases weigh the inverse of the
+        probability of not having been censored, by the Kaplan–Meier curve of censoring in y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : structured array
+            As in ``fit``; without entry times.
+        times : (T,) array
+        sample_weight : (n,) array, optional
+        strata : (n,) labels, optional
+            Where the fit had strata: risks are compared across them, baseline included.
+        offset : (n,) array, optional
+        level : float
+            Of the intervals, symmetric on the logit scale.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by time; columns ``auc``, ``se`` (the infinitesimal jackknife's, the
+            estimation of the censoring curve included, the coefficients taken as given),
+            ``lower``, ``upper``.
+
+        Raises
+        ------
+        DataError
+            Entry times; a time by which nobody had the event or after which nobody was seen.
+
+        References
+        ----------
+        Uno, Cai, Tian and Wei (2007), JASA 102:527–537. Hung and Chiang (2010), Can J Stat
+        38:8–26.
+        """
+        refuse_other_order(X, sample_weight=sample_weight, strata=strata)
+        plain = self._steps is None and self._strata_labels is None
+        if plain and strata is None:
+            eta = self._linear_predictors(X, offset)
+            risk = np.repeat(eta, np.size(times), axis=1)
+        else:
+            risk = self._log_cumulative(X, times, strata, offset)
+        n = len(risk)
+        time, event, entry = check_survival(y, n)
+        if entry is not None:
+            raise DataError("The AUC at a time is not defined with entry times; leave entry out.")
+        bad = ~np.isfinite(risk) & (risk != -np.inf)
+        if bad.any():
+            i, k = np.argwhere(bad)[0]
+            raise DataError(
+                f"Row {i} has no risk at time {np.atleast_1d(times)[k]:g}: in the fit nobody of "
+                "its stratum was seen that long. Leave such times out."
+            )
+        weight = check_weights(sample_weight, n)
+        return auc_table(risk, time, event, weight, times, level)
 
     def test_proportionality(self, transform: Any = "km") -> pd.DataFrame:
         """Score test of each effect against one that changes as β + θ g(t), and of all together.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,11 @@ from ..backends import get_backend
 from ..backends.face import Backend
 from ..data import check_strata, check_survival, check_weights
 from ..errors import DataError
-from ..infer.concordance import concordance_index
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Kind, Seed
+from .discrimination import concordance_of
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
 
@@ -147,9 +147,39 @@ class FineGrayRegression(SurvivalModel):
         with np.errstate(over="ignore"):
             return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
 
+    @overload
     def concordance(
-        self, X: Any, y: Any, sample_weight: Any = None, strata: Any = None, offset: Any = None
-    ) -> float:
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        return_se: Literal[False] = False,
+        cluster: Any = None,
+    ) -> float: ...
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        *,
+        return_se: Literal[True],
+        cluster: Any = None,
+    ) -> tuple[float, float]: ...
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        return_se: bool = False,
+        cluster: Any = None,
+    ) -> float | tuple[float, float]:
         """Harrell's concordance for the cause: do those at higher risk have it, and earlier?
 
         Someone with a competing event never has the event of interest, and so outlives every
@@ -164,6 +194,11 @@ class FineGrayRegression(SurvivalModel):
         strata : (n,) labels, optional
             Pairs are within strata.
         offset : (n,) array, optional
+        return_se : bool
+            Whether the standard error is wanted too: the infinitesimal jackknife's, as R's
+            ``survival::concordance`` has it.
+        cluster : (n,) labels, optional
+            With the standard error: rows that belong together, such as those of one person.
 
         References
         ----------
@@ -176,7 +211,8 @@ class FineGrayRegression(SurvivalModel):
         time = np.where((event > 0) & (event != self._cause), after_all, time)
         ours = (event == self._cause).astype(np.int64)
         weight, codes = check_weights(sample_weight, n), check_strata(strata, n)
-        return concordance_index(eta, time, ours, None, codes, weight)
+        rest = None, codes, weight, return_se, cluster
+        return concordance_of(eta, time, ours, *rest)
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients.

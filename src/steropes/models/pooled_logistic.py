@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,6 @@ from ..design.channels import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
 from ..fit import Problem
-from ..infer.concordance import concordance_index
 from ..likelihoods.pooled_logistic import (
     PooledLogisticLikelihood,
     baseline_alone,
@@ -29,6 +28,7 @@ from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
+from .discrimination import concordance_of
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
 from .progress import Progress
@@ -306,13 +306,43 @@ class PooledLogisticRegression(PenalizedModel):
         """
         return 1.0 - self.predict_survival(X, self._end, offset)[:, 0]
 
-    def concordance(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        return_se: Literal[False] = False,
+        cluster: Any = None,
+    ) -> float: ...
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        return_se: Literal[True],
+        cluster: Any = None,
+    ) -> tuple[float, float]: ...
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        return_se: bool = False,
+        cluster: Any = None,
+    ) -> float | tuple[float, float]:
         """Harrell's concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
         risk = self.predict(X, offset)
         n = len(risk)
         time, event, entry = check_survival(y, n)
         weight = check_weights(sample_weight, n)
-        return concordance_index(risk, time, event, entry, None, weight)
+        rest = entry, None, weight, return_se, cluster
+        return concordance_of(risk, time, event, *rest)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Concordance, the higher the better, as searches over settings want it."""

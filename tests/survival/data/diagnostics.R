@@ -39,4 +39,22 @@ keep("few martingale",
   every(residuals(fg, type = "martingale", weighted = TRUE, collapse = expanded$id)))
 keep("few schoenfeld", every(residuals(fg, type = "schoenfeld")))
 
+# Concordance and its standard error
+pairs <- function(check, fit, ...) {
+  c <- concordance(fit, ...)
+  keep(paste(check, "concordance se"), c(c$concordance, sqrt(c$var)))
+}
+pairs("lung", coxph(Surv(time, status) ~ age + sex + karno + loss, lung, control = tight))
+pairs("lung weights",
+  coxph(Surv(time, status) ~ age + sex + karno + loss, lung, weights = w, control = tight))
+pairs("lung strata",
+  coxph(Surv(time, status) ~ age + karno + loss + strata(sex), lung, control = tight))
+pairs("veteran strata", coxph(Surv(time, status) ~ trt + karno + age + prior + strata(celltype),
+  veteran, control = tight))
+fit <- coxph(Surv(start, stop, event) ~ age + year + surgery + transplant, heart, control = tight)
+pairs("heart", fit)
+pairs("heart cluster", fit, cluster = heart$id)
+pairs("heart strata", coxph(Surv(start, stop, event) ~ age + year + transplant + strata(surgery),
+  heart, control = tight))
+
 write.csv(out, "diagnostics.csv", row.names = FALSE, quote = FALSE)

@@ -1,0 +1,84 @@
+"""How well risks tell who has the event, and first: concordance and AUC with standard errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, logit
+
+from ..data.checks import vector
+from ..infer.concordance import concordance_influence
+from ..infer.time_dependent_auc import CensoringWeights, auc_at
+from .tables import check_level, cluster_codes, quantile
+
+__all__ = ["auc_table", "concordance_of"]
+
+
+def concordance_of(
+    score: np.ndarray,
+    time: np.ndarray,
+    event: np.ndarray,
+    entry: np.ndarray | None,
+    strata: np.ndarray | None,
+    weight: np.ndarray,
+    return_se: bool,
+    cluster: Any = None,
+    row: np.ndarray | None = None,
+) -> float | tuple[float, float]:
+    """Concordance, with its standard error where that is wanted.
+
+    Parameters
+    ----------
+    score, time, event, entry, strata, weight : (N,) arrays
+        Of pieces of rows where there is a ``row``.
+    return_se : bool
+    cluster : (n,) labels, optional
+        Rows whose influences are added up before they are squared.
+    row : (N,) int array, optional
+        Whose piece each is.
+    """
+    value, influence = concordance_influence(score, time, event, entry, strata, weight)
+    if not return_se:
+        return value
+    if row is not None:
+        n = int(row.max()) + 1
+        influence = np.bincount(row, weights=influence, minlength=n)
+        weight = np.bincount(row, weights=weight, minlength=n)
+    codes = cluster_codes(cluster, len(influence), weight)
+    if codes is not None:
+        influence = np.bincount(codes, weights=influence)
+    return value, float(np.sqrt(influence @ influence))
+
+
+def auc_table(
+    risk: np.ndarray,
+    time: np.ndarray,
+    event: np.ndarray,
+    weight: np.ndarray,
+    times: Any,
+    level: float,
+) -> pd.DataFrame:
+    """AUC at some times.
+
+    Parameters
+    ----------
+    risk : (n, T) array
+        Score of each row at each time.
+    time, event, weight : (n,) arrays
+    times : (T,) array
+    level : float
+    """
+    check_level(level)
+    at = vector(np.atleast_1d(times), None, "times")
+    censoring = CensoringWeights(time, event, weight)
+    pairs = [auc_at(risk[:, i], time, event, float(t), censoring) for i, t in enumerate(at)]
+    auc, se = np.array(pairs).reshape(-1, 2).T
+    inside = (auc > 0) & (auc < 1)
+    middle = np.where(inside, auc, 0.5)
+    width = quantile(level) * np.where(inside, se, 0.0) / (middle * (1 - middle))
+    lower = np.where(inside, expit(logit(middle) - width), auc)
+    upper = np.where(inside, expit(logit(middle) + width), auc)
+    table = {"auc": auc, "se": se, "lower": lower, "upper": upper}
+    return pd.DataFrame(table, pd.Index(at, name="time"))

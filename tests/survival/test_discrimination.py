@@ -1,0 +1,160 @@
+"""Concordance with its standard error, and the AUC at a time: R, scikit-survival, derivatives."""
+
+import numpy as np
+import pytest
+from reference_numbers import data, numbers
+from scipy import sparse
+from sksurv.metrics import cumulative_dynamic_auc
+from test_cox_against_r import CASES, fit, outcome
+
+from steropes import CoxRegression, DataError, FineGrayRegression, PooledLogisticRegression, Surv
+from steropes.infer.concordance import concordance_influence
+from steropes.infer.time_dependent_auc import CensoringWeights, auc_at
+
+
+@pytest.mark.parametrize(
+    "case", ["lung", "lung weights", "lung strata", "veteran strata", "heart", "heart strata"]
+)
+def test_standard_error_is_that_of_survival_concordance(case):
+    name, columns, strata, weight = CASES[case]
+    d = data(name)
+    given = {
+        "sample_weight": d[weight] if weight else None, "strata": d[strata] if strata else None,
+    }  # fmt: skip
+    m = fit(case, "efron")
+    both = m.concordance(d[columns], outcome(name), return_se=True, **given)
+    np.testing.assert_allclose(both, numbers(f"{case} concordance se"), rtol=1e-9)
+    assert m.concordance(d[columns], outcome(name), **given) == both[0]
+    if case == "heart":
+        both = m.concordance(d[columns], outcome(name), return_se=True, cluster=d["id"])
+        np.testing.assert_allclose(both, numbers("heart cluster concordance se"), rtol=1e-9)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_influence_is_the_derivative_by_the_weights(rng, late):
+    n = 60
+    entry = rng.integers(0, 5, n) * 1.0 if late else None
+    time = rng.integers(1, 9, n) + (entry if late else 0.0)
+    event = rng.random(n) < 0.6
+    score, strata = rng.integers(0, 6, n) * 1.0, rng.integers(0, 3, n)
+    w = rng.uniform(0.3, 2, n)
+    c, influence = concordance_influence(score, time, event, entry, strata, w)
+    for i in range(0, n, 7):
+        ends = []
+        for step in (-1e-5, 1e-5):
+            v = w.copy()
+            v[i] *= 1 + step
+            ends.append(concordance_influence(score, time, event, entry, strata, v)[0])
+        assert (ends[1] - ends[0]) / 2e-5 == pytest.approx(influence[i], abs=1e-8)
+    by = rng.permutation(n)
+    again = concordance_influence(
+        score[by], time[by], event[by], entry[by] if late else None, strata[by], w[by]
+    )
+    assert again[0] == pytest.approx(c, rel=1e-12)
+    np.testing.assert_allclose(again[1], influence[by], atol=1e-12)
+
+
+def test_pieces_of_rows_are_of_their_person(rng):
+    X = rng.normal(size=(80, 2))
+    time = np.ceil(rng.exponential(5, 80))
+    y = Surv(time, rng.random(80) < 0.7)
+    steps = CoxRegression(time_varying={0: [4.0]}).fit(X, y)
+    whole = CoxRegression().fit(X, y)
+    steps.coef_ = np.array([whole.coef_[0], *whole.coef_])  # the same effect before and after
+    one, two = (m.concordance(X, y, return_se=True) for m in (steps, whole))
+    np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+def test_other_families_have_it_too(rng):
+    X = rng.normal(size=(90, 2))
+    time = np.ceil(rng.exponential(np.exp(-X[:, 0]), 90) * 5)
+    code = np.where(rng.random(90) < 0.6, 1 + (rng.random(90) < 0.3), 0)
+    for m, y in (
+        (FineGrayRegression(), Surv(time, code)),
+        (PooledLogisticRegression(interval=2.0, baseline=1), Surv(time, code == 1)),
+    ):
+        m.fit(X, y)
+        c, se = m.concordance(X, y, return_se=True)
+        assert c == m.concordance(X, y)
+        assert 0.01 < se < 0.1
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_auc_is_that_of_scikit_survival(rng):
+    n = 150
+    X = rng.normal(size=(n, 3))
+    time = rng.exponential(np.exp(-X[:, 0]), n)
+    leave = rng.exponential(1.5, n)
+    y = Surv(np.minimum(time, leave), time <= leave)
+    m = CoxRegression().fit(X, y)
+    times = [0.2, 0.5, 1.0]
+    theirs = np.empty(n, dtype=[("event", bool), ("time", float)])
+    theirs["event"], theirs["time"] = y["event"] == 1, y["time"]
+    expected = cumulative_dynamic_auc(theirs, theirs, m.predict(X), times)[0]
+    ours = m.time_dependent_auc(sparse.csr_array(X), y, times)
+    np.testing.assert_allclose(ours["auc"], expected, rtol=1e-10)
+    assert list(ours.columns) == ["auc", "se", "lower", "upper"]
+    assert ((ours["lower"] < ours["auc"]) & (ours["auc"] < ours["upper"])).all()
+    assert ((ours["se"] > 0.02) & (ours["se"] < 0.1)).all()
+
+
+def test_auc_s_error_is_the_jackknife_s_with_the_censoring_curve_s_part(rng):
+    n = 70
+    time, event = rng.integers(1, 12, n) * 1.0, (rng.random(n) < 0.5).astype(int)
+    score, w = rng.integers(0, 9, n) * 1.0, rng.uniform(0.3, 2, n)
+    t = 7.0
+    value, se = auc_at(score, time, event, t, CensoringWeights(time, event, w))
+    influence = np.empty(n)
+    for i in range(n):
+        ends = []
+        for step in (-1e-5, 1e-5):
+            v = w.copy()
+            v[i] *= 1 + step
+            ends.append(auc_at(score, time, event, t, CensoringWeights(time, event, v))[0])
+        influence[i] = (ends[1] - ends[0]) / 2e-5
+    assert se == pytest.approx(float(np.sqrt(influence @ influence)), rel=1e-7)
+    pairs = weights = 0.0
+    G = CensoringWeights(time, event, w).before
+    for i in np.flatnonzero((event == 1) & (time <= t)):
+        for j in np.flatnonzero(time > t):
+            weights += w[i] * w[j] / G[i]
+            pairs += w[i] * w[j] / G[i] * ((score[i] > score[j]) + (score[i] == score[j]) / 2)
+    assert value == pytest.approx(pairs / weights, rel=1e-12)
+
+
+def test_repeated_rows_and_rows_without_weight_in_the_auc(rng):
+    X = rng.normal(size=(60, 2))
+    y = Surv(np.ceil(rng.exponential(5, 60)), rng.random(60) < 0.6)
+    w = rng.integers(0, 4, 60)
+    at = np.repeat(np.arange(60), w)
+    m = CoxRegression().fit(X, y)
+    one = m.time_dependent_auc(X, y, [3, 6], sample_weight=w)
+    many = m.time_dependent_auc(X[at], y[at], [3, 6])
+    np.testing.assert_allclose(one["auc"], many["auc"], rtol=1e-12)
+
+
+def test_with_strata_the_auc_is_of_the_risk_by_the_time(rng):
+    X = rng.normal(size=(80, 2))
+    y = Surv(rng.exponential(5, 80), rng.random(80) < 0.6)
+    strata = np.array(["a", "b"])[rng.integers(0, 2, 80)]
+    m = CoxRegression().fit(X, y, strata=strata)
+    table = m.time_dependent_auc(X, y, [2.0], strata=strata)
+    risk = 1 - m.predict_survival(X, [2.0], strata=strata)[:, 0]
+    one = np.ones(80)
+    weights = CensoringWeights(y["time"], y["event"], one)
+    assert table["auc"].iloc[0] == pytest.approx(
+        auc_at(risk, y["time"], y["event"], 2.0, weights)[0], rel=1e-12
+    )
+
+
+def test_times_without_cases_or_controls_are_refused(rng):
+    X = rng.normal(size=(40, 2))
+    y = Surv(rng.exponential(5, 40) + 1, rng.random(40) < 0.6)
+    m = CoxRegression().fit(X, y)
+    with pytest.raises(DataError, match="nobody had the event by then"):
+        m.time_dependent_auc(X, y, [0.5])
+    with pytest.raises(DataError, match="nobody is known to be free of it"):
+        m.time_dependent_auc(X, y, [1e6])
+    late = Surv(y["time"], y["event"], y["time"] - 1)
+    with pytest.raises(DataError, match="leave entry out"):
+        m.time_dependent_auc(X, late, [3.0])
