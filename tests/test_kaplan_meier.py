@@ -1,10 +1,10 @@
-"""Kaplan–Meier: against lifelines, by its identities, and what it refuses."""
+"""The product-limit estimate: against lifelines, by its identities, and what it refuses."""
 
 import numpy as np
 import pytest
 from lifelines import KaplanMeierFitter
 
-from steropes.data.kaplan_meier import kaplan_meier
+from steropes.data.kaplan_meier import product_limit
 from steropes.errors import DataError
 
 RANDOM = np.random.default_rng(3)
@@ -19,7 +19,7 @@ COUNTS = RANDOM.integers(0, 4, N)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_agrees_with_lifelines(entry):
-    ours = kaplan_meier(TIME, EVENT, entry)
+    ours = product_limit(TIME, EVENT, entry)
     theirs = KaplanMeierFitter().fit(TIME, EVENT, entry=entry)
     expected = theirs.survival_function_.iloc[:, 0].loc[ours.times].to_numpy()
     np.testing.assert_allclose(ours.survival, expected, rtol=1e-12, atol=1e-12)
@@ -31,7 +31,7 @@ def test_agrees_with_lifelines(entry):
 
 @pytest.mark.parametrize("entry", [None, ENTRY], ids=["from the start", "late entry"])
 def test_at_risk_and_events_are_counts(entry):
-    curve = kaplan_meier(TIME, EVENT, entry)
+    curve = product_limit(TIME, EVENT, entry)
     start = np.full(N, -1.0) if entry is None else entry
     for i, t in enumerate(curve.times):
         assert curve.at_risk[i] == ((start < t) & (t <= TIME)).sum()
@@ -40,7 +40,7 @@ def test_at_risk_and_events_are_counts(entry):
 
 def test_greenwood_by_hand():
     # 4 people; events at 1 and 3: S = 3/4, then 3/8; sums 1/(4·3), + 1/(2·1)
-    curve = kaplan_meier([1, 2, 3, 4], [1, 0, 1, 0])
+    curve = product_limit([1, 2, 3, 4], [1, 0, 1, 0])
     assert curve.survival.tolist() == [0.75, 0.75, 0.375, 0.375]
     expected = [0.75**2 / 12, 0.75**2 / 12, 0.375**2 * (1 / 12 + 1 / 2)]
     np.testing.assert_allclose(curve.variance[:3], expected, rtol=1e-14)
@@ -49,8 +49,8 @@ def test_greenwood_by_hand():
 @pytest.mark.parametrize("entry", [None, ENTRY])
 def test_weights_are_repeats(entry):
     rows = np.repeat(np.arange(N), COUNTS)
-    weighted = kaplan_meier(TIME, EVENT, entry, weights=COUNTS)
-    repeated = kaplan_meier(TIME[rows], EVENT[rows], None if entry is None else entry[rows])
+    weighted = product_limit(TIME, EVENT, entry, weights=COUNTS)
+    repeated = product_limit(TIME[rows], EVENT[rows], None if entry is None else entry[rows])
     at = np.isin(weighted.times, repeated.times)
     for name in ("survival", "variance", "at_risk", "events"):
         np.testing.assert_allclose(
@@ -60,31 +60,31 @@ def test_weights_are_repeats(entry):
 
 def test_order_does_not_matter():
     order = RANDOM.permutation(N)
-    a, b = kaplan_meier(TIME, EVENT, ENTRY), kaplan_meier(TIME[order], EVENT[order], ENTRY[order])
+    a, b = product_limit(TIME, EVENT, ENTRY), product_limit(TIME[order], EVENT[order], ENTRY[order])
     np.testing.assert_array_equal(a.survival, b.survival)
 
 
 def test_survival_times_censoring_is_the_share_still_watched():
-    s, g = kaplan_meier(TIME, EVENT), kaplan_meier(TIME, EVENT, censoring=True)
+    s, g = product_limit(TIME, EVENT), product_limit(TIME, EVENT, censoring=True)
     still = [(t < TIME).mean() for t in s.times]
     np.testing.assert_allclose(s.survival * g.survival, still, atol=1e-13)
 
 
 def test_without_weight_rounding_the_last_death_ends_the_curve():
     weights = np.full(10, 0.1)
-    curve = kaplan_meier(np.arange(1, 11), np.ones(10), weights=weights)
+    curve = product_limit(np.arange(1, 11), np.ones(10), weights=weights)
     assert curve.survival[-1] == 0
     assert curve.variance[-1] == 0
 
 
 def test_values_between_and_outside_the_times():
-    curve = kaplan_meier([1, 3], [1, 1])
+    curve = product_limit([1, 3], [1, 1])
     assert curve.at([0.5, 1, 2, 3, 9]).tolist() == [1, 0.5, 0.5, 0, 0]
     assert curve.at([1, 3], left=True).tolist() == [1, 0.5]
 
 
 def test_limits_bracket_the_curve():
-    curve = kaplan_meier(TIME, EVENT, ENTRY)
+    curve = product_limit(TIME, EVENT, ENTRY)
     for level in (0.5, 0.95):
         lower, upper = curve.interval(level)
         assert (lower <= curve.survival).all()
@@ -102,9 +102,9 @@ def test_limits_bracket_the_curve():
 )
 def test_bad_input_is_refused(arguments, words):
     with pytest.raises(DataError, match=words):
-        kaplan_meier(*arguments)
+        product_limit(*arguments)
 
 
 def test_negative_weights_are_refused():
     with pytest.raises(DataError, match="weights must be a number >= 0 in row 0"):
-        kaplan_meier([1, 2], [1, 0], weights=[-1, 1])
+        product_limit([1, 2], [1, 0], weights=[-1, 1])

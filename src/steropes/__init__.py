@@ -13,8 +13,10 @@ from .errors import DataError, NotConvergedWarning, SeparationError
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from .data import Surv
+    from .data.aalen_johansen import AalenJohansen, aalen_johansen
     from .data.kaplan_meier import KaplanMeier, kaplan_meier
     from .design import Design, as_design
+    from .infer.logrank import logrank_test
     from .models import (
         ConditionalLogisticRegression,
         ConditionalPoissonRegression,
@@ -57,8 +59,10 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 _HOMES = {
     "data": ["Surv"],
+    "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
     "data.kaplan_meier": ["KaplanMeier", "kaplan_meier"],
     "design": ["Design", "as_design"],
+    "infer.logrank": ["logrank_test"],
     "models": [
         "ConditionalLogisticRegression",
         "ConditionalPoissonRegression",
@@ -97,6 +101,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AalenJohansen",
     "Censored",
     "ComparativeStudy",
     "ConditionalLogisticRegression",
@@ -125,6 +130,7 @@ __all__ = [
     "SeparationError",
     "StudySettings",
     "Surv",
+    "aalen_johansen",
     "as_design",
     "comparative_study",
     "compare_links",
@@ -133,6 +139,7 @@ __all__ = [
     "fit_propensity",
     "glmnet_lambda",
     "kaplan_meier",
+    "logrank_test",
     "match_propensity",
     "new_user_cohort",
     "standardized_differences",

@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize
 
 from steropes import DataError
-from steropes.data.kaplan_meier import kaplan_meier
+from steropes.data.kaplan_meier import product_limit
 from steropes.likelihoods.cumulative import (
     CumulativeLikelihood,
     Thresholds,
@@ -76,7 +76,7 @@ def test_right_censoring_at_random_without_effect_is_kaplan_meier():
     x = np.repeat([-1.0, 1.0], 80)[:, None]
     m = CumulativeProbabilityModel().fit(x, Censored(t, np.where(event, t, INF)))
     assert abs(m.coef_[0]) < 1e-9
-    km = kaplan_meier(t, event)
+    km = product_limit(t, event)
     at = m.thresholds_
     np.testing.assert_allclose(m.predict_exceedance([[0.0]], at)[0], km.at(at), rtol=1e-8)
 

@@ -20,8 +20,8 @@ from steropes import (
     PooledLogisticRegression,
     Surv,
     as_design,
-    kaplan_meier,
 )
+from steropes.data.kaplan_meier import product_limit
 from steropes.models.cumulative import Censored
 
 pl = pytest.importorskip("polars")
@@ -480,7 +480,7 @@ def test_an_offset_of_a_linear_model_may_be_as_large_as_its_outcome():
 
 
 @pytest.mark.parametrize("form", ["None", "text", "dates", "masked"])
-@pytest.mark.parametrize("make", [lambda x: Censored(x, WHOLE), lambda x: kaplan_meier(x, WHOLE)])
+@pytest.mark.parametrize("make", [lambda x: Censored(x, WHOLE), lambda x: product_limit(x, WHOLE)])
 def test_bounds_and_curves_refuse_what_is_no_number(form, make):
     x = {"None": None, **{k: REFUSED[k](WHOLE) for k in ("text", "dates", "masked")}}[form]
     with pytest.raises(DataError):

@@ -15,6 +15,7 @@ from steropes import (
     ElasticNet,
     EqualQuantileBins,
     FineGrayRegression,
+    KaplanMeier,
     Laplace,
     LinearRegression,
     LogisticRegression,
@@ -73,7 +74,8 @@ assert_type(cumulative.predict_quantile(X, 0.5, level=0.95), Prediction)
 compare_links(cumulative, X, [1, 2, 3, 4], links=["logit", "cauchit"])
 
 assert_type(as_design(X).p, int)
-curve = kaplan_meier(y["time"], y["event"])
+assert_type(kaplan_meier(y), KaplanMeier)
+assert_type(kaplan_meier(y, groups=[1, 1, 2, 2]), dict[Any, KaplanMeier])
 assert_type(glmnet_lambda(0.1, 100), np.float64)
 
 

@@ -1,4 +1,4 @@
-"""The Kaplan–Meier curve: weighted, with late entry, of the event or of the censoring.
+"""The Kaplan–Meier curve: weighted, with late entry, by groups, of event or of censoring.
 
 Everything here is sorting and cumulative sums over people; it knows nothing of covariates.
 """
@@ -6,7 +6,7 @@ Everything here is sorting and cumulative sums over people; it knows nothing of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +14,22 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError
 
 from .arrays import numbers
-from .checks import vector
+from .checks import check_weights, vector
+from .outcome import check_survival
+from .people import check_groups, people_of
 
-__all__ = ["KaplanMeier", "kaplan_meier"]
+__all__ = ["KaplanMeier", "RestrictedMean", "kaplan_meier", "product_limit"]
 
 Floats = NDArray[Any]
+
+NEAR = 1e-10  # two shares that are the same but for rounding
+
+
+class RestrictedMean(NamedTuple):
+    """A restricted mean survival time with its standard error."""
+
+    value: float
+    se: float
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,144 @@ class KaplanMeier:
         upper = np.where(inside, np.exp(log_s * np.exp(width)), s)
         return lower, upper
 
+    def quantile(self, p: float = 0.5) -> float:
+        """The time by which a share ``p`` has had the event; NaN where the curve ends before.
 
+        The first time with S(t) <= 1 − p. Where S is 1 − p from one event to the next, the
+        middle of the two, as R's ``survfit`` has it.
+        """
+        return self._crossing(self.survival, p)
+
+    def quantile_interval(self, p: float = 0.5, level: float = 0.95) -> tuple[float, float]:
+        """Confidence limits of a quantile: where the curve's limits reach 1 − p.
+
+        Brookmeyer and Crowley (1982), Biometrics 38:29. Where the upper limits never reach it
+        (a curve of zero has none) the quantile's is infinite; where the lower ones do not, its
+        lower limit is the last time at which anybody was seen.
+        """
+        low, high = self.interval(level)
+        lower = self._crossing(low, p)
+        upper = self._crossing(np.where(self.survival > 0, high, np.inf), p)
+        return (
+            float(self.times[-1]) if np.isnan(lower) else lower,
+            np.inf if np.isnan(upper) else upper,
+        )
+
+    def median(self) -> float:
+        """The time by which one half has had the event; see `quantile`."""
+        return self.quantile(0.5)
+
+    def median_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence limits of the median; see `quantile_interval`."""
+        return self.quantile_interval(0.5, level)
+
+    def _crossing(self, curve: Floats, p: float) -> float:
+        if not 0 < p < 1:
+            raise DataError(f"p must be between 0 and 1, such as 0.5, not {p!r}.")
+        target = 1.0 - p
+        near = np.abs(curve - target) <= NEAR
+        reached = np.flatnonzero((curve <= target) | near)
+        if len(reached) == 0:
+            return float("nan")
+        first = reached[0]
+        below = np.flatnonzero((curve < target) & ~near)
+        if near[first]:  # level with it: until the next fall, where there is one
+            last = below[0] if len(below) else first
+            return float((self.times[first] + self.times[last]) / 2)
+        return float(self.times[first])
+
+    def restricted_mean(self, t: float) -> RestrictedMean:
+        """Mean of the time lived up to t, the area under the curve from 0 to t.
+
+        Parameters
+        ----------
+        t : float
+            At most the last time at which anybody was seen, unless the curve is zero there.
+
+        Returns
+        -------
+        value, se : float
+            The standard error is Greenwood's (Klein and Moeschberger 2003, eq. 4.5.2).
+        """
+        t = float(t)
+        if len(self.times) and self.times[0] < 0:
+            raise DataError("A restricted mean is from time 0 on, but there are times before it.")
+        if not (np.isfinite(t) and t >= 0):
+            raise DataError(f"t must be a time from 0 on, not {t!r}.")
+        if t > self.times[-1] and self.survival[-1] > 0:
+            raise DataError(
+                f"The curve ends at {self.times[-1]:g} with people still free of the event; a "
+                f"mean up to {t:g} needs it. Choose an earlier time."
+            )
+        inside = self.times < t
+        edges = np.concatenate([[0.0], self.times[inside], [t]])
+        steps = np.concatenate([[1.0], self.survival[inside]])
+        area = np.diff(edges) * steps
+        after = np.append(np.cumsum(area[::-1])[::-1], 0.0)[1:]  # from each time to t
+        terms = np.diff(self.log_variance[inside], prepend=0.0)
+        terms = np.where(after[: len(terms)] > 0, terms, 0.0)
+        return RestrictedMean(float(area.sum()), float(np.sqrt(terms @ after[: len(terms)] ** 2)))
+
+
+@overload
+def kaplan_meier(y: Any, groups: None = None, sample_weight: Any = None) -> KaplanMeier: ...
+@overload
+def kaplan_meier(y: Any, groups: Any, sample_weight: Any = None) -> dict[Any, KaplanMeier]: ...
 def kaplan_meier(
+    y: Any, groups: Any = None, sample_weight: Any = None
+) -> KaplanMeier | dict[Any, KaplanMeier]:
+    """Kaplan–Meier curve of a survival outcome, or one for each group.
+
+    Parameters
+    ----------
+    y : structured array, (n,)
+        ``Surv(time, event[, entry])``; with entry, people are at risk on (entry, time].
+    groups : (n,) labels, optional
+        Any hashable labels.
+    sample_weight : (n,) array, optional
+        Number of people that a row stands for; 0 is a row that is absent. With weights that are
+        not counts, such as inverse probabilities, the curve holds but not its variance.
+
+    Returns
+    -------
+    KaplanMeier, or dict of them by label
+        The labels in their order where they have one, else as they first come. A group whose
+        weights are all zero is left out.
+
+    Raises
+    ------
+    DataError
+        Input that cannot be used; the message names the row. Competing events: see
+        `aalen_johansen`.
+
+    References
+    ----------
+    Kaplan and Meier (1958), JASA 53:457–481. Greenwood (1926).
+
+    Examples
+    --------
+    >>> import steropes
+    >>> curve = steropes.kaplan_meier(steropes.Surv([1, 2, 3, 4], [1, 0, 1, 1]))
+    >>> curve.median()
+    3.0
+    """
+    n = people_of(y)
+    time, event, entry = check_survival(y, n)
+    weight = check_weights(sample_weight, n)
+
+    def curve(at: NDArray) -> KaplanMeier:
+        at = at[weight[at] > 0]
+        start = None if entry is None else entry[at]
+        return product_limit(time[at], event[at], start, weights=weight[at])
+
+    if groups is None:
+        return curve(np.arange(n))
+    codes, labels = check_groups(groups, n)
+    members = ((label, np.flatnonzero(codes == i)) for i, label in enumerate(labels))
+    return {label: curve(at) for label, at in members if weight[at].any()}
+
+
+def product_limit(
     time: ArrayLike,
     event: ArrayLike,
     entry: ArrayLike | None = None,
@@ -153,11 +300,11 @@ def _from_the_end(x: Floats) -> Floats:
 
 def _check(time: Floats, failed: NDArray, start: Floats | None, weight: Floats) -> None:
     if time.ndim != 1 or len(time) == 0:
-        raise DataError("kaplan_meier: time must be one-dimensional and hold at least one person")
+        raise DataError("product_limit: time must be one-dimensional and hold at least one person")
     for name, values in (("event", failed), ("entry", start), ("weights", weight)):
         if values is not None and values.shape != time.shape:
             raise DataError(
-                f"kaplan_meier: {name} has shape {values.shape}, time has {time.shape}; "
+                f"product_limit: {name} has shape {values.shape}, time has {time.shape}; "
                 "they must be one value a person"
             )
     checks = [("time", ~np.isfinite(time), "is missing or infinite")]
@@ -166,4 +313,4 @@ def _check(time: Floats, failed: NDArray, start: Floats | None, weight: Floats) 
         checks.append(("entry", ~(start < time), "must be smaller than time"))
     for name, bad, what in checks:
         if bad.any():
-            raise DataError(f"kaplan_meier: {name} {what} in row {int(np.argmax(bad))}")
+            raise DataError(f"product_limit: {name} {what} in row {int(np.argmax(bad))}")

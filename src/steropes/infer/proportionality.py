@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
-from ..data.kaplan_meier import kaplan_meier
+from ..data.kaplan_meier import product_limit
 from ..errors import DataError
 from ..solve.hessian import hessian
 from .baseline import fitted_state
@@ -97,7 +97,7 @@ def _transformed(
             below = np.searchsorted(ordered, t, side="left")
             return (below + np.searchsorted(ordered, t, side="right") + 1) / 2
     elif transform == "km":
-        curve = kaplan_meier(time, happened, entry)
+        curve = product_limit(time, happened, entry)
 
         def function(t: np.ndarray) -> np.ndarray:
             return 1.0 - curve.at(t, left=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.data.kaplan_meier import KaplanMeier, kaplan_meier
+from steropes.data.kaplan_meier import KaplanMeier, product_limit
 from steropes.errors import DataError, SeparationError
 
 __all__ = [
@@ -71,7 +71,7 @@ def arm_curves(people: pd.DataFrame) -> dict[str, ArmCurve]:
     for value, name in ARMS:
         arm = people[people["treated"] == value]
         if len(arm):
-            curves[name] = ArmCurve(**vars(kaplan_meier(arm["time"], arm["event"])))
+            curves[name] = ArmCurve(**vars(product_limit(arm["time"], arm["event"])))
     return curves
 
 

@@ -57,4 +57,40 @@ pairs("heart cluster", fit, cluster = heart$id)
 pairs("heart strata", coxph(Surv(start, stop, event) ~ age + year + transplant + strata(surgery),
   heart, control = tight))
 
+# Curves without covariates
+middle <- function(check, fit) {
+  keep(paste(check, "median"), summary(fit)$table[c("median", "0.95LCL", "0.95UCL")])
+}
+ll <- "log-log"
+middle("lung", survfit(Surv(time, status) ~ 1, lung, conf.type = ll))
+middle("lung weights", survfit(Surv(time, status) ~ 1, lung, weights = round(2 * w),
+  conf.type = ll, robust = FALSE))
+heart_curve <- survfit(Surv(start, stop, event) ~ 1, heart, conf.type = ll)
+middle("heart", heart_curve)
+for (s in 1:2)
+  middle(paste("lung sex", s),
+    survfit(Surv(time, status) ~ 1, lung[lung$sex == s, ], conf.type = ll))
+middle("level", survfit(Surv(1:4, c(1, 1, 1, 1)) ~ 1, conf.type = ll))
+middle("level to the end", survfit(Surv(1:4, c(1, 1, 0, 0)) ~ 1, conf.type = ll))
+for (s in c(200, 500))
+  keep(paste("lung rmean", s),
+    summary(survfit(Surv(time, status) ~ 1, lung), rmean = s)$table[c("rmean", "se(rmean)")])
+curve <- summary(heart_curve, times = c(10, 50, 200, 800))
+keep("heart curve", cbind(surv = curve$surv, se = curve$std.err, lower = curve$lower,
+  upper = curve$upper))
+test <- function(check, s) keep(paste(check, "logrank"), s$chisq)
+test("lung", survdiff(Surv(time, status) ~ sex, lung))
+test("veteran", survdiff(Surv(time, status) ~ celltype, veteran))
+test("veteran strata", survdiff(Surv(time, status) ~ celltype + strata(trt), veteran))
+mgus2 <- read.csv("mgus2.csv")
+mgus2$event <- factor(mgus2$code, 0:2)
+at <- c(12, 60, 120, 240)
+curve <- summary(survfit(Surv(time, event) ~ 1, mgus2), times = at)
+keep("mgus2 incidence", curve$pstate[, 2:3])
+keep("mgus2 incidence se", curve$std.err[, 2:3])
+library(cmprsk)
+gray <- timepoints(cuminc(mgus2$time, mgus2$code), at)
+keep("mgus2 cuminc", t(gray$est))
+keep("mgus2 cuminc se", t(sqrt(gray$var)))
+
 write.csv(out, "diagnostics.csv", row.names = FALSE, quote = FALSE)

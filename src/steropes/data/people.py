@@ -1,0 +1,39 @@
+"""Outcomes without an X: how many people there are, and which group each is in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from .checks import label_strata
+
+__all__ = ["check_groups", "people_of"]
+
+
+def people_of(y: Any) -> int:
+    """Number of rows of a survival outcome."""
+    shape = np.shape(y)
+    if len(shape) != 1 or shape[0] == 0:
+        raise DataError(
+            "y must be a survival outcome of at least one person, steropes.Surv(time, event), "
+            f"not of shape {shape}."
+        )
+    return shape[0]
+
+
+def check_groups(groups: Any, n: int, what: str = "groups") -> tuple[np.ndarray, list]:
+    """Codes of the groups and their labels, in the labels' order where they have one."""
+    try:
+        codes, labels = label_strata(groups, n)
+    except DataError as error:
+        words = str(error).replace("strata", what).replace("stratum", "group")
+        raise DataError(words.replace("but X has", "but y has")) from None
+    try:
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+    except TypeError:
+        return codes, labels
+    rank = np.empty(len(labels), np.int64)
+    rank[order] = np.arange(len(labels))
+    return rank[codes], [labels[i] for i in order]

@@ -1,0 +1,99 @@
+"""The log-rank test: do groups have the same hazard?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, stats
+
+from ..data.outcome import check_survival
+from ..data.people import check_groups, people_of
+from ..errors import DataError
+
+__all__ = ["logrank_test"]
+
+
+def logrank_test(y: Any, groups: Any, strata: Any = None) -> pd.Series:
+    """Test whether the hazards of two or more groups are the same.
+
+    Compares the events of each group with those expected if everyone at risk had the same hazard;
+    as R's ``survival::survdiff`` with ``rho=0``.
+
+    Parameters
+    ----------
+    y : structured array, (n,)
+        ``Surv(time, event[, entry])``; with entry, people are at risk on (entry, time].
+    groups : (n,) labels
+        At least two.
+    strata : (n,) labels, optional
+        Groups are compared within strata only.
+
+    Returns
+    -------
+    Series
+        ``chisq``, ``df`` (the groups with events expected, less one) and ``p``.
+
+    Raises
+    ------
+    DataError
+        Fewer than two groups that are at risk together at some event.
+
+    References
+    ----------
+    Mantel (1966), Cancer Chemotherapy Reports 50:163. Peto and Peto (1972), JRSS A 135:185.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 1, 0, 1, 1, 1])
+    >>> steropes.logrank_test(y, ["a", "a", "a", "b", "b", "b"]).round(3).tolist()
+    [4.17, 1.0, 0.041]
+    """
+    n = people_of(y)
+    time, event, entry = check_survival(y, n)
+    code, labels = check_groups(groups, n)
+    stratum = np.zeros(n, np.int64) if strata is None else check_groups(strata, n, "strata")[0]
+    K = len(labels)
+    observed, expected, V = np.zeros(K), np.zeros(K), np.zeros((K, K))
+    by = np.argsort(stratum, kind="stable")
+    edges = np.append(np.flatnonzero(np.diff(stratum[by], prepend=-1)), n)
+    for a, b in zip(edges[:-1], edges[1:], strict=True):
+        i = by[a:b]
+        start = None if entry is None else entry[i]
+        had, due, part = _within(time[i], event[i], start, code[i], K)
+        observed, expected, V = observed + had, expected + due, V + part
+    some = np.flatnonzero((expected > 0) & (np.diag(V) > 0))
+    if len(some) < 2:
+        raise DataError(
+            "There is nothing to compare: at no event were two groups at risk"
+            + (" in the same stratum." if strata is not None else ".")
+        )
+    kept = some[:-1]  # all of them add up to zero
+    difference = (observed - expected)[kept]
+    chisq = float(difference @ linalg.lstsq(V[np.ix_(kept, kept)], difference)[0])
+    df = len(kept)
+    return pd.Series({"chisq": chisq, "df": df, "p": float(stats.chi2.sf(chisq, df))})
+
+
+def _within(
+    time: np.ndarray, event: np.ndarray, entry: np.ndarray | None, code: np.ndarray, K: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Events observed and expected, (K,), and the hypergeometric covariance, in one stratum."""
+    at = np.unique(time[event == 1])
+    n, d = np.empty((len(at), K)), np.empty((len(at), K))
+    for k in range(K):
+        here = code == k
+        t = np.sort(time[here])
+        n[:, k] = len(t) - np.searchsorted(t, at, side="left")
+        if entry is not None:
+            e = np.sort(entry[here])
+            n[:, k] -= len(e) - np.searchsorted(e, at, side="left")
+        f = np.sort(time[here & (event == 1)])
+        d[:, k] = np.searchsorted(f, at, side="right") - np.searchsorted(f, at, side="left")
+    whole, events = n.sum(axis=1), d.sum(axis=1)
+    share = n / whole[:, None]
+    spread = events * (whole - events) / np.maximum(whole - 1.0, 1.0)
+    V = np.diag(spread @ share) - (share * spread[:, None]).T @ share
+    return d.sum(axis=0), events @ share, V
