@@ -9,7 +9,7 @@ import importlib
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from .errors import DataError, NotConvergedWarning, SeparationError
+from .errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, SeparationError
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from .data import Surv
@@ -119,6 +119,7 @@ __all__ = [
     "Laplace",
     "LinearRegression",
     "LogisticRegression",
+    "MonotoneLikelihoodWarning",
     "Normal",
     "NotConvergedWarning",
     "OmopDatabase",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["DataError", "NotConvergedWarning", "SeparationError"]
+__all__ = [
+    "DataError",
+    "MonotoneLikelihoodWarning",
+    "NotConvergedWarning",
+    "SeparationError",
+]
 
 
 class DataError(ValueError):
@@ -28,3 +33,7 @@ class SeparationError(ValueError):
 
 class NotConvergedWarning(UserWarning):
     """The certificate (largest KKT violation) stayed above ``tol``; the fit is kept."""
+
+
+class MonotoneLikelihoodWarning(UserWarning):
+    """A profile likelihood rises for ever: the data bound the coefficient on one side only."""

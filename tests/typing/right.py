@@ -51,6 +51,9 @@ assert_type(cox.converged_, bool)
 assert_type(cox.optimality_, float)
 cox.summary(0.9, exponentiate=True, kind="robust", cluster=[1, 1, 2, 2])
 cox.confint("x0", method="robust").loc["x0", "lower"]
+cox.confint("x0", method="profile")
+cox.profile("x0", points=[0.0, 0.5])["log_likelihood"]
+cox.bootstrap(20, cluster=[1, 1, 2, 2], random_state=1).confint(0.9, method="bca")
 assert_type(cox.set_params(tol=1e-6), CoxRegression)
 
 logistic = LogisticRegression(prior=Normal(np.ones(1)), cv=10, fit_intercept=False, random_state=1)

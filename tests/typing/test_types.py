@@ -13,7 +13,12 @@ import steropes.studies
 mypy = pytest.importorskip("mypy.api")
 
 HERE = Path(__file__).parent
-ERRORS = ["DataError", "NotConvergedWarning", "SeparationError"]  # imported at once
+ERRORS = [  # imported at once
+    "DataError",
+    "MonotoneLikelihoodWarning",
+    "NotConvergedWarning",
+    "SeparationError",
+]
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,6 @@ model.predict_proba(X)  # error: attr-defined
 print(model.coefs_)  # error: attr-defined
 model.fit(X, y, weights=[1, 1])  # error: call-arg
 model.summary(kind="hc1")  # error: arg-type
-model.confint(method="profile")  # error: arg-type
+model.confint(method="likelihood")  # error: arg-type
 model.vcov(clusters=[1, 2])  # error: call-arg
 model.loglik_ = 1.0  # error: attr-defined

@@ -145,6 +145,10 @@ class ChannelDesign:
         """Return the same design over a centred X; what that shifts goes to the baseline."""
         return ChannelDesign(self.X.centered(), *self._arguments)
 
+    def uncentered(self) -> ChannelDesign:
+        """Return the same design with X as the user gave it."""
+        return ChannelDesign(self.X.uncentered(), *self._arguments)
+
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
         """Coefficients (p,) or (p, m) with the baseline of X = 0 instead of that of the centres."""
         out = np.array(beta, np.float64)

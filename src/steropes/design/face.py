@@ -59,6 +59,9 @@ class DesignLike(Protocol):
     def uncentered_coefficients(self, beta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coefficients (p,) or (p, m), in X's units, as those of the columns at X = 0."""
 
+    def uncentered(self) -> DesignLike:
+        """The same design with every column as the user gave it."""
+
     def matmul(self, D: NDArray[np.float64], backend: Backend) -> Array:
         """X D: D (p, B) → (rows of η, B)."""
 

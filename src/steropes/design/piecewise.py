@@ -103,6 +103,10 @@ class PiecewiseDesign:
         """Linear predictor of the columns' centres in each interval, (Q,), for β in X's units."""
         return self.X.center @ self.steps.by_interval(beta, self.X.p)
 
+    def uncentered(self) -> PiecewiseDesign:
+        """Return the same design with X as the user gave it."""
+        return PiecewiseDesign(self.X.uncentered(), self.steps, self.person, self.start)
+
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
         """The coefficients themselves: there is no intercept."""
         return np.array(beta, np.float64)

@@ -12,6 +12,7 @@ from ..select.folds import Seed
 
 __all__ = [
     "Device",
+    "IntervalMethod",
     "Kind",
     "Seed",
     "Solver",
@@ -25,6 +26,8 @@ Solver = Literal["newton", "ccd"]
 Device = Literal["cpu", "cuda", "auto"]
 # Which standard errors.
 Kind = Literal["model", "robust"]
+# How an interval is made.
+IntervalMethod = Literal["wald", "robust", "profile", "bootstrap"]
 # Cut points by name or position of a column.
 StepTimes = Mapping[str, Sequence[float]] | Mapping[int, Sequence[float]] | Mapping[Any, np.ndarray]
 # A degree, or functions of the number of the interval.

@@ -24,16 +24,15 @@ from ..select import CrossValidation
 from ..solve import Batch
 from ..solve.certified import certified_fit
 from .annotations import Device, Seed, Solver
-from .inference import Inference
+from .intervals import Intervals
 from .progress import Progress
-from .resampling import Resampling
 from .settings import check_settings
 from .sklearn_base import BaseEstimator
 
 __all__ = ["PenalizedModel"]
 
 
-class PenalizedModel(Resampling, Inference, BaseEstimator):
+class PenalizedModel(Intervals, BaseEstimator):
     """Base of the estimators: subclasses say how to read y and which likelihood they have.
 
     Attributes

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backends.face import Backend
 from ..data import check_response
+from ..infer.held import FromObjective
 from ..likelihoods import Likelihood, LinearLikelihood
 from ..priors import Prior
 from ..select import CrossValidation
@@ -87,6 +88,17 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         self.sigma2_ = 2.0 * loss / self.df_resid_ if n > used else np.nan
         with np.errstate(divide="ignore"):
             self.log_likelihood_ = float(-0.5 * n * (np.log(2 * np.pi * variance) + 1.0))
+
+    def _from_objective(self, problem: Problem) -> FromObjective:
+        """With the residual variance at its maximum, 2 × objective / Σ w."""
+        n = float(problem.weights.sum())
+
+        def likelihood(objective: float) -> tuple[float, float]:
+            if objective <= 0:
+                return np.inf, 0.0
+            return -0.5 * n * (np.log(4 * np.pi * objective / n) + 1.0), -0.5 * n / objective
+
+        return likelihood
 
     def _degrees(self) -> float:
         return self.df_resid_ if self.df_resid_ > 0 else np.nan

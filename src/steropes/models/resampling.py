@@ -14,18 +14,17 @@ from ..errors import DataError, NotConvergedWarning
 from ..infer.bootstrap import acceleration, fit_draws, fit_draws_reselecting
 from ..infer.draws import Draws, sampling_units
 from ..infer.resampled import Bootstrap
-from ..priors import Prior
 from ..select import CrossValidation
 from ..select.folds import random_generator
 from .annotations import Seed
-from .one_thread import OneBlasThread
+from .inference import Inference
 from .progress import Progress
 from .tables import cluster_codes
 
 __all__ = ["Resampling"]
 
 
-class Resampling(OneBlasThread):
+class Resampling(Inference):
     """Bootstrap of a fitted estimator."""
 
     # What `PenalizedModel` and `Inference` supply.
@@ -33,12 +32,8 @@ class Resampling(OneBlasThread):
     tol: float
     max_iter: int
     verbose: Any
-    prior_: Prior | None
     _problem: Any
-    _beta: np.ndarray
     _needs_data: Any
-    _coefficient_names: Any
-    _coefficients: Any
 
     def bootstrap(
         self,

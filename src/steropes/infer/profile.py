@@ -1,0 +1,210 @@
+"""Profile likelihoods: where their maximum and their ends are, and enough points between.
+
+Each search is a generator that asks for the profile at a value and is sent the `Value`; `run`
+lets all of them go on together, so that what they ask for are lanes of one batch. A profile of a
+convex loss is concave: what it does beyond a point is bounded by its slope there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .held import HeldFits, Value
+
+__all__ = ["End", "Maximum", "find_end", "find_maximum", "refine", "run"]
+
+FLAT = 1e-4  # slope times standard error at which a point counts as the maximum
+EXACT = 1e-8  # of the log-likelihood: how near an end is to where it is wanted
+ROUNDING = 1e-13  # of the log-likelihood
+FURTHER = 3.0  # times the distance so far that a step outward may go
+STEPS = 100
+LIMIT = 10.0  # times the reach of a likelihood without end, beyond which nothing is looked at
+ALMOST = 1e-6  # fall over the whole reach below which a side has no end
+LINEAR, HERMITE = 1e-3, 1e-5  # errors of interpolation between neighbouring points
+MOST = 3000  # points
+SAMPLES = np.linspace(0.0, 1.0, 11)[1:-1]
+
+Search = Generator[list[float], list[Value], Any]
+
+
+def run(held: HeldFits, columns: list[int], searches: list[Search]) -> list[Any]:
+    """Let searches, each of a column, go on together; returns what they return."""
+    results: list[Any] = [None] * len(searches)
+    asked: dict[int, list[float]] = {}
+    for k, search in enumerate(searches):
+        _step(search, None, k, asked, results)
+    while asked:
+        numbers = list(asked)
+        values = [(columns[k], v) for k in numbers for v in asked[k]]
+        found = iter(held.at([j for j, _ in values], [v for _, v in values]))
+        answers = {k: [next(found) for _ in asked[k]] for k in numbers}
+        asked = {}
+        for k in numbers:
+            _step(searches[k], answers[k], k, asked, results)
+    return results
+
+
+def _step(
+    search: Search, answer: Any, k: int, asked: dict[int, list[float]], results: list[Any]
+) -> None:
+    try:
+        asked[k] = search.send(answer)
+    except StopIteration as stop:
+        results[k] = stop.value
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """The top of a profile; ``rises`` is the side on which there is none, 0 where there is."""
+
+    point: Value
+    rises: int
+
+
+def find_maximum(start: float, step: float, far: float) -> Search:
+    """Search for the maximum from a value, with steps of about a standard error.
+
+    Parameters
+    ----------
+    start, step : float
+    far : float
+        Distance at which a profile that still rises counts as rising for ever.
+    """
+    (p,) = yield [start]
+    if not abs(p.g) * step > FLAT:
+        return Maximum(p, 0)
+    side, h = (1 if p.g > 0 else -1), step
+    while True:
+        (q,) = yield [p.at + side * h]
+        if not np.isfinite(q.f):
+            h *= 0.25
+            continue
+        if q.g * side <= 0:
+            break
+        p, h = q, 2.0 * h
+        if abs(p.at - start) + h > far:
+            return Maximum(p, side)
+    for _ in range(STEPS):
+        share = p.g / (p.g - q.g) if p.g != q.g else 0.5
+        (r,) = yield [p.at + min(max(share, 0.02), 0.98) * (q.at - p.at)]
+        if abs(r.g) * step <= FLAT:
+            return Maximum(r, 0)
+        if r.g * side > 0:
+            p = r
+        else:
+            q = r
+    return Maximum(p if p.f > q.f else q, 0)
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a profile has fallen by so much: ±inf where it never does.
+
+    Attributes
+    ----------
+    at : float
+    last : float
+        The outermost value looked at that is not beyond the end.
+    """
+
+    at: float
+    last: float
+
+
+def find_end(
+    top: Maximum, side: int, drop: float, step: float, far: float, exact: float = EXACT
+) -> Search:
+    """Search for the value on one side where the profile is lower than its maximum by ``drop``.
+
+    The root of twice the fall is nearly linear in the value, so Newton's steps are on it.
+    """
+    p, goal = top.point, np.sqrt(2.0 * drop)
+    if top.rises == side:
+        return End(side * np.inf, p.at)
+    inner, outer, at = p, None, p.at + side * min(goal * step, far)
+    for _ in range(STEPS):
+        (q,) = yield [at]
+        above = q.f - (p.f - drop)
+        if abs(above) <= max(exact, ROUNDING * abs(p.f)):
+            return End(q.at, q.at)
+        if above > 0:
+            inner = q
+        else:
+            outer = q
+        distance = abs(inner.at - p.at)
+        fall = -q.g * side
+        at_limit = distance >= LIMIT * far
+        if outer is None and distance >= far and (fall * distance < ALMOST or at_limit):
+            return End(side * np.inf, inner.at)
+        root = np.sqrt(2.0 * max(p.f - q.f, 0.0)) if np.isfinite(q.f) else np.inf
+        ahead = (goal - root) * root / fall if fall > 0 and 0 < root < np.inf else np.inf
+        room = min(FURTHER * max(distance, step), far if distance < far else LIMIT * far)
+        at = _between(q.at + side * ahead, inner.at, outer, p.at + side * room, side)
+        if at in (inner.at, getattr(outer, "at", None)):
+            break
+    return End(inner.at, inner.at)
+
+
+def _between(at: float, inner: float, outer: Value | None, furthest: float, side: int) -> float:
+    """A proposal that lies between the ends known, or not too far beyond the inner one."""
+    if outer is None:
+        return furthest if not (at - inner) * side > 0 or (at - furthest) * side > 0 else at
+    if not ((at - inner) * side > 0 and (outer.at - at) * side > 0):
+        return 0.5 * (inner + outer.at)
+    return at
+
+
+def refine(values: list[Value]) -> Search:
+    """Ask for points between the first and the last until interpolation is good enough.
+
+    Between neighbours the line is within 1e-3 of the profile and the cubic on values and slopes
+    (Hermite) within 1e-5. How far a cubic is off is measured at the points that come next; a
+    part's cubic is better by the fourth power of its share, of which the second is counted.
+    """
+    parts = [(p, q, np.inf) for p, q in zip(values[:-1], values[1:], strict=True)]
+    done: list[tuple[Value, Value]] = []
+    while parts and len(done) + len(parts) < MOST:
+        todo = []
+        for p, q, off in parts:
+            m = _pieces(p, q, off)
+            if m == 1:
+                done.append((p, q))
+            else:
+                todo.append((p, q, p.at + (q.at - p.at) * np.arange(1, m) / m))
+        if not todo:
+            break
+        found = iter((yield [float(v) for *_, new in todo for v in new]))
+        parts = []
+        for p, q, new in todo:
+            inside = [next(found) for _ in new]
+            off = max(abs(_cubic(p, q, (v.at - p.at) / (q.at - p.at)) - v.f) for v in inside)
+            row = [p, *inside, q]
+            share = (len(row) - 1) ** 2
+            parts += [(a, b, off / share) for a, b in zip(row[:-1], row[1:], strict=True)]
+    pairs = done + [(p, q) for p, q, _ in parts]
+    ends = {v.at: v for pair in pairs for v in pair} or {v.at: v for v in values}
+    return [ends[at] for at in sorted(ends)]
+
+
+def _pieces(p: Value, q: Value, off: float) -> int:
+    """Parts into which an interval is to be cut; 1 where it is good enough."""
+    if not np.isfinite(p.f + q.f) or q.at - p.at <= 1e-9 * (abs(p.at) + abs(q.at)):
+        return 1
+    chord = p.f + SAMPLES * (q.f - p.f)
+    bend = float(np.abs(_cubic(p, q, SAMPLES) - chord).max())
+    if bend <= 0.9 * LINEAR and off <= 0.8 * HERMITE:
+        return 1
+    by_line = int(np.ceil(np.sqrt(bend / (0.75 * LINEAR))))
+    by_cubic = 2 if np.isinf(off) else int(np.ceil((off / (0.5 * HERMITE)) ** 0.25))
+    return int(np.clip(max(by_line, by_cubic), 2, 16))
+
+
+def _cubic(p: Value, q: Value, t: Any) -> Any:
+    """Hermite's interpolation at shares t of the way from p to q."""
+    h = q.at - p.at
+    a, b = h * p.g - (q.f - p.f), -h * q.g + (q.f - p.f)
+    return (1 - t) * p.f + t * q.f + t * (1 - t) * ((1 - t) * a + t * b)

@@ -1,0 +1,262 @@
+"""Profile likelihoods: against R, against refits, and on sides that have no end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, sparse, stats
+from scipy.interpolate import CubicHermiteSpline
+
+from every_family import EVERY, case
+from steropes import (
+    CoxRegression,
+    DataError,
+    ElasticNet,
+    Laplace,
+    LinearRegression,
+    LogisticRegression,
+    MonotoneLikelihoodWarning,
+    Normal,
+    PoissonRegression,
+    SelfControlledCaseSeries,
+    Surv,
+    demo_database,
+)
+from survival.reference_numbers import data
+
+FAMILIES = [name for name in EVERY if name != "cumulative"]
+HALF = 0.5 * stats.chi2.ppf(0.95, 1)
+
+
+def test_agrees_with_r_on_age_in_lung():
+    lung = data("lung")
+    X = lung[["age", "sex"]]
+    cox = CoxRegression().fit(X, Surv(lung.time, lung.status))
+    # R: logLik(coxph(Surv(time, status) ~ sex + offset(v * age), lung)) for v
+    at = {-0.01: -678.101830139, 0.0: -675.282267527, 0.03: -673.582381186, 0.05: -677.657180062}
+    profile = cox.profile("age", list(at))
+    np.testing.assert_allclose(profile.log_likelihood, list(at.values()), atol=1e-8)
+    # and uniroot(...) of its fall by qchisq(0.95, 1) / 2, tol = 1e-13
+    limits = cox.confint("age", method="profile").to_numpy()
+    np.testing.assert_allclose(limits, [[0.00138264075788, 0.03927965845002]], atol=1e-9)
+    # R: the same of the deviance of glm(status ~ sex + offset(v * age), family = binomial)
+    logistic = LogisticRegression().fit(X, lung.status)
+    limits = logistic.confint(["age"], method="profile").to_numpy()
+    np.testing.assert_allclose(limits, [[0.00133372789015, 0.0689648461637]], atol=1e-9)
+
+
+def test_agrees_with_the_published_profile_of_celecoxib_against_diclofenac():
+    """CohortMethod 6.0 of OHDSI on the demonstration database: the unadjusted analysis."""
+    published = np.array(  # log rate ratio, log-likelihood less its maximum, gradient
+        [
+            [-2.3025850929940455, -108.38170214440447, 84.69068253443756],
+            [2.302585092994045, -53.006395918216356, -38.983569932937],
+        ]
+    )
+    people = crude_comparison()
+    y = Surv(people.time, people.event)
+    model = CoxRegression(ties="breslow").fit(people[["treated"]], y)
+    profile = model.profile("treated", published[:, 0])
+    got = profile.log_likelihood - model.log_likelihood_
+    np.testing.assert_allclose(got, published[:, 1], atol=1e-8)
+    np.testing.assert_allclose(profile.gradient, published[:, 2], atol=1e-7)
+    # rr, ci_95_lb, ci_95_ub; its search for the limits stops at a tolerance
+    np.testing.assert_allclose(np.exp(model.coef_), 1.1340672422578013, rtol=1e-8)
+    limits = np.exp(model.confint(method="profile").to_numpy()[0])
+    np.testing.assert_allclose(limits, [0.8108212938585398, 1.6125025], rtol=2e-4)
+
+
+def crude_comparison():
+    """First eras of two drugs after 183 days of observation, to 30 days past their end."""
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(demo_database()), read_only=True) as con:
+
+        def read(sql):
+            table = con.execute(sql).df()
+            days = [c for c in table if c != "person" and c != "drug"]
+            return table.assign(**{c: pd.to_datetime(table[c]) for c in days})
+
+        eras = read(
+            "SELECT person_id AS person, drug_concept_id AS drug, drug_era_start_date AS first,"
+            " drug_era_end_date AS last FROM drug_era WHERE drug_concept_id IN (1118084, 1124300)"
+        )
+        periods = read(
+            "SELECT person_id AS person, observation_period_start_date AS a,"
+            " observation_period_end_date AS b FROM observation_period"
+        )
+        bleeds = read(
+            "SELECT person_id AS person, condition_start_date AS day FROM condition_occurrence"
+            " WHERE condition_concept_id IN (SELECT descendant_concept_id FROM concept_ancestor"
+            " WHERE ancestor_concept_id = 192671)"
+        )
+    begin = eras.groupby("drug")["first"].min().max()
+    end = eras.groupby("drug")["first"].max().min()
+    first = eras.sort_values("first").groupby("person").head(1).merge(periods, on="person")
+    first = first[(first["first"] >= first.a) & (first["first"] <= first.b)]
+    first = first[(first["first"] - first.a).dt.days >= 183]
+    first = first[first["first"].between(begin, end)]
+    first["end"] = np.minimum(first["last"] + pd.Timedelta(30, "D"), first.b)
+    at_risk = bleeds.merge(first, on="person")
+    at_risk = at_risk[(at_risk.day >= at_risk["first"]) & (at_risk.day <= at_risk.end)]
+    day = first.person.map(at_risk.groupby("person").day.min())
+    return pd.DataFrame(
+        {
+            "time": (day.fillna(first.end) - first["first"]).dt.days + 1,
+            "event": day.notna().astype(int),
+            "treated": (first.drug == 1118084).astype(float),
+        }
+    )
+
+
+@pytest.mark.parametrize("number", range(len(FAMILIES)))
+def test_points_are_refits_with_the_coefficient_as_an_offset(number, rng):
+    name = FAMILIES[number]
+    prior = [None, Laplace(0.05, exclude=[2]), Normal(0.2, exclude=[2])][number % 3]
+    c = case(name, rng, n=150)
+    store = [np.asarray, sparse.csc_matrix, sparse.csr_array][number % 3]
+    model = c.fit(store(c.X), prior=prior)
+    j = model._coefficient_names().index("x2")
+    low, high = model.confint(j, method="profile").to_numpy()[0]
+    table = model.profile("x2", [low, float(model._coefficients()[j]), high])
+    best = table.log_likelihood[1]
+    np.testing.assert_allclose(table.log_likelihood[[0, 2]], best - HALF, atol=1e-6)
+    np.testing.assert_allclose(table.gradient[1], 0.0, atol=1e-4)
+    if name in ("cox by step", "pooled change"):
+        return  # an offset cannot stand for them
+    extras = {k: v for k, v in c.extras.items() if k != "offset"}
+    offset = c.extras.get("offset", 0.0) + high * c.X[:, 2]
+    refit = c.make(prior=_without(prior)).fit(
+        np.delete(c.X, 2, axis=1), c.y, offset=offset, **extras
+    )
+    if prior is None:
+        np.testing.assert_allclose(table.log_likelihood[2], refit.log_likelihood_, atol=1e-6)
+    elif name != "linear":
+        beta = np.abs(refit.coef_)
+        less = {1: np.sqrt(2 / 0.05) * beta.sum(), 2: 0.5 * (beta**2).sum() / 0.2}[number % 3]
+        np.testing.assert_allclose(table.log_likelihood[2], refit.log_likelihood_ - less, atol=1e-6)
+
+
+def _without(prior):
+    return None if prior is None else type(prior)(prior.variance)
+
+
+@pytest.mark.parametrize("prior", [None, Laplace(0.01, exclude=[0]), ElasticNet(0.05, 0.1)])
+def test_adaptive_points_interpolate(prior, rng):
+    c = case("cox", rng, n=150, p=12)
+    model = c.fit(prior=prior)
+    p = model.profile("x0")
+    new = np.linspace(p.point.min(), p.point.max(), 203)
+    exact = model.profile("x0", new).log_likelihood
+    assert abs(np.interp(new, p.point, p.log_likelihood) - exact).max() < 1e-3
+    cubic = CubicHermiteSpline(p.point, p.log_likelihood, p.gradient)(new)
+    assert abs(cubic - exact).max() < 1e-5
+    inside = model.confint("x0", 0.999, method="profile").to_numpy()[0]
+    assert p.point.min() < inside[0] < inside[1] < p.point.max()
+    assert 50 < len(p) < 200
+
+
+def test_several_parameters_at_once_are_each_by_itself(rng):
+    c = case("poisson", rng)
+    model = c.fit()
+    both = model.profile(["x3", "intercept"], [0.1, 0.3])
+    assert list(both.columns) == ["param", "point", "log_likelihood", "gradient"]
+    for name in ("x3", "intercept"):
+        alone = model.profile(name, [0.1, 0.3])
+        mine = both[both.param == name].reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine.drop(columns="param"), alone, atol=1e-6, rtol=0)
+    limits = model.confint(method="profile")
+    for j, name in enumerate(limits.index):
+        one = model.confint(name, method="profile").to_numpy()
+        np.testing.assert_allclose(one[0], limits.iloc[j], atol=1e-7)
+
+
+def test_the_intercept_is_that_at_zero_whatever_the_columns_centres(rng):
+    x = rng.normal(50.0, 2.0, size=120)
+    y = (rng.random(120) < 1 / (1 + np.exp(-(x - 50)))).astype(int)
+    model = LogisticRegression().fit(x[:, None], y)
+    at = float(model.intercept_) + 4.0
+
+    def loss(b):
+        eta = at + b * x
+        return np.logaddexp(0, eta).sum() - y @ eta
+
+    best = optimize.minimize_scalar(
+        loss, bounds=(-2, 2), method="bounded", options={"xatol": 1e-12}
+    )
+    got = model.profile("intercept", at)
+    np.testing.assert_allclose(got.log_likelihood, -best.fun, atol=1e-7)
+    lower, upper = model.confint("intercept", method="profile").to_numpy()[0]
+    assert lower < model.intercept_ < upper
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson", "cox", "case series"])
+def test_a_side_on_which_the_likelihood_rises_for_ever_is_infinite(family, rng):
+    n = 120
+    x = (np.arange(n) % 4 == 0).astype(float)
+    X = np.column_stack([x, rng.normal(size=n)])
+    event = (rng.random(n) < 0.4) & (x == 0)
+    prior = Normal(1.0)
+    if family == "logistic":
+        model = LogisticRegression(prior=prior).fit(X, event)
+    elif family == "poisson":
+        model = PoissonRegression(prior=prior).fit(X, event * 2.0)
+    elif family == "cox":
+        model = CoxRegression(prior=prior).fit(X, Surv(rng.exponential(size=n), event))
+    else:
+        model = SelfControlledCaseSeries(prior=prior)
+        model.fit(X, event * 1.0, strata=np.arange(n) // 4, exposure=np.ones(n))
+    with pytest.warns(MonotoneLikelihoodWarning, match=r"'x0' \(towards −∞\)"):
+        limits = model.confint("x0", method="profile")
+    assert limits.lower.iloc[0] == -np.inf
+    upper = float(limits.upper.iloc[0])
+    top = model.profile("x0", [upper - 30.0, upper])
+    np.testing.assert_allclose(np.diff(top.log_likelihood), -HALF, atol=1e-6)
+    with pytest.warns(MonotoneLikelihoodWarning):
+        covered = model.profile("x0")
+    assert np.isfinite(covered.to_numpy()).all()
+    assert abs(covered.log_likelihood.iloc[0] - top.log_likelihood[0]) < 1e-6
+
+
+def test_weights_are_repeated_rows_and_the_fit_stays_as_it_is(rng):
+    c = case("conditional poisson", rng)
+    w = rng.integers(0, 3, len(c.y)).astype(float)
+    rows = np.repeat(np.arange(len(c.y)), w.astype(int))
+    one = c.make().fit(c.X, c.y, sample_weight=w, **c.extras)
+    before = one.summary()
+    many = c.make().fit(c.X[rows], c.y[rows], **{k: v[rows] for k, v in c.extras.items()})
+    np.testing.assert_allclose(
+        one.confint(method="profile"), many.confint(method="profile"), atol=1e-6
+    )
+    pd.testing.assert_frame_equal(one.summary(), before)
+
+
+def test_a_linear_model_refits_its_variance(rng):
+    c = case("linear", rng, n=60)
+    model = c.fit()
+    A = np.column_stack([np.ones(60), c.X])
+    names = list(model.summary().index)
+    rss, df = model.sigma2_ * model.df_resid_, model.df_resid_
+    se = np.sqrt(np.diag(np.linalg.inv(A.T @ A)) * rss / df)
+    half = se * np.sqrt(df * np.expm1(2 * HALF / 60))  # n log(RSS(v) / RSS) = χ²
+    expected = np.column_stack([model._coefficients() - half, model._coefficients() + half])
+    np.testing.assert_allclose(model.confint(names, method="profile"), expected, rtol=1e-6)
+    assert isinstance(model, LinearRegression)
+
+
+def test_what_makes_no_sense_is_refused(rng):
+    model = case("cox", rng).fit(prior=Laplace(0.1))
+    with pytest.raises(DataError, match="Every coefficient has a prior"):
+        model.confint(method="profile")
+    with pytest.raises(DataError, match="points must be"):
+        model.profile("x0", "fine")
+    with pytest.raises(DataError, match="points must be"):
+        model.profile("x0", [np.nan])
+    with pytest.raises(DataError, match="further than exp can hold"):
+        model.profile("x0", [1e6])
+    with pytest.raises(DataError, match="no coefficient 'y'"):
+        model.profile("y")
+    with pytest.raises(DataError, match="cluster goes with"):
+        model.confint("x0", method="profile", cluster=np.arange(200))
+    with pytest.raises(DataError, match="method must be"):
+        model.confint(method="likelihood")
