@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from .problem import Problem
+from .reweighted import solve_under
 
 __all__ = ["Group", "Replicates"]
 
@@ -96,14 +98,36 @@ class Replicates:
         look : {"during", "after"}
             See `Batch.solve`.
         """
+
+        def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
+            own = [x if x.ndim == 1 else x[:, numbers] for x in (l1, l2)]
+            return batch.solve(own[0], own[1], tol=tol, look=look)
+
+        return self._each(start, fit)
+
+    def solve_under(
+        self, prior: Prior | None, tol: float, start: Callable[[int], np.ndarray], look: str
+    ) -> Iterator[Group]:
+        """The same under a prior, whatever it says of the coefficients; see `solve`.
+
+        ``prior`` is the problem's, or the same with another variance.
+        """
+
+        def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
+            return solve_under(self.problem, batch, prior, tol, look=look).fits
+
+        return self._each(start, fit)
+
+    def _each(
+        self, start: Callable[[int], np.ndarray], fit: Callable[[Batch, list[int]], list[Fit]]
+    ) -> Iterator[Group]:
         for k, numbers in enumerate(self.groups):
             batch = self._batches.get(k)
             if batch is None:
                 batch = self._make(numbers)
             begin = start(k)
             batch.start_at(np.broadcast_to(begin, (len(begin), len(numbers))))
-            own = [x if x.ndim == 1 else x[:, numbers] for x in (l1, l2)]
-            fits = batch.solve(own[0], own[1], tol=tol, look=look)
+            fits = fit(batch, numbers)
             if k < self.keep:
                 self._batches[k] = batch
             yield Group(numbers, batch, fits)

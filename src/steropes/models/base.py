@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,14 +16,13 @@ from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
-from ..fit import Problem
+from ..fit import Problem, certified_under
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from ..solve import Batch
-from ..solve.certified import certified_fit
 from .annotations import Device, Seed, Solver
 from .intervals import Intervals
 from .progress import Progress
@@ -266,7 +266,8 @@ class PenalizedModel(Intervals, BaseEstimator):
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
         if problem.prior is not None:
-            refuse_undetermined(problem, problem.batch(), *problem.penalties(problem.prior))
+            first = replace(problem, prior=problem.prior.candidates()[0])
+            refuse_undetermined(first, first.batch(), *first.penalties(first.prior))
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
@@ -277,6 +278,11 @@ class PenalizedModel(Intervals, BaseEstimator):
         if self.solver == "ccd":
             from ..solve.ccd import solve_ccd
 
+            if prior is not None and not prior.plain:
+                raise DataError(
+                    f"solver='ccd' is for priors of each coefficient by itself; "
+                    f"{type(prior).__name__} needs solver='newton'."
+                )
             refuse_undetermined(problem, problem.batch(), l1, l2)
             fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
             batch = None
@@ -293,11 +299,12 @@ class PenalizedModel(Intervals, BaseEstimator):
                 if start is not None:
                     batch.start_at(start[:, None])
             look = "after" if known else "during"
-            fit = certified_fit(
-                problem, batch, l1, l2, self.tol, self.max_iter, progress.step, look
+            fit, problem = certified_under(
+                problem, batch, prior, self.tol, self.max_iter, progress.step, look
             )
         del batch, start  # with their copy of the active columns
-        refuse_separated(problem, fit.beta, l1, l2)
+        if prior is None or not prior.bounds_all:
+            refuse_separated(problem, fit.beta, *problem.penalties(prior))
         self._problem = problem
         self._information = None
         self._beta = fit.beta

@@ -3,5 +3,6 @@
 from .active import ActiveColumns
 from .face import CurvatureAt, DataTerm, Trial
 from .local import LocalTerm
+from .with_smooth import TermWithSmooth
 
-__all__ = ["ActiveColumns", "CurvatureAt", "DataTerm", "LocalTerm", "Trial"]
+__all__ = ["ActiveColumns", "CurvatureAt", "DataTerm", "LocalTerm", "TermWithSmooth", "Trial"]

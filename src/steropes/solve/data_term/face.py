@@ -132,6 +132,10 @@ class DataTerm(Protocol):
         """At the points."""
 
     @property
+    def data_loss(self) -> np.ndarray:
+        """The same without what is not of the data, such as a prior's smooth term."""
+
+    @property
     def dispersion(self) -> np.ndarray | float:
         """Variance by which the curvature overstates the score's information, (lanes,)."""
 
