@@ -15,6 +15,7 @@ from steropes import (
     LogisticRegression,
     NotConvergedWarning,
 )
+from steropes.infer.draws import Draws
 
 
 def test_orthogonal_columns_have_the_roots_of_a_quadratic():
@@ -122,3 +123,14 @@ def test_refusals():
         own.fit(prior=BrokenAdaptiveRidge(), solver="ccd")
     with pytest.raises(DataError, match="is not there for this model"):
         case("cumulative", np.random.default_rng(0)).fit(prior=BrokenAdaptiveRidge())
+
+
+def test_each_bootstrap_draw_is_reweighted_by_itself():
+    X, y, _ = _data()
+    model = LogisticRegression(prior=BrokenAdaptiveRidge(0.2)).fit(X, y)
+    drawn = model.bootstrap(3, random_state=5)
+    draws = Draws(np.ones(len(y)), None, 3, np.random.default_rng(5))
+    for k in range(3):
+        again = LogisticRegression(prior=model.prior_).fit(X, y, sample_weight=draws.one(k))
+        np.testing.assert_allclose(drawn.coef[k, 1:], again.coef_, atol=1e-3)
+    assert (drawn.coef == 0).any()

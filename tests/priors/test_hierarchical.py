@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 import reference
 from every_family import EVERY, case
 from steropes import CrossValidation, DataError, Hierarchical, LogisticRegression, Normal
+from steropes.infer.draws import Draws
 
 GROUPS = [0, 0, 1, 1, None]
 MEMBER = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [0, 0]])
@@ -105,3 +106,16 @@ def test_the_walk_goes_past_where_only_the_means_count():
 def test_settings_that_make_no_sense_are_refused(prior, why):
     with pytest.raises(DataError, match=why):
         case("logistic", np.random.default_rng(0)).fit(prior=prior)
+
+
+def test_a_bootstrap_draw_is_a_fit_to_its_rows_under_the_joint_prior():
+    own = case("logistic", np.random.default_rng(11))
+    prior = Hierarchical(GROUPS, 0.2, 1.0)
+    model = own.fit(prior=prior)
+    before = model.coef_.copy()
+    drawn = model.bootstrap(3, random_state=5)
+    draws = Draws(np.ones(len(own.y)), None, 3, np.random.default_rng(5))
+    for k in range(3):
+        again = own.make(prior=prior).fit(own.X, own.y, sample_weight=draws.one(k), **own.extras)
+        np.testing.assert_allclose(drawn.coef[k, 1:], again.coef_, atol=1e-4)
+    np.testing.assert_array_equal(model.coef_, before)

@@ -183,3 +183,12 @@ def test_what_it_does_not_go_with_is_refused():
     wide = sparse.csc_array(np.eye(2001))
     with pytest.raises(DataError, match="at most 2,000"):
         LogisticRegression(prior=Jeffreys()).fit(wide, np.arange(2001) % 2)
+
+
+def test_bootstrap_draws_are_finite_where_they_are_separated():
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.normal(size=40), rng.random(40) < 0.15])
+    y = np.where(X[:, 1] > 0, 1, rng.integers(0, 2, 40))
+    drawn = LogisticRegression(prior=Jeffreys()).fit(X, y).bootstrap(8, random_state=0)
+    assert np.isfinite(drawn.coef[~np.isnan(drawn.coef)]).all()
+    assert drawn.converged.all()

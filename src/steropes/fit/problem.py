@@ -59,6 +59,13 @@ class Problem:
             return self._behind_free(self.settled)
         return self.separable(prior)
 
+    def unbounded(self, prior: Prior | None) -> np.ndarray:
+        """Columns whose coefficients nothing but the data keeps finite, ascending."""
+        if prior is not None and prior.bounds_all:
+            return np.empty(0, np.int64)
+        l1, l2 = self.penalties(prior)
+        return np.flatnonzero((l1 == 0) & (l2 == 0))
+
     def separable(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
         """λ and κ of all columns, in X's units; see `Prior.separable`."""
         if prior is None:

@@ -274,6 +274,7 @@ class PenalizedModel(Intervals, BaseEstimator):
         return selection.prior, selection.beta if selection.batch is None else selection.batch
 
     def _fit_problem(self, problem: Problem, prior, start, progress: Progress) -> None:
+        problem = replace(problem, prior=prior)
         l1, l2 = problem.penalties(prior)
         if self.solver == "ccd":
             from ..solve.ccd import solve_ccd

@@ -32,8 +32,7 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
     train : callable
         Takes numbers of folds and returns the row weights of their training rows, (n, b).
     """
-    l1, l2 = problem.penalties(problem.prior)
-    free = np.flatnonzero((l1 == 0) & (l2 == 0))
+    free = problem.unbounded(problem.prior)
     alone = len(free) == problem.n_free == 1 and problem.fold_label is not None
     if len(free) == 0 or (alone and problem.likelihood.quadratic):
         return
