@@ -349,6 +349,27 @@ class CoxLikelihood(Likelihood):
         with np.errstate(divide="ignore"):  # an event of weight zero
             return xp.log(h) - shift
 
+    def hazard_spread(self, eta: Array, weights: _Weights) -> Array:
+        """Variance of each step of the baseline hazard divided by the step's square, (m,).
+
+        Σ_k w̄_k / S_k² over the shares (Tsiatis 1981; Efron's as R's `survfit.coxph`).
+        """
+        xp = self.backend.xp
+        _, S, h = self._hazards(eta, weights)
+        total = self._over_shares(h)[:, 0]
+        spread = self._over_shares(h / xp.where(S > 0, S, 1.0))[:, 0]
+        return xp.where(total > 0, spread / xp.where(total > 0, total, 1.0) ** 2, 0.0)
+
+    def hazard_means(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """Means of columns Z (n, L) over the risk set of each event time, (m, L).
+
+        Of shares by their parts of the hazard's step: steps times means add up to ∫ z̄ dΛ.
+        """
+        r, S, h = self._hazards(eta, weights)
+        total = self._over_shares(h)
+        mean = self._over_shares(h * self._means(r, S, Z, weights))
+        return mean / self.backend.xp.where(total > 0, total, 1.0)
+
     def _hazards(self, eta: Array, weights: _Weights) -> tuple[Array, Array, Array]:
         _, r = self._rates(eta, weights)
         _, S, h = self._shares(r, weights)

@@ -31,11 +31,12 @@ from .discrimination import auc_table, concordance_of
 from .logistic import _refuse_extras
 from .steps import prior_of_steps, read_steps
 from .survival import SurvivalModel
+from .survival_curves import SurvivalCurves
 
 __all__ = ["CoxRegression"]
 
 
-class CoxRegression(SurvivalModel):
+class CoxRegression(SurvivalCurves, SurvivalModel):
     """Cox's proportional hazards model with a prior on the log hazard ratios.
 
     Maximises the log partial likelihood minus the penalty. There is no intercept.

@@ -13,6 +13,7 @@ from ..errors import DataError
 from ..infer.survival_residuals import deviance_of_martingale, martingale, row_scores, schoenfeld
 from ..infer.unconditional_residuals import Family, of_response, outcome_and_predictor
 from ..infer.unconditional_residuals import row_scores as unconditional_scores
+from .one_thread import OneBlasThread
 from .tables import positions
 
 __all__ = [
@@ -80,7 +81,7 @@ def survival_residuals(
     return pd.DataFrame(residual, index, labels)
 
 
-class GeneralizedResiduals:
+class GeneralizedResiduals(OneBlasThread):
     """`residuals` of linear, logistic and Poisson models."""
 
     _family: Family

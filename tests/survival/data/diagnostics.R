@@ -93,4 +93,26 @@ gray <- timepoints(cuminc(mgus2$time, mgus2$code), at)
 keep("mgus2 cuminc", t(gray$est))
 keep("mgus2 cuminc se", t(sqrt(gray$var)))
 
+# Curves of people after a fit
+at <- list("lung weights" = c(50, 200, 600), "veteran strata" = c(10, 50, 150),
+  "heart" = c(10, 50, 400))
+for (ties in c("efron", "breslow")) {
+  fits <- list(
+    "lung weights" = coxph(Surv(time, status) ~ age + sex + karno + loss, lung, weights = w,
+      ties = ties, control = tight, x = TRUE, y = TRUE, robust = FALSE),
+    "veteran strata" = coxph(Surv(time, status) ~ trt + karno + age + prior + strata(celltype),
+      veteran, ties = ties, control = tight, x = TRUE, y = TRUE),
+    "heart" = coxph(Surv(start, stop, event) ~ age + year + surgery + transplant, heart,
+      ties = ties, control = tight, x = TRUE, y = TRUE))
+  for (k in names(fits)) {
+    new <- list("lung weights" = lung, "veteran strata" = veteran, "heart" = heart)[[k]][c(1, 40, 90), ]
+    for (i in 1:3) {
+      curve <- summary(survfit(fits[[k]], newdata = new[i, ], conf.type = "log-log"),
+        times = at[[k]])
+      keep(paste(k, ties, "curve", i), cbind(survival = curve$surv, se = curve$std.err,
+        lower = curve$lower, upper = curve$upper))
+    }
+  }
+}
+
 write.csv(out, "diagnostics.csv", row.names = FALSE, quote = FALSE)

@@ -1,0 +1,112 @@
+"""What intervals of survival curves need of a fit: baseline steps, their variances, ∫ x̄ dΛ.
+
+With Λ̂(t) = Σ_{u ≤ t} ĥ(u) at the columns' centres, Λ̂(t; β̂) − Λ(t) is about
+M(t) − (∫_0^t x̄ dΛ)'(β̂ − β), where M has independent increments of variance v(u) and is
+independent of β̂ (Tsiatis 1981, Ann Stat 9:93; Therneau and Grambsch 2000, §10.2.3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .baseline import fitted_state
+
+__all__ = ["HazardState"]
+
+COLUMNS = 64  # worked on together
+
+
+class HazardState:
+    """Steps of the baseline hazard of each run, at the columns' centres and offset 0.
+
+    A run is a stratum, or one of its intervals of time. Hazards of a run are divided by
+    exp(``shift``), with its largest step one: nothing overflows where X is far from zero.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        Coefficients in X's units.
+
+    Attributes
+    ----------
+    start : (C + 1,) int array
+        Where the runs' event times begin and end.
+    interval, stratum, shift : (C,) arrays
+    run : (m,) int array
+    time, hazard, variance : (m,) arrays
+        Event times, ascending in each run; steps, and their variances.
+    center : (p,) array
+        Where the columns are centred.
+    center_predictor : (Q,) array
+        Linear predictor there, in each interval of time.
+    """
+
+    def __init__(self, problem: Any, beta: np.ndarray) -> None:
+        likelihood = problem.likelihood
+        host, risk = likelihood.backend.to_host, likelihood.risk
+        self._problem = problem
+        self._eta, self._weights = fitted_state(problem, beta)
+        log_step = host(likelihood.log_baseline(self._eta, self._weights))
+        spread = host(likelihood.hazard_spread(self._eta, self._weights))
+        self.start = risk.groups_start
+        sizes = np.diff(self.start)
+        self.run = np.repeat(np.arange(len(sizes)), sizes)
+        # From late to early within a run, to early to late.
+        self._flip = self.start[self.run] + self.start[self.run + 1] - 1 - np.arange(risk.m)
+        self.interval, self.stratum = likelihood.interval_of, likelihood.stratum_of
+        self.time = risk.group_time[self._flip]
+        self.shift = np.zeros(len(sizes))
+        log_step, some = log_step[self._flip], np.flatnonzero(sizes)
+        top = np.maximum.reduceat(log_step, self.start[some]) if len(some) else np.empty(0)
+        self.shift[some] = np.where(np.isfinite(top), top, 0.0)
+        self.hazard = np.exp(log_step - self.shift[self.run])
+        self.variance = spread[self._flip] * self.hazard**2
+        self.center = np.asarray(problem.design.center, np.float64)
+        self.center_predictor = np.asarray(problem.design.centers_at(beta), np.float64)
+
+    def events_of(self, run: int) -> slice:
+        """The event times of a run."""
+        return slice(self.start[run], self.start[run + 1])
+
+    def integrated(self, C: np.ndarray) -> np.ndarray:
+        """Σ_u C(u) x̄(u) h(u) over all event times, (F, p), for C (m, F); x̄ from the centres."""
+        H = C * self.hazard[:, None]
+        return self._by_block(lambda mean: H.T @ mean, C.shape[1])
+
+    def integrated_until(self, run: int, times: np.ndarray) -> np.ndarray:
+        """∫ x̄ dΛ of a run up to each time, (T, p)."""
+        at = self.events_of(run)
+        upto = np.searchsorted(self.time[at], times, side="right")
+
+        def part(mean: np.ndarray) -> np.ndarray:
+            sums = np.cumsum(mean[at] * self.hazard[at, None], axis=0)
+            return np.concatenate([np.zeros((1, mean.shape[1])), sums])[upto]
+
+        return self._by_block(part, len(times))
+
+    def until(self, run: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cumulative hazard of a run and the variance of its M at each time, (T,) each."""
+        at = self.events_of(run)
+        upto = np.searchsorted(self.time[at], times, side="right")
+        sums = (np.append(0.0, np.cumsum(x[at]))[upto] for x in (self.hazard, self.variance))
+        hazard, variance = sums
+        return hazard, variance
+
+    def _by_block(self, part: Any, rows: int) -> np.ndarray:
+        """Call ``part`` with the means of some columns, (m, L), at a time."""
+        problem = self._problem
+        design, likelihood = problem.design, problem.likelihood
+        backend, p = likelihood.backend, design.p
+        out = np.empty((rows, p))
+        for a in range(0, p, COLUMNS):
+            some = np.arange(a, min(a + COLUMNS, p))
+            D = np.zeros((p, backend.lanes(len(some))))
+            D[some, np.arange(len(some))] = design.scale[some]
+            Z = design.matmul(D, backend)
+            Z = Z if likelihood.order is None else Z[likelihood.order]
+            mean = backend.to_host(likelihood.hazard_means(self._eta, self._weights, Z))
+            out[:, some] = part(mean[self._flip][:, : len(some)])
+        return out

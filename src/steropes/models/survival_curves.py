@@ -1,0 +1,243 @@
+"""Curves of a Cox model with intervals: of given people, at zero, and averaged over people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..backends import get_backend
+from ..data import check_weights, refuse_other_order
+from ..data.checks import vector
+from ..design import Design
+from ..errors import DataError
+from ..infer.hazard_state import HazardState
+from ..infer.survival_curves import cumulative_hazards, log_log_limits, time_grid
+from .one_thread import OneBlasThread
+from .standardized import StandardizedSurvival, people_of_groups, standardize
+from .tables import check_level, quantile
+
+__all__ = ["SurvivalCurves"]
+
+
+class SurvivalCurves(OneBlasThread):
+    """Curves with intervals; what `CoxRegression` adds to those of `SurvivalModel`."""
+
+    # What the model supplies.
+    _needs_data: Any
+    _steps: Any
+    _beta: np.ndarray
+    _last: np.ndarray
+    _strata_labels: list | None
+    n_jobs: int | None
+    vcov: Any
+    coef_: np.ndarray
+    _linear_predictors: Any
+    _known_strata: Any
+    _check_new: Any
+    baseline_hazard_: pd.DataFrame
+
+    def _curve_state(self) -> tuple[HazardState, np.ndarray]:
+        """The baseline with its variance, and the coefficients' covariance."""
+        problem = self._needs_data("an interval of a curve")
+        V = self.vcov().to_numpy()
+        if not np.isfinite(V).all():
+            raise DataError(
+                "Standard errors of curves need the model's covariance matrix, which there is "
+                "none of under a Laplace prior. predict_survival gives the curves alone; for "
+                "intervals fit with prior=None or a Normal prior, or bootstrap the model."
+            )
+        return HazardState(problem, self._beta), V
+
+    def _source(self, p: int) -> np.ndarray:
+        """The column of X of each coefficient."""
+        return np.arange(p) if self._steps is None else self._steps.source
+
+    def _acts(self, p: int) -> np.ndarray:
+        """Whether each coefficient acts in each interval of time, (p, Q)."""
+        steps = self._steps
+        if steps is None:
+            return np.ones((p, 1), bool)
+        q = np.arange(steps.Q)
+        return (steps.first[:, None] <= q) & (q <= steps.last[:, None])
+
+    def survival_curves(
+        self, X: Any, times: Any = None, level: float = 0.95, strata: Any = None, offset: Any = None
+    ) -> pd.DataFrame:
+        """Survival curves of people with standard errors and limits, as R's ``survfit.coxph``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        times : (T,) array, optional
+            Default the event times (of the row's stratum, where there are strata).
+        level : float
+            Of the limits, symmetric on the log(−log) scale.
+        strata : (n,) labels, optional
+            Where the fit had strata.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        DataFrame
+            Row by row and time by time: ``row`` (its position in X), ``time``, ``survival``,
+            ``se``, ``lower``, ``upper``. NaN after the last time at which anyone was seen, in
+            the row's stratum where there are strata.
+
+        Raises
+        ------
+        DataError
+            A Laplace prior, under which there are no standard errors; a fit that was unpickled.
+
+        References
+        ----------
+        Tsiatis (1981), Ann Stat 9:93–108. Therneau and Grambsch (2000), §10.2.
+        """
+        check_level(level)
+        refuse_other_order(X, strata=strata)
+        state, V = self._curve_state()
+        eta = self._linear_predictors(X, offset) - state.center_predictor
+        codes = self._known_strata(strata, len(eta))
+        Z = _dense(self._check_new(X), get_backend("cpu", self.n_jobs))
+        p = len(state.center)
+        Z = Z[:, self._source(p)] - state.center
+        given = None if times is None else vector(np.atleast_1d(times), None, "times")
+        parts = []
+        for s in np.unique(codes):
+            rows = np.flatnonzero(codes == s)
+            at = time_grid(state, int(s)) if given is None else given
+            H, se = cumulative_hazards(state, V, Z[rows], self._acts(p), eta[rows], int(s), at)
+            S = np.exp(-H)
+            table = {"row": np.repeat(rows, len(at)), "time": np.tile(at, len(rows))}
+            error = S * se
+            lower, upper = log_log_limits(S, error, level)
+            columns = {"survival": S, "se": error, "lower": lower, "upper": upper}
+            late = at > self._last[s]
+            for name, x in columns.items():
+                x[:, late] = np.nan
+                table[name] = x.ravel()
+            parts.append(pd.DataFrame(table))
+        whole = pd.concat(parts, ignore_index=True)
+        by = np.argsort(whole["row"].to_numpy(), kind="stable")
+        return whole.iloc[by].reset_index(drop=True)
+
+    def baseline_hazard(self, level: float = 0.95) -> pd.DataFrame:
+        """``baseline_hazard_`` with standard errors and limits of the cumulative hazard.
+
+        Parameters
+        ----------
+        level : float
+            Of the limits, symmetric on the log scale.
+
+        Returns
+        -------
+        DataFrame
+            The columns of ``baseline_hazard_``, and ``se``, ``lower``, ``upper`` of
+            ``cumulative_hazard``, all at X = 0 and offset 0: where that is far from the data,
+            wide. `survival_curves` has them for any X.
+        """
+        z = quantile(level)
+        state, V = self._curve_state()
+        table = self.baseline_hazard_.copy()
+        p = len(state.center)
+        errors = []
+        for s in np.unique(state.stratum):
+            at = time_grid(state, int(s))
+            if len(at):
+                zero, eta = -state.center[None, :], -state.center_predictor[None, :]
+                errors.append(cumulative_hazards(state, V, zero, self._acts(p), eta, int(s), at)[1])
+        table["se"] = np.concatenate(errors, axis=1)[0]
+        H = table["cumulative_hazard"]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = np.exp(z * table["se"] / H)
+        table["lower"], table["upper"] = H / width, H * width
+        return table
+
+    def standardized_survival(
+        self,
+        X: Any,
+        times: Any,
+        by: Any = None,
+        level: float = 0.95,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+    ) -> StandardizedSurvival:
+        """Survival averaged over people, with everyone given each value of a covariate in turn.
+
+        The g-formula for a point treatment: with treatment ``by`` and all confounders in X, the
+        curves are those of everyone treated and of everyone untreated (Robins 1986).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            The people who are averaged over.
+        times : (T,) array
+            Positive, at most the last time at which anyone was seen.
+        by : name or position of a column of X, or mapping, optional
+            A column that everyone is given each of its values of (at most 20); the first is the
+            reference of differences and ratios. A mapping from labels to matrices like X takes
+            what X would be, for a covariate that enters several columns. Default: X as it is.
+        level : float
+            Of the limits: of survival on the log(−log) scale, of ratios on the log scale.
+        sample_weight : (n,) array, optional
+            Weights of the average.
+        strata : (n,) labels, optional
+            Where the fit had strata: everyone keeps theirs.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        StandardizedSurvival
+            Tables ``survival``, ``differences``, ``ratios``, ``risk_ratios``,
+            ``restricted_means`` and ``restricted_mean_differences``. Standard errors are the
+            delta method's for the estimated coefficients and baseline; the people of X are
+            taken as given. Survival is computed at all event times for the means: time goes
+            with people times event times.
+
+        Raises
+        ------
+        DataError
+            A Laplace prior; times out of range; a column of too many values.
+
+        References
+        ----------
+        Gail and Byar (1986), Biom J 28:587–599. Zhang, Loberiza, Klein and Zhang (2007), Comput
+        Methods Programs Biomed 88:95–101. Robins (1986), Math Modelling 7:1393.
+        """
+        check_level(level)
+        refuse_other_order(X, sample_weight=sample_weight, strata=strata)
+        state, V = self._curve_state()
+        eta = self._linear_predictors(X, offset)
+        n, p = len(eta), len(state.center)
+        codes, weight = self._known_strata(strata, n), check_weights(sample_weight, n)
+        at = np.unique(vector(np.atleast_1d(times), None, "times"))
+        last = float(self._last[np.unique(codes[weight > 0])].min())
+        if at[0] <= 0 or at[-1] > last:
+            raise DataError(
+                f"times must be from above 0 to {last:g}, the last time at which anyone was seen"
+                + (" (in each stratum)." if self._strata_labels is not None else ".")
+            )
+        if (state.time <= 0).any():
+            raise DataError("There are events at or before time 0; shift the times to average.")
+        if isinstance(by, dict):
+            designs = {label: self._check_new(x) for label, x in by.items()}
+            etas = {label: self._linear_predictors(x, offset) for label, x in by.items()}
+            if any(len(x) != n for x in etas.values()):
+                raise DataError(f"Each matrix of by must have the {n} rows of X.")
+        else:
+            designs, etas = {None: self._check_new(X)}, {None: eta}
+        groups = people_of_groups(
+            designs, etas, None if isinstance(by, dict) else by, self.coef_, self._source(p),
+            self._acts(p), state, get_backend("cpu", self.n_jobs),
+        )  # fmt: skip
+        name = by if isinstance(by, str) else "group"
+        return standardize(state, V, groups, codes, weight, at, level, name)
+
+
+def _dense(design: Design, backend: Any) -> np.ndarray:
+    """X in the user's units, (n, p)."""
+    D = np.zeros((design.p, backend.lanes(design.p)))
+    np.fill_diagonal(D, design.scale)
+    return backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center
