@@ -37,16 +37,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         RoundSignificant,
         compare_links,
     )
-    from .priors import (
-        BrokenAdaptiveRidge,
-        ElasticNet,
-        Hierarchical,
-        Jeffreys,
-        Laplace,
-        Normal,
-        glmnet_lambda,
-        variance_from_glmnet,
-    )
+    from .priors import ElasticNet, Laplace, Normal, glmnet_lambda, variance_from_glmnet
     from .select import CrossValidation
     from .studies import (
         ComparativeStudy,
@@ -92,16 +83,7 @@ _HOMES = {
         "RoundSignificant",
         "compare_links",
     ],
-    "priors": [
-        "BrokenAdaptiveRidge",
-        "ElasticNet",
-        "Hierarchical",
-        "Jeffreys",
-        "Laplace",
-        "Normal",
-        "glmnet_lambda",
-        "variance_from_glmnet",
-    ],
+    "priors": ["ElasticNet", "Laplace", "Normal", "glmnet_lambda", "variance_from_glmnet"],
     "select": ["CrossValidation"],
     "studies": [
         "ComparativeStudy",
@@ -120,7 +102,6 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AalenJohansen",
-    "BrokenAdaptiveRidge",
     "Censored",
     "ComparativeStudy",
     "ConditionalLogisticRegression",
@@ -134,8 +115,6 @@ __all__ = [
     "ElasticNet",
     "EqualQuantileBins",
     "FineGrayRegression",
-    "Hierarchical",
-    "Jeffreys",
     "KaplanMeier",
     "Laplace",
     "LinearRegression",

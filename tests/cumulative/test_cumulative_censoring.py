@@ -7,7 +7,7 @@ from scipy import optimize
 from steropes import DataError
 from steropes.data.kaplan_meier import product_limit
 from steropes.likelihoods.cumulative import (
-    CumulativeLikelihood,
+    CumulativeRows,
     Thresholds,
     check_interval,
     find_levels,
@@ -97,7 +97,7 @@ def test_interval_censoring_reaches_the_constrained_maximum(link, seed):
     m = CumulativeProbabilityModel(link=link).fit(X, y)
     assert m.converged_
     L = find_levels(check_interval(y, n), np.ones(n, bool))
-    whole = CumulativeLikelihood(L, link, np.ones(n), m._problem.backend)
+    whole = CumulativeRows(L, link, np.ones(n), m._problem.likelihood.backend)
     K = whole.K
 
     def loss(theta):

@@ -10,13 +10,14 @@ from steropes.backends.threads import ThreadPool
 class DenseTerm:
     """Σ_i w_ib [log(1 + exp η_ib) − y_i η_ib], η = X β_b; see `steropes.solve.data_term`."""
 
-    columnar, reach, evidence, dispersion = False, 2.0, 0, 1.0
+    columnar, reach, evidence, dispersion, hessian_cost = False, 2.0, 0, 1.0, 3.0
 
     def __init__(self, X, y, w):
         self.X, self.y, self.w = X, y[:, None], w
         (self.rows, self.p), self.B = X.shape, w.shape[1]
         self.lanes, self.scale, self.pool = self.B, np.ones(self.p), ThreadPool(1)
         self.total = w.sum(axis=0)
+        self.unsettled = self.fall = np.zeros(self.B)  # there are no nuisance parameters
         self.W, self.inside = np.empty(0, int), np.zeros(self.p, bool)
         self.place(np.zeros((self.p, self.B)))
 
@@ -35,13 +36,15 @@ class DenseTerm:
         self.inside[:] = False
         self.inside[self.W] = True
 
-    def place(self, beta):
+    def nuisance(self, lane):
+        return None
+
+    def readmit(self, tol):
+        return np.zeros(self.B, bool)
+
+    def place(self, beta, like=None):
         self.eta = self.X @ beta
         self.loss = self.loss_at(self.eta)
-
-    @property
-    def data_loss(self):
-        return self.loss
 
     def loss_at(self, eta):
         return (self.w * (np.logaddexp(0, eta) - self.y * eta)).sum(axis=0)
@@ -55,10 +58,10 @@ class DenseTerm:
     def gradient(self):
         return self.gradients(0.0)[self.W]
 
-    def along(self, D):
+    def along(self, D, live):
         return Direction(self, self.X[:, self.W] @ D)
 
-    def curvature(self, lane, thin=1):
+    def curvature(self, lane, thin=1, coarse=False):
         p = self.mean()[:, lane]
         return None if thin > 1 else Curve(self, self.w[:, lane] * p * (1 - p))
 

@@ -123,6 +123,11 @@ class SparseBlock:
         return Lines(self.indptr[:-1], self.indptr[1:], self.indices, self.data, self.n)
 
 
+def _extent(x: np.ndarray) -> np.ndarray:
+    """The largest |x| of each column, (p,)."""
+    return np.maximum(x.max(axis=0, initial=0.0), -x.min(axis=0, initial=0.0))
+
+
 @dataclass(frozen=True)
 class DenseBlock:
     """Dense columns, (x − center) / scale."""
@@ -135,14 +140,21 @@ class DenseBlock:
     def standardized(cls, x: np.ndarray, center: bool) -> DenseBlock:
         """Copy, scale and, where the model allows it, centre the columns."""
         x = np.asarray(x, dtype=np.float64)
-        largest = power_of_two(np.abs(x).max(axis=0, initial=0.0))
-        z = x / largest
+        z: np.ndarray = np.empty(x.shape)
+        largest = power_of_two(_extent(x))
+        np.divide(x, largest, out=z)
         middle = z.mean(axis=0) if center and len(z) else np.zeros(z.shape[1])
-        z = z - middle
+        if middle.any():
+            z -= middle
         # Rounding leaves a constant column slightly off zero after centring; it is zero.
-        z[:, np.abs(z).max(axis=0, initial=0.0) < 1e-13 * np.maximum(np.abs(middle), 1e-300)] = 0.0
-        rest = power_of_two(np.sqrt(np.mean(z**2, axis=0)) if len(z) else np.ones(z.shape[1]))
-        return cls(np.ascontiguousarray(z / rest), middle * largest, largest * rest)
+        nothing = _extent(z) < 1e-13 * np.maximum(np.abs(middle), 1e-300)
+        if nothing.any():
+            z[:, nothing] = 0.0
+        square = np.einsum("ij,ij->j", z, z) / max(len(z), 1)
+        rest = power_of_two(np.sqrt(square) if len(z) else np.ones(z.shape[1]))
+        if (rest != 1.0).any():
+            z /= rest
+        return cls(z, middle * largest, largest * rest)
 
     @property
     def n(self) -> int:
@@ -153,6 +165,12 @@ class DenseBlock:
     def p(self) -> int:
         """Number of columns."""
         return self.values.shape[1]
+
+    def taken(self, local: np.ndarray) -> np.ndarray:
+        """Some of the columns' values; of all of them there is no copy."""
+        if len(local) == self.p and np.array_equal(local, np.arange(self.p)):
+            return self.values
+        return self.values[:, local]
 
 
 @dataclass(frozen=True)

@@ -251,7 +251,7 @@ class Design:
             if isinstance(b, SparseBlock):
                 out[at] = backend.gather(backend.lines(b.lines.take(local)), R)
             elif isinstance(b, DenseBlock):
-                out[at] = backend.asarray(b.values[:, local]).T @ R
+                out[at] = backend.asarray(b.taken(local)).T @ R
             else:
                 out[at] = R.sum(axis=0, dtype=np.float64)
         return out
@@ -265,7 +265,7 @@ class Design:
             if isinstance(b, SparseBlock):
                 out += backend.scatter(backend.lines(b.lines.take(local)), d)
             elif isinstance(b, DenseBlock):
-                out += backend.asarray(b.values[:, local]) @ d
+                out += backend.asarray(b.taken(local)) @ d
             else:
                 out += d
         return out

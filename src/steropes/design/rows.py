@@ -51,13 +51,13 @@ class RowMatrix:
             n = len(order)
             position = np.full(design.n, -1, index)
             position[order] = np.arange(n, dtype=index)
-        taken: np.ndarray | slice = slice(None) if order is None else order
         sparse_at, dense_at, dense = [], [], []
         for b, local, at in design.columns(self.chosen):
             if isinstance(b, SparseBlock):
                 sparse_at.append((b.lines.take(local), at))
             elif isinstance(b, DenseBlock):
-                dense.append(b.values[:, local][taken])
+                x = b.taken(local)
+                dense.append(x.copy() if order is None else x[order])
                 dense_at.append(at)
             elif isinstance(b, ConstantBlock):
                 dense.append(np.ones((n, 1)))
@@ -65,8 +65,12 @@ class RowMatrix:
         self.n, self.k = n, k
         self.dense_at = np.concatenate(dense_at) if dense_at else np.empty(0, np.int64)
         self.dense = (
-            backend.asarray(np.ascontiguousarray(np.concatenate(dense, axis=1))) if dense else None
-        )
+            backend.asarray(np.ascontiguousarray(
+                dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
+            ))
+            if dense
+            else None
+        )  # fmt: skip
         self.sparse_at = (
             np.sort(np.concatenate([at for _, at in sparse_at]))
             if sparse_at

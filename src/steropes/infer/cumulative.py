@@ -11,20 +11,67 @@ so that S⁻¹ is β's covariance and nothing larger than J, (M − 1) × p, is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from ..design import Design, RowMatrix
+from ..design.face import DesignLike
 from ..errors import DataError
-from ..likelihoods.cumulative import CumulativeLikelihood, Evaluation
-from ..solve.cumulative import CumulativeFit, centered_rows
-from ..solve.cumulative_block import make_block
+from ..likelihoods.blocks import Block
+from ..likelihoods.cumulative import CumulativeRows, Evaluation, LevelsWithMass, Thresholds
+from ..likelihoods.curvature import ProfiledCurvature
+from ..solve import Fit
+from ..solve.hessian import cross, hessian
 
-__all__ = ["CumulativeInformation", "profiled_scores", "robust_covariance", "row_slice"]
+__all__ = [
+    "CumulativeInformation",
+    "FittedPart",
+    "profiled_scores",
+    "robust_covariance",
+    "row_slice",
+]
 
 BATCH = 1 << 21  # entries of a (thresholds × functions) array that are held at once
+
+
+@dataclass
+class FittedPart:
+    """A fit with the rows it is of.
+
+    Attributes
+    ----------
+    likelihood : CumulativeRows
+        Over the levels with mass.
+    fit : Fit
+    at : Thresholds
+        α for the design's columns, the dense ones centred.
+    beta : (p,) array
+        Coefficients of the design's scaled columns.
+    alpha : (M − 1,) array
+        Thresholds for X as the user has it.
+    """
+
+    likelihood: CumulativeRows
+    fit: Fit
+    at: Thresholds
+    beta: np.ndarray
+    alpha: np.ndarray
+
+    @classmethod
+    def of(cls, design: DesignLike, fit: Fit) -> FittedPart:
+        """Of a fit of one replicate."""
+        end = fit.nuisance
+        assert isinstance(end, LevelsWithMass)
+        alpha = end.thresholds.alpha + float(design.center @ fit.beta)
+        return cls(end.rows, fit, end.thresholds, fit.beta * design.scale, alpha)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Levels with mass, (M,)."""
+        return self.likelihood.levels.values
 
 
 class CumulativeInformation:
@@ -33,10 +80,10 @@ class CumulativeInformation:
     Parameters
     ----------
     design : Design
-    likelihood : CumulativeLikelihood
-    fit : CumulativeFit
+        With dense columns centred.
+    part : FittedPart
     offset : (n,) array or None
-        In the likelihood's row order.
+        In the order of the part's rows.
     kappa : (p,) array
         Curvature of the prior in the scaled columns.
     """
@@ -44,22 +91,21 @@ class CumulativeInformation:
     def __init__(
         self,
         design: Design,
-        likelihood: CumulativeLikelihood,
-        fit: CumulativeFit,
+        part: FittedPart,
         offset: np.ndarray | None,
         kappa: np.ndarray,
     ) -> None:
-        self.scale = design.scale
-        rows, _, block, self.center = at_optimum(design, likelihood, fit, offset)
-        self.S = block.schur(rows)
-        self.J = block.solve_in_place(block.cross(rows))
+        self.scale, self.center = design.scale, design.center / design.scale
+        rows, _, curvature = at_optimum(design, part, offset)
+        self.block: Block = curvature.block
+        self.S = hessian(rows, curvature)
+        self.J = self.block.solve_in_place(cross(rows, curvature))
         H = self.S + np.diag(kappa)
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
         V = linalg.inv(H / size / size[:, None]) / size / size[:, None]
         self.V = 0.5 * (V + V.T)
         self.root = linalg.cholesky(self.V, lower=True)  # V = root root'
-        self.t_diagonal = block.inverse_diagonal()
-        self.block = block.without_rows()
+        self.t_diagonal = self.block.inverse_diagonal()
 
     @property
     def K(self) -> int:
@@ -110,29 +156,27 @@ class CumulativeInformation:
 
 
 def at_optimum(
-    design: Design, likelihood: CumulativeLikelihood, fit: CumulativeFit, offset: np.ndarray | None
-) -> tuple[RowMatrix, Evaluation, Any, np.ndarray]:
-    """Rows of all columns, the evaluation, the thresholds' block, the columns' centres."""
-    order = likelihood.levels.order
-    rows, center = centered_rows(design, np.arange(design.p), order, likelihood.backend)
-    # The fit's α is for its own centres; where β = 0 any centre gives the same.
-    eta = rows.matmul(fit.beta[:, None])[:, 0]
+    design: Design, part: FittedPart, offset: np.ndarray | None
+) -> tuple[RowMatrix, Evaluation, ProfiledCurvature]:
+    """Rows of all columns, the evaluation, the curvature in them."""
+    likelihood = part.likelihood
+    rows = design.by_rows(np.arange(design.p), likelihood.levels.order, likelihood.backend)
+    eta = rows.matmul(part.beta[:, None])[:, 0]
     if offset is not None:
         eta += offset
-    ev = likelihood.evaluate(fit.at, eta)
-    block = make_block(likelihood, ev)
-    if block is None:
+    ev = likelihood.evaluate(part.at, eta)
+    block = likelihood.block(ev)
+    if not block.positive:
         raise DataError(
             "The log-likelihood is not concave at the fit, which is no maximum: there are no "
             "standard errors. Try another link."
         )
-    return rows, ev, block, center
+    return rows, ev, likelihood.curvature(ev, block)
 
 
 def robust_covariance(
     design: Design,
-    likelihood: CumulativeLikelihood,
-    fit: CumulativeFit,
+    part: FittedPart,
     offset: np.ndarray | None,
     information: CumulativeInformation,
     cluster: np.ndarray | None,
@@ -144,9 +188,9 @@ def robust_covariance(
     """
     p = len(information.scale)
     B = np.zeros((p, p))
-    code = None if cluster is None else cluster[likelihood.levels.order]
+    code = None if cluster is None else cluster[part.likelihood.levels.order]
     groups = None if code is None else np.zeros((int(code.max()) + 1, p))
-    for i, psi in profiled_scores(design, likelihood, fit, offset, information.J):
+    for i, psi in profiled_scores(design, part, offset, information.J):
         if groups is None or code is None:
             B += psi.T @ psi
         else:
@@ -159,13 +203,13 @@ def robust_covariance(
 
 def profiled_scores(
     design: Design,
-    likelihood: CumulativeLikelihood,
-    fit: CumulativeFit,
+    part: FittedPart,
     offset: np.ndarray | None,
     J: np.ndarray,
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield (rows of the model's order, ψ) a few thousand rows at a time, scaled columns."""
-    rows, ev, _, _ = at_optimum(design, likelihood, fit, offset)
+    rows, ev, _ = at_optimum(design, part, offset)
+    likelihood = part.likelihood
     levels, p = likelihood.levels, rows.k
     J = np.concatenate([J, np.zeros((1, p))])  # index −1 and K: no threshold
     half_s, half_d = 0.5 * ev.s, 0.5 * (ev.la - ev.lb)

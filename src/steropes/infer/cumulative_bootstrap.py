@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..likelihoods.cumulative import Interval, find_levels
-from ..solve.cumulative_support import CumulativeProblem, fit_cumulative
+from ..fit import Problem, Replicates
+from ..fit.replicates import LANES
+from ..priors import Prior
+from ..solve import Fit
 
 __all__ = ["CumulativeBootstrap", "bootstrap_coefficients"]
+
+TOL = 1e-6  # KKT violation of a draw
 
 
 @dataclass
@@ -41,23 +45,29 @@ class CumulativeBootstrap:
 
 
 def bootstrap_coefficients(
-    problem: CumulativeProblem,
-    y: Interval,
-    l1: np.ndarray,
-    l2: np.ndarray,
-    n: int,
-    rng: np.random.Generator,
-    tol: float,
+    problem: Problem, fit: Fit, prior: Prior | None, n: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """β in X's units for n draws of the rows that have weight, (n, p)."""
+    """β in X's units for n draws of the rows that have weight, (n, p).
+
+    Draws are replicates of the problem that start from its fit, in groups that do not depend on
+    n: a draw is the same however many follow.
+    """
     rows = np.flatnonzero(problem.weights > 0)
-    out = np.empty((n, problem.design.p))
-    for draw in range(n):
-        times = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows))
-        weights = np.zeros(len(problem.weights))
-        weights[rows] = problem.weights[rows] * times
-        levels = find_levels(y, weights > 0)
-        part = replace(problem, weights=weights, levels=levels, newton=None)
-        _, fit = fit_cumulative(part, l1, l2, tol)
-        out[draw] = fit.beta / problem.design.scale
-    return out
+    whole = -(-n // LANES) * LANES
+    seeds = rng.integers(0, 2**63, whole)  # the last ones only make the last group whole
+
+    def weights(numbers: list[int]) -> np.ndarray:
+        out = np.zeros((len(problem.weights), len(numbers)))
+        for b, k in enumerate(numbers):
+            drawn = np.random.default_rng(seeds[k]).integers(0, len(rows), len(rows))
+            times = np.bincount(drawn, minlength=len(rows))
+            out[rows, b] = problem.weights[rows] * times
+        return out
+
+    start = (fit.beta * problem.design.scale)[:, None]
+    draws = Replicates(problem, problem.common(), whole, weights, memory=0.0)
+    out = np.empty((whole, problem.design.p))
+    l1, l2 = problem.penalties(prior)
+    for group in draws.solve(l1, l2, TOL, lambda k: start, "during", fit.nuisance):
+        out[group.numbers] = [fit.beta for fit in group.fits]
+    return out[:n]

@@ -7,9 +7,8 @@ import pandas as pd
 from scipy import linalg, stats
 
 from ..design import Design
-from ..likelihoods.cumulative import CumulativeLikelihood, Interval
-from ..solve.cumulative import CumulativeFit
-from .cumulative import CumulativeInformation, profiled_scores
+from ..likelihoods.cumulative import Interval
+from .cumulative import CumulativeInformation, FittedPart, profiled_scores
 from .cumulative_predict import probabilities
 
 __all__ = ["equality_test", "influence", "scale_residuals"]
@@ -38,15 +37,14 @@ def scale_residuals(
 
 def influence(
     design: Design,
-    likelihood: CumulativeLikelihood,
-    fit: CumulativeFit,
+    part: FittedPart,
     offset: np.ndarray | None,
     information: CumulativeInformation,
 ) -> np.ndarray:
     """V ψ_i for every row of the design, zero where it has no weight, (n, p), X's units."""
     out = np.zeros((design.n, design.p))
-    for i, psi in profiled_scores(design, likelihood, fit, offset, information.J):
-        out[likelihood.levels.order[i]] = (psi @ information.V) / information.scale
+    for i, psi in profiled_scores(design, part, offset, information.J):
+        out[part.likelihood.levels.order[i]] = (psi @ information.V) / information.scale
     return out
 
 

@@ -137,7 +137,7 @@ class _Part:
 
     def __init__(self, design: Any, part: Any, information: Any, offset: Any, cluster: Any) -> None:
         likelihood = part.likelihood
-        rows, ev, _, _ = at_optimum(design, likelihood, part.fit, offset)
+        rows, ev, _ = at_optimum(design, part, offset)
         levels = likelihood.levels
         self.K, self.center = likelihood.K, information.center
         self.block, self.J = information.block, information.J

@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .blocks import Block
+
 __all__ = [
     "AnyCurvature",
     "ChannelCurvature",
     "GroupedCurvature",
     "OperatorCurvature",
+    "ProfiledCurvature",
     "SubdistributionCurvature",
 ]
 
@@ -169,4 +172,51 @@ class OperatorCurvature:
     grouped = True
 
 
-AnyCurvature = GroupedCurvature | SubdistributionCurvature | ChannelCurvature | OperatorCurvature
+@dataclass
+class ProfiledCurvature:
+    """Nuisance parameters α eliminated: H_ηη − C'T⁻¹C with T = H_αα and C = H_αη.
+
+    A row depends on α_up − η and α_low − η, one or both of them, so that H_ηη is diagonal and C
+    has two entries a row at most: −a_i at (up_i, i) and −b_i at (low_i, i).
+
+    Attributes
+    ----------
+    v : (n,) array
+        H_ηη, a + b of the rows below and zero elsewhere.
+    rows : (m,) int array or None
+        The rows with weight, in the order of the arrays below; None where they are all rows.
+    low, up : (m,) int32 arrays
+        Parameters of each row, −1 and K where there is none.
+    a, b : (m,) arrays
+    pointers : (M + 1,) int array or None
+        Where ``block`` is a `Chain`: runs of these rows, such that the rows of run k alone have
+        ``up`` = k and those of run k + 1 alone have ``low`` = k.
+    block : Block
+        T.
+    coarse : bool
+        Whether neighbouring parameters may be pooled.
+    safer : function or None
+        Of a loss that is not convex: makes a curvature that is positive in every row, for where
+        this one turns out not to be.
+    """
+
+    v: NDArray[np.float64]
+    rows: NDArray[np.int64] | None
+    low: NDArray[np.int32]
+    up: NDArray[np.int32]
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
+    pointers: NDArray[np.int64] | None
+    block: Block
+    coarse: bool = False
+    safer: Callable[[], ProfiledCurvature] | None = None
+    grouped = True
+
+
+AnyCurvature = (
+    GroupedCurvature
+    | SubdistributionCurvature
+    | ChannelCurvature
+    | OperatorCurvature
+    | ProfiledCurvature
+)

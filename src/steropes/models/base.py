@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,13 +15,14 @@ from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
-from ..fit import Problem, certified_under
+from ..fit import Problem
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from ..solve import Batch
+from ..solve.certified import certified_fit
 from .annotations import Device, Seed, Solver
 from .intervals import Intervals
 from .progress import Progress
@@ -182,8 +182,9 @@ class PenalizedModel(Intervals, BaseEstimator):
         refuse_other_order(
             X, y=y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
         )
-        design = self._read_design(X, y)
-        problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
+        problem = self._make_problem(  # without a name here for a design that may be replaced
+            self._read_design(X, y), y, sample_weight, offset, exposure, strata
+        )
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)
@@ -192,6 +193,11 @@ class PenalizedModel(Intervals, BaseEstimator):
     def _refuse_faint(self, problem: Problem) -> None:
         l1, l2 = problem.penalties(self.prior_)
         refuse_faint(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
+
+    def _refuse_undetermined(
+        self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray
+    ) -> None:
+        refuse_undetermined(problem, batch, l1, l2)
 
     def _check_settings(self) -> None:
         check_settings(self)
@@ -266,24 +272,18 @@ class PenalizedModel(Intervals, BaseEstimator):
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
         if problem.prior is not None:
-            first = replace(problem, prior=problem.prior.candidates()[0])
-            refuse_undetermined(first, first.batch(), *first.penalties(first.prior))
+            penalties = problem.penalties(problem.prior)
+            self._refuse_undetermined(problem, problem.batch(), *penalties)
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
         return selection.prior, selection.beta if selection.batch is None else selection.batch
 
     def _fit_problem(self, problem: Problem, prior, start, progress: Progress) -> None:
-        problem = replace(problem, prior=prior)
         l1, l2 = problem.penalties(prior)
         if self.solver == "ccd":
             from ..solve.ccd import solve_ccd
 
-            if prior is not None and not prior.plain:
-                raise DataError(
-                    f"solver='ccd' is for priors of each coefficient by itself; "
-                    f"{type(prior).__name__} needs solver='newton'."
-                )
             refuse_undetermined(problem, problem.batch(), l1, l2)
             fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
             batch = None
@@ -300,12 +300,11 @@ class PenalizedModel(Intervals, BaseEstimator):
                 if start is not None:
                     batch.start_at(start[:, None])
             look = "after" if known else "during"
-            fit, problem = certified_under(
-                problem, batch, prior, self.tol, self.max_iter, progress.step, look
+            fit = certified_fit(
+                problem, batch, l1, l2, self.tol, self.max_iter, progress.step, look
             )
         del batch, start  # with their copy of the active columns
-        if prior is None or not prior.bounds_all:
-            refuse_separated(problem, fit.beta, *problem.penalties(prior))
+        refuse_separated(problem, fit.beta, l1, l2)
         self._problem = problem
         self._information = None
         self._beta = fit.beta

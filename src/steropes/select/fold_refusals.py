@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import NotConvergedWarning, SeparationError
+from ..likelihoods.nuisance import NuisanceLikelihood
+from ..solve.determined import refuse_separated, refuse_undetermined_columns
 from ..solve.separation import named, separating_without_others, undetermined_columns
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
 
+NEVER = 1e300  # an ℓ1 penalty that keeps a column out
 NAMED = 8  # columns, or fits, listed in a message
 REMEDY = "Use fewer folds, or other ones."
 
@@ -32,7 +35,11 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
     train : callable
         Takes numbers of folds and returns the row weights of their training rows, (n, b).
     """
-    free = problem.unbounded(problem.prior)
+    l1, l2 = problem.penalties(problem.prior)
+    free = np.flatnonzero((l1 == 0) & (l2 == 0))
+    if isinstance(problem.likelihood, NuisanceLikelihood):
+        _refuse_with_nuisance(problem, folds, train, free)
+        return
     alone = len(free) == problem.n_free == 1 and problem.fold_label is not None
     if len(free) == 0 or (alone and problem.likelihood.quadratic):
         return
@@ -52,6 +59,28 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
         if found is not None:
             where = f"In the training rows of fold {k} the likelihood"
             raise _separated(where, named(part, free, found), f" {REMEDY}")
+
+
+def _refuse_with_nuisance(
+    problem: Any, folds: int, train: Callable[[list[int]], np.ndarray], free: np.ndarray
+) -> None:
+    """The same where α goes along: the free columns alone are fitted, and looked at there."""
+    if len(free) == 0:
+        return
+    l1 = np.full(problem.design.p, NEVER)
+    l1[free] = 0.0
+    for k in range(-1, folds):
+        part = problem if k < 0 else replace(problem, weights=train([k])[:, 0])
+        try:
+            batch = part.batch()
+            h0 = refuse_undetermined_columns(part, batch, free)
+            fit = batch.solve(l1, np.zeros(len(l1)), tol=1e-4, look="after")[0]
+            refuse_separated(part, batch, fit, free, h0)
+        except SeparationError as error:
+            if k < 0:
+                raise
+            where = f"In the training rows of fold {k}: {error} {REMEDY}"
+            raise SeparationError(where, error.columns) from None
 
 
 def _separated(where: str, names: list[str], remedy: str) -> SeparationError:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..likelihoods.nuisance import Nuisance
 from .certificate import units, violations
 from .data_term import DataTerm
 from .fit import Fit
@@ -40,6 +41,7 @@ WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is ne
 DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
 SMALL = 512  # columns up to which a Hessian is in double precision,
 MANY_ROWS = 4  # and rows for each column from which on it need not be
+CHEAP = 1.0  # steps that a Hessian may cost for each step to have its own
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
@@ -73,6 +75,8 @@ class Batch:
         self.surprised = False
         self.settled = False  # whether the last penalty is in sight: no more thinned Hessians
         self._sigma: tuple[int, np.ndarray] | None = None
+        self._exact = False  # whether a coarse Hessian was found to be too coarse
+        self._moved = False  # whether the points have moved since the Hessian was computed
         self._left_out = False  # whether columns that look urgent had to wait
 
     # -- where the replicates are ----------------------------------------------------------------
@@ -82,11 +86,15 @@ class Batch:
         """Coefficients of the scaled columns, (p, B); a copy."""
         return self.point.beta[:, : self.term.B].copy()
 
-    def start_at(self, beta: np.ndarray) -> None:
-        """Start from these coefficients, (p, B), of the scaled columns."""
+    def start_at(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """Start from these coefficients, (p, B), of the scaled columns.
+
+        Nuisance parameters stay where they are, or start near those of ``like``.
+        """
         self.point.beta[:, : self.term.B] = beta
+        self._moved = True
         self.term.join(np.flatnonzero(self.point.beta.any(axis=1)))
-        self.term.place(self.point.beta)
+        self.term.place(self.point.beta, like)
         self.point.gradients = None
 
     def gradients(self, tol: float = 0.0) -> np.ndarray:
@@ -228,6 +236,7 @@ class Batch:
         failed = todo & ~moved
         run.idle = not moved.any()
         run.damping.moved(moved)
+        self._moved |= not run.idle
         if failed.any():
             if run.fresh:
                 run.stuck |= run.damping.hopeless(failed)
@@ -243,12 +252,12 @@ class Batch:
         assert self.penalty is not None
         term, W = self.term, self.term.W
         if len(W) == 0:
-            return np.zeros(term.lanes), np.ones((0, term.lanes))
+            return term.unsettled, np.ones((0, term.lanes))
         self._have_diagonal()
         l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
         unit = units(l1, self._score_variance)
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
-        return v.max(axis=0), unit
+        return np.maximum(v.max(axis=0), term.unsettled), unit
 
     def _look(self, run: Run) -> bool:
         """Compute the certificate over all columns; let violators in and say if any did."""
@@ -261,10 +270,21 @@ class Batch:
         if len(W):
             self._have_diagonal()
             unit[W] = units(self.penalty.l1[W], self._score_variance)
-        self.certificate = (v / unit).max(axis=0, initial=0.0)
+        self.certificate = np.maximum((v / unit).max(axis=0, initial=0.0), self.term.unsettled)
         added = self._join_urgent(v / unit, run.tol)
         self.surprised |= added
-        return added
+        return self._readmit(run.tol) or added
+
+    def _readmit(self, tol: float) -> bool:
+        """Let nuisance parameters in that should leave their bounds, and say if any did."""
+        assert self.penalty is not None
+        back, W = self.term.readmit(tol), self.term.W
+        if not back.any():
+            return False
+        self.certificate[back] = np.inf
+        self.point.objective = self.term.loss + self.penalty.value(self.point.beta[W], W)
+        self.point.gradients = None
+        return True
 
     def _admit(self, run: Run) -> None:
         """Let violators in before the first step, where the gradients are known."""
@@ -339,9 +359,10 @@ class Batch:
         at = self.term.curvature(lane, thin) if thin > 1 else None
         self.shared.thinned = at is not None
         if at is None:
-            at = self.term.curvature(lane)
+            at = self.term.curvature(lane, coarse=not self._exact)
         assert at is not None
         self.shared.compute(self.term, at, lane, rough, matrix=not self._wide())
+        self._moved = False
         self.own.clear()
 
     def _thin(self) -> int:
@@ -356,10 +377,14 @@ class Batch:
     def _renew(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> None:
         """See to the Hessians: keep the shared one, compute it again, or give some their own."""
         slow = run.rates.slow(violation, todo)
+        near = violation.max(where=todo, initial=0.0) < LOOSE
+        self._exact |= bool(len(slow)) and self.shared.known and near
         if self._wide():
             run.fresh = True  # each step takes each replicate's own diagonal
-        elif not self.shared.known or (
-            len(slow) and not run.fresh and self._worth_it(run, violation)
+        elif (
+            not self.shared.known
+            or self._newton
+            or (len(slow) and not run.fresh and self._worth_it(run, violation))
         ):
             worst = int(np.argmax(np.where(todo, violation, 0.0))) if self.term.B > 1 else 0
             self._compute(worst, self._rough)
@@ -371,13 +396,15 @@ class Batch:
         else:
             run.fresh = run.fresh and run.idle
 
+    @property
+    def _newton(self) -> bool:
+        """Whether each step has a Hessian of its own, which costs less than the step."""
+        return self.alone and self._moved and self.term.hessian_cost < CHEAP
+
     def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
-        # A Hessian's cost in steps: entries a row, against what a step does with each entry.
-        a_row = self.term.entries / self.term.rows
-        cost = a_row / (10.0 * (0.5 + 0.2 * self.term.lanes)) + 1.0
-        return run.rates.worth_hessian(violation, run.tol, cost)
+        return run.rates.worth_hessian(violation, run.tol, self.term.hessian_cost)
 
     def _own_model(self, b: int) -> Quadratic:
         """The model with a replicate's own Hessian."""
@@ -422,12 +449,13 @@ class Batch:
         return [
             Fit(
                 beta=beta[:, b].copy(),
-                loss=float(self.term.data_loss[b]),
+                loss=float(self.term.loss[b]),
                 objective=float(self.point.objective[b]),
                 optimality=float(self.certificate[b]),
                 tol=tol,
                 n_iter=int(self.point.steps[b]),
                 n_hessian=self.shared.count,
+                nuisance=self.term.nuisance(b),
             )
             for b in range(self.term.B)
         ]

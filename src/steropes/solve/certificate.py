@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..likelihoods import Likelihood
+from ..likelihoods.nuisance import Nuisance
 from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
@@ -42,8 +45,9 @@ def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) 
 
 
 def certificate(
-    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0
-) -> float:
+    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
+    nuisance: Nuisance | None = None,
+) -> float:  # fmt: skip
     """The largest violation of the optimality conditions over all columns, in `units`.
 
     Nothing of the optimisation is used: the linear predictor and the gradient are products with
@@ -59,13 +63,15 @@ def certificate(
         λ and κ in X's units.
     tol : float
         Violations up to this times λ are not looked into: a larger unit makes them smaller.
+    nuisance : Nuisance, optional
+        The likelihood's own parameters where the fit ended. The certificate is of both together.
     """
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
     beta, l1, l2 = beta * design.scale, l1 / design.scale, l2 / design.scale / design.scale
     eta, weights = linear_predictor(problem, beta), bound_weights(problem)
-    loss, r = likelihood.evaluate(eta, weights)
-    loss = backend.to_host(loss)
+    there = _at(likelihood, eta, weights, nuisance, tol)
+    loss, r = there.loss, there.r
     if not np.isfinite(loss[0]):
         return np.inf
     order = likelihood.order
@@ -73,20 +79,40 @@ def certificate(
         whole = backend.xp.zeros((design.n, 1))
         whole[order] = r
         r = whole
-    g = backend.to_host(design.rmatmul(r, backend))[:, 0]
-    smooth, user = problem.smooth_term(), beta / design.scale
-    if smooth is not None:
-        g = g + smooth.gradient(user[:, None])[:, 0] / design.scale
-    v = violations(g, beta, l1, l2)
+    v = violations(backend.to_host(design.rmatmul(r, backend))[:, 0], beta, l1, l2)
     unit = np.where(l1 > 0, l1, 1.0)
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
-    curvature = likelihood.curvature(eta, weights)
+    curvature = there.curvature()
     total = problem.weights if order is None else problem.weights[order]
     noise = float(np.max(likelihood.dispersion(loss, total.sum(keepdims=True))))
     for a in range(0, len(counted), COLUMNS):
         at = counted[a : a + COLUMNS]
         h = backend.to_host(diagonal(design.by_rows(at, order, backend), curvature))
-        if smooth is not None:
-            h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
         unit[at] = units(l1[at], h * noise)
-    return float((v / unit).max(initial=0.0))
+    return max(float((v / unit).max(initial=0.0)), there.unsettled)
+
+
+class _There(NamedTuple):
+    """A likelihood where the fit ended."""
+
+    loss: np.ndarray
+    r: Any
+    curvature: Callable[[], Any]
+    unsettled: float
+
+
+def _at(
+    likelihood: Likelihood, eta: Any, weights: Any, nuisance: Nuisance | None, tol: float
+) -> _There:
+    if nuisance is None:
+        loss, r = likelihood.evaluate(eta, weights)
+        loss = likelihood.backend.to_host(loss)
+        return _There(loss, r, lambda: likelihood.curvature(eta, weights), 0.0)
+    own = np.ascontiguousarray(eta[:, 0])
+    point = nuisance.at(own)
+    loss = np.array([point.loss])
+    if not np.isfinite(point.loss):
+        return _There(loss, None, point.curvature, np.inf)
+    r = point.gradient()[:, None]
+    unsettled = np.inf if nuisance.readmitted(own, tol) is not None else point.unsettled
+    return _There(loss, r, point.curvature, unsettled)

@@ -43,12 +43,20 @@ def certified_fit(
     taken = fit.n_iter
     for _ in range(ROUNDS):
         content = fit.converged
-        fit = replace(fit, optimality=certificate(problem, fit.beta, l1, l2, tol), n_iter=taken)
+        fit = _certified(problem, fit, l1, l2, tol, taken)
         if fit.converged or not content or taken >= max_iter:
             break
         batch.refresh()
         fit = batch.solve(l1, l2, tol, max_iter - taken, callback, "after")[0]
         taken += fit.n_iter
     else:
-        fit = replace(fit, optimality=certificate(problem, fit.beta, l1, l2, tol), n_iter=taken)
+        fit = _certified(problem, fit, l1, l2, tol, taken)
     return fit
+
+
+def _certified(
+    problem: Any, fit: Fit, l1: np.ndarray, l2: np.ndarray, tol: float, taken: int
+) -> Fit:
+    """The fit with its certificate from X."""
+    optimality = certificate(problem, fit.beta, l1, l2, tol, fit.nuisance)
+    return replace(fit, optimality=optimality, n_iter=taken)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+from ..likelihoods.nuisance import Nuisance
 
 __all__ = ["Fit"]
 
@@ -20,7 +22,7 @@ class Fit:
     loss : float
         Negative log-likelihood, without the constants that do not depend on β.
     objective : float
-        Loss and penalty, the prior's smooth term among it where it has one.
+        Loss and penalty.
     optimality : float
         The certificate, computed from the exact gradient at ``beta`` over all p columns: the
         largest violation of the optimality (KKT) conditions, each in units of the column's
@@ -32,6 +34,8 @@ class Fit:
         Newton steps.
     n_hessian : int
         Gram matrices computed for the batch that the replicate was in.
+    nuisance : Nuisance or None
+        The likelihood's own parameters, where it has some.
     """
 
     beta: np.ndarray
@@ -41,6 +45,7 @@ class Fit:
     tol: float
     n_iter: int
     n_hessian: int = 0
+    nuisance: Nuisance | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:

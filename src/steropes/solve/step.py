@@ -84,7 +84,9 @@ def propose(
             g, second = g - mu * b, second + mu
         return model.minimize(sigma[:, at], g, b, first, second, unit[:, at], tolerance[at], low)
 
-    if curvatures.wide:
+    if k == 0:
+        pass  # only nuisance parameters move
+    elif curvatures.wide:
 
         def one(b: int) -> np.ndarray:
             model = term.by_columns(b)
@@ -111,9 +113,11 @@ def propose(
     limit = FREE_REACH * term.reach
     if (furthest > limit).any():  # an intercept that starts far off
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
-    slope = (gW * D).sum(axis=0) + (
-        l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)
-    ).sum(axis=0)
+    slope = (
+        (gW * D).sum(axis=0)
+        + (l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)).sum(axis=0)
+        - term.fall
+    )
     return Proposal(D, slope, shared)
 
 
@@ -124,7 +128,7 @@ def search(
     W = term.W
     D, beta = proposal.D, point.beta[W]
     slack = ROUNDING * (np.abs(point.objective) + term.total * term.dispersion)
-    trial = term.along(D)
+    trial = term.along(D, todo)
     t = np.ones(term.lanes)  # replicates that are done have no direction
     waiting = todo.copy()
     for _ in range(HALVINGS):

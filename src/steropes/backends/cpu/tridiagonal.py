@@ -107,29 +107,33 @@ def gram_dense(X, v, G, i0, i1):
 
 
 @njit(**FAST)
-def cross_dense(X, a, b, pointers, k0, k1, out):
-    """out[k − k0] −= Σ a_i x_i (rows of level k) + Σ b_i x_i (rows of level k + 1)."""
+def cross_dense(X, rows, a, b, pointers, k0, k1, out):
+    """out[k − k0] −= Σ a_i x_i (rows of level k) + Σ b_i x_i (rows of level k + 1).
+
+    Row i of the levels is X[rows[i]].
+    """
     p = X.shape[1]
     for s in range(k0, min(k1 + 1, len(pointers) - 1)):
         for i in range(pointers[s], pointers[s + 1]):
+            r = rows[i]
             if s < k1:
                 x = a[i]
                 row = out[s - k0]
                 for j in range(p):
-                    row[j] -= x * X[i, j]
+                    row[j] -= x * X[r, j]
             if s > k0:
                 x = b[i]
                 row = out[s - k0 - 1]
                 for j in range(p):
-                    row[j] -= x * X[i, j]
+                    row[j] -= x * X[r, j]
 
 
 @njit(**FAST)
-def cross_lines(starts, ends, indices, data, a, b, pointers, k0, k1, out):
+def cross_lines(starts, ends, indices, data, rows, a, b, pointers, k0, k1, out):
     """The same for sparse rows."""
     for s in range(k0, min(k1 + 1, len(pointers) - 1)):
         for i in range(pointers[s], pointers[s + 1]):
-            for k in range(starts[i], ends[i]):
+            for k in range(starts[rows[i]], ends[rows[i]]):
                 x = 1.0 if data.size == 0 else data[k]
                 j = indices[k]
                 if s < k1:

@@ -14,7 +14,9 @@ import numpy as np
 from ...errors import DataError
 from .outcome import Interval
 
-__all__ = ["Levels", "find_levels", "place"]
+__all__ = ["GROUPS", "Levels", "find_levels", "fold_label", "place"]
+
+GROUPS = 20  # parts of the outcome's distribution that are spread evenly over folds
 
 
 @dataclass
@@ -66,6 +68,13 @@ def find_levels(y: Interval, used: np.ndarray) -> Levels:
     low = np.searchsorted(values, lower, side="right") - 1
     low[exact] = up[exact] - 1
     return _sorted(values, rows, low, up)
+
+
+def fold_label(levels: Levels, n: int) -> np.ndarray:
+    """A class for each of n rows of X, to be spread evenly: its part of the distribution."""
+    label = np.zeros(n, np.int64)
+    label[levels.order] = np.arange(len(levels.order)) * GROUPS // len(levels.order)
+    return label
 
 
 def _unique(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

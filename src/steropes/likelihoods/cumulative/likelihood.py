@@ -1,177 +1,297 @@
-"""Cumulative probability model: P(Y ≤ y | x) = F(α(y) − η), all thresholds α free."""
+"""Cumulative probability model: P(Y ≤ y | x) = F(α(y) − η), all thresholds α free.
+
+A batch of replicates whose nuisance parameters are the thresholds. Each has the levels of its own
+rows with weight: a distinct outcome that only rows without weight have is no level of it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
-from ...backends.cpu import tridiagonal
 from ...backends.face import Backend
-from .kernels import rows_all, rows_loss
-from .levels import Levels
-from .links import CODES
+from ..blocks import Block
+from ..curvature import ProfiledCurvature
+from ..nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from .levels import Levels, find_levels, place
+from .outcome import Interval
+from .rows import CumulativeRows, Evaluation, Thresholds
+from .support import covering, expanded, forced, reduced, transferred, wanted
 
-__all__ = ["CumulativeLikelihood", "Evaluation", "Thresholds", "quantile_function"]
+__all__ = ["CumulativeLikelihood", "LevelsWithMass", "PointOnLevels"]
 
-ROWS = 16384  # a chunk of rows; fixed, so that no sum depends on the number of threads
-
-
-def quantile_function(link: str, p: np.ndarray) -> np.ndarray:
-    """F⁻¹(p)."""
-    p = np.asarray(p, np.float64)
-    with np.errstate(divide="ignore"):
-        if link == "logit":
-            return special.logit(p)
-        if link == "probit":
-            return special.ndtri(p)
-        if link == "loglog":
-            return -np.log(-np.log(p))
-        if link == "cloglog":
-            return np.log(-np.log1p(-p))
-        return np.where(p < 0.5, -1.0 / np.tan(np.pi * p), 1.0 / np.tan(np.pi * (1.0 - p)))
+EMPTY = 1e-5  # difference of thresholds below which a level that still shrinks is dropped
+SHRINKS = 0.3  # share of its width that such a level loses in a step
+ROUNDS = 100  # times that dropped levels may come back
 
 
-@dataclass
-class Thresholds:
-    """α with its differences, which are known better than α's own rounding.
-
-    Attributes
-    ----------
-    alpha : (K,) array
-        Increasing thresholds, K = M − 1.
-    delta : (K,) array
-        delta[k] = α_k − α_{k−1} > 0; delta[0] is 1 and means nothing.
-    """
-
-    alpha: np.ndarray
-    delta: np.ndarray
-
-    @classmethod
-    def build(cls, start: float, at: int, delta: np.ndarray) -> Thresholds:
-        """Thresholds from their differences and the value of one of them."""
-        alpha = np.empty(len(delta))
-        tridiagonal.integrate(start, at, delta, alpha)
-        return cls(alpha, delta)
-
-    def moved(self, step: np.ndarray, t: float, floor: float = 0.2) -> Thresholds:
-        """Go t along a step; every difference stays positive (see `tridiagonal.retract`)."""
-        d = np.diff(step, prepend=0.0)
-        d[0] = 0.0
-        delta = np.empty_like(d)
-        tridiagonal.retract(self.delta, d, t, floor, delta)
-        at = len(d) // 2
-        return Thresholds.build(float(self.alpha[at] + t * step[at]), at, delta)
-
-
-@dataclass
-class Evaluation:
-    """Loss at a point and the rows' derivatives of ℓ there (`links`), weights included."""
-
-    loss: float
-    la: np.ndarray
-    lb: np.ndarray
-    s: np.ndarray
-    ua: np.ndarray
-    ub: np.ndarray
-    w: np.ndarray
-
-    def clipped(self) -> Evaluation:
-        """The same with a curvature that is positive in every row (for the Cauchy link)."""
-        ua, ub = np.maximum(self.ua, 0.0), np.maximum(self.ub, 0.0)
-        return Evaluation(self.loss, self.la, self.lb, self.s, ua, ub, self.w)
-
-    def rectified(self) -> Evaluation:
-        """The same with the curvature's absolute value, which no row is without."""
-        ua, ub = np.abs(self.ua), np.abs(self.ub)
-        return Evaluation(self.loss, self.la, self.lb, self.s, ua, ub, self.w)
-
-
-class CumulativeLikelihood:
-    """−Σ w log(F(α_up − η) − F(α_low − η)) as a function of α and η, rows in order of level.
+class CumulativeLikelihood(NuisanceLikelihood):
+    """−Σ w log(F(α_up − η) − F(α_low − η)) with the thresholds as nuisance parameters.
 
     Parameters
     ----------
-    levels : Levels
+    y : Interval
+        In the rows of X; it is kept.
     link : str
-    weights : (n,) array
-        Weights of the rows of ``levels.order``, all positive.
+    used : (n,) bool array
+        Rows of X that have weight in any replicate.
     """
 
-    def __init__(self, levels: Levels, link: str, weights: np.ndarray, backend: Backend) -> None:
-        self.levels, self.link, self.backend = levels, link, backend
-        self.code = CODES[link]
-        self.weights = weights
-        self.n, self.K = len(levels.order), levels.M - 1
-        self.weight_sum = float(weights.sum())
+    shift_invariant = True
 
-    def start(self, eta: np.ndarray | None = None) -> Thresholds:
-        """α of the marginal distribution: what β = 0 has for uncensored rows."""
-        levels, w = self.levels, self.weights
-        level = np.repeat(np.arange(levels.M), np.diff(levels.pointers))
-        wide = (levels.up - levels.low) != 1
-        mass = np.bincount(level[~wide], w[~wide], levels.M)
-        if wide.any():  # censored rows: half a row for each level so that none is empty
-            mass += 0.5 * w[wide].sum() / levels.M + 0.5 * w.min()
-            mass += np.bincount(level[wide], 0.5 * w[wide], levels.M)
-        below, above = np.cumsum(mass)[:-1], np.cumsum(mass[::-1])[::-1][1:]
-        total = below + above
-        if self.link == "loglog":
-            alpha = -np.log(-_log_share(below, above))
-        elif self.link == "cloglog":
-            alpha = np.log(-_log_share(above, below))
-        elif self.link == "logit":
-            alpha = np.log(below / above)
-        else:
-            half = below <= above
-            alpha = np.where(
-                half,
-                quantile_function(self.link, np.minimum(below / total, 0.5)),
-                -quantile_function(self.link, np.minimum(above / total, 0.5)),
-            )
-        delta = np.diff(alpha, prepend=0.0)
-        delta[0] = 1.0
-        delta = np.maximum(delta, 1e-14)
-        at = self.K // 2
-        shift = 0.0 if eta is None else float(w @ eta / self.weight_sum)
-        return Thresholds.build(float(alpha[at]) + shift, at, delta)
+    def __init__(self, y: Interval, link: str, used: np.ndarray, backend: Backend) -> None:
+        super().__init__(backend)
+        self.y, self.link = y, link
+        self.convex = link != "cauchit"
+        self.levels = find_levels(y, used)
+        self.order: np.ndarray = self.levels.order
+        self.n = len(self.order)
+        self.place = np.full(len(used), -1)  # where in the model's order each row of X is
+        self.place[self.order] = np.arange(self.n)
 
-    def loss(self, at: Thresholds, eta: np.ndarray) -> float:
-        """The loss alone."""
-        L, w = self.levels, self.weights
+    def begin(self, eta: np.ndarray, w: np.ndarray, like: Nuisance | None = None) -> LevelsWithMass:
+        """See `NuisanceLikelihood.begin`; thresholds of the marginal distribution."""
+        counted = w > 0
+        levels, at = self.levels, None
+        if not counted.all():
+            used = np.zeros(len(self.place), bool)
+            used[self.order[counted]] = True
+            levels = find_levels(self.y, used)
+            at = self.place[levels.order]
+            eta, w = eta[at], w[at]
+        rows = CumulativeRows(levels, self.link, w, self.backend)
+        loose = ~forced(levels)
+        start = None if not isinstance(like, LevelsWithMass) else _read_off(like, levels)
+        return LevelsWithMass(
+            likelihood=self, rows=rows, position=at,
+            thresholds=rows.start(eta) if start is None else start,
+            whole=levels, keep=np.ones(levels.M, bool), loose=loose if loose.any() else None,
+        )  # fmt: skip
 
-        def part(i0: int, i1: int) -> float:
-            return rows_loss(self.code, at.alpha, at.delta, eta, w, L.low, L.up, i0, i1)
 
-        return float(sum(self.backend.pool.map(part, self._chunks())))
+@dataclass(frozen=True)
+class LevelsWithMass(Nuisance):
+    """One replicate's thresholds, and the levels that they are between.
 
-    def evaluate(self, at: Thresholds, eta: np.ndarray) -> Evaluation:
-        """The loss and the rows' derivatives."""
-        L, w = self.levels, self.weights
-        out = [np.empty(self.n) for _ in range(6)]
+    Attributes
+    ----------
+    rows : CumulativeRows
+        Over the levels that have mass.
+    position : (m,) int array or None
+        Where those rows are in the model's order; None where they are all of it.
+    thresholds : Thresholds
+    whole : Levels
+        All levels of these rows.
+    keep : (M,) bool array
+        Those that have mass.
+    loose : (M,) bool array or None
+        Those that may end with none; None where none may.
+    shrunk : (K,) bool array or None
+        Levels that the last step nearly closed.
+    rounds : int
+        Times that dropped levels came back.
+    """
 
-        def part(i0: int, i1: int) -> float:
-            return rows_all(self.code, at.alpha, at.delta, eta, w, L.low, L.up, i0, i1, *out)
+    likelihood: CumulativeLikelihood
+    rows: CumulativeRows
+    position: np.ndarray | None
+    thresholds: Thresholds
+    whole: Levels
+    keep: np.ndarray
+    loose: np.ndarray | None
+    shrunk: np.ndarray | None = None
+    rounds: int = 0
 
-        loss = float(sum(self.backend.pool.map(part, self._chunks())))
-        return Evaluation(loss, *out)
+    @property
+    def K(self) -> int:  # type: ignore[override]
+        """Number of thresholds."""
+        return self.rows.K
 
-    def to_thresholds(self, x_up: np.ndarray, x_low: np.ndarray) -> np.ndarray:
-        """Sums over the rows of each threshold, (K,): x_up by the upper, x_low by the lower."""
-        out = np.zeros(self.K)
-        tridiagonal.accumulate(self.levels.low, self.levels.up, x_up, x_low, out)
+    @property
+    def values(self) -> np.ndarray:
+        """The levels with mass, (K + 1,)."""
+        return self.rows.levels.values
+
+    def at(self, eta: np.ndarray) -> PointOnLevels:
+        """See `Nuisance.at`."""
+        own = eta if self.position is None else eta[self.position]
+        return PointOnLevels(self, self.rows.evaluate(self.thresholds, own), len(eta))
+
+    def moved(self, direction: np.ndarray, t: float) -> LevelsWithMass:
+        """See `Nuisance.moved`."""
+        new = self.thresholds.moved(direction, t)
+        shrunk = None
+        if self.loose is not None:
+            shrinks = np.diff(direction, prepend=0.0) < -SHRINKS * self.thresholds.delta
+            shrunk = shrinks & (new.delta < EMPTY) & self.loose[self.keep][:-1]
+            shrunk[0] = False
+        return replace(self, thresholds=new, shrunk=shrunk)
+
+    def settled(self) -> LevelsWithMass:
+        """See `Nuisance.settled`: drop levels that are about to have no mass."""
+        if self.shrunk is None or self.loose is None or not self.shrunk.any():
+            return self
+        drop = np.flatnonzero(self.keep)[:-1][self.shrunk]
+        change = self.keep.copy()
+        change[drop] = False
+        change = covering(self.whole, change)
+        if (change == self.keep).all():  # a row would be left without any level
+            loose = self.loose.copy()
+            loose[drop] = False
+            return replace(self, loose=loose, shrunk=None)
+        return self._over(change)
+
+    def readmitted(self, eta: np.ndarray, tol: float) -> LevelsWithMass | None:
+        """See `Nuisance.readmitted`."""
+        if self.keep.all() or self.rounds >= ROUNDS:
+            return None
+        at = self.likelihood.place[self.whole.order]
+        everything = CumulativeRows(self.whole, self.rows.link, self._weights(), self.rows.backend)
+        alpha = expanded(self.thresholds.alpha, self.keep)
+        ev = everything.evaluate(Thresholds(alpha, np.diff(alpha, prepend=0.0)), eta[at])
+        g = -everything.to_thresholds(ev.la, ev.lb)
+        change = self.keep | wanted(self.keep, g, everything.weight_sum, tol)
+        if (change == self.keep).all():
+            return None
+        return replace(self._over(change), rounds=self.rounds + 1)
+
+    def _weights(self) -> np.ndarray:
+        """Weights of the rows in the order of all levels."""
+        of = np.empty(len(self.likelihood.place))
+        of[self.rows.levels.order] = self.rows.weights
+        return of[self.whole.order]
+
+    def _over(self, change: np.ndarray) -> LevelsWithMass:
+        """The same over other levels."""
+        levels = reduced(self.whole, change)
+        of = np.empty(len(self.likelihood.place))
+        of[self.rows.levels.order] = self.rows.weights
+        rows = CumulativeRows(levels, self.rows.link, of[levels.order], self.rows.backend)
+        thresholds = transferred(self.thresholds.alpha, self.keep, change)
+        position = self.likelihood.place[levels.order]
+        return replace(
+            self, rows=rows, position=position, thresholds=thresholds, keep=change, shrunk=None
+        )
+
+    def score(self, eta: np.ndarray, weights: np.ndarray) -> float:
+        """See `Nuisance.score`: an outcome counts as the bin of these levels it falls into."""
+        y, at = self.likelihood.y, np.flatnonzero(weights > 0)
+        user = self.likelihood.order[at]
+        part = Interval(y.lower[user], None if y.upper is None else y.upper[user])
+        low, up = place(self.values, part)
+        levels = Levels(self.values, user, low, up, np.empty(0, np.int64), True)
+        rows = CumulativeRows(levels, self.rows.link, weights[at], self.rows.backend)
+        return -rows.loss(self.thresholds, eta[at])
+
+
+class PointOnLevels(NuisancePoint):
+    """One replicate's loss and derivatives at its thresholds and η."""
+
+    def __init__(self, nuisance: LevelsWithMass, ev: Evaluation, n: int) -> None:
+        self.nuisance: LevelsWithMass = nuisance
+        self.loss, self.n = ev.loss, n
+        self._ev: Evaluation | None = ev
+        self._eliminated: _Eliminated | None = None
+
+    @property
+    def _known(self) -> _Eliminated:
+        if self._eliminated is None:
+            assert self._ev is not None
+            self._eliminated = _eliminate(self.nuisance.rows, self._ev)
+            if self.nuisance.likelihood.convex:
+                self._ev = None  # what is left of it is small
+        return self._eliminated
+
+    def _spread(self, x: np.ndarray) -> np.ndarray:
+        """A number for each row with weight as one for each row of the model."""
+        if self.nuisance.position is None:
+            return x
+        out = np.zeros(self.n)
+        out[self.nuisance.position] = x
         return out
 
-    def to_rows(self, t: np.ndarray, x_up: np.ndarray, x_low: np.ndarray) -> np.ndarray:
-        """x_up t[up] + x_low t[low] for every row, (n,); zero where there is no threshold."""
-        padded = np.concatenate([t, [0.0]])  # index −1 and K are both the zero at the end
-        return x_up * padded[self.levels.up] + x_low * padded[self.levels.low]
+    def gradient(self) -> np.ndarray:
+        """See `NuisancePoint.gradient`."""
+        return self._spread(self._known.r)
 
-    def _chunks(self) -> list[tuple[int, int]]:
-        return [(i, min(i + ROWS, self.n)) for i in range(0, self.n, ROWS)]
+    @property
+    def fall(self) -> float:
+        """See `NuisancePoint.fall`."""
+        return self._known.fall
+
+    def direction(self, d_eta: np.ndarray) -> np.ndarray:
+        """See `NuisancePoint.direction`."""
+        known, position = self._known, self.nuisance.position
+        own = d_eta if position is None else d_eta[position]
+        change = self.nuisance.rows.to_thresholds(known.ev.ua * own, known.ev.ub * own)
+        return known.block.solve(change) - known.t
+
+    def curvature(
+        self, coarse: bool = False, positive: bool = False, magnitude: bool = False
+    ) -> ProfiledCurvature:
+        """See `NuisancePoint.curvature`."""
+        rows, known, safer = self.nuisance.rows, self._known, None
+        ev, block = known.ev, known.block
+        if self._ev is not None and (positive or magnitude):
+            ev = self._ev.rectified() if magnitude else self._ev.clipped()
+            block = rows.block(ev)
+        elif not self.nuisance.likelihood.convex:
+
+            def safer() -> ProfiledCurvature:
+                return self.curvature(coarse, positive=True)
+
+        own = rows.curvature(ev, block)
+        return replace(
+            own, v=self._spread(own.v), rows=self.nuisance.position, coarse=coarse, safer=safer
+        )
 
 
-def _log_share(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """log(a / (a + b)) without rounding to zero."""
-    return -np.log1p(b / a)
+@dataclass(frozen=True)
+class _Eliminated:
+    """What is left of an evaluation once the thresholds are eliminated.
+
+    Attributes
+    ----------
+    ev : Evaluation
+        Curvature of the rows; clipped where the thresholds' own would not be positive.
+    r : (m,) array
+        Derivative of the loss in η.
+    block : Block
+    t : (K,) array
+        T⁻¹g.
+    fall : float
+    """
+
+    ev: Evaluation
+    r: np.ndarray
+    block: Block
+    t: np.ndarray
+    fall: float
+
+
+def _eliminate(rows: CumulativeRows, ev: Evaluation) -> _Eliminated:
+    g = -rows.to_thresholds(ev.la, ev.lb)
+    block = rows.block(ev)
+    if not block.positive:
+        ev = ev.clipped()
+        block = rows.block(ev)
+        if not block.positive:
+            raise FloatingPointError("the curvature of the thresholds is not finite")
+    t = block.solve(g)
+    r = ev.s + rows.to_rows(t, ev.ua, ev.ub)
+    return _Eliminated(ev.curvatures_only(), r, block, t, float(g @ t))
+
+
+def _read_off(like: LevelsWithMass, levels: Levels) -> Thresholds | None:
+    """Another replicate's α at these levels; None where they are not some of its."""
+    at = np.searchsorted(like.values, levels.values[:-1], side="right") - 1
+    at = np.clip(at, 0, like.K - 1)
+    if not np.isin(levels.values, like.values).all() or not (np.diff(at) > 0).all():
+        return None
+    alpha = like.thresholds.alpha[at]
+    delta = np.diff(alpha, prepend=0.0)
+    delta[0] = 1.0
+    if not (delta > 0).all():
+        return None
+    return Thresholds.build(float(alpha[len(alpha) // 2]), len(alpha) // 2, delta)

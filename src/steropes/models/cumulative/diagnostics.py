@@ -115,7 +115,7 @@ class CumulativeDiagnostics(OneBlasThread):
             part = m._parts[0]
             influences.append(
                 influence(
-                    m._problem.design, part.likelihood, part.fit, m._offset_of(part),
+                    m._problem.design, part, m._offset_of(part),
                     m._covariances(),
                 )
             )  # fmt: skip

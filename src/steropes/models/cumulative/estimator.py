@@ -10,11 +10,21 @@ from ...backends import get_backend
 from ...data.checks import APART
 from ...design import Design
 from ...errors import DataError
+from ...fit import Problem
 from ...infer.faint import FAINT, has_light, too_faint
-from ...likelihoods.cumulative import CODES, Interval, Link, check_interval, find_levels
+from ...likelihoods.cumulative import (
+    CODES,
+    CumulativeLikelihood,
+    Interval,
+    Link,
+    check_interval,
+    fold_label,
+)
 from ...priors import Prior
 from ...select import CrossValidation
 from ...select.folds import random_generator
+from ...solve import Batch
+from ...solve.determined import refuse_undetermined_columns
 from ..annotations import Seed
 from ..base import PenalizedModel
 from ..logistic import _refuse_extras
@@ -24,9 +34,7 @@ from .diagnostics import CumulativeDiagnostics
 from .fitting import fit_part, fit_subsets
 from .inference import CumulativeInference
 from .predictions import CumulativePredictions
-from .problem import Problem
 from .reductions import Coarsening, DivideAndCombine, Reduction, suggest
-from .selection import choose_variance
 
 __all__ = ["CumulativeProbabilityModel"]
 
@@ -79,7 +87,7 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
     ``y`` may be a `Censored` array with detection limits and intervals.
 
     ``cv`` scores a held-out outcome by the probability of the bin between two of the training
-    rows' outcomes that it falls into (see `steropes.models.cumulative.selection`).
+    rows' outcomes that it falls into (`steropes.likelihoods.cumulative`).
 
     References
     ----------
@@ -155,17 +163,17 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
         self._ratio = "or" if self.link == "logit" else "exp(coef)"
         outcome = _copied(_read_outcome(y, n))
         self._top = _finite_top(outcome)
-        outcome, subset = self._apply_reduction(outcome, weights, design)
+        outcome, self._subset = self._apply_reduction(outcome, weights, design)
+        backend = get_backend("cpu", self.n_jobs)
+        likelihood = CumulativeLikelihood(outcome, self.link, weights > 0, backend)
         return Problem(
-            design=design,
-            y=outcome,
-            levels=find_levels(outcome, weights > 0),
+            design=design.centered(),
+            likelihood=likelihood,
             weights=weights,
             offset=offset,
-            link=self.link,
             prior=self._own_prior(),
-            backend=get_backend("cpu", self.n_jobs),
-            subset=subset,
+            names=design.names,
+            fold_label=fold_label(likelihood.levels, n),
         )
 
     def _apply_reduction(
@@ -192,16 +200,12 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
         subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         return y, subset
 
-    def _select(self, problem: Any, progress: Progress) -> tuple[Prior | None, Any]:
-        if self.cv is None:
-            return problem.prior, None
-        cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
-        if cv.random_state is None and self.random_state is not None:
-            cv = CrossValidation(**{**vars(cv), "random_state": self.random_state})
-        selection = choose_variance(cv, problem, progress.report)
-        self.cv_results_ = selection.results
-        self.variance_ = selection.variance
-        return problem.prior.with_variance(selection.variance), selection.beta
+    def _refuse_undetermined(
+        self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray
+    ) -> None:
+        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        if len(free):
+            refuse_undetermined_columns(problem, batch, free)
 
     def _fit_problem(
         self, problem: Any, prior: Prior | None, start: Any, progress: Progress
@@ -209,15 +213,17 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
         self._problem, self._information, self._robust = problem, None, {}
         self.prior_ = prior
         settings = (self.tol, self.max_iter, progress.step)
-        if problem.subset is None:
-            part = fit_part(problem, prior, problem.levels, *settings)
+        if self._subset is None:
+            part = fit_part(problem, prior, start, *settings)
             self._parts = [part]
             values, alpha, beta = part.values, part.alpha, part.beta
             loss = part.fit.loss
         else:
-            self._parts, values, alpha, beta, loss = fit_subsets(problem, prior, *settings)
-        self._beta = beta
-        self.coef_ = beta / problem.design.scale
+            self._parts, values, alpha, beta, loss = fit_subsets(
+                problem, self._subset, prior, *settings
+            )
+        self._beta = beta / problem.design.scale
+        self.coef_ = self._beta.copy()
         self.levels_, self.thresholds_, self.alpha_ = values, values[:-1].copy(), alpha
         self.log_likelihood_ = -loss
         self.optimality_ = max(p.fit.optimality for p in self._parts)
@@ -241,6 +247,7 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
         state = super().__getstate__()
         # What is left of the parts after the fit are data in another order.
         state.pop("_parts", None)
+        state.pop("_subset", None)
         return state
 
     def __sklearn_tags__(self) -> Any:

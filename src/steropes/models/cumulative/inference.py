@@ -14,7 +14,7 @@ from ...infer.cumulative import CumulativeInformation, robust_covariance
 from ...infer.cumulative_bootstrap import CumulativeBootstrap, bootstrap_coefficients
 from ...infer.cumulative_combined import CombinedInformation
 from ...infer.cumulative_divide import subset_positions
-from ...infer.cumulative_profile import profile_interval, profile_point
+from ...infer.cumulative_profile import Profile, profile_interval
 from ...infer.cumulative_robust import RobustInformation
 from ...select.folds import random_generator
 from ..annotations import Kind
@@ -30,6 +30,7 @@ class CumulativeInference(Inference):
     _names: list[str]
     _parts: list[Any]
     _problem: Any
+    _subset: np.ndarray | None
     _information: Any
     _robust: dict[str, np.ndarray]
     prior_: Any
@@ -49,14 +50,10 @@ class CumulativeInference(Inference):
                     "The fit was unpickled without its data, which standard errors need. Call "
                     "summary() or vcov() before pickling, or fit again."
                 )
-            _, kappa = self._problem.scaled(self.prior_)
-            single = [
-                CumulativeInformation(
-                    self._problem.design, p.likelihood, p.fit, self._offset_of(p), kappa
-                )
-                for p in parts
-            ]
-            if len(single) == 1 and self._problem.subset is None:
+            design = self._problem.design
+            kappa = self._problem.penalties(self.prior_)[1] / design.scale**2
+            single = [CumulativeInformation(design, p, self._offset_of(p), kappa) for p in parts]
+            if len(single) == 1 and self._subset is None:
                 self._information = single[0]
             else:
                 at = [subset_positions(self.levels_, p.values) for p in parts]
@@ -147,7 +144,7 @@ class CumulativeInference(Inference):
         for part, own in zip(parts, single, strict=True):
             offset = self._offset_of(part)
             V += robust_covariance(
-                self._problem.design, part.likelihood, part.fit, offset, own, code
+                self._problem.design, part, offset, own, code
             ) / len(single) ** 2  # fmt: skip
         if code is None:
             self._robust["rows"] = V
@@ -204,8 +201,8 @@ class CumulativeInference(Inference):
         """
         at = self._profiler(self._positions(param)[0])
         values = np.atleast_1d(np.asarray(points, np.float64))
-        rows = [(v, *at(float(v))) for v in values]
-        return pd.DataFrame(rows, columns=["point", "log_likelihood", "gradient"])
+        height, slope = at(values)
+        return pd.DataFrame({"point": values, "log_likelihood": height, "gradient": slope})
 
     def bootstrap(
         self, n: int = 200, random_state: Any = None, n_jobs: int | None = None
@@ -229,11 +226,10 @@ class CumulativeInference(Inference):
         problem = getattr(self, "_problem", None)
         if problem is None:
             raise DataError("A bootstrap needs the data, which a pickle leaves out; fit again.")
-        if problem.subset is not None:
+        if self._subset is not None:
             raise DataError("A bootstrap is not there for DivideAndCombine.")
-        l1, l2 = problem.scaled(self.prior_)
         rng = random_generator(random_state)
-        coef = bootstrap_coefficients(problem.numerical, problem.y, l1, l2, n, rng, 1e-6)
+        coef = bootstrap_coefficients(problem, self._parts[0].fit, self.prior_, n, rng)
         return CumulativeBootstrap(coef, list(self._names))
 
     def _profiler(self, j: int) -> Any:
@@ -241,18 +237,17 @@ class CumulativeInference(Inference):
         problem = getattr(self, "_problem", None)
         if problem is None:
             raise DataError("A profile needs the data, which a pickle leaves out; fit again.")
-        if self.prior_ is not None or problem.subset is not None:
+        if self.prior_ is not None or self._subset is not None:
             raise DataError("A profile needs a fit without prior and without DivideAndCombine.")
-        return lambda value: profile_point(problem.numerical, j, value)
+        return Profile(problem, self._parts[0].fit, j)
 
     def _profile_interval(self, j: int, level: float) -> dict[str, float]:
         quantile(level)
         at = self._profiler(j)
         se = float(np.sqrt(self._covariances().beta()[j, j]))
         lower, upper = profile_interval(
-            lambda v: at(v)[0], float(self.coef_[j]), se, self.log_likelihood_, level,
-            self._names[j],
-        )  # fmt: skip
+            at, float(self.coef_[j]), se, self.log_likelihood_, level, self._names[j]
+        )
         return {"lower": lower, "upper": upper}
 
     def alpha_summary(self, level: float = 0.95) -> pd.DataFrame:

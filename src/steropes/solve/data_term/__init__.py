@@ -3,6 +3,6 @@
 from .active import ActiveColumns
 from .face import CurvatureAt, DataTerm, Trial
 from .local import LocalTerm
-from .with_smooth import TermWithSmooth
+from .profiled import ProfiledTerm
 
-__all__ = ["ActiveColumns", "CurvatureAt", "DataTerm", "LocalTerm", "TermWithSmooth", "Trial"]
+__all__ = ["ActiveColumns", "CurvatureAt", "DataTerm", "LocalTerm", "ProfiledTerm", "Trial"]

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from ...backends.threads import ThreadPool
+from ...likelihoods.nuisance import Nuisance
 
 __all__ = ["ColumnModel", "CurvatureAt", "DataTerm", "Trial"]
 
@@ -98,10 +99,18 @@ class DataTerm(Protocol):
         Whether a column is in it.
     rows, entries : int
         Rows, and entries of the working set in them.
+    hessian_cost : float
+        What a Hessian over the working set costs, in steps of all lanes.
     columnar : bool
         Whether there is a model by columns (`by_columns`).
     loss : (lanes,) array
         At the points.
+    unsettled : (lanes,) array
+        How far nuisance parameters are from their optimum at the points, in their own standard
+        errors (`steropes.likelihoods.nuisance`); zero where there are none. They move with the
+        steps: gradients and curvatures are what is left once they are eliminated.
+    fall : (lanes,) array
+        What those parameters alone add to the slope along a step, counted downwards.
     """
 
     p: int
@@ -128,12 +137,20 @@ class DataTerm(Protocol):
         """Its entries."""
 
     @property
+    def hessian_cost(self) -> float:
+        """In steps."""
+
+    @property
     def loss(self) -> np.ndarray:
         """At the points."""
 
     @property
-    def data_loss(self) -> np.ndarray:
-        """The same without what is not of the data, such as a prior's smooth term."""
+    def unsettled(self) -> np.ndarray:
+        """Of nuisance parameters at the points."""
+
+    @property
+    def fall(self) -> np.ndarray:
+        """Of nuisance parameters at the points."""
 
     @property
     def dispersion(self) -> np.ndarray | float:
@@ -145,8 +162,17 @@ class DataTerm(Protocol):
     def keep(self, at: np.ndarray) -> None:
         """Let only these places of the working set stay in it; the others have β = 0."""
 
-    def place(self, beta: np.ndarray) -> None:
-        """Let the points be at β (p, lanes), zero outside of the working set."""
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """Let the points be at β (p, lanes), zero outside of the working set.
+
+        Nuisance parameters stay where they are, or start near those of ``like``.
+        """
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """A replicate's nuisance parameters, where it has some."""
+
+    def readmit(self, tol: float) -> np.ndarray:
+        """Let nuisance parameters in that had run into a bound and should leave it, (lanes,)."""
 
     def gradient(self) -> np.ndarray:
         """Gradient of the losses over the working set, (k, lanes)."""
@@ -154,13 +180,17 @@ class DataTerm(Protocol):
     def gradients(self, tol: float) -> np.ndarray:
         """Gradient over all columns, (p, lanes); ``tol`` is the violation of interest, in λ."""
 
-    def along(self, D: np.ndarray) -> Trial:
-        """Set out in directions D over the working set, (k, lanes)."""
+    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
+        """Set out in directions D over the working set, (k, lanes).
 
-    def curvature(self, lane: int, thin: int = 1) -> CurvatureAt | None:
+        Only the lanes ``live`` (lanes,) move; the others have D = 0.
+        """
+
+    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> CurvatureAt | None:
         """The curvature of a replicate where it stands, by one in ``thin`` of its rows.
 
-        None where those rows say too little.
+        None where those rows say too little. With ``coarse`` it may be what is good enough far
+        from the end, where that is cheaper.
         """
 
     def by_columns(self, lane: int) -> ColumnModel:

@@ -8,10 +8,11 @@ import numpy as np
 
 from ...design.face import ColumnStore, DesignLike
 from ...likelihoods import Likelihood
+from ...likelihoods.nuisance import Nuisance
 from ..hessian import diagonal, hessian
 from .active import ActiveColumns
 from .by_columns import ColumnModel, Columns
-from .face import CurvatureAt
+from .face import CurvatureAt, Trial
 from .thinning import enough, thinned
 
 __all__ = ["LocalTerm"]
@@ -100,6 +101,11 @@ class LocalTerm:
         """See `DataTerm`."""
         return self.active.rows.entries
 
+    @property
+    def hessian_cost(self) -> float:
+        """See `DataTerm`: entries a row, against what a step does with each entry."""
+        return self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0
+
     def join(self, columns: np.ndarray) -> int:
         """See `DataTerm.join`."""
         return self.active.join(columns)
@@ -116,23 +122,41 @@ class LocalTerm:
         return self._loss
 
     @property
-    def data_loss(self) -> np.ndarray:
-        """See `DataTerm`."""
-        return self._loss
-
-    @property
     def dispersion(self) -> Any:
         """See `DataTerm.dispersion`."""
         return self.likelihood.dispersion(self._loss, self.total)
 
-    def place(self, beta: np.ndarray) -> None:
+    @property
+    def fall(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return np.zeros(self.lanes)
+
+    @property
+    def unsettled(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return np.zeros(self.lanes)
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """See `DataTerm.nuisance`."""
+        return None
+
+    def readmit(self, tol: float) -> np.ndarray:
+        """See `DataTerm.readmit`."""
+        return np.zeros(self.lanes, bool)
+
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
         """See `DataTerm.place`."""
+        eta = self._predictors(beta)
+        loss, r = self.likelihood.evaluate(eta, self.bound)
+        self._arrive(eta, self.backend.to_host(loss), r)
+
+    def _predictors(self, beta: np.ndarray) -> Any:
+        """η of coefficients (p, lanes)."""
         eta = self.backend.xp.zeros((self.likelihood.n_eta, self.lanes))
         eta += self.offset
         if len(self.W):
             eta += self.active.rows.matmul(self.backend.asarray(beta[self.W]))
-        loss, r = self.likelihood.evaluate(eta, self.bound)
-        self._arrive(eta, self.backend.to_host(loss), r)
+        return eta
 
     def _arrive(self, eta: Any, loss: np.ndarray, r: Any) -> None:
         self.eta, self.r, self._loss = eta, r, loss
@@ -168,13 +192,13 @@ class LocalTerm:
         g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
         return g
 
-    def along(self, D: np.ndarray) -> LocalTrial:
+    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
         """See `DataTerm.along`."""
         return LocalTrial(self, self.active.rows.matmul(self.backend.asarray(D)))
 
     # -- curvature -----------------------------------------------------------------------------
 
-    def curvature(self, lane: int, thin: int = 1) -> LocalCurvature | None:
+    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> LocalCurvature | None:
         """See `DataTerm.curvature`."""
         w = self.w[:, lane : lane + 1]
         if thin > 1:
@@ -187,15 +211,19 @@ class LocalTerm:
 
     def by_columns(self, lane: int) -> ColumnModel:
         """See `DataTerm.by_columns`."""
+        at = self.curvature(lane)
+        assert at is not None
+        v = self.backend.to_host(at.curvature.v)
+        return self._by_columns().model(v, at.curvature.grouped, self.backend)
+
+    def _by_columns(self) -> Columns:
+        """The working set as X stores it."""
         if self._columns is None or self._columns[0] != self.active.version:
             self._columns = (
                 self.active.version,
                 Columns(cast(ColumnStore, self.design), self.W, self.order),
             )
-        at = self.curvature(lane)
-        assert at is not None
-        v = self.backend.to_host(at.curvature.v)
-        return self._columns[1].model(v, at.curvature.grouped, self.backend)
+        return self._columns[1]
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
         """See `DataTerm.relative`.

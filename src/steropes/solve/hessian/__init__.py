@@ -5,5 +5,6 @@
 """
 
 from .dispatch import diagonal, hessian
+from .profiled import cross
 
-__all__ = ["diagonal", "hessian"]
+__all__ = ["cross", "diagonal", "hessian"]

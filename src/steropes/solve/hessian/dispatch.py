@@ -11,9 +11,10 @@ from ...likelihoods.curvature import (
     ChannelCurvature,
     GroupedCurvature,
     OperatorCurvature,
+    ProfiledCurvature,
     SubdistributionCurvature,
 )
-from . import by_interval, channels, grouped, operator, subdistribution
+from . import by_interval, channels, grouped, operator, profiled, subdistribution
 
 __all__ = ["diagonal", "hessian"]
 
@@ -42,6 +43,9 @@ def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool 
                 return channels.hessian(rows, curvature, first)
         case OperatorCurvature():
             return operator.hessian(rows, curvature, first)
+        case ProfiledCurvature():
+            if rows.layout == "rows":
+                return profiled.hessian(rows, curvature, first)
         case _:
             assert_never(curvature)
     _refuse(rows, curvature)
@@ -63,6 +67,9 @@ def diagonal(rows: AnyRows, curvature: AnyCurvature) -> Array:
                 return rows.diagonal(curvature.v)
         case OperatorCurvature():
             return operator.diagonal(rows, curvature)
+        case ProfiledCurvature():
+            if rows.layout == "rows":
+                return profiled.diagonal(rows, curvature)
         case _:
             assert_never(curvature)
     _refuse(rows, curvature)

@@ -1,0 +1,130 @@
+"""Hessians of nuisance parameters, factored: chains and sparse matrices.
+
+What of a likelihood's Hessian is in the nuisance parameters alone is large but has structure: the
+thresholds of an ordinal model join their neighbours only. A block solves with it; what is left
+for the other coefficients once it is eliminated is the solver's work (`steropes.solve.hessian`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import linalg as splinalg
+
+from ..backends.cpu import tridiagonal
+
+__all__ = ["Block", "Chain", "SparseBlock"]
+
+AT_ONCE = 256  # solves for a diagonal
+
+
+class Block(Protocol):
+    """T, the Hessian over K nuisance parameters.
+
+    Attributes
+    ----------
+    positive : bool
+        Whether T is positive definite; otherwise it does not solve.
+    """
+
+    K: int
+    positive: bool
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """T⁻¹ B for B (K,) or (K, m); B is left alone."""
+
+    def solve_in_place(self, B: np.ndarray) -> np.ndarray:
+        """T⁻¹ B, which may overwrite B (K, m), in C order."""
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of T⁻¹, (K,)."""
+
+
+class Chain:
+    """T tridiagonal: diag(u) and the Laplacian of a path whose links have the weights W.
+
+    Parameters
+    ----------
+    u : (K,) array
+    W : (K,) array
+        ``W[k]`` joins the parameters k − 1 and k; ``W[0]`` is zero.
+    """
+
+    def __init__(self, u: np.ndarray, W: np.ndarray) -> None:
+        self.K, self.u, self.W = len(u), u, W
+        self.d = np.empty(self.K)
+        self.positive = bool(tridiagonal.factor(u, W, self.d))
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """See `Block.solve`."""
+        out = np.array(B[:, None] if B.ndim == 1 else B, np.float64, order="C", copy=True)
+        tridiagonal.solve(self.W, self.d, out)
+        return out[:, 0] if B.ndim == 1 else out
+
+    def solve_in_place(self, B: np.ndarray) -> np.ndarray:
+        """See `Block.solve_in_place`."""
+        tridiagonal.solve(self.W, self.d, B)
+        return B
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """See `Block.inverse_diagonal`."""
+        out = np.empty(self.K)
+        tridiagonal.inverse_diagonal(self.W, self.d, out)
+        return out
+
+
+class SparseBlock:
+    """T sparse: diag(u) and the Laplacian of a graph that joins distant parameters too.
+
+    Parameters
+    ----------
+    u : (K,) array
+    i, j, w : (m,) arrays
+        Links between the parameters i and j, with their weights; those of a pair add up.
+    """
+
+    def __init__(self, u: np.ndarray, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> None:
+        self.K = len(u)
+        W = sparse.coo_array((w, (i, j)), shape=(self.K, self.K)).tocsc()
+        W = W + W.T
+        degree = np.asarray(W.sum(axis=1)).ravel()
+        self.T = sparse.csc_array(sparse.diags_array(u + degree) - W)
+        try:
+            self._factor()
+            self.positive = bool((self.lu.U.diagonal() > 0).all())
+        except RuntimeError:  # exactly singular
+            self.positive = False
+
+    def _factor(self) -> None:
+        # Symmetric mode, pivots on the diagonal: T is a diagonally dominant M-matrix.
+        self.lu: Any = splinalg.splu(
+            self.T, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )  # fmt: skip
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "lu"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._factor()
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """See `Block.solve`."""
+        return self.lu.solve(np.ascontiguousarray(B, np.float64))
+
+    def solve_in_place(self, B: np.ndarray) -> np.ndarray:
+        """See `Block.solve_in_place`."""
+        return self.solve(B)
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """See `Block.inverse_diagonal`; one solve a parameter, some hundred at a time."""
+        out = np.empty(self.K)
+        for k0 in range(0, self.K, AT_ONCE):
+            k1 = min(k0 + AT_ONCE, self.K)
+            B = np.zeros((self.K, k1 - k0))
+            B[np.arange(k0, k1), np.arange(k1 - k0)] = 1.0
+            out[k0:k1] = self.lu.solve(B)[np.arange(k0, k1), np.arange(k1 - k0)]
+        return out

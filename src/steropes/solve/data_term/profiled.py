@@ -1,0 +1,186 @@
+"""The data term of a likelihood with nuisance parameters, which move with the points.
+
+Each replicate has its own, and its own block of the Hessian, exact at each point; what is shared
+between replicates is, as ever, the Hessian of the coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...design.face import DesignLike
+from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from .active import ActiveColumns
+from .by_columns import ColumnModel
+from .local import LocalCurvature, LocalTerm
+
+__all__ = ["ProfiledTerm"]
+
+PAIRS = 10.0  # products of two entries in the time of one entry in a step
+LOGARITHMS = 40.0  # entries in the time of a row's likelihood
+
+
+class ProfiledTerm(LocalTerm):
+    """Replicates of one model with nuisance parameters; see `LocalTerm` for the rest."""
+
+    likelihood: NuisanceLikelihood
+
+    def __init__(
+        self,
+        design: DesignLike,
+        likelihood: NuisanceLikelihood,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        active: ActiveColumns | None = None,
+    ) -> None:
+        self.points: list[NuisancePoint] = []
+        super().__init__(design, likelihood, weights, offset, B, active)
+
+    @property
+    def hessian_cost(self) -> float:
+        """See `DataTerm`: products of a row's entries, and of whole rows for each of α.
+
+        Counted against the entries and the many logarithms of a step.
+        """
+        a_row, K = self.entries / self.rows, max(p.nuisance.K for p in self.points)
+        pairs = a_row**2 + K / self.rows * len(self.W) ** 2
+        return pairs / (PAIRS * self.lanes * (LOGARITHMS + a_row))
+
+    # -- the points ----------------------------------------------------------------------------
+
+    @property
+    def fall(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._of_points(lambda point: point.fall)
+
+    @property
+    def unsettled(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._of_points(lambda point: point.unsettled)
+
+    def _of_points(self, number: Callable[[NuisancePoint], float]) -> np.ndarray:
+        out = np.zeros(self.lanes)
+        out[: self.B] = [number(point) for point in self.points]
+        return out
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """See `DataTerm.nuisance`."""
+        return self.points[lane].nuisance
+
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """See `DataTerm.place`."""
+        eta = self._predictors(beta)
+
+        def one(b: int) -> NuisancePoint:
+            own = of_lane(eta, b)
+            if self.points and like is None:
+                point = self.points[b].nuisance.at(own)
+                if np.isfinite(point.loss):
+                    return point
+            return self.likelihood.begin(own, of_lane(self.w, b), like).at(own)
+
+        self.settle(eta, self.pool.map(one, [(b,) for b in range(self.B)]))
+
+    def settle(self, eta: Any, points: list[NuisancePoint]) -> None:
+        """Let the replicates be here."""
+        r, loss = np.zeros(eta.shape), np.zeros(self.lanes)
+
+        def one(b: int) -> None:
+            r[:, b] = points[b].gradient()
+            loss[b] = points[b].loss
+
+        self.pool.map(one, [(b,) for b in range(self.B)])
+        self.points = points
+        self._arrive(eta, loss, r)
+
+    def readmit(self, tol: float) -> np.ndarray:
+        """See `DataTerm.readmit`."""
+        out, points = np.zeros(self.lanes, bool), list(self.points)
+        for b, point in enumerate(self.points):
+            own = of_lane(self.eta, b)
+            more = point.nuisance.readmitted(own, tol)
+            if more is not None:
+                points[b], out[b] = more.at(own), True
+        if out.any():
+            self.settle(self.eta, points)
+        return out
+
+    def along(self, D: np.ndarray, live: np.ndarray) -> ProfiledTrial:
+        """See `DataTerm.along`."""
+        return ProfiledTrial(self, self.active.rows.matmul(self.backend.asarray(D)), live)
+
+    # -- curvature and scores --------------------------------------------------------------------
+
+    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> LocalCurvature | None:
+        """See `DataTerm.curvature`; a part of the rows would be without most of α."""
+        if thin > 1:
+            return None
+        return LocalCurvature(self.active, self.points[lane].curvature(coarse), self.w[:, lane])
+
+    def by_columns(self, lane: int) -> ColumnModel:
+        """See `DataTerm.by_columns`; all of α moves as one there."""
+        v = self.points[lane].curvature(positive=True).v
+        return self._by_columns().model(v, True, self.backend)
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`; rows are independent, so both scores are one."""
+        whole = weights if self.order is None else weights[self.order]
+
+        def one(b: int) -> float:
+            held = whole - of_lane(self.w, b)
+            return self.points[b].nuisance.score(of_lane(self.eta, b), held)
+
+        return np.array(self.pool.map(one, [(b,) for b in range(self.B)]))
+
+
+class ProfiledTrial:
+    """A direction in η with the nuisance parameters' own; see `Trial`."""
+
+    def __init__(self, term: ProfiledTerm, d_eta: np.ndarray, live: np.ndarray) -> None:
+        self.term, self.d_eta = term, d_eta
+        self.lanes = [b for b in range(term.B) if live[b]]
+        steps = term.pool.map(
+            lambda b: term.points[b].direction(of_lane(d_eta, b)), [(b,) for b in self.lanes]
+        )
+        self.directions = dict(zip(self.lanes, steps, strict=True))
+        self.reached: dict[int, tuple[float, NuisancePoint]] = {}
+
+    def loss(self, t: np.ndarray) -> np.ndarray:
+        """See `Trial.loss`; only what is at another place than before is evaluated."""
+        fresh = [b for b in self.lanes if b not in self.reached or self.reached[b][0] != t[b]]
+
+        def one(b: int) -> tuple[float, NuisancePoint]:
+            nuisance = self.term.points[b].nuisance.moved(self.directions[b], float(t[b]))
+            return float(t[b]), nuisance.at(self._eta(b, float(t[b])))
+
+        self.reached.update(zip(fresh, self.term.pool.map(one, [(b,) for b in fresh]), strict=True))
+        out = self.term.loss.copy()
+        for b, (_, point) in self.reached.items():
+            out[b] = point.loss
+        return out
+
+    def _eta(self, b: int, t: float) -> np.ndarray:
+        return of_lane(self.term.eta, b) + t * of_lane(self.d_eta, b)
+
+    def commit(self) -> None:
+        """See `Trial.commit`."""
+        if len(self.reached) < len(self.lanes):
+            raise RuntimeError("commit() before loss()")
+        term, t = self.term, np.zeros(self.term.lanes)
+        points = list(term.points)
+        for b, (length, point) in self.reached.items():
+            t[b] = length
+            if length > 0:
+                settled = point.nuisance.settled()
+                same = settled is point.nuisance
+                points[b] = point if same else settled.at(self._eta(b, length))
+        term.settle(term.eta + self.d_eta * t, points)
+
+
+def of_lane(x: np.ndarray, b: int) -> np.ndarray:
+    """A lane's column (n,), together in memory."""
+    return np.ascontiguousarray(x[:, b])

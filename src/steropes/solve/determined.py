@@ -1,0 +1,160 @@
+"""Refusals of models with nuisance parameters: columns without information, and separation.
+
+`steropes.solve.separation` knows losses of the coefficients alone; here α goes along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ..errors import SeparationError
+from .batch import Batch
+from .fit import Fit
+from .hessian import hessian
+from .predictor import bound_weights, linear_predictor
+
+__all__ = ["refuse_separated", "refuse_undetermined_columns"]
+
+COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
+FLAT = 1e-4  # information along a direction, relative to that at the start
+CLOSE = 12.0  # range of η within which nothing has run away
+NEVER = 1e300  # an ℓ1 penalty that keeps a column out
+FAR = 10.0  # how far to walk in η along a direction that looks flat
+NAMED = 8  # columns listed in a message
+
+
+def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
+    """Raise `SeparationError` for columns without penalty that are constant or collinear.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+        Of a likelihood with nuisance parameters.
+    batch : Batch
+        Of one replicate, at its start; the Hessian there is computed, which the fit needs anyway.
+    free : (k,) int array
+        Columns without penalty.
+
+    Returns
+    -------
+    (k,) array
+        The information of each of them at the start, for `refuse_separated`.
+    """
+    names = problem.design.names
+    S, raw = _information(problem, batch, free)
+    h = np.diag(S)
+    empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
+    if empty.any():
+        bad = [names[j] for j in free[empty]]
+        raise SeparationError(
+            f"The data say nothing about the coefficients of {_listed(bad)}: constant among the "
+            "rows that count. α takes the place of an intercept. Drop these columns or give "
+            "them a prior.",
+            bad,
+        )
+    size = np.sqrt(h)
+    C = S / size / size[:, None]
+    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=COLLINEAR, lower=1)
+    if rank < len(free):
+        pivot = pivot - 1
+        loose, kept = pivot[rank:], pivot[:rank]
+        bad = [names[free[j]] for j in sorted(loose)]
+        weight = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, loose)])[0]
+        partner = kept[np.flatnonzero(np.abs(weight).max(axis=1) > 1e-6)]
+        raise SeparationError(
+            f"Collinear columns: {_listed(bad)} can be written as a combination of "
+            f"{_listed([names[free[j]] for j in sorted(partner)]) or 'other columns'}. Drop one "
+            "or give them a prior.",
+            bad,
+        )
+    return h
+
+
+def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Hessian over the free columns where the batch starts, and its diagonal for fixed α."""
+    if problem.likelihood.convex:
+        H, raw = batch.prepare(free), batch.uncentred()
+        at = _places(batch, free)
+        return H[np.ix_(at, at)], raw[at]
+    # Columns are judged by a curvature that none can be without.
+    likelihood = problem.likelihood
+    rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
+    eta = linear_predictor(problem, np.zeros(problem.design.p))[:, 0]
+    start = likelihood.begin(eta, bound_weights(problem)[:, 0])
+    curvature = start.at(eta).curvature(magnitude=True)
+    return hessian(rows, curvature), rows.diagonal(curvature.v)
+
+
+def _places(batch: Batch, free: np.ndarray) -> np.ndarray:
+    """Where columns are in the working set."""
+    by = np.argsort(batch.term.W, kind="stable")
+    return by[np.searchsorted(batch.term.W[by], free)]
+
+
+def refuse_separated(
+    problem: Any, batch: Batch, fit: Fit, free: np.ndarray, h0: np.ndarray
+) -> None:
+    """Raise `SeparationError` where the likelihood rises for ever along some direction of β.
+
+    The direction with the least information, relative to the start, is walked in both senses
+    with α fitted anew: at a finite maximum the likelihood has fallen by the time η has changed by
+    ten; along a direction of separation it has not.
+
+    Parameters
+    ----------
+    problem, batch, free
+        As above, ``batch`` where the fit has ended.
+    fit : Fit
+    h0 : (k,) array
+        What `refuse_undetermined_columns` returned.
+    """
+    if not np.isfinite(fit.loss):
+        return
+    design, backend = problem.design, problem.likelihood.backend
+    H, at = batch.prepare(free), _places(batch, free)
+    if H.ndim == 1:  # too many columns for a matrix
+        return
+    S = H[np.ix_(at, at)]
+    eta = design.matmul((fit.beta * design.scale)[:, None], backend)[:, 0]
+    counted = problem.weights > 0
+    spread = np.ptp(eta[counted])
+    if fit.converged and spread < CLOSE and (np.diag(S) > FLAT * h0).all():
+        return
+    root = np.sqrt(h0)
+    value, vector = linalg.eigh(S / root / root[:, None], subset_by_index=[0, 0])
+    if value[0] > FLAT:
+        return
+    d = np.zeros((design.p, 1))
+    d[free, 0] = vector[:, 0] / root
+    step = design.matmul(d, backend)[:, 0]
+    reach = float(np.ptp(step[counted]))
+    if reach == 0:
+        return
+    if problem.offset is not None:
+        eta = eta + problem.offset
+    slack = 1e-3 * float(problem.weights.max()) + 1e-9 * abs(fit.loss)
+    for sense in (1.0, -1.0):
+        if _loss_there(problem, fit, eta + sense * FAR / reach * step) <= fit.loss + slack:
+            names, share = problem.design.names, np.abs(vector[:, 0])
+            bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
+            raise SeparationError(
+                "The likelihood has no finite maximum: it keeps rising as the coefficients of "
+                f"{_listed(bad)} go to infinity (the outcome is separated by them). Drop or "
+                "merge these columns, or give them a prior.",
+                bad,
+            )
+
+
+def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> float:
+    """The loss at linear predictors (n,) with α fitted to them."""
+    walk, p = problem.batch(offset=eta[:, None]), problem.design.p
+    walk.start_at(np.zeros((p, 1)), fit.nuisance)
+    return walk.solve(np.full(p, NEVER), np.zeros(p), tol=1e-4, max_iter=60)[0].loss
+
+
+def _listed(names: list[str]) -> str:
+    text = ", ".join(repr(s) for s in names[:NAMED])
+    return text + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
