@@ -7,6 +7,8 @@ from scipy import sparse
 
 from every_family import EVERY, case
 from steropes import CrossValidation, ElasticNet, Laplace, LogisticRegression, Normal, as_design
+from steropes.select import path
+from steropes.solve import Batch
 
 FORMS = {
     "array": lambda X: X,
@@ -68,3 +70,32 @@ def test_a_frame_of_rare_indicators_keeps_its_coefficients(rng):
     fits = [LogisticRegression(prior=Laplace(), cv=cv).fit(form(X), y) for form in FORMS.values()]
     assert all(np.count_nonzero(m.coef_) >= 5 for m in fits)
     np.testing.assert_allclose([m.variance_ for m in fits], fits[0].variance_, rtol=0.05)
+
+
+def test_a_constant_column_has_no_part_in_where_a_ridge_path_begins(rng):
+    """Risk sets take all of it, in dense columns exactly and in sparse ones up to rounding."""
+    c = case("cox", rng, n=120, p=4)
+    c.X[:, 1] = 1.0
+    cv = CrossValidation(3, random_state=0)
+    first = [
+        c.fit(form(c.X), prior=Normal(), cv=cv).cv_results_["variance"].iloc[0]
+        for form in FORMS.values()
+    ]
+    np.testing.assert_allclose(first, first[0], rtol=1e-12)
+
+
+def test_columns_that_leave_the_working_set_between_variances_change_nothing(monkeypatch, rng):
+    n, p = 400, 60
+    X = (rng.random((n, p)) < 0.2).astype(float)
+    y = rng.random(n) < 1 / (1 + np.exp(1.5 - X[:, :12] @ rng.normal(size=12)))
+    cv = CrossValidation(4, random_state=1)
+    whole = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
+    left = []
+    keep = Batch.keep
+    monkeypatch.setattr(path, "WORTH", 0.0)
+    monkeypatch.setattr(path, "IDLE", 1.0)
+    monkeypatch.setattr(Batch, "keep", lambda self, at: (left.append(len(at)), keep(self, at))[1])
+    pruned = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
+    assert left
+    columns = [c for c in whole.cv_results_ if c != "nonzero"]
+    np.testing.assert_allclose(pruned.cv_results_[columns], whole.cv_results_[columns], rtol=1e-6)

@@ -107,9 +107,11 @@ class ShortFits:
     def __init__(self) -> None:
         self._at: dict[float, list[int]] = {}
 
-    def note(self, variance: float, numbers: Iterable[int], fits: Iterable[Any]) -> None:
-        """Remember which of the fits of some folds are short."""
-        short = [k for k, fit in zip(numbers, fits, strict=True) if not fit.converged]
+    def note(
+        self, variance: float, numbers: Iterable[int], fits: Iterable[Any], tol: float
+    ) -> None:
+        """Remember which of the fits of some folds are short of a tolerance."""
+        short = [k for k, fit in zip(numbers, fits, strict=True) if not fit.optimality <= tol]
         if short:
             self._at.setdefault(variance, []).extend(short)
 

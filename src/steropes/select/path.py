@@ -16,7 +16,11 @@ from .search import Selection, VariancePath, first_variance, own_information
 
 __all__ = ["choose"]
 
-NEAR = 0.85  # of the penalty: the full data's gradient from which a fold may need a column
+NEAR = 0.9  # of λ: the slope expected of a fold from which a column is let in,
+IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
+WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
+SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
+FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
 
 
 def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | None) -> Selection:
@@ -41,7 +45,8 @@ class FoldsPath(VariancePath):
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
         self.folds = Replicates(problem, self.common, len(pairs), self._train, cv.memory)
-        self.reach = np.zeros(problem.design.p)  # the folds' largest gradients the last time
+        # How far the folds' slopes went beyond the full data's the last time, up and down.
+        self.above, self.below = np.zeros(problem.design.p), np.zeros(problem.design.p)
         # Of each variance done, coefficients of the full data and of each group of folds.
         self.ends: dict[float, list[sparse.csc_array]] = {}
         self.at: float | None = None  # the variance where the full data's batch is
@@ -56,12 +61,14 @@ class FoldsPath(VariancePath):
         prior = self.prior.with_variance(variance)
         l1, l2 = problem.penalties(prior)
         # Without λ the unit is the score's standard error, far coarser than λ near the best one.
-        tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
+        owed = tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
+        if l1.any() and problem.likelihood.n_eta * problem.design.p <= SMALL:
+            tol *= FINER
         near = self._nearest(variance)
         if near is not None and near != self.at:
             self.full.start_at(self.ends[near][0].toarray())
         self.full.solve(l1, l2, tol=0.1 * tol)
-        self._expect_joiners(l1)
+        self._expect(l1, near)
         after = self.full.beta
         ends = [sparse.csc_array(after)]
 
@@ -74,12 +81,15 @@ class FoldsPath(VariancePath):
             return np.where((after == 0) & (known == 0), 0.0, after + (known - before))
 
         scores, surprised = [], False
+        scale = problem.design.scale
+        g_full = self.full.gradients()[:, 0] * scale
         look = "during" if self.surprised else "after"
         for group in self.folds.solve(l1, l2, tol, start, look):
-            self.short.note(variance, group.numbers, group.fits)
+            self.short.note(variance, group.numbers, group.fits, owed)
             surprised |= group.batch.surprised
-            g = np.abs(group.batch.gradients(tol)).max(axis=1) * problem.design.scale
-            np.maximum(self.reach, g, out=self.reach)
+            g = group.batch.gradients(tol)
+            np.maximum(self.above, g.max(axis=1) * scale - g_full, out=self.above)
+            np.minimum(self.below, g.min(axis=1) * scale - g_full, out=self.below)
             scores.append(self._held_out(group.batch.term))
             ends.append(sparse.csc_array(group.batch.beta))
             self.tell(variance, (group.numbers[-1] + 1) / len(self.pairs))
@@ -119,16 +129,27 @@ class FoldsPath(VariancePath):
         place[probe.term.W] = np.arange(len(probe.term.W))
         if h.ndim == 1:  # too many columns without penalty for a matrix
             return h[place[columns]] * scale**2
-        return own_information(h, place[free], place[columns]) * scale**2
+        whole = probe.uncentred()[place[columns]]
+        return own_information(h, place[free], place[columns], whole) * scale**2
 
-    def _expect_joiners(self, l1: np.ndarray) -> None:
-        """Let columns near the full data's boundary into the working set before the folds.
+    def _expect(self, l1: np.ndarray, near: float | None) -> None:
+        """Let columns in that some fold is likely to need, and those go that none needs.
 
-        Each would otherwise join when some fold needs it, and rebuild the rows every time.
+        Each would otherwise join when a fold asks for it, and rebuild the rows every time. A
+        fold's slopes differ from the full data's by what its rows say, much the same at every
+        variance.
         """
-        g = np.abs(self.full.gradients()[:, 0]) * self.problem.design.scale
-        self.common.active.join(np.flatnonzero(np.maximum(g, self.reach) > NEAR * l1))
-        self.reach[:] = 0.0
+        g = self.full.gradients()[:, 0] * self.problem.design.scale
+        slope = np.maximum(np.abs(g + self.above), np.abs(g + self.below))
+        self.above[:] = self.below[:] = 0.0
+        active = self.common.active
+        used = self.full.point.beta.any(axis=1) | (slope >= IDLE * l1)
+        for end in self.ends[near] if near is not None else ():
+            used[end.indices] = True
+        kept = np.flatnonzero(used[active.W])
+        if len(kept) < (1 - WORTH) * len(active.W):
+            self.full.keep(kept)
+        active.join(np.flatnonzero(slope > NEAR * l1))
 
     def _train(self, numbers: list[int]) -> np.ndarray:
         """Row weights of folds: those of the problem, zero where a row is held out."""

@@ -29,7 +29,7 @@ PAST = 2  # steps beyond the best before the walk stops, unless the first drop i
 CLEAR = 0.05  # standard errors that make a drop clear
 MOST = 60  # variances
 ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
-TIE = 1e-10  # of a score: a difference of rounding
+TIE = 1e-8  # of a score: no difference, but what rounding and the folds' tolerance leave
 SAMPLE = 200  # columns whose information stands for all columns'
 
 
@@ -243,13 +243,20 @@ def first_variance(
     return 1e-3 / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
 
 
-def own_information(H: np.ndarray, free: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Diagonal of a Hessian at some places, with the columns at ``free`` eliminated."""
+def own_information(
+    H: np.ndarray, free: np.ndarray, at: np.ndarray, whole: np.ndarray | None = None
+) -> np.ndarray:
+    """Diagonal of a Hessian at some places, with the columns at ``free`` eliminated.
+
+    What is left by rounding is zero: next to the diagonal, or to ``whole``, what that was before
+    anything was taken from it.
+    """
     h = np.diag(H)[at].copy()
     if len(free):
         cross = H[np.ix_(free, at)]
         h -= (cross * linalg.lstsq(H[np.ix_(free, free)], cross)[0]).sum(axis=0)
-    return np.where(h > ROUNDING * np.diag(H)[at], h, 0.0)
+    whole = np.diag(H)[at] if whole is None else whole
+    return np.where(h > ROUNDING * whole, h, 0.0)
 
 
 def _readable(variance: float) -> float:

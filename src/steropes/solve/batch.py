@@ -103,6 +103,11 @@ class Batch:
             self.point.gradients = self.term.gradients(tol)
         return self.point.gradients[:, : self.term.B]
 
+    def keep(self, at: np.ndarray) -> None:
+        """Let only these places of the working set stay; the others have β = 0."""
+        self.term.keep(at)
+        self.shared.keep(at)
+
     def prepare(self, columns: np.ndarray) -> np.ndarray:
         """Let columns into the working set; return the Hessian over it where the points are.
 
@@ -313,8 +318,7 @@ class Batch:
             self.point.beta[W], self.term.gradient(), self.penalty.l1[W], self.penalty.l2[W]
         )
         if kept is not None:
-            self.term.keep(kept)
-            self.shared.keep(kept)
+            self.keep(kept)
 
     # -- curvature -------------------------------------------------------------------------------
 

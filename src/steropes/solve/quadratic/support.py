@@ -20,7 +20,7 @@ __all__ = ["Preconditioner", "support_steps"]
 
 MOST = 3000  # columns in a factor: those with the most curvature, the others by their diagonal
 JITTER = 1e-5  # added to the factor's unit diagonal: nested columns may be equal
-ITERATIONS = 16
+ITERATIONS = 8
 EXACT = 0.05  # of the residual: as far as a step is solved
 
 
