@@ -26,6 +26,10 @@ SCHEMA = {
     "procedure_occurrence": "person_id BIGINT, procedure_concept_id BIGINT, procedure_date DATE",
     "measurement": "person_id BIGINT, measurement_concept_id BIGINT, measurement_date DATE",
     "observation": "person_id BIGINT, observation_concept_id BIGINT, observation_date DATE",
+    "condition_era": (
+        "person_id BIGINT, condition_concept_id BIGINT, condition_era_start_date DATE, "
+        "condition_era_end_date DATE"
+    ),
     "concept": "concept_id BIGINT, concept_name VARCHAR",
     "concept_ancestor": "ancestor_concept_id BIGINT, descendant_concept_id BIGINT",
 }

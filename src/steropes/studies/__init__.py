@@ -34,6 +34,11 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .matching import match_pairs, match_propensity
     from .omop import OmopDatabase
     from .propensity import Propensity, auc, fit_propensity, preference_score
+    from .sccs.parity import compare_with_r
+    from .sccs.presets import case_series_settings
+    from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
+    from .sccs.study import CaseSeries, case_series
+    from .sccs.thresholds import Thresholds
 
 _WHERE = {
     "balance_table": "balance",
@@ -70,10 +75,23 @@ _WHERE = {
     "auc": "propensity",
     "fit_propensity": "propensity",
     "preference_score": "propensity",
+    "compare_with_r": "sccs.parity",
+    "case_series_settings": "sccs.presets",
+    "CaseRules": "sccs.settings",
+    "CaseSeriesSettings": "sccs.settings",
+    "ExposureWindow": "sccs.settings",
+    "Spline": "sccs.settings",
+    "control_window": "sccs.settings",
+    "CaseSeries": "sccs.study",
+    "case_series": "sccs.study",
+    "Thresholds": "sccs.thresholds",
 }
 
 __all__ = [
     "DEMO",
+    "CaseRules",
+    "CaseSeries",
+    "CaseSeriesSettings",
     "Cohort",
     "CohortRules",
     "CohortTable",
@@ -83,16 +101,23 @@ __all__ = [
     "ConceptSet",
     "CovariateRules",
     "Covariates",
+    "ExposureWindow",
     "OmopDatabase",
     "Propensity",
+    "Spline",
     "StudyPopulation",
     "StudySettings",
+    "Thresholds",
     "TimeAtRisk",
     "auc",
     "balance_table",
+    "case_series",
+    "case_series_settings",
     "comparative_study",
     "compare_cohorts",
+    "compare_with_r",
     "condition_cohorts",
+    "control_window",
     "demo_database",
     "drug_era_cohorts",
     "extract_covariates",

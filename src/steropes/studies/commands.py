@@ -10,6 +10,7 @@ import typer
 from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
+from steropes.studies.sccs.command import sccs, sccs_parity
 
 __all__ = ["app"]
 
@@ -117,6 +118,10 @@ def demo(
     from steropes.studies.demo import DEMO, demo_database
 
     _run(demo_database(), StudySettings(**DEMO, seed=seed, min_cell=min_cell), output, quiet)
+
+
+app.command()(sccs)
+app.command("sccs-parity")(sccs_parity)
 
 
 def _run(database: Path, settings: StudySettings, output: Path, quiet: bool) -> None:

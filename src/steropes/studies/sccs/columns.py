@@ -1,0 +1,167 @@
+"""The columns of a case series: which eras each covariate is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.omop import Workspace
+from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
+from steropes.studies.sccs.sources import Sources
+
+__all__ = ["Column", "era_columns"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A covariate.
+
+    Attributes
+    ----------
+    name : str
+    window : int
+        Number of its exposure window in the settings; −1 of the probe at the end of observation,
+        −2 of splines, −3 of the control interval.
+    eras : tuple of int
+        The ids asked for: one with ``by_concept``, those of the window, or none for all.
+    penalized, of_interest, profile, pre_exposure : bool
+        As in `ExposureWindow`.
+    """
+
+    name: str
+    window: int
+    eras: tuple[int, ...] = ()
+    penalized: bool = False
+    of_interest: bool = False
+    profile: bool = False
+    pre_exposure: bool = False
+
+
+CONTROL = -3
+
+
+def era_columns(
+    work: Workspace, sources: Sources, settings: CaseSeriesSettings
+) -> tuple[list[Column], list[ExposureWindow]]:
+    """Read the cases' eras and say which column each belongs to.
+
+    Makes the temporary tables ``eras`` (``case_id, kind, era_id, first, last`` in days since the
+    first day of observation) and ``wanted`` (``col, kind, era_id``); returns the columns and the
+    window that each is of. The control interval is the last, where there is one.
+
+    Raises
+    ------
+    DataError
+        An era table that is not there, an unknown concept.
+    """
+    windows = [*settings.windows, *([settings.control] if settings.control else [])]
+    work.run(
+        "CREATE OR REPLACE TEMP TABLE eras (case_id BIGINT, kind VARCHAR, era_id BIGINT, "
+        "first INTEGER, last INTEGER)"
+    )
+    for kind in sorted({w.kind for w in windows}):
+        _read_eras(work, sources, [w for w in windows if w.kind == kind], settings)
+    columns: list[Column] = []
+    of: list[ExposureWindow] = []
+    pairs: list[tuple[int, str, int]] = []
+    for k, window in enumerate(windows):
+        number = CONTROL if settings.control is not None and k == len(windows) - 1 else k
+        for column, ids in _columns_of(work, sources, window, number):
+            pairs += [(len(columns), window.kind, i) for i in ids]
+            columns.append(column)
+            of.append(window)
+    work.run("CREATE OR REPLACE TEMP TABLE wanted (col BIGINT, kind VARCHAR, era_id BIGINT)")
+    if pairs:
+        cols, kinds, ids_ = zip(*pairs, strict=True)
+        work.run(
+            "INSERT INTO wanted SELECT unnest($1::BIGINT[]), unnest($2::VARCHAR[]), "
+            "unnest($3::BIGINT[])",
+            [list(cols), list(kinds), list(ids_)],
+        )
+    return columns, of
+
+
+def _read_eras(
+    work: Workspace, sources: Sources, windows: list[ExposureWindow], settings: CaseSeriesSettings
+) -> None:
+    """Eras that meet the observation period up to the last day that counts."""
+    table = sources.table_of(windows[0])
+    sources.check(table)
+    every = any(w.eras is None for w in windows)
+    ids = None if every else sources.members(table, {i for w in windows for i in w.eras or ()})
+    work.run(f"""
+    INSERT INTO eras
+    SELECT DISTINCT case_id, '{windows[0].kind}', era_id, (first - observed)::INTEGER,
+           (e.last - observed)::INTEGER
+    FROM ({sources.relation(table, ids)}) e JOIN cases c
+      ON e.person_id = c.person_id AND e.first <= observed + c.last::INTEGER
+     AND e.last >= observed""")
+    least = settings.cases.min_eras
+    if least > 1:
+        work.run(f"""
+        DELETE FROM eras WHERE kind = '{windows[0].kind}' AND era_id IN (
+            SELECT era_id FROM eras WHERE kind = '{windows[0].kind}'
+            GROUP BY era_id HAVING count(*) < {int(least)})""")
+
+
+def _columns_of(
+    work: Workspace, sources: Sources, window: ExposureWindow, number: int
+) -> list[tuple[Column, list[int]]]:
+    table = sources.table_of(window)
+    found = [
+        i
+        for (i,) in work.rows(
+            "SELECT DISTINCT era_id FROM eras WHERE kind = $1 ORDER BY 1", [window.kind]
+        )
+    ]
+    asked = found if window.eras is None else sources.members(table, window.eras)
+    gone = {*sources.members(table, window.exclude)} if window.exclude else set()
+    if window.eras is None:
+        gone |= sources.outcome_and_nesting(table)
+    present = {*found}
+    ids = [i for i in asked if i not in gone]
+    flags = {
+        name: bool(getattr(window, name))
+        for name in ("penalized", "of_interest", "profile", "pre_exposure")
+    }
+    if not window.by_concept:
+        column = Column(window.label, number, window.eras or (), **flags)
+        return [(column, [i for i in ids if i in present])]
+    kept = [i for i in ids if i in present]
+    names = sources.names(table, kept)
+    twice = {n for n in names.values() if list(names.values()).count(n) > 1}
+    return [
+        (
+            Column(
+                f"{window.label}: {names[i]}" + (f" {i}" if names[i] in twice else ""),
+                number,
+                (i,),
+                **flags,
+            ),
+            [i],
+        )
+        for i in kept
+    ]
+
+
+def unique_names(columns: list[Column]) -> list[str]:
+    """Names of the columns; the second of a name is told apart by its number."""
+    seen: dict[str, int] = {}
+    names = []
+    for c in columns:
+        seen[c.name] = seen.get(c.name, 0) + 1
+        names.append(c.name if seen[c.name] == 1 else f"{c.name} ({seen[c.name]})")
+    return names
+
+
+def refuse_no_windows(n_windows: NDArray, columns: list[Column]) -> None:
+    """Refuse a study in which no case has any window."""
+    if not np.any(n_windows):
+        names = ", ".join(dict.fromkeys(c.name for c in columns)) or "any exposure"
+        raise DataError(
+            f"no case has a day in a window of {names}: their eras lie outside of the time that "
+            "counts, or nobody with the outcome had the exposure"
+        )

@@ -1,0 +1,228 @@
+"""What has to hold before a case series is believed, each with its limit and verdict.
+
+The method assumes that events change neither later exposure nor the end of observation, that the
+rate is constant but for what is in the model, and that an outcome counted once is rare (Whitaker,
+Ghebremichael-Weldeselassie, Douglas, Smeeth and Farrington 2018).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize_scalar
+from scipy.stats import chi2, poisson
+
+from steropes.studies.sccs.intervals import PROBE, Intervals
+from steropes.studies.sccs.model import CaseSeriesModel
+from steropes.studies.sccs.population import Population
+from steropes.studies.sccs.power import minimal_detectable_ratio
+from steropes.studies.sccs.thresholds import Thresholds
+
+__all__ = ["Diagnostics", "Verdict", "diagnose", "time_stability"]
+
+PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One question and its answer.
+
+    Attributes
+    ----------
+    name : str
+    value, lower, upper : float
+        What was found, with its interval where it has one.
+    p : float
+    verdict : {"PASS", "FAIL", "NOT EVALUATED"}
+    finding : str
+        The same as a sentence.
+    """
+
+    name: str
+    value: float
+    lower: float
+    upper: float
+    p: float
+    verdict: str
+    finding: str
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """All verdicts on one exposure of interest.
+
+    Attributes
+    ----------
+    covariate : str
+    verdicts : dict
+        "time stability", "pre-exposure", "end of observation", "rarity", "detectable ratio" and
+        "EASE".
+    """
+
+    covariate: str
+    verdicts: dict[str, Verdict]
+
+    @property
+    def unblind_for_evidence_synthesis(self) -> bool:
+        """Whether nothing but power speaks against using the estimate."""
+        return all(v.verdict != FAIL for k, v in self.verdicts.items() if k != "detectable ratio")
+
+    @property
+    def unblind(self) -> bool:
+        """Whether nothing speaks against it."""
+        return all(v.verdict != FAIL for v in self.verdicts.values())
+
+    def table(self) -> pd.DataFrame:
+        """One row a verdict."""
+        rows = [vars(v) for v in self.verdicts.values()]
+        return pd.DataFrame(rows).set_index("name")
+
+
+def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, float]:
+    """Mean ratio of observed to expected events of a month, and p of its being below ``limit``.
+
+    Each month's events are Poisson with mean x or 1/x times those expected, with equal odds; the
+    ratio x ≥ 1 is the most likely one, and p comes from the likelihood ratio against ``limit``.
+
+    Parameters
+    ----------
+    monthly : DataFrame
+        As `monthly_rates` returns it.
+
+    Returns
+    -------
+    (ratio, p) : floats
+        NaN and 1 where there are fewer than two months; p is 1 where the ratio is below the limit.
+    """
+    if len(monthly) < 2:
+        return math.nan, 1.0
+    seen = monthly["observed"].to_numpy(float)
+    mean = np.maximum(monthly["adjusted"].to_numpy(float), np.finfo(float).eps)
+
+    def loss(log_x: float) -> float:
+        up, down = (
+            poisson.logpmf(seen, mean * np.exp(log_x)),
+            poisson.logpmf(seen, mean * np.exp(-log_x)),
+        )
+        return -float(np.logaddexp(up, down).sum())
+
+    grid = np.linspace(0, math.log(10), 231)
+    values = np.array([loss(g) for g in grid])
+    at = int(np.nanargmin(values))
+    low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+    best = float(found.x) if found.fun < values[at] else float(grid[at])
+    edge = math.log(limit)
+    if best <= edge:  # below the limit: nothing speaks against it
+        return math.exp(best), 1.0
+    return math.exp(best), float(chi2.sf(2 * (loss(edge) - loss(best)), 1))
+
+
+def diagnose(
+    population: Population,
+    intervals: Intervals,
+    model: CaseSeriesModel,
+    monthly: pd.DataFrame,
+    thresholds: Thresholds,
+    ease: float = math.nan,
+) -> list[Diagnostics]:
+    """The verdicts on each exposure of interest."""
+    shared = {
+        "time stability": _stability(monthly, thresholds),
+        "pre-exposure": _pre_exposure(intervals, model, thresholds),
+        "end of observation": _probe(model, thresholds),
+        "rarity": _rarity(population, thresholds),
+    }
+    found = []
+    for name, column in zip(intervals.names, intervals.columns, strict=True):
+        if column.of_interest:
+            own = {
+                "detectable ratio": _detectable(intervals, name, thresholds),
+                "EASE": _ease(ease, thresholds),
+            }
+            found.append(Diagnostics(name, {**shared, **own}))
+    return found
+
+
+def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
+    ratio, p = time_stability(monthly, limits.time_ratio)
+    passed = p > limits.time_alpha
+    how = "is stable" if passed else "is not stable"
+    return Verdict(
+        "time stability", ratio, math.nan, math.nan, p, PASS if passed else FAIL,
+        f"The rate of the outcome {how} over calendar time (observed to expected events of a month "
+        f"differ {ratio:.2f}-fold on average; limit {limits.time_ratio:g}).",
+    )  # fmt: skip
+
+
+def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, float]) -> Verdict:
+    nan = math.nan
+    if line is None or not np.isfinite([line["lower"], line["upper"]]).any():
+        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, f"{text}: no estimate.")
+    low, high = float(line["lower"]), float(line["upper"])
+    passed = low <= bounds[1] and high >= bounds[0]
+    return Verdict(
+        name, float(line["rr"]), low, high, float(line["p"]), PASS if passed else FAIL,
+        f"{text}: rate ratio {line['rr']:.2f} ({low:.2f} to {high:.2f}); the interval "
+        f"{'meets' if passed else 'does not meet'} {bounds[0]:g} to {bounds[1]:g}.",
+    )  # fmt: skip
+
+
+def _pre_exposure(intervals: Intervals, model: CaseSeriesModel, limits: Thresholds) -> Verdict:
+    """The window before exposure; of several the first that fails, or the first."""
+    text = "Events just before exposure"
+    found = [
+        _meets("pre-exposure", text, model.estimates.loc[name], limits.pre_exposure)
+        for name, column in zip(intervals.names, intervals.columns, strict=True)
+        if column.pre_exposure
+    ]
+    ranked = sorted(found, key=lambda v: (FAIL, PASS, NOT_EVALUATED).index(v.verdict))
+    return ranked[0] if ranked else _meets("pre-exposure", text, None, limits.pre_exposure)
+
+
+def _probe(model: CaseSeriesModel, limits: Thresholds) -> Verdict:
+    line = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
+    return _meets(
+        "end of observation", "Events just before observation ends", line,
+        limits.end_of_observation,
+    )  # fmt: skip
+
+
+def _rarity(population: Population, limits: Thresholds) -> Verdict:
+    share = population.prevalence
+    passed = not population.first_only or share <= limits.prevalence
+    once = "counts once a person" if population.first_only else "may recur"
+    return Verdict(
+        "rarity", share, math.nan, math.nan, math.nan, PASS if passed else FAIL,
+        f"The outcome {once}, and {100 * share:.2g}% of people have it "
+        f"(limit where it counts once: {100 * limits.prevalence:g}%).",
+    )  # fmt: skip
+
+
+def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
+    line = intervals.statistics.loc[name]
+    share = line["days"] / line["observed_days"] if line["observed_days"] else 0.0
+    ratio = minimal_detectable_ratio(float(share), int(line["observed_events"]))
+    passed = ratio < limits.detectable
+    said = f"{ratio:.2f}" if math.isfinite(ratio) else "none"
+    return Verdict(
+        "detectable ratio", ratio, math.nan, math.nan, math.nan, PASS if passed else FAIL,
+        f"Rate ratio found with a probability of 80%: {said} (limit {limits.detectable:g}).",
+    )  # fmt: skip
+
+
+def _ease(ease: float, limits: Thresholds) -> Verdict:
+    nan = math.nan
+    if math.isnan(ease):
+        return Verdict(
+            "EASE", nan, nan, nan, nan, NOT_EVALUATED,
+            "Systematic error was not measured: there are too few negative controls.",
+        )  # fmt: skip
+    passed = ease < limits.ease
+    return Verdict(
+        "EASE", ease, nan, nan, nan, PASS if passed else FAIL,
+        f"Expected absolute systematic error {ease:.2f} (limit {limits.ease:g}).",
+    )  # fmt: skip

@@ -1,0 +1,65 @@
+"""Covariates whose estimate is zero or infinite, and the rows that are absent in the limit.
+
+Of a covariate without an event (within the cases in which it changes) the likelihood grows as its
+rate ratio goes to zero, where its rows weigh nothing; one that has all events leaves nothing of
+the other rows of those cases.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steropes.studies.sccs.intervals import Intervals
+
+__all__ = ["end_of", "find_ends"]
+
+
+def find_ends(intervals: Intervals, free: NDArray) -> tuple[dict[int, float], NDArray]:
+    """Columns without a finite estimate, and the rows that count once they are at their ends.
+
+    The value is −inf (no event in it among the cases in which it changes), +inf (all events), or
+    NaN where it does not change within any case that has an event.
+    """
+    case = intervals.case
+    rows = np.ones(len(case), bool)
+    ends: dict[int, float] = {}
+    p = intervals.X.shape[1]
+    looking = True
+    while looking:
+        looking = False
+        for j in np.flatnonzero(free[:p]):
+            if int(j) in ends:
+                continue
+            end, gone = end_of(intervals, int(j), rows)
+            if end is None:
+                continue
+            ends[int(j)] = end
+            if not math.isnan(end):
+                rows &= ~gone
+                looking = True  # what is left may decide about another
+    return ends, rows
+
+
+def end_of(intervals: Intervals, j: int, rows: NDArray) -> tuple[float | None, NDArray]:
+    """Where the estimate of column j goes, and the rows that are absent there."""
+    case, events = intervals.case, intervals.events
+    n_cases = int(case[-1]) + 1 if len(case) else 0
+    on = np.zeros(len(case), bool)
+    on[intervals.X.indices[intervals.X.indptr[j] : intervals.X.indptr[j + 1]]] = True
+    on &= rows
+    off = rows & ~on
+    total = np.bincount(case[rows], events[rows], minlength=n_cases)
+    some_on = np.bincount(case[on], minlength=n_cases) > 0
+    some_off = np.bincount(case[off], minlength=n_cases) > 0
+    varies = some_on & some_off & (total > 0)
+    if not varies.any():
+        return math.nan, np.zeros(len(case), bool)
+    inside = varies[case]
+    if events[on & inside].sum() == 0:
+        return -math.inf, on & inside
+    if events[off & inside].sum() == 0:
+        return math.inf, off & inside
+    return None, np.zeros(len(case), bool)

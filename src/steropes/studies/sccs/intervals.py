@@ -1,0 +1,353 @@
+"""From cases and eras to the rows and columns of the model, streamed in chunks of cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+import steropes
+from steropes.errors import DataError
+from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.omop import Workspace
+from steropes.studies.sccs.columns import CONTROL, Column, refuse_no_windows, unique_names
+from steropes.studies.sccs.cutting import Cut, Pieces, cut_time, merge_alike
+from steropes.studies.sccs.observation import CensorModel
+from steropes.studies.sccs.population import Population
+from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
+from steropes.studies.sccs.splines import TimeEffects
+from steropes.studies.sccs.windows import Spans, stream_spans
+
+__all__ = ["PROBE", "Intervals", "make_intervals"]
+
+PROBE = "end of observation"
+STEP = 100_000  # cases at a time
+STATISTICS = (
+    "subjects", "periods", "eras", "days", "events", "observed_days", "observed_events",
+    "days_before",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Intervals:
+    """The rows and columns of the model.
+
+    Attributes
+    ----------
+    X : csc array of bool, (n, p)
+        The 0/1 covariates.
+    time : (n, q) array
+        Columns of the splines; q may be 0.
+    events : (n,) int array
+    days : (n,) float array
+        Length of each row, or its weight.
+    case : (n,) int array
+        The case of each row, ascending; the strata of the model.
+    columns : list of Column
+        Of X and then of the splines.
+    names : list of str
+    statistics : DataFrame
+        Of each column of X: ``subjects``, ``periods`` (cases) and ``eras`` (spans) with it, their
+        ``days``, ``events`` in them, ``observed_days`` and ``observed_events`` of those cases, and
+        ``days_before``, their days of observation before the first that counts.
+    attrition : tuple of (str, int, int, int, int)
+        The rule "rows can be compared", as in `Population.attrition`.
+    """
+
+    X: sparse.csc_array
+    time: NDArray
+    events: NDArray
+    days: NDArray
+    case: NDArray
+    columns: list[Column]
+    names: list[str]
+    statistics: pd.DataFrame
+    attrition: tuple[str, int, int, int, int]
+
+    def __repr__(self) -> str:
+        return (
+            f"Intervals({shown(len(np.unique(self.case)), LEAST)} cases, {len(self.days):,} rows, "
+            f"{len(self.names):,} covariates)"
+        )
+
+    def __len__(self) -> int:
+        return len(self.days)
+
+    def design(self) -> steropes.Design:
+        """The covariates as a design for an estimator."""
+        design = steropes.as_design(self.X, self.names[: self.X.shape[1]], copy=False)
+        if not self.time.shape[1]:
+            return design
+        dense = steropes.as_design(self.time)
+        return steropes.Design([*design.blocks, *dense.blocks], self.names)
+
+    def take(self, rows: NDArray) -> Intervals:
+        """Some of the rows (a mask, or numbers in ascending order)."""
+        X = sparse.csc_array(self.X.tocsr()[rows])
+        return Intervals(
+            X, self.time[rows], self.events[rows], self.days[rows], self.case[rows],
+            self.columns, self.names, self.statistics, self.attrition,
+        )  # fmt: skip
+
+
+def make_intervals(
+    work: Workspace,
+    population: Population,
+    settings: CaseSeriesSettings,
+    columns: list[Column],
+    windows: list[ExposureWindow],
+    effects: TimeEffects | None = None,
+    censoring: CensorModel | None = None,
+    step: int = STEP,
+    strict: bool = True,
+) -> Intervals:
+    """Cut the time of all cases.
+
+    Parameters
+    ----------
+    work : Workspace
+        With the tables of `era_columns`.
+    columns, windows
+        What `era_columns` returned.
+    effects : TimeEffects, optional
+    censoring : CensorModel, optional
+        Where observation depends on the event: lengths become weights.
+    step : int
+        Cases at a time; the result does not depend on it.
+    strict : bool
+        Whether data that say nothing about any window are refused.
+
+    Raises
+    ------
+    DataError
+        No case has a window, or none has two rows to compare.
+    """
+    scri = bool(columns) and columns[-1].window == CONTROL
+    probe = 0 if scri else settings.end_of_observation_days
+    every = [*columns, *([Column(PROBE, -1)] if probe else [])]
+    tally = _Tally(len(every), population)
+    spread = _spread(settings, population) if effects is not None else None
+    parts: list[Pieces] = []
+    times: list[NDArray] = []
+    own = 0
+    for spans in stream_spans(work, windows, len(population), step):
+        own += len(spans.case)
+        pieces, time = _chunk(
+            spans, population, probe, len(columns), scri, effects, censoring, spread, tally
+        )
+        parts.append(pieces)
+        if time is not None:
+            times.append(time)
+    if strict:
+        refuse_no_windows(np.array([own]), columns)
+    kept = every[: len(columns) - scri] + every[len(columns) :]
+    if scri:
+        tally.drop(len(columns) - 1)
+    result = _assemble(parts, times, kept, effects, tally, population)
+    if strict:
+        _refuse_alone(result)
+    return result
+
+
+def _chunk(
+    spans: Spans,
+    population: Population,
+    probe: int,
+    n_eras: int,
+    scri: bool,
+    effects: TimeEffects | None,
+    censoring: CensorModel | None,
+    spread: NDArray | None,
+    tally: _Tally,
+) -> tuple[Pieces, NDArray | None]:
+    """The rows of one chunk of cases."""
+    part = slice(spans.a, spans.b)
+    start, end, observed = (
+        v[part] for v in (population.start, population.end, population.observed)
+    )
+    case, column, first, last = spans.case - spans.a, spans.column, spans.first, spans.last
+    exposed = np.zeros(len(start), bool)
+    exposed[case] = True
+    if probe:
+        k = np.arange(len(start))
+        case, column = np.concatenate([case, k]), np.concatenate([column, np.full(len(k), n_eras)])
+        first = np.concatenate([first, np.maximum(start, end - probe + 1)])
+        last = np.concatenate([last, end])
+    a, b = np.searchsorted(population.outcome_case, (spans.a, spans.b))
+    outcomes = population.outcome_case[a:b] - spans.a, population.outcome_day[a:b]
+    months = None if effects is None else effects.month_starts(observed, start, end)
+    cut = cut_time(start, end, (case, column, first, last), outcomes, months)
+    keep = np.bincount(cut.case, minlength=len(start)) > 1
+    if spread is not None:
+        keep &= exposed | spread[part]
+    tally.add(spans.a, (case, column, first, last), outcomes, keep, start, end)
+    rows = keep[cut.case]
+    if scri:
+        rows &= np.diff(cut.indptr) > 0
+    cut = cut.take(np.flatnonzero(rows))
+    if scri:
+        cut = _without(cut, n_eras - 1)
+    days = (cut.last - cut.first + 1).astype(float)
+    if censoring is not None:
+        of = spans.a + cut.case
+        days = censoring.weights(
+            population.age[of], population.start[of], population.end[of],
+            population.end_known[of], cut.first, cut.last,
+        )  # fmt: skip
+    if effects is None:
+        pieces = merge_alike(cut, days)
+        return _renumbered(pieces, spans.a), None
+    of = spans.a + cut.case
+    values = effects.values(
+        population.observed[of], population.age[of], population.start[of], cut.first
+    )
+    return Pieces(of, cut.events, days, cut.indptr, cut.columns), values
+
+
+def _renumbered(pieces: Pieces, a: int) -> Pieces:
+    return Pieces(pieces.case + a, pieces.events, pieces.days, pieces.indptr, pieces.columns)
+
+
+def _without(cut: Cut, column: int) -> Cut:
+    """The rows without a column: the control interval is where no window is."""
+    keep = cut.columns != column
+    before = np.concatenate([[0], np.cumsum(keep)])
+    return Cut(
+        cut.case, cut.first, cut.last, cut.events, before[cut.indptr], cut.columns[keep]
+    )  # fmt: skip
+
+
+def _spread(settings: CaseSeriesSettings, population: Population) -> NDArray:
+    """Which cases serve the splines though nothing else is known of them: evenly spread ones."""
+    n, most = len(population), settings.spline_cases
+    chosen = np.ones(n, bool)
+    if n > most:
+        chosen[:] = False
+        places = np.floor(np.arange(most) * (n - 1) / (most - 1)) if most > 1 else [(n - 1) // 2]
+        chosen[np.asarray(places, np.int64)] = True
+    return chosen
+
+
+class _Tally:
+    """Counts of each column, chunk by chunk, among cases that have more than one row."""
+
+    def __init__(self, n_columns: int, population: Population) -> None:
+        self.population = population
+        self.table = np.zeros((n_columns, len(STATISTICS)), np.int64)
+        self.last_person = np.full(n_columns, -1)
+
+    def add(
+        self,
+        a: int,
+        spans: tuple[NDArray, NDArray, NDArray, NDArray],
+        outcomes: tuple[NDArray, NDArray],
+        keep: NDArray,
+        start: NDArray,
+        end: NDArray,
+    ) -> None:
+        """Count the spans of one chunk, which begins with case ``a``."""
+        used = keep[spans[0]]
+        case, column, first, last = (v[used] for v in spans)
+        p = len(self.table)
+
+        def total(column: NDArray, of: NDArray | None = None) -> NDArray:
+            return np.bincount(column, of, minlength=p).astype(np.int64)
+
+        key = (outcomes[0] << 21) | outcomes[1]
+        inside = np.searchsorted(key, ((case << 21) | last) + 1) - np.searchsorted(
+            key, (case << 21) | first
+        )
+        per_case = np.bincount(outcomes[0], minlength=len(start))
+        pair = np.unique(column * len(start) + case)
+        c, k = pair // len(start), pair % len(start)
+        person = self.population.person[a + k]
+        # the cases of a person follow each other, also from chunk to chunk
+        new = np.ones(len(c), bool)
+        new[1:] = (c[1:] != c[:-1]) | (person[1:] != person[:-1])
+        heads = np.flatnonzero(np.diff(c, prepend=-1) != 0)
+        new[heads] = person[heads] != self.last_person[c[heads]]
+        tails = np.flatnonzero(np.diff(c, append=-1) != 0)
+        self.last_person[c[tails]] = person[tails]
+        self.table += np.column_stack(
+            [
+                total(c[new]), total(c), total(column), total(column, last - first + 1),
+                total(column, inside), total(c, (end - start + 1)[k]), total(c, per_case[k]),
+                total(c, start[k]),
+            ]
+        )  # fmt: skip
+
+    def drop(self, column: int) -> None:
+        """Forget a column."""
+        self.table = np.delete(self.table, column, axis=0)
+
+
+def _assemble(
+    parts: list[Pieces],
+    times: list[NDArray],
+    columns: list[Column],
+    effects: TimeEffects | None,
+    tally: _Tally,
+    population: Population,
+) -> Intervals:
+    p = len(columns)
+    X = _stack(parts, p)
+    n = X.shape[0]
+    case, events, days = (
+        np.concatenate([getattr(q, name) for q in parts]) for name in ("case", "events", "days")
+    )
+    extra = [] if effects is None else effects.names
+    flags = [] if effects is None else [e.penalized for e in effects.effects for _ in e.names]
+    columns = columns + [Column(n, -2, penalized=f) for n, f in zip(extra, flags, strict=True)]
+    names = unique_names(columns)
+    statistics = pd.DataFrame(tally.table, columns=list(STATISTICS), index=names[:p])
+    attrition = (
+        "with time to compare",
+        len(np.unique(population.person[np.unique(case)])),
+        int(events.sum()),
+        len(np.unique(case)),
+        round(float(days.sum())),
+    )
+    time = np.concatenate(times) if times else np.zeros((n, 0))
+    return Intervals(X, time, events, days, case, columns, names, statistics, attrition)
+
+
+def _stack(parts: list[Pieces], p: int) -> sparse.csc_array:
+    """Chunks of rows as one matrix by columns; each chunk is let go once it is in place."""
+    rows = np.array([0, *np.cumsum([len(q.case) for q in parts])])
+    n = int(rows[-1])
+    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    counts = np.zeros(p, np.int64)
+    blocks = []
+    for q in parts:
+        shape = (len(q.case), p)
+        block = sparse.csr_array(
+            (np.ones(len(q.columns), bool), q.columns, q.indptr), shape
+        ).tocsc()
+        blocks.append((block.indptr.astype(np.int64), block.indices))
+        counts += np.diff(block.indptr)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices = np.empty(int(indptr[-1]), index)
+    at = indptr[:-1].copy()
+    for k, (pointers, local) in enumerate(blocks):
+        sizes = np.diff(pointers)
+        places = np.repeat(at - pointers[:-1], sizes) + np.arange(len(local))
+        indices[places] = local + rows[k]
+        at += sizes
+        blocks[k] = (pointers[:0], local[:0])
+    X = sparse.csc_array((n, p), dtype=bool)
+    X.indptr, X.indices = indptr.astype(np.int64), indices
+    X.data = np.ones(len(indices), bool)
+    return X
+
+
+def _refuse_alone(intervals: Intervals) -> None:
+    """Refuse data in which no case with an event has two rows that differ."""
+    sizes = np.bincount(intervals.case) if len(intervals) else np.zeros(1)
+    if not (sizes > 1).any():
+        raise DataError(
+            "no case has time of two kinds to compare: the exposure covers all of everybody's "
+            "time, or none of it; widen the time that counts, or shorten the windows"
+        )

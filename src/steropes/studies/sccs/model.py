@@ -1,0 +1,192 @@
+"""The rate ratios: the fit, columns whose estimate is zero or infinite, profile intervals.
+
+A window without any event (or with all of them) has no finite estimate. The likelihood has a limit
+there all the same, in which its rows (or those it is compared with) are absent; the other
+estimates are those of that limit, and the window has one finite limit of its interval.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
+from steropes.studies.sccs.ends import find_ends
+from steropes.studies.sccs.intervals import Intervals
+from steropes.studies.sccs.profile import Fit, Profile
+from steropes.studies.sccs.settings import CaseSeriesSettings
+
+__all__ = ["CaseSeriesModel", "fit_model"]
+
+COLUMNS = ("log_rr", "rr", "lower", "upper", "se", "p", "one_sided_p", "llr", "note")
+NO_DAYS = "no case has a day of it"
+NO_CONTRAST = "it does not change within any case with an event"
+NO_EVENTS = "no event in it; the estimate is zero"
+ALL_EVENTS = "all events in it; the estimate is infinite"
+
+
+@dataclass(frozen=True, repr=False)
+class CaseSeriesModel:
+    """A fitted case series.
+
+    Attributes
+    ----------
+    estimates : DataFrame
+        Indexed by covariate: ``log_rr``; ``rr`` with its profile limits ``lower``, ``upper`` (of
+        the columns without penalty that the study reads: windows and probe); ``se`` from the
+        width of the interval on the log scale; ``p`` and ``one_sided_p`` (ratio above one), of
+        the signed root of the likelihood ratio; ``llr``, the log-likelihood above that at a ratio
+        of one; ``note`` says why a number is missing or infinite.
+    log_likelihood : float
+        Σ y log[t exp(x'β) / Σ t exp(x'β)], the sums within cases.
+    variance : float or None
+        The prior's, where there is one.
+    status : str
+        "OK", or why there is no fit.
+    profiles : dict
+        For the columns with ``profile``: DataFrame ``log_rr``, ``log_likelihood``, ``gradient``.
+    estimator : SelfControlledCaseSeries or None
+    """
+
+    estimates: pd.DataFrame
+    log_likelihood: float
+    variance: float | None
+    status: str
+    profiles: dict[str, pd.DataFrame] = field(default_factory=dict)
+    estimator: Any = None
+
+    def __repr__(self) -> str:
+        return f"CaseSeriesModel({len(self.estimates)} covariates, {self.status})"
+
+
+def fit_model(
+    intervals: Intervals, settings: CaseSeriesSettings, grid: Sequence[float] | None = None
+) -> CaseSeriesModel:
+    """Fit the model and the intervals of its unpenalised covariates.
+
+    Parameters
+    ----------
+    intervals : Intervals
+    settings : CaseSeriesSettings
+    grid : sequence of float, optional
+        Log rate ratios at which profiles are computed. Default: ten from log 0.1 to log 10.
+    """
+    columns = intervals.columns
+    free = np.array([not c.penalized for c in columns])
+    status, present = _without_days(intervals)
+    ends, rows = find_ends(intervals, free & present)
+    for j, end in ends.items():
+        if math.isnan(end):
+            present[j] = False
+            status[j] = NO_CONTRAST
+    estimates = pd.DataFrame(np.nan, index=intervals.names, columns=list(COLUMNS[:-1]))
+    estimates["note"] = status
+    infinite = {j: e for j, e in ends.items() if not math.isnan(e)}
+    for j, end in infinite.items():
+        estimates.loc[intervals.names[j], ["log_rr", "rr"]] = end, math.exp(end)
+        estimates.loc[intervals.names[j], "note"] = NO_EVENTS if end < 0 else ALL_EVENTS
+    finite = present.copy()
+    finite[list(infinite)] = False
+    profile = Profile(intervals, finite, rows, settings)
+    try:
+        best = profile.maximum()
+    except (SeparationError, DataError) as error:
+        return CaseSeriesModel(estimates, math.nan, None, f"no estimate: {error}")
+    fitted = np.array(intervals.names)[finite]
+    estimates.loc[fitted, "log_rr"] = best.beta[finite]
+    estimates.loc[fitted, "rr"] = np.exp(best.beta[finite])
+    read = [int(j) for j in np.flatnonzero(free & present) if columns[j].window != -2]
+    _limits_of_finite(estimates, best, [intervals.names[j] for j in read if finite[j]], settings)
+    for k in read:
+        if k in infinite:
+            _limits_of_infinite(estimates, profile, k, infinite, settings)
+    points = np.linspace(math.log(0.1), math.log(10), 10) if grid is None else np.asarray(grid)
+    profiles = {
+        intervals.names[j]: (
+            profile.table(j, points, infinite)
+            if j in infinite
+            else _profile(best, intervals.names[j], points)
+        )
+        for j in np.flatnonzero(present).tolist()
+        if columns[j].profile
+    }
+    return CaseSeriesModel(
+        estimates, best.log_likelihood, best.variance, "OK", profiles, best.estimator
+    )
+
+
+def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
+    """A note for each column, and which columns have days at all."""
+    p = intervals.X.shape[1]
+    present = np.ones(len(intervals.columns), bool)
+    present[:p] = np.diff(intervals.X.indptr) > 0
+    return ["" if there else NO_DAYS for there in present], present
+
+
+def _profile(best: Fit, name: str, points: NDArray) -> pd.DataFrame:
+    return best.estimator.profile(name, points).rename(columns={"point": "log_rr"})
+
+
+def _limits_of_finite(
+    estimates: pd.DataFrame, best: Fit, names: list[str], settings: CaseSeriesSettings
+) -> None:
+    """Profile limits, likelihood ratios and p-values, of all covariates at once."""
+    if not names:
+        return
+    with warnings.catch_warnings():  # a side without an end is an infinite limit, and seen
+        warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+        limits = best.estimator.confint(names, settings.level, method="profile").to_numpy()
+    null = best.estimator.profile(names, [0.0]).set_index("param")["log_likelihood"]
+    top = best.log_likelihood - best.penalty
+    for name, (lower, upper) in zip(names, limits, strict=True):
+        _enter(estimates, name, lower, upper, top - null[name], settings)
+
+
+def _limits_of_infinite(
+    estimates: pd.DataFrame,
+    profile: Profile,
+    j: int,
+    infinite: dict[int, float],
+    settings: CaseSeriesSettings,
+) -> None:
+    name = profile.intervals.names[j]
+    drop = float(norm.ppf(0.5 + settings.level / 2)) ** 2 / 2
+    try:
+        lower, upper = profile.interval(j, drop, infinite)
+        null = profile.at(j, 0.0, infinite)[0]
+    except (SeparationError, DataError) as error:  # of the others, at a value of this one
+        estimates.loc[name, "note"] = f"no interval: {error}"
+        return
+    best = profile.maximum()
+    fall = best.log_likelihood - best.penalty - null
+    _enter(estimates, name, lower, upper, fall, settings)
+
+
+def _enter(
+    estimates: pd.DataFrame,
+    name: str,
+    lower: float,
+    upper: float,
+    fall: float,
+    settings: CaseSeriesSettings,
+) -> None:
+    """Fill in what follows from the limits and from the fall of the profile at a ratio of one."""
+    llr = max(fall, 0.0)
+    root = math.copysign(math.sqrt(2 * llr), float(estimates.loc[name, "log_rr"]))
+    width = (upper - lower) / (2 * float(norm.ppf(0.5 + settings.level / 2)))
+    estimates.loc[name, ["lower", "upper", "se", "p", "one_sided_p", "llr"]] = (
+        math.exp(lower),
+        math.exp(upper),
+        width if math.isfinite(width) else math.nan,
+        2 * norm.sf(abs(root)),
+        norm.sf(root),
+        llr,
+    )

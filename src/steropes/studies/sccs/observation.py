@@ -1,0 +1,184 @@
+"""Observation that the event may end: weights of time (Farrington and others 2011).
+
+Where an event makes the end of observation likelier (a death, a move to another hospital), time
+after it is missing because of it, and a case series is biased. Farrington, Anaya-Izquierdo,
+Whitaker, Hocine, Douglas and Smeeth (2011, JASA 106:417–426) model the end of observation given
+an event at age t, and weigh the time at each age t by the density w(t) of the end that was seen,
+had the event been at t: the length of an interval becomes the integral of w over it.
+
+The model is a mixture of a short time after the event (exponential) and the end that people have
+anyway (Weibull or gamma, on the scale of age or of the time since the event). Ends that have
+nothing to do with the person (``end_known``) are censored. The best of the four by AIC is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import gammaln, log_expit
+from scipy.stats import gamma
+
+from steropes.errors import DataError
+from steropes.studies.sccs.population import DAYS_A_YEAR, Population
+
+__all__ = ["MODELS", "CensorModel", "fit_censoring"]
+
+MODELS = ("weibull-age", "weibull-interval", "gamma-age", "gamma-interval")
+N_PARAMETERS = 7
+NODES = 32
+SLICE = 50_000
+STARTS = (0.1, 0.0, -0.5, 0.5, 1.0)
+TINY = -700.0  # a logarithm below which a survival is taken to be this small
+
+
+@dataclass(frozen=True)
+class CensorModel:
+    """How the end of observation depends on the age at the event.
+
+    Attributes
+    ----------
+    kind : str
+        One of `MODELS`.
+    parameters : (7,) array
+        log ρ of the exponential's mean; intercept and slope (on the log of age) of the log scale;
+        intercept and slope (on age) of the logit of the share that ends soon; intercept and
+        slope of the log shape. Ages in years; the age is that at the start of observation, in
+        interval models that at the event.
+    aic : float
+    """
+
+    kind: str
+    parameters: tuple[float, ...]
+    aic: float
+
+    def log_density(self, t: NDArray, start: NDArray, end: NDArray, known: NDArray) -> NDArray:
+        """log w(t): of an end at age ``end``, had the event been at age t (years)."""
+        return _log_density(self.kind, np.asarray(self.parameters), t, start, end, known)
+
+    def weights(
+        self, age: NDArray, start: NDArray, end: NDArray, known: NDArray, first: NDArray,
+        last: NDArray,
+    ) -> NDArray:  # fmt: skip
+        """Weights of intervals, ∫ w(t) dt, in days.
+
+        Parameters
+        ----------
+        age, start, end, known : (n,) arrays
+            Of each interval's case, as in `Population`.
+        first, last : (n,) arrays
+            First and last day of each interval.
+        """
+        s, w = np.polynomial.legendre.leggauss(NODES)
+        s, w = (s + 1) / 2, w / 2
+        # t = end − length × s³: close to the end, where a density may have a pole
+        out = np.empty(len(age))
+        for a in range(0, len(age), SLICE):
+            part = slice(a, a + SLICE)
+            begin = _years(age[part])
+            length = (last[part] - first[part] + 1) / DAYS_A_YEAR
+            high = begin + (last[part] + 1) / DAYS_A_YEAR
+            t = high[:, None] - length[:, None] * s**3
+            log_w = self.log_density(
+                t,
+                _years(age[part] + start[part])[:, None],
+                (begin + (end[part] + 1) / DAYS_A_YEAR)[:, None],
+                known[part][:, None],
+            )
+            out[part] = length * (np.exp(log_w) * (3 * s**2 * w)).sum(axis=1) * DAYS_A_YEAR
+        if not (np.isfinite(out) & (out > 0)).all():
+            bad = int((~(np.isfinite(out) & (out > 0))).sum())
+            raise DataError(
+                f"event-dependent observation: {bad} of {len(out)} weights are not positive "
+                f"numbers under the model {self.kind}; the end of observation cannot be modelled "
+                "in these data. Leave event_dependent_observation out and read the diagnostic"
+            )
+        return out
+
+
+def fit_censoring(population: Population) -> CensorModel:
+    """Fit the four models to each case's first outcome; returns that of the least AIC.
+
+    Raises
+    ------
+    DataError
+        Ages are not known, no end of observation that could depend on the event, or no model
+        that can be fitted.
+    """
+    population.require_age("event-dependent observation needs")
+    if population.end_known.all():
+        raise DataError(
+            "event-dependent observation: every case is observed to the end of the database or of "
+            "the study, so that nothing ended by the event; leave event_dependent_observation out"
+        )
+    case, first = np.unique(population.outcome_case, return_index=True)
+    t = _years(population.age[case] + population.outcome_day[first] + 1)
+    start = _years(population.age[case] + population.start[case])
+    end = (population.age[case] + population.end[case] + 1) / DAYS_A_YEAR
+    known = population.end_known[case]
+    # an event on the last day leaves a time of zero, at which interval models have a pole
+    t = np.where(t >= end, end - 0.5 / DAYS_A_YEAR, t)
+    found = [_fit(kind, t, start, end, known) for kind in MODELS]
+    fitted = [m for m in found if m is not None]
+    if not fitted:
+        raise DataError("event-dependent observation: none of the four models could be fitted")
+    return min(fitted, key=lambda m: m.aic)
+
+
+def _fit(kind: str, t: NDArray, start: NDArray, end: NDArray, known: NDArray) -> CensorModel | None:
+    def loss(p: NDArray) -> float:
+        with np.errstate(all="ignore"):
+            value = -float(_log_density(kind, p, t, start, end, known).sum())
+        return value if math.isfinite(value) else 1e100
+
+    best = None
+    for begin in STARTS:
+        found = minimize(
+            loss, np.full(N_PARAMETERS, begin), method="BFGS", options={"maxiter": 500}
+        )
+        if found.fun < 1e99 and (best is None or found.fun < best.fun):
+            best = found
+    if best is None:
+        return None
+    return CensorModel(kind, tuple(map(float, best.x)), 2 * N_PARAMETERS + 2 * float(best.fun))
+
+
+def _log_density(
+    kind: str, p: NDArray, t: NDArray, start: NDArray, end: NDArray, known: NDArray
+) -> NDArray:
+    """log of π f₁ + (1 − π) f₂, densities of the end, or survivals where it is censored."""
+    family, scale = kind.split("-")
+    anchor = np.log(start if scale == "age" else t)
+    rate = np.exp(-p[0])
+    lam = np.exp(-(p[1] + p[2] * anchor))
+    eta = p[3] + p[4] * t
+    nu = np.exp(np.clip(p[5] + p[6] * anchor, -20, 20))
+    x, x0 = (end, t) if scale == "age" else (np.maximum(end - t, 1e-12), None)
+    soon = -rate * (end - t) + np.where(known, 0.0, np.log(rate))
+    hazard, survival = _weibull(x, x0, lam, nu) if family == "weibull" else _gamma(x, x0, lam, nu)
+    late = survival + np.where(known, 0.0, hazard)
+    return np.logaddexp(log_expit(eta) + soon, log_expit(-eta) + late)
+
+
+def _weibull(x: NDArray, x0: NDArray | None, lam: NDArray, nu: NDArray) -> tuple[NDArray, NDArray]:
+    """Log hazard at x, and log survival from x0 (or 0) to x."""
+    hazard = np.log(nu) + np.log(lam) + (nu - 1) * (np.log(x) + np.log(lam))
+    gone = (x * lam) ** nu - (0.0 if x0 is None else (x0 * lam) ** nu)
+    return hazard, -gone
+
+
+def _gamma(x: NDArray, x0: NDArray | None, lam: NDArray, nu: NDArray) -> tuple[NDArray, NDArray]:
+    """The same of a gamma distribution of shape ν and mean 1 / λ."""
+    rate = nu * lam
+    density = nu * np.log(rate) + (nu - 1) * np.log(x) - rate * x - gammaln(nu)
+    # far in the tail the logarithm is not −∞
+    survival = np.maximum(gamma.logsf(x * rate, nu), TINY)
+    before = 0.0 if x0 is None else np.maximum(gamma.logsf(x0 * rate, nu), TINY)
+    return density - survival, survival - before
+
+
+def _years(days: NDArray) -> NDArray:
+    return np.maximum(days, 1.0) / DAYS_A_YEAR

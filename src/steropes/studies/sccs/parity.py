@@ -1,0 +1,363 @@
+"""Results of SelfControlledCaseSeries 6 next to ours, number by number.
+
+R's exported tables say what was asked (``sccs_analysis``, ``sccs_exposure``,
+``sccs_exposures_outcome_set``) and what was found. The same questions are asked of the database
+here, and every number of R's is set beside the one that this package gives, and beside what R's
+convention gives where that is another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.cohorts.sources import ConceptSet, condition_cohorts, drug_era_cohorts
+from steropes.studies.omop import OmopDatabase
+from steropes.studies.sccs.columns import CONTROL, era_columns
+from steropes.studies.sccs.diagnostics import time_stability
+from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
+from steropes.studies.sccs.model import CaseSeriesModel, fit_model
+from steropes.studies.sccs.population import Population, find_cases
+from steropes.studies.sccs.r_conventions import r_detectable, r_monthly_rates, r_p_values
+from steropes.studies.sccs.r_settings import settings_from_r
+from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.sources import Sources
+from steropes.studies.sccs.study import exposures_of_interest
+from steropes.studies.sccs.timing import time_to_event
+
+__all__ = ["Parity", "compare_with_r", "demo_cohorts"]
+
+CLOSE = 1e-5
+STEPS = 1e-4  # R ends the search of a limit early
+WANTED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set", "sccs_result")
+LIMIT = "R's search of the limit ended early; ours is where the likelihood is 1.92 lower"
+NO_EVENT = "no event in the window: the estimate is zero, R's is where its iterations ended"
+ENDLESS = "the estimate is infinite, and R gives none"
+
+
+@dataclass(frozen=True)
+class Parity:
+    """What was compared.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row a number: ``table``, ``question`` (analysis and exposures-outcome set), ``item``,
+        ``ours``, ``theirs``, ``agrees``, and ``note`` where they need not agree.
+    """
+
+    table: pd.DataFrame
+
+    @property
+    def disagreements(self) -> pd.DataFrame:
+        """Numbers that differ without a reason."""
+        return self.table[~self.table["agrees"] & (self.table["note"] == "")]
+
+    def summary(self) -> pd.DataFrame:
+        """Numbers compared, agreed, and explained, by table of R's."""
+        t = self.table.assign(explained=~self.table["agrees"] & (self.table["note"] != ""))
+        found = t.groupby("table").agg(
+            compared=("agrees", "size"), agree=("agrees", "sum"), explained=("explained", "sum")
+        )
+        return found.assign(differ=found["compared"] - found["agree"] - found["explained"])
+
+
+def demo_cohorts(db: OmopDatabase) -> CohortTable:
+    """The cohorts with which R's results on the demonstration database were made.
+
+    1 celecoxib, 2 diclofenac, 3 gastrointestinal haemorrhage, 4 either of the drugs.
+    """
+    drugs = {
+        1: ConceptSet((1118084,)),
+        2: ConceptSet((1124300,)),
+        4: ConceptSet((1118084, 1124300)),
+    }
+    names = {1: "Exposure cohort 1", 2: "Exposure cohort 2"}
+    return drug_era_cohorts(db, drugs, names=names) + condition_cohorts(db, {3: 192671})
+
+
+def compare_with_r(
+    database: str | Path | OmopDatabase, folder: str | Path, cohorts: CohortTable | None = None
+) -> Parity:
+    """Ask R's questions of a database and set the answers beside R's.
+
+    Parameters
+    ----------
+    database : path, connection or OmopDatabase
+        The database that R was run on.
+    folder : str or Path
+        With R's exported tables, ``sccs_*.csv``.
+    cohorts : CohortTable, optional
+        The cohorts that R was run on. Default: those of the demonstration, `demo_cohorts`.
+    """
+    tables = _read(Path(folder))
+    opened = not isinstance(database, OmopDatabase)
+    db = OmopDatabase(database) if opened else database
+    assert isinstance(db, OmopDatabase)
+    try:
+        cohorts = demo_cohorts(db) if cohorts is None else cohorts
+        rows = _Rows(tables)
+        for _, question in tables["sccs_exposures_outcome_set"].iterrows():
+            for _, analysis in tables["sccs_analysis"].iterrows():
+                _compare(db, cohorts, tables, analysis, question, rows)
+    finally:
+        if opened:
+            db.close()
+    columns = ["table", "question", "item", "ours", "theirs", "agrees", "note"]
+    return Parity(pd.DataFrame(rows.found, columns=columns))
+
+
+def _read(folder: Path) -> dict[str, pd.DataFrame]:
+    tables = {}
+    for path in sorted([*folder.glob("sccs_*.csv"), *folder.glob("sccs_*.csv.gz")]):
+        tables[path.name.split(".")[0]] = pd.read_csv(path)
+    gone = [name for name in WANTED if name not in tables]
+    if gone:
+        raise DataError(f"{folder} has no {gone[0]}.csv, which R's export of results has")
+    return tables
+
+
+@dataclass
+class _Rows:
+    """Collects comparisons of one question after another."""
+
+    tables: dict[str, pd.DataFrame]
+    found: list[tuple] = field(default_factory=list)
+    analysis: int = 0
+    outcome_set: int = 0
+
+    def theirs(self, table: str) -> pd.DataFrame:
+        """R's rows of this question."""
+        t = self.tables.get(table)
+        if t is None:
+            return pd.DataFrame()
+        mine = (t["analysis_id"] == self.analysis) & (
+            t["exposures_outcome_set_id"] == self.outcome_set
+        )
+        return t[mine].reset_index(drop=True)
+
+    def add(
+        self, table: str, item: str, ours: Any, theirs: Any, close: float = CLOSE, note: str = ""
+    ) -> None:
+        """Compare two numbers; a note explains why they may differ."""
+        agrees = _agree(ours, theirs, close)
+        self.found.append(
+            (table, f"{self.analysis}/{self.outcome_set}", item, ours, theirs, agrees,
+             "" if agrees else note)
+        )  # fmt: skip
+
+
+def _agree(ours: Any, theirs: Any, close: float) -> bool:
+    if isinstance(theirs, str) or isinstance(ours, str):
+        return str(ours) == str(theirs)
+    a, b = float(ours), float(theirs)
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    return a == b or abs(a - b) <= close * max(1.0, abs(b))
+
+
+def _compare(
+    db: OmopDatabase, cohorts: CohortTable, tables: dict[str, pd.DataFrame], analysis: pd.Series,
+    question: pd.Series, rows: _Rows,
+) -> None:  # fmt: skip
+    rows.analysis = int(analysis["analysis_id"])
+    rows.outcome_set = int(question["exposures_outcome_set_id"])
+    exposures = tables["sccs_exposure"]
+    ids = exposures.loc[exposures["exposures_outcome_set_id"] == rows.outcome_set, "era_id"]
+    names = ["exposureId", *(f"exposureId{k}" for k in range(2, len(ids) + 2))]
+    nesting = question["nesting_cohort_id"]
+    settings = settings_from_r(
+        analysis["definition"],
+        int(question["outcome_id"]),
+        dict(zip(names, map(int, ids), strict=False)),
+        nesting_cohort=None if pd.isna(nesting) else int(nesting),
+    )
+    with db.workspace() as work:
+        sources = Sources(db, work, settings.cases, cohorts)
+        population = find_cases(db, work, settings.cases, sources)
+        if len(population) == 0:
+            _nobody(population, rows)
+            return
+        columns, windows = era_columns(work, sources, settings)
+        intervals = make_intervals(work, population, settings, columns, windows, strict=False)
+        seen = exposures_of_interest(work, sources, intervals, settings)
+    model = fit_model(intervals, settings)
+    _attrition(population, intervals, rows)
+    _results(intervals, model, rows)
+    _covariates(settings, intervals, model, rows)
+    _profiles(model, rows)
+    _diagnostics(population, intervals, model, rows)
+    _time(population, seen, rows)
+
+
+def _nobody(population: Population, rows: _Rows) -> None:
+    """R counts zeros and gives no estimate."""
+    zero = [0] * 4
+    lines = rows.theirs("sccs_attrition")
+    for _, line in lines.iterrows():
+        _count(rows, line, population.attrition.iloc[0, 1:].tolist() if line.name == 0 else zero)
+    for _, line in rows.theirs("sccs_result").iterrows():
+        rows.add("sccs_result", "rr", math.nan, line["rr"])
+    for _, line in rows.theirs("sccs_diagnostics_summary").iterrows():
+        rows.add("sccs_diagnostics_summary", "mdrr", math.inf, line["mdrr"])
+        rows.add(
+            "sccs_diagnostics_summary", "rare_outcome_prevalence", population.prevalence,
+            line["rare_outcome_prevalence"],
+        )  # fmt: skip
+
+
+COUNTED = ("outcome_subjects", "outcome_events", "outcome_observation_periods", "observed_days")
+
+
+def _count(rows: _Rows, line: pd.Series, ours: list[Any]) -> None:
+    for name, n in zip(COUNTED, ours, strict=True):
+        rows.add("sccs_attrition", f"{line['description']}: {name}", n, line[name], 0.0)
+
+
+def _attrition(population: Population, intervals: Intervals, rows: _Rows) -> None:
+    theirs = rows.theirs("sccs_attrition")
+    ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
+    ours.append(list(intervals.attrition[1:]))
+    interest = next(n for n, c in zip(intervals.names, intervals.columns, strict=True)
+                    if c.of_interest)  # fmt: skip
+    line = intervals.statistics.loc[interest]
+    total = line["observed_days"] + line["days_before"]
+    ours.append([line["subjects"], line["observed_events"], line["periods"], total])
+    for (_, line_), counts in zip(theirs.iterrows(), ours, strict=False):
+        _count(rows, line_, counts)
+
+
+def _results(intervals: Intervals, model: CaseSeriesModel, rows: _Rows) -> None:
+    interest = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.of_interest]
+    for name, (_, line) in zip(interest, rows.theirs("sccs_result").iterrows(), strict=False):
+        stats, e = intervals.statistics.loc[name], model.estimates.loc[name]
+        for item, ours in (
+            ("outcome_subjects", intervals.attrition[1]),
+            ("outcome_events", intervals.attrition[2]),
+            ("outcome_observation_periods", intervals.attrition[3]),
+            ("observed_days", intervals.attrition[4]),
+            ("covariate_subjects", stats["subjects"]),
+            ("covariate_days", stats["days"]),
+            ("covariate_eras", stats["eras"]),
+            ("covariate_outcomes", stats["events"]),
+        ):
+            rows.add("sccs_result", item, ours, line[item], 0.0)
+        endless = ENDLESS if math.isinf(e["log_rr"]) else ""
+        p, one = r_p_values(float(e["log_rr"]), float(e["se"]))
+        for item, ours, close, note in (
+            ("rr", e["rr"], CLOSE, endless),
+            ("log_rr", e["log_rr"], CLOSE, endless),
+            ("llr", e["llr"], CLOSE, endless),
+            ("ci_95_lb", e["lower"], STEPS, endless or LIMIT),
+            ("ci_95_ub", e["upper"], STEPS, endless or LIMIT),
+            ("se_log_rr", e["se"], STEPS, endless or LIMIT),
+            ("p", p, CLOSE, endless),
+            ("one_sided_p", one, CLOSE, endless),
+        ):
+            rows.add("sccs_result", item, ours, line[item], close, note)
+
+
+def _covariates(
+    settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: _Rows
+) -> None:
+    """R's numbers of covariates: 99 the probe, 1000 and on the windows."""
+    names = {99: PROBE}
+    at = 1000
+    for name, c in zip(intervals.names, intervals.columns, strict=True):
+        if c.window >= 0 and c.window != CONTROL:
+            names[at] = name
+            at += 1
+    for _, line in rows.theirs("sccs_covariate_result").iterrows():
+        number = int(line["covariate_id"])
+        if number not in names:
+            continue
+        e = model.estimates.loc[names[number]]
+        infinite = math.isinf(e["log_rr"])
+        why = (NO_EVENT if e["log_rr"] < 0 else ENDLESS) if infinite else ""
+        item = f"{names[number]}: "
+        rows.add("sccs_covariate_result", item + "rr", e["rr"], line["rr"], CLOSE, why)
+        for ours, theirs in (("lower", "ci_95_lb"), ("upper", "ci_95_ub")):
+            rows.add(
+                "sccs_covariate_result", item + theirs, e[ours], line[theirs], STEPS, why or LIMIT
+            )
+
+
+def _profiles(model: CaseSeriesModel, rows: _Rows) -> None:
+    """Profiles point by point, where R's points are those of ours or lie within the grid."""
+    theirs = rows.theirs("sccs_likelihood_profile")
+    if not len(theirs) or not model.profiles:
+        return
+    ours = next(iter(model.profiles.values()))
+    for _, line in theirs.iterrows():
+        near = int(np.abs(ours["log_rr"] - line["log_rr"]).argmin())
+        if abs(ours["log_rr"].iloc[near] - line["log_rr"]) > 1e-9:
+            continue  # R has added points of its own to the grid
+        value = float(ours["log_likelihood"].iloc[near])
+        rows.add(
+            "sccs_likelihood_profile", f"at {line['log_rr']:.4f}", value, line["log_likelihood"]
+        )
+
+
+def _diagnostics(
+    population: Population, intervals: Intervals, model: CaseSeriesModel, rows: _Rows
+) -> None:
+    table = "sccs_diagnostics_summary"
+    interest = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.of_interest]
+    _, p = time_stability(r_monthly_rates(population))
+    probe = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
+    for name, (_, line) in zip(interest, rows.theirs(table).iterrows(), strict=False):
+        stats = intervals.statistics.loc[name]
+        rows.add(table, "time_stability_p", p, line["time_stability_p"])
+        rows.add(
+            table, "rare_outcome_prevalence", population.prevalence,
+            line["rare_outcome_prevalence"],
+        )  # fmt: skip
+        rows.add(table, "mdrr", r_detectable(stats), line["mdrr"])
+        if probe is not None:
+            rows.add(table, "event_observation_lb", probe["lower"], line["event_observation_lb"],
+                     STEPS, LIMIT)  # fmt: skip
+            rows.add(
+                table, "event_observation_ub", probe["upper"], line["event_observation_ub"], STEPS,
+                "R exports the lower limit as the upper one",
+            )  # fmt: skip
+
+
+def _time(population: Population, seen: dict[str, Any], rows: _Rows) -> None:
+    """Weeks around exposure and months of the calendar; counts below five are −5 in R's tables."""
+    theirs = rows.theirs("sccs_time_to_event")
+    if len(theirs) and seen:
+        ours = time_to_event(population, next(iter(seen.values()))).set_index("week")
+        for _, line in theirs.iterrows():
+            week = int(line["week"])
+            for name, column in (("outcomes", "outcomes"), ("observed_subjects", "observed")):
+                rows.add("sccs_time_to_event", f"week {week}: {name}",
+                         _censored(ours.loc[week, column]), line[name], 0.0)  # fmt: skip
+    theirs = rows.theirs("sccs_time_trend")
+    if len(theirs):
+        months = r_monthly_rates(population).set_index(["year", "month"])
+        for _, line in theirs.iterrows():
+            month = months.loc[(int(line["calendar_year"]), int(line["calendar_month"]))]
+            where = f"{int(line['calendar_year'])}-{int(line['calendar_month']):02d}: "
+            rows.add("sccs_time_trend", where + "observed_subjects",
+                     _censored(round(month["cases"])), line["observed_subjects"], 0.0)  # fmt: skip
+            for name in ("ratio", "adjusted_ratio"):
+                rows.add("sccs_time_trend", where + name, month[name], line[name])
+    theirs = rows.theirs("sccs_time_period")
+    if len(theirs):
+        first, last = population.restricted or (
+            np.datetime64(int((population.observed + population.start).min()), "D"),
+            np.datetime64(int((population.observed + population.end).max()), "D"),
+        )
+        rows.add("sccs_time_period", "min_date", str(first), theirs["min_date"].iloc[0])
+        rows.add("sccs_time_period", "max_date", str(last), theirs["max_date"].iloc[0])
+
+
+def _censored(n: Any) -> int:
+    return -5 if 0 < int(n) < 5 else int(n)

@@ -1,0 +1,127 @@
+"""The usual case series, by a few words: one drug, one among many, all drugs, a risk interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies.requirements import whole, yes_or_no
+from steropes.studies.sccs.settings import (
+    Anchor,
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    control_window,
+)
+
+__all__ = ["ALL_DRUGS", "EXPOSURE", "PRE_EXPOSURE", "case_series_settings"]
+
+EXPOSURE, PRE_EXPOSURE, ALL_DRUGS = "exposure", "pre-exposure", "drug"
+INDICATION, OTHERS = "indication", "other drug"
+
+
+def case_series_settings(
+    outcome: int,
+    exposure: int | None = None,
+    *,
+    risk_start: int = 0,
+    risk_end: int = 0,
+    risk_end_at: Anchor = "end",
+    first_only: bool = False,
+    pre_exposure_days: int = 30,
+    others: bool = False,
+    indication: int | None = None,
+    control: tuple[int, int] | None = None,
+    **more: Any,
+) -> CaseSeriesSettings:
+    """Settings of a case series of one exposure, or of all drugs at once.
+
+    Parameters
+    ----------
+    outcome : int
+        Id of the outcome.
+    exposure : int, optional
+        Id of the exposure of interest. Without it all drugs are in the model, one column each
+        under the prior (Suchard and others 2013).
+    risk_start, risk_end : int, default 0
+        First and last day at risk: from the first day of an era, and from its last
+        (``risk_end_at="end"``) or first day (``"start"``).
+    first_only : bool, default False
+        Only the first era counts.
+    pre_exposure_days : int, default 30
+        Length of the window before exposure; 0 for none.
+    others : bool, default False
+        All other drugs as columns under the prior.
+    indication : int, optional
+        A condition whose eras are a column of their own.
+    control : (int, int), optional
+        First and last day of a control interval, from the first day of an era: a self-controlled
+        risk interval.
+    **more
+        Fields of `CaseRules` and `CaseSeriesSettings`.
+
+    Examples
+    --------
+    >>> from steropes.studies import case_series_settings
+    >>> [w.label for w in case_series_settings(192671, 1118084).windows]
+    ['exposure', 'pre-exposure']
+    """
+    whole("pre_exposure_days", pre_exposure_days, 0)
+    yes_or_no("others", others)
+    if exposure is None:
+        for name, value in (("indication", indication), ("control", control)):
+            if value is not None:
+                raise DataError(f"{name} goes with an exposure of interest; name one")
+    windows = []
+    if exposure is not None:
+        windows.append(
+            ExposureWindow(
+                EXPOSURE,
+                (exposure,),
+                start=risk_start,
+                end=risk_end,
+                end_at=risk_end_at,
+                first_only=first_only,
+                of_interest=True,
+                profile=True,
+                pre_exposure=False,
+            )
+        )
+        if pre_exposure_days and control is None:
+            windows.append(
+                ExposureWindow(
+                    PRE_EXPOSURE,
+                    (exposure,),
+                    start=-pre_exposure_days,
+                    end=-1,
+                    end_at="start",
+                    first_only=first_only,
+                )
+            )
+    if indication is not None:
+        windows.append(ExposureWindow(INDICATION, (indication,), kind="condition"))
+    if others or exposure is None:
+        windows.append(
+            ExposureWindow(
+                OTHERS if exposure else ALL_DRUGS,
+                exclude=(exposure,) if exposure else (),
+                start=risk_start,
+                end=risk_end,
+                end_at=risk_end_at,
+                by_concept=True,
+                penalized=True,
+                of_interest=exposure is None,
+                pre_exposure=False,
+            )
+        )
+    rules = {k: more.pop(k) for k in list(more) if k in CaseRules.__dataclass_fields__}
+    if "seed" in rules:
+        more["seed"] = rules["seed"]
+    unknown = [k for k in more if k not in CaseSeriesSettings.__dataclass_fields__]
+    if unknown:
+        raise DataError(f"there is no setting {unknown[0]!r}")
+    interval = None
+    if control is not None:
+        assert exposure is not None
+        interval = control_window("control interval", (exposure,), *control, first_only=first_only)
+    return CaseSeriesSettings(CaseRules(outcome, **rules), tuple(windows), control=interval, **more)

@@ -1,0 +1,103 @@
+"""What SelfControlledCaseSeries 6.1 counts otherwise than one should, for comparisons only.
+
+Each function says what R's package does; the study itself never uses these.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from steropes.studies.sccs.population import DAYS_A_YEAR, Population
+from steropes.studies.sccs.power import minimal_detectable_ratio
+from steropes.studies.sccs.splines import month_of
+from steropes.studies.sccs.timing import observed_months, observed_outcomes, rates_table
+
+__all__ = ["r_calendar_spans", "r_detectable", "r_monthly_rates", "r_p_values"]
+
+
+def r_monthly_rates(population: Population) -> pd.DataFrame:
+    """Monthly rates where each case's time is one month longer than it is.
+
+    The first and the last month count for their shares of 31 days and the months between for one,
+    but a case's outcomes are divided by the number of months from first to last plus both shares;
+    a case within one month counts from its first day to the end of the month.
+    """
+    if len(population) == 0:
+        return rates_table(np.zeros(0), *(np.zeros(0, np.int64) for _ in range(4)))
+    from_, to = population.observed + population.start, population.observed + population.end
+    first, last = month_of(from_), month_of(to)
+    open_, close = (32 - _day(from_)) / 31, _day(to) / 31
+    events = np.bincount(population.outcome_case, minlength=len(population))
+    rate = events / (last - first + open_ + close)
+    counts = last - first + 1
+    of = np.repeat(np.arange(len(first)), counts)
+    begins = np.concatenate([[0], np.cumsum(counts)])
+    month = np.repeat(first - begins[:-1], counts) + np.arange(begins[-1])
+    weight = np.ones(len(month))
+    weight[begins[1:] - 1] = close
+    weight[begins[:-1]] = open_
+    months = observed_months(population)
+    at, k = month - months[0], len(months)
+    expected = np.bincount(at, weight * rate[of], minlength=k)
+    cases = np.bincount(at, weight, minlength=k)
+    return rates_table(months, observed_outcomes(population), cases, expected, expected)
+
+
+def r_detectable(line: Any) -> float:
+    """Detectable ratio where time before the first day that counts is taken for unexposed time."""
+    total = line["observed_days"] + line["days_before"]
+    share = line["days"] / total if total else 0.0
+    return minimal_detectable_ratio(float(share), int(line["observed_events"]))
+
+
+def r_p_values(log_rr: float, se: float) -> tuple[float, float]:
+    """Two- and one-sided Wald p-values, of a standard error from the interval's width."""
+    if not math.isfinite(se):
+        return math.nan, math.nan
+    z = log_rr / se
+    return 2 * float(norm.sf(abs(z))), float(norm.sf(z))
+
+
+def r_calendar_spans(population: Population) -> pd.DataFrame:
+    """Cases that cover a month and those around it, less those who leave in the next but one."""
+    first = month_of(population.observed + population.start) + 1
+    last = month_of(population.observed + population.end) - 1
+    table = _r_cover(first, last)
+    return pd.DataFrame(
+        {"year": table["month"] // 12, "month": table["month"] % 12 + 1, "cases": table["cases"]}
+    )
+
+
+def r_age_spans(population: Population) -> pd.DataFrame:
+    """The same by age, where the age in days is added to months as though it were one of them."""
+    month = DAYS_A_YEAR / 12
+    first = np.ceil(population.age + population.start / month).astype(np.int64) + 1
+    last = np.floor((population.age + population.end) / month).astype(np.int64) - 1
+    return _r_cover(first, last).rename(columns={"month": "age_month"})
+
+
+def _r_cover(first: NDArray, last: NDArray) -> pd.DataFrame:
+    """Running sum of starts less ends, months with more than none; gaps filled from before."""
+    low = int(min(first.min(), last.min()))
+    high = int(max(first.max(), last.max()))
+    steps = np.bincount(first - low, minlength=high - low + 1)
+    steps = steps - np.bincount(last - low, minlength=high - low + 1)
+    changes = np.union1d(first, last) - low
+    running = np.cumsum(steps)
+    kept = changes[running[changes] > 0]
+    if len(kept) == 0:
+        return pd.DataFrame({"month": np.zeros(0, np.int64), "cases": np.zeros(0, np.int64)})
+    months = np.arange(kept[0], kept[-1] + 1)
+    at = np.searchsorted(kept, months, side="right") - 1
+    return pd.DataFrame({"month": months + low, "cases": running[kept][at]})
+
+
+def _day(day: NDArray) -> NDArray:
+    dates = np.asarray(day, "datetime64[D]")
+    return (dates - dates.astype("datetime64[M]")).astype(np.int64) + 1

@@ -1,0 +1,352 @@
+"""What decides the result of a case series: who is a case, which time is exposed, which model."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from steropes.errors import DataError
+from steropes.studies.disclosure import LEAST
+from steropes.studies.requirements import (
+    LONGEST,
+    concept,
+    concepts,
+    real,
+    text,
+    whole,
+    yes_or_no,
+)
+from steropes.studies.sccs.thresholds import Thresholds
+
+__all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]
+
+Anchor = Literal["start", "end"]
+Kind = Literal["exposure", "condition"]
+LARGEST_ID = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class ExposureWindow:
+    """A stretch of time around eras during which a 0/1 covariate is one.
+
+    Eras that overlap or touch count as one era. A window ends before the next era of the same
+    covariate begins. Days are counted from 0, both ends belong to the window.
+
+    Attributes
+    ----------
+    label : str
+        Name of the covariate; with ``by_concept`` the names of the concepts are added.
+    eras : tuple of int, optional
+        Ids of the eras: concepts, or cohorts where the exposures come from a cohort table. None
+        takes all there are.
+    exclude : tuple of int
+        Ids left out.
+    start, end : int, default 0
+        Offsets in days of the first and the last day from ``start_at`` and ``end_at``.
+    start_at, end_at : {"start", "end"}, default "start" and "end"
+        Whether an offset counts from the era's first or last day.
+    by_concept : bool, default False
+        One covariate for each id instead of one for all together.
+    first_only : bool, default False
+        Only the first era in an observation period opens a window.
+    penalized : bool, default False
+        Whether the prior acts on the covariate.
+    of_interest : bool, default False
+        Whether it is what the study is about: it gets intervals, power and a verdict.
+    profile : bool, default False
+        Whether its likelihood profile is computed for evidence synthesis.
+    pre_exposure : bool, optional
+        Whether it is the window before exposure that the diagnostic reads. Default: where
+        ``start`` is negative.
+    kind : {"exposure", "condition"}, default "exposure"
+        Which eras: exposures, or eras of conditions (``condition_era``), such as the indication
+        of a drug that is to be controlled for.
+    """
+
+    label: str
+    eras: tuple[int, ...] | None = None
+    exclude: tuple[int, ...] = ()
+    start: int = 0
+    end: int = 0
+    start_at: Anchor = "start"
+    end_at: Anchor = "end"
+    by_concept: bool = False
+    first_only: bool = False
+    penalized: bool = False
+    of_interest: bool = False
+    profile: bool = False
+    pre_exposure: bool | None = None
+    kind: Kind = "exposure"
+
+    def __post_init__(self) -> None:
+        text("label", self.label)
+        if self.eras is not None:
+            object.__setattr__(self, "eras", concepts("eras", self.eras))
+        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
+        for name in ("start", "end"):
+            whole(name, getattr(self, name), -LONGEST, LONGEST)
+        for name, allowed in (
+            ("start_at", ("start", "end")),
+            ("end_at", ("start", "end")),
+            ("kind", ("exposure", "condition")),
+        ):
+            _one_of(name, getattr(self, name), allowed)
+        for name in ("by_concept", "first_only", "penalized", "of_interest", "profile"):
+            yes_or_no(name, getattr(self, name))
+        if self.pre_exposure is None:
+            object.__setattr__(self, "pre_exposure", self.start < 0)
+        yes_or_no("pre_exposure", self.pre_exposure)
+        if self.start_at == self.end_at and self.end < self.start:
+            raise DataError(
+                f"window {self.label!r} ends on day {self.end}, before it starts on {self.start}"
+            )
+
+
+def control_window(
+    label: str = "Control interval",
+    eras: Sequence[int] | None = None,
+    start: int = -180,
+    end: int = -1,
+    start_at: Anchor = "start",
+    end_at: Anchor = "start",
+    first_only: bool = False,
+) -> ExposureWindow:
+    """The control interval of a self-controlled risk interval design.
+
+    Only days in a window or in the control interval count; where both fall on a day it is exposed.
+    """
+    return ExposureWindow(
+        label, None if eras is None else tuple(eras), start=start, end=end, start_at=start_at,
+        end_at=end_at, first_only=first_only, pre_exposure=False,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Spline:
+    """How a rate changes with age, season or calendar time: a quadratic B-spline.
+
+    Attributes
+    ----------
+    knots : int or tuple of float, default 5
+        A number of knots puts them at quantiles (age at the outcome, .01 to .99; observed
+        person-months, .005 to .995), or evenly through the year (season). Otherwise the knots
+        themselves: ages in days, months since year 0 (12 × year + month − 1), months 0.5 to 12.5.
+    penalized : bool, default False
+        Whether the prior acts on it.
+    """
+
+    knots: int | tuple[float, ...] = 5
+    penalized: bool = False
+
+    def __post_init__(self) -> None:
+        yes_or_no("penalized", self.penalized)
+        if isinstance(self.knots, int) and not isinstance(self.knots, bool):
+            whole("knots", self.knots, 3, 100)
+            return
+        if isinstance(self.knots, str) or not isinstance(self.knots, Sequence):
+            raise DataError(f"knots must be a number of knots or a list of them: {self.knots!r}")
+        knots = tuple(float(k) for k in self.knots)
+        for k in knots:
+            real("every knot", k, -float("inf"))
+        if len(knots) < 3 or any(b <= a for a, b in zip(knots[:-1], knots[1:], strict=True)):
+            raise DataError("knots must be at least three, each above the one before")
+        object.__setattr__(self, "knots", knots)
+
+
+@dataclass(frozen=True)
+class CaseRules:
+    """Who is a case, and which of their days count.
+
+    Attributes
+    ----------
+    outcome : int
+        Id of the outcome: a condition, or a cohort.
+    outcomes_from : str, default "condition_occurrence"
+        "condition_occurrence", "condition_era", or "cohort".
+    exposures_from : str, default "drug_era"
+        "drug_era", or "cohort".
+    descendants : bool, default True
+        Whether a concept stands for its descendants in ``concept_ancestor`` too.
+    nesting_cohort : int, optional
+        Only time within spells of this cohort counts.
+    study_periods : tuple of (start, end), optional
+        Only time within these periods counts; dates (``datetime.date`` or "2010-12-31"), an open
+        end is None.
+    first_outcome_only : bool, default False
+        Only a person's first outcome on record counts.
+    naive_days : int, default 0
+        Days at the beginning of observation that do not count, nor outcomes in them.
+    min_age, max_age : int, optional
+        In completed years; time before and after does not count.
+    sexes : tuple of int
+        Concept ids of sexes (8507 male, 8532 female); empty takes all.
+    restrict_to_exposure : int, optional
+        Only days from the first to the last on which this exposure was seen in the database count.
+    max_cases : int, default 0
+        A random sample of so many cases is taken where there are more; 0 takes all.
+    min_eras : int, default 0
+        Ids with fewer eras among the cases are no covariates.
+    seed : int, default 1
+        Of the sample.
+    """
+
+    outcome: int
+    outcomes_from: Literal["condition_occurrence", "condition_era", "cohort"] = (
+        "condition_occurrence"
+    )
+    exposures_from: Literal["drug_era", "cohort"] = "drug_era"
+    descendants: bool = True
+    nesting_cohort: int | None = None
+    study_periods: tuple[tuple[dt.date | None, dt.date | None], ...] = ()
+    first_outcome_only: bool = False
+    naive_days: int = 0
+    min_age: int | None = None
+    max_age: int | None = None
+    sexes: tuple[int, ...] = ()
+    restrict_to_exposure: int | None = None
+    max_cases: int = 0
+    min_eras: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        concept("outcome", self.outcome)
+        _one_of("outcomes_from", self.outcomes_from, tuple(OUTCOMES))
+        _one_of("exposures_from", self.exposures_from, ("drug_era", "cohort"))
+        yes_or_no("descendants", self.descendants)
+        yes_or_no("first_outcome_only", self.first_outcome_only)
+        for name in ("nesting_cohort", "restrict_to_exposure"):
+            if getattr(self, name) is not None:
+                concept(name, getattr(self, name))
+        for name in ("naive_days", "max_cases", "min_eras", "seed"):
+            whole(name, getattr(self, name), 0)
+        for name in ("min_age", "max_age"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), 0, 150)
+        if None not in (self.min_age, self.max_age) and self.max_age < self.min_age:  # type: ignore[operator]
+            raise DataError(f"max_age {self.max_age} is below min_age {self.min_age}")
+        object.__setattr__(self, "sexes", concepts("sexes", self.sexes))
+        object.__setattr__(self, "study_periods", _periods(self.study_periods))
+
+
+OUTCOMES = ("condition_occurrence", "condition_era", "cohort")
+
+
+@dataclass(frozen=True)
+class CaseSeriesSettings:
+    """Everything that decides the result of a case series, besides the database.
+
+    Attributes
+    ----------
+    cases : CaseRules
+    windows : tuple of ExposureWindow
+    control : ExposureWindow, optional
+        The control interval; with it the design is a self-controlled risk interval.
+    age, season, calendar : Spline, optional
+        Effects of time.
+    spline_cases : int, default 10000
+        Of the cases without any exposure at most so many, evenly spread, serve to fit splines.
+    end_of_observation_days : int, default 30
+        Length of the probe window at the end of observation; 0 for none. A risk interval design
+        has none.
+    event_dependent_observation : bool, default False
+        Weights of Farrington and others (2011) where the event may end observation.
+    prior : {"laplace", "normal", "none"}, default "laplace"
+        Acts on the windows (and splines) that are ``penalized``, if any.
+    variance : float, optional
+        The prior's; None chooses it by cross-validation over people.
+    folds : int, default 10
+    seed : int, default 1
+        Of the folds.
+    level : float, default 0.95
+        Of the intervals.
+    thresholds : Thresholds
+        Of the diagnostics.
+    min_cell : int, default 5
+        Counts of fewer people are not published.
+    schema : str, default "main"
+        The schema of the CDM tables.
+    """
+
+    cases: CaseRules
+    windows: tuple[ExposureWindow, ...]
+    control: ExposureWindow | None = None
+    age: Spline | None = None
+    season: Spline | None = None
+    calendar: Spline | None = None
+    spline_cases: int = 10_000
+    end_of_observation_days: int = 30
+    event_dependent_observation: bool = False
+    prior: Literal["laplace", "normal", "none"] = "laplace"
+    variance: float | None = None
+    folds: int = 10
+    seed: int = 1
+    level: float = 0.95
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    min_cell: int = LEAST
+    schema: str = "main"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "windows", tuple(self.windows))
+        if not self.windows:
+            raise DataError("a case series needs at least one exposure window")
+        whole("spline_cases", self.spline_cases, 1)
+        whole("end_of_observation_days", self.end_of_observation_days, 0, LONGEST)
+        yes_or_no("event_dependent_observation", self.event_dependent_observation)
+        _one_of("prior", self.prior, ("laplace", "normal", "none"))
+        if self.variance is not None:
+            real("variance", self.variance, 1e-12)
+        whole("folds", self.folds, 2)
+        whole("seed", self.seed, 0)
+        real("level", self.level, 0.5, 0.9999)
+        whole("min_cell", self.min_cell, 0)
+        text("schema", self.schema)
+        if self.control is not None and (self.age or self.season or self.calendar):
+            raise DataError(
+                "a self-controlled risk interval design compares days that are close together "
+                "and has no splines; leave age, season and calendar out"
+            )
+        if self.control is not None and self.event_dependent_observation:
+            raise DataError(
+                "event_dependent_observation weights all of a person's time, of which a risk "
+                "interval design uses a part; choose one of the two"
+            )
+        if self.prior == "none" and any(w.penalized for w in self.windows):
+            raise DataError("a window is penalized, but prior is 'none'")
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise DataError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+
+def _periods(periods: object) -> tuple[tuple[dt.date | None, dt.date | None], ...]:
+    if isinstance(periods, str) or not isinstance(periods, Sequence):
+        raise DataError(f"study_periods must be a list of (start, end), not {periods!r}")
+    found = []
+    for pair in periods:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise DataError(f"every one of study_periods must be (start, end), not {pair!r}")
+        start, end = (_date(d) for d in pair)
+        if start is not None and end is not None and end < start:
+            raise DataError(f"a study period ends on {end}, before it starts on {start}")
+        found.append((start, end))
+    found.sort(key=lambda p: p[0] or dt.date.min)
+    for a, b in zip(found[:-1], found[1:], strict=True):
+        if a[1] is None or b[0] is None or b[0] <= a[1]:
+            raise DataError("study_periods overlap")
+    return tuple(found)
+
+
+def _date(value: object) -> dt.date | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, dt.datetime):
+        return value.date()
+    if isinstance(value, dt.date):
+        return value
+    try:
+        return dt.date.fromisoformat(str(value))
+    except ValueError:
+        raise DataError(f"a study period needs dates such as 2010-12-31, not {value!r}") from None

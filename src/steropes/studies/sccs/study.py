@@ -1,0 +1,335 @@
+"""The case series from database to verdicts: the order of the steps, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.disclosure import shown
+from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.sccs.columns import era_columns
+from steropes.studies.sccs.diagnostics import Diagnostics, diagnose
+from steropes.studies.sccs.intervals import Intervals, make_intervals
+from steropes.studies.sccs.model import CaseSeriesModel, fit_model
+from steropes.studies.sccs.observation import CensorModel, fit_censoring
+from steropes.studies.sccs.population import Population, find_cases
+from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.sources import Sources
+from steropes.studies.sccs.splines import TimeEffect, TimeEffects, time_effects
+from steropes.studies.sccs.timing import (
+    Exposures,
+    age_spans,
+    calendar_spans,
+    monthly_rates,
+    observed_months,
+    time_to_event,
+)
+
+__all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
+
+
+@dataclass(frozen=True, repr=False)
+class CaseSeries:
+    """A finished case series; its tables are exact, with small cells.
+
+    Its ``repr`` names no person, and the files of ``write`` hide small cells.
+
+    Attributes
+    ----------
+    settings : CaseSeriesSettings
+    outcome : str
+        Name of the outcome.
+    eras : DataFrame
+        The eras in use: ``kind``, ``era_id``, ``name``.
+    source : str or None
+        What the database calls itself.
+    population : Population
+        The cases; ``attrition`` and more.
+    intervals : Intervals
+        Rows and columns of the model.
+    model : CaseSeriesModel
+        ``estimates``, ``profiles``.
+    exposures : dict
+        The eras of each exposure of interest, by the name of its covariate.
+    effects : TimeEffects or None
+        The splines.
+    censoring : CensorModel or None
+        Of the weights of event-dependent observation.
+    monthly : DataFrame
+        See `monthly_rates`.
+    diagnostics : list of Diagnostics
+        One an exposure of interest.
+    """
+
+    settings: CaseSeriesSettings
+    outcome: str
+    eras: pd.DataFrame
+    source: str | None
+    population: Population
+    intervals: Intervals
+    model: CaseSeriesModel
+    exposures: dict[str, Exposures]
+    effects: TimeEffects | None
+    censoring: CensorModel | None
+    monthly: pd.DataFrame
+    diagnostics: list[Diagnostics]
+
+    def __repr__(self) -> str:
+        found = []
+        for name in self.of_interest[:1]:
+            line = self.model.estimates.loc[name]
+            found.append(
+                f"{name}: rate ratio {line['rr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
+                if math.isfinite(line["lower"]) or math.isfinite(line["upper"])
+                else f"{name}: no estimate"
+            )
+        cases = shown(len(self.population), self.settings.min_cell)
+        return f"CaseSeries({', '.join([self.outcome, f'{cases} cases', *found])})"
+
+    @property
+    def estimates(self) -> pd.DataFrame:
+        """Rate ratios; see `CaseSeriesModel`."""
+        return self.model.estimates
+
+    @property
+    def attrition(self) -> pd.DataFrame:
+        """What each rule leaves: people, outcomes, observation periods, days."""
+        last = pd.DataFrame([self.intervals.attrition], columns=self.population.attrition.columns)
+        return pd.concat([self.population.attrition, last], ignore_index=True)
+
+    @property
+    def of_interest(self) -> list[str]:
+        """Names of the covariates that the study is about."""
+        pairs = zip(self.intervals.names, self.intervals.columns, strict=True)
+        return [name for name, column in pairs if column.of_interest]
+
+    def time_to_event(self, covariate: str | None = None) -> pd.DataFrame:
+        """Outcomes week by week around the first exposure; see `timing.time_to_event`."""
+        name = self._exposure(covariate)
+        return time_to_event(self.population, self.exposures[name])
+
+    def age_spans(self) -> pd.DataFrame:
+        """Cases whose time covers each month of age; see `timing.age_spans`."""
+        self.population.require_age("age spans need")
+        return age_spans(self.population)
+
+    def calendar_spans(self) -> pd.DataFrame:
+        """Cases whose time covers each calendar month; see `timing.calendar_spans`."""
+        return calendar_spans(self.population)
+
+    def effect_coefficients(self, effect: TimeEffect) -> NDArray:
+        """Coefficients of one of the splines of ``effects``."""
+        assert self.effects is not None
+        at = self.intervals.X.shape[1]
+        for e in self.effects.effects:
+            names = self.intervals.names[at : at + len(e.names)]
+            if e is effect:
+                return self.estimates.loc[names, "log_rr"].to_numpy(float)
+            at += len(e.names)
+        raise DataError("the effect is of another study")
+
+    def tables(
+        self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
+    ) -> dict[str, pd.DataFrame]:
+        """The tables of SelfControlledCaseSeries 6's results model; see `result_tables`."""
+        from steropes.studies.sccs.results import result_tables
+
+        return result_tables(self, analysis_id, set_id, database_id)
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write the result tables into a folder, without small cells; returns the paths."""
+        from steropes.studies.sccs.results import write_tables
+
+        return write_tables(self.tables(), Path(folder) / "tables")
+
+    def _exposure(self, covariate: str | None) -> str:
+        names = list(self.exposures)
+        if covariate is None and len(names) == 1:
+            return names[0]
+        if covariate not in names:
+            raise DataError(f"covariate must be one of {', '.join(names)}, not {covariate!r}")
+        return str(covariate)
+
+
+def case_series(
+    database: str | Path | OmopDatabase,
+    settings: CaseSeriesSettings,
+    *,
+    cohorts: CohortTable | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> CaseSeries:
+    """Run a self-controlled case series on an OMOP database.
+
+    Parameters
+    ----------
+    database : path, OmopDatabase, or DuckDB connection
+    settings : CaseSeriesSettings
+        See `case_series_settings` for the usual ones.
+    cohorts : CohortTable, optional
+        Where outcomes, exposures or nesting are cohorts.
+    progress : callable, optional
+        Told each step.
+
+    Returns
+    -------
+    CaseSeries
+
+    Raises
+    ------
+    DataError
+        No cases, and the rule that left none; overlapping observation periods; eras outside of
+        observation; exposure that covers everybody's time; unknown concepts.
+
+    Examples
+    --------
+    >>> from steropes.studies import case_series, case_series_settings, demo_database
+    >>> settings = case_series_settings(exposure=1118084, outcome=192671)
+    >>> case_series(demo_database(), settings)  # doctest: +SKIP
+    """
+    say = progress or (lambda _: None)
+    opened = not isinstance(database, OmopDatabase)
+    db = OmopDatabase(database, settings.schema) if opened else database
+    assert isinstance(db, OmopDatabase)
+    try:
+        with db.workspace() as work:
+            return _run(db, work, settings, cohorts, say)
+    finally:
+        if opened:
+            db.close()
+
+
+def _run(
+    db: OmopDatabase,
+    work: Workspace,
+    settings: CaseSeriesSettings,
+    cohorts: CohortTable | None,
+    say: Callable[[str], None],
+) -> CaseSeries:
+    say("finding cases")
+    sources = Sources(db, work, settings.cases, cohorts)
+    population = find_cases(db, work, settings.cases, sources)
+    _refuse_nobody(sources, population)
+    say("cutting time")
+    columns, windows = era_columns(work, sources, settings)
+    _refuse_unseen(work, sources, settings)
+    effects = time_effects(settings, population)
+    censoring = fit_censoring(population) if settings.event_dependent_observation else None
+    intervals = make_intervals(work, population, settings, columns, windows, effects, censoring)
+    exposures = exposures_of_interest(work, sources, intervals, settings)
+    eras = _era_names(work, sources, settings)
+    say("fitting")
+    model = fit_model(intervals, settings)
+    say("checking assumptions")
+    monthly = monthly_rates(population, _month_effect(population, intervals, model, effects))
+    diagnostics = diagnose(population, intervals, model, monthly, settings.thresholds)
+    return CaseSeries(
+        settings=settings,
+        outcome=sources.outcome_name(),
+        eras=eras,
+        source=db.source_name(),
+        population=population,
+        intervals=intervals,
+        model=model,
+        exposures=exposures,
+        effects=effects,
+        censoring=censoring,
+        monthly=monthly,
+        diagnostics=diagnostics,
+    )
+
+
+def _refuse_nobody(sources: Sources, population: Population) -> None:
+    if len(population):
+        return
+    rules = population.attrition
+    outcome = f"{sources.rules.outcome} ({sources.outcome_name()})"
+    if rules["periods"].iloc[0] == 0:
+        raise DataError(f"nobody has the outcome {outcome} during an observation period")
+    rule = rules["rule"][rules["periods"] == 0].iloc[0]
+    raise DataError(f"no case of the outcome {outcome} is left after the rule: {rule}")
+
+
+def _refuse_unseen(work: Workspace, sources: Sources, settings: CaseSeriesSettings) -> None:
+    """Refuse an exposure of interest of which the cases have no era."""
+    for window in settings.windows:
+        if not window.of_interest or window.eras is None:
+            continue
+        table = sources.table_of(window)
+        ids = ", ".join(str(i) for i in sources.members(table, window.eras))
+        [(n,)] = work.rows(f"SELECT count(*) FROM eras WHERE era_id IN ({ids})")
+        if n:
+            continue
+        names = ", ".join(f"{i} ({sources.name(table, i)})" for i in window.eras)
+        relation = sources.relation(table, sources.members(table, window.eras))
+        [(any_,)] = work.rows(f"SELECT count(*) FROM ({relation})")
+        why = (
+            "those in the database are of people without the outcome, or lie outside of the "
+            "cases' observation"
+            if any_
+            else "nor has anybody else in the database"
+        )
+        raise DataError(f"no case has an era of the exposure {names} while observed; {why}")
+
+
+def exposures_of_interest(
+    work: Workspace, sources: Sources, intervals: Intervals, settings: CaseSeriesSettings
+) -> dict[str, Exposures]:
+    """The cases' eras of each exposure of interest."""
+    found = {}
+    for name, column in zip(intervals.names, intervals.columns, strict=True):
+        if not column.of_interest:
+            continue
+        window = settings.windows[column.window]
+        every = window.eras is None and not column.eras
+        ids = None if every else sources.members(sources.table_of(window), column.eras)
+        some = "" if ids is None else f" AND era_id IN ({', '.join(map(str, ids)) or 'NULL'})"
+        rows = work.run(
+            "SELECT case_id, first::BIGINT AS first, last::BIGINT AS last FROM eras "
+            f"WHERE kind = '{window.kind}'{some} ORDER BY 1, 2, 3"
+        ).fetchnumpy()
+        found[name] = Exposures(
+            *(np.ma.getdata(rows[c]).astype(np.int64) for c in ("case_id", "first", "last"))
+        )
+    return found
+
+
+def _era_names(work: Workspace, sources: Sources, settings: CaseSeriesSettings) -> pd.DataFrame:
+    rows = work.rows("SELECT DISTINCT kind, era_id FROM eras ORDER BY 1, 2")
+    tables = {"exposure": settings.cases.exposures_from, "condition": "condition_era"}
+    names: dict[tuple[str, int], str] = {}
+    for kind in {k for k, _ in rows}:
+        ids = [i for k, i in rows if k == kind]
+        names |= {(kind, i): n for i, n in sources.names(tables[kind], ids).items()}
+    return pd.DataFrame([(k, i, names[k, i]) for k, i in rows], columns=["kind", "era_id", "name"])
+
+
+def _month_effect(
+    population: Population,
+    intervals: Intervals,
+    model: CaseSeriesModel,
+    effects: TimeEffects | None,
+) -> NDArray | None:
+    """Rate ratios of the months by season and calendar time, as the model has them."""
+    if effects is None:
+        return None
+    months = observed_months(population)
+    total = np.zeros(len(months))
+    at = intervals.X.shape[1]
+    for effect in effects.effects:
+        names = intervals.names[at : at + len(effect.names)]
+        at += len(effect.names)
+        beta = model.estimates.loc[names, "log_rr"].to_numpy(float)
+        if effect.kind == "age" or not np.isfinite(beta).all():
+            continue
+        x: Any = months % 12 + 1 if effect.kind == "season" else months
+        total += effect.basis(x.astype(float)) @ beta
+    return np.exp(total)

