@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
     from .data.kaplan_meier import KaplanMeier, kaplan_meier
     from .design import Design, as_design
+    from .infer.calibration import calibration_table
     from .infer.logrank import logrank_test
     from .models import (
         ConditionalLogisticRegression,
@@ -62,6 +63,7 @@ _HOMES = {
     "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
     "data.kaplan_meier": ["KaplanMeier", "kaplan_meier"],
     "design": ["Design", "as_design"],
+    "infer.calibration": ["calibration_table"],
     "infer.logrank": ["logrank_test"],
     "models": [
         "ConditionalLogisticRegression",
@@ -133,6 +135,7 @@ __all__ = [
     "Surv",
     "aalen_johansen",
     "as_design",
+    "calibration_table",
     "comparative_study",
     "compare_links",
     "demo_database",

@@ -23,6 +23,7 @@ from ..priors import Prior
 from ..select import CrossValidation
 from ..solve import Batch
 from ..solve.certified import certified_fit
+from ..solve.trace import Trace
 from .annotations import Device, Seed, Solver
 from .intervals import Intervals
 from .progress import Progress
@@ -55,6 +56,11 @@ class PenalizedModel(Intervals, BaseEstimator):
         Whether ``optimality_`` is at or below ``tol``.
     n_iter_ : int
         Newton steps (sweeps for ``solver="ccd"``).
+    trace_ : DataFrame
+        How the fit went, a row a step: ``objective``, ``violation`` (the largest KKT violation
+        in the working set), ``working_set``, ``nonzero``, ``hessians`` (computed so far) and
+        ``penalty`` (how many times stronger than the prior's, on the way to it). The last row is
+        where it ended, with the certificate over all columns. With ``cv`` the final fit's alone.
     n_features_in_, feature_names_in_
         As in scikit-learn; the names only where X had some.
     cv_results_ : DataFrame
@@ -75,6 +81,7 @@ class PenalizedModel(Intervals, BaseEstimator):
     optimality_: float
     converged_: bool
     n_iter_: int
+    trace_: pd.DataFrame
     n_features_in_: int
     feature_names_in_: np.ndarray
     cv_results_: pd.DataFrame
@@ -285,7 +292,8 @@ class PenalizedModel(Intervals, BaseEstimator):
             from ..solve.ccd import solve_ccd
 
             refuse_undetermined(problem, problem.batch(), l1, l2)
-            fit = solve_ccd(problem, l1, l2, tol=self.tol, max_iter=self.max_iter)
+            trace = Trace()
+            fit = solve_ccd(problem, l1, l2, self.tol, self.max_iter, trace)
             batch = None
         else:
             batch = start if isinstance(start, Batch) else problem.batch()
@@ -295,6 +303,7 @@ class PenalizedModel(Intervals, BaseEstimator):
                     "apart than exp can hold. Check their unit, or centre them."
                 )
             known = batch is start
+            trace = batch.trace = Trace()  # of this fit, not of the path that led to it
             if not known:
                 refuse_undetermined(problem, batch, l1, l2)
                 if start is not None:
@@ -303,6 +312,9 @@ class PenalizedModel(Intervals, BaseEstimator):
             fit = certified_fit(
                 problem, batch, l1, l2, self.tol, self.max_iter, progress.step, look
             )
+        nonzero = int(np.count_nonzero(fit.beta))
+        last = fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian
+        trace.record(*last)
         del batch, start  # with their copy of the active columns
         refuse_separated(problem, fit.beta, l1, l2)
         self._problem = problem
@@ -319,6 +331,7 @@ class PenalizedModel(Intervals, BaseEstimator):
         self.optimality_ = fit.optimality
         self.converged_ = fit.converged
         self.n_iter_ = fit.n_iter
+        self.trace_ = trace.table()
         self._set_likelihood(fit.loss, problem)
 
     def _warn_not_converged(self) -> None:

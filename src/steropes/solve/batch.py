@@ -26,6 +26,7 @@ from .quadratic import Quadratic
 from .run import ROUGH, Run
 from .shared_hessian import SharedHessian
 from .step import Curvatures, commit, propose, search
+from .trace import Trace
 
 __all__ = ["Batch"]
 
@@ -77,6 +78,7 @@ class Batch:
         self._sigma: tuple[int, np.ndarray] | None = None
         self._exact = False  # whether a coarse Hessian was found to be too coarse
         self._moved = False  # whether the points have moved since the Hessian was computed
+        self.trace: Trace | None = None  # where steps are recorded, if anyone wants to know
         self._left_out = False  # whether columns that look urgent had to wait
 
     # -- where the replicates are ----------------------------------------------------------------
@@ -161,7 +163,7 @@ class Batch:
         self.settled = not self.alone or self.penalty is not None
         for factor in self._way(penalty):
             left = max_iter - int(self.point.steps.max())
-            self._descend(penalty.times(factor), LOOSE, left, callback, True)
+            self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
         left = max_iter - int(self.point.steps.max())
         self._descend(penalty, tol, left, callback, look == "after")
         return self._fits(tol)
@@ -185,7 +187,13 @@ class Batch:
         return factors if factors[-1] > 1 else factors[:-1]
 
     def _descend(
-        self, penalty: Penalty, tol: float, max_iter: int, callback: Callback | None, complete: bool
+        self,
+        penalty: Penalty,
+        tol: float,
+        max_iter: int,
+        callback: Callback | None,
+        complete: bool,
+        factor: float = 1.0,
     ) -> None:
         """Take steps until each replicate's certificate is at or below ``tol``."""
         self.penalty, point = penalty, self.point
@@ -208,6 +216,10 @@ class Batch:
                 continue
             if callback is not None:
                 callback(int(point.steps.max()), float(violation.max()))
+            if self.trace is not None:
+                nonzero = int(np.count_nonzero(point.beta[:, 0]))
+                now = float(point.objective[0]), float(violation[0])
+                self.trace.record(*now, len(self.term.W), nonzero, self.shared.count, factor)
             self._renew(run, violation, todo)
             self._step(run, violation, unit, todo)
             run.steps += 1

@@ -26,6 +26,7 @@ from ..errors import DataError
 from ..likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
 from .certificate import units, violations
 from .fit import Fit
+from .trace import Trace
 
 __all__ = ["solve_ccd"]
 
@@ -39,7 +40,14 @@ FAMILIES = {
 }
 
 
-def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter: int) -> Fit:
+def solve_ccd(
+    problem: Any,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    tol: float,
+    max_iter: int,
+    trace: Trace | None = None,
+) -> Fit:
     """Fit one model by cyclic coordinate descent.
 
     Parameters
@@ -52,6 +60,8 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
         likelihood's own gradient, at which the sweeps end.
     max_iter : int
         Sweeps over all coordinates.
+    trace : Trace, optional
+        Where the sweeps are recorded.
 
     Returns
     -------
@@ -97,17 +107,23 @@ def solve_ccd(problem: Any, l1: np.ndarray, l2: np.ndarray, tol: float, max_iter
             optimality = float(v.max(initial=0.0)) if np.isfinite(loss[0]) else np.inf
             if optimality <= tol or n_iter == max_iter:
                 break
+        if trace is not None:
+            objective = float(loss[0] + _penalty(beta, l1, l2))
+            trace.record(objective, optimality, design.p, int(np.count_nonzero(beta)), 0)
         sweep(eta, beta, l1, l2, half_width, hessian)
         n_iter += 1
-    penalty = (l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum()
     return Fit(
         beta=beta / design.scale,
         loss=float(loss[0]),
-        objective=float(loss[0] + penalty),
+        objective=float(loss[0] + _penalty(beta, l1, l2)),
         optimality=optimality,
         tol=tol,
         n_iter=n_iter,
     )
+
+
+def _penalty(beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> float:
+    return float((l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum())
 
 
 def _columns(design: Design) -> sparse.csr_array:
