@@ -10,6 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+    from .adjust.comparability import Balance, covariate_balance
+    from .adjust.matching import Match, match_scores, matched_weights
+    from .adjust.scores import PropensityRules, PropensityScores, fit_scores
+    from .adjust.strata import Stratify, score_strata
+    from .adjust.trimming import Trim, trim
+    from .adjust.weights import propensity_weights
     from .balance import balance_table, standardized_differences
     from .cohorts import (
         Cohort,
@@ -29,10 +35,22 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     )
     from .comparative import ComparativeStudy, StudySettings, comparative_study
     from .covariates import CovariateRules, Covariates, extract_covariates
+    from .covariates.features import FeatureRules, Features, extract_features
+    from .covariates.tidy import Tidied, TidyRules, tidy
     from .demo import DEMO, demo_database
     from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
+    from .grid import (
+        AnalysisResult,
+        Diagnostics,
+        DiagnosticThresholds,
+        Outcome,
+        Question,
+        StudyAnalysis,
+        Workbench,
+    )
     from .matching import match_pairs, match_propensity
     from .omop import OmopDatabase
+    from .outcomes import Estimate, OutcomeModel, curve_table, detectable_ratio, estimate_effect
     from .propensity import Propensity, auc, fit_propensity, preference_score
     from .sccs.parity import compare_with_r
     from .sccs.presets import case_series_settings
@@ -41,6 +59,19 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .sccs.thresholds import Thresholds
 
 _WHERE = {
+    "Balance": "adjust.comparability",
+    "covariate_balance": "adjust.comparability",
+    "Match": "adjust.matching",
+    "match_scores": "adjust.matching",
+    "matched_weights": "adjust.matching",
+    "PropensityRules": "adjust.scores",
+    "PropensityScores": "adjust.scores",
+    "fit_scores": "adjust.scores",
+    "Stratify": "adjust.strata",
+    "score_strata": "adjust.strata",
+    "Trim": "adjust.trimming",
+    "trim": "adjust.trimming",
+    "propensity_weights": "adjust.weights",
     "balance_table": "balance",
     "standardized_differences": "balance",
     "Cohort": "cohorts",
@@ -63,14 +94,32 @@ _WHERE = {
     "CovariateRules": "covariates",
     "Covariates": "covariates",
     "extract_covariates": "covariates",
+    "FeatureRules": "covariates.features",
+    "Features": "covariates.features",
+    "extract_features": "covariates.features",
+    "Tidied": "covariates.tidy",
+    "TidyRules": "covariates.tidy",
+    "tidy": "covariates.tidy",
     "DEMO": "demo",
     "demo_database": "demo",
     "hazard_ratio": "effects",
     "incidence_rates": "effects",
     "minimum_detectable_ratio": "effects",
+    "AnalysisResult": "grid",
+    "DiagnosticThresholds": "grid",
+    "Diagnostics": "grid",
+    "Outcome": "grid",
+    "Question": "grid",
+    "StudyAnalysis": "grid",
+    "Workbench": "grid",
     "match_pairs": "matching",
     "match_propensity": "matching",
     "OmopDatabase": "omop",
+    "Estimate": "outcomes",
+    "OutcomeModel": "outcomes",
+    "curve_table": "outcomes",
+    "detectable_ratio": "outcomes",
+    "estimate_effect": "outcomes",
     "Propensity": "propensity",
     "auc": "propensity",
     "fit_propensity": "propensity",
@@ -89,6 +138,8 @@ _WHERE = {
 
 __all__ = [
     "DEMO",
+    "AnalysisResult",
+    "Balance",
     "CaseRules",
     "CaseSeries",
     "CaseSeriesSettings",
@@ -101,14 +152,31 @@ __all__ = [
     "ConceptSet",
     "CovariateRules",
     "Covariates",
+    "DiagnosticThresholds",
+    "Diagnostics",
+    "Estimate",
     "ExposureWindow",
+    "FeatureRules",
+    "Features",
+    "Match",
     "OmopDatabase",
+    "Outcome",
+    "OutcomeModel",
     "Propensity",
+    "PropensityRules",
+    "PropensityScores",
+    "Question",
     "Spline",
+    "Stratify",
+    "StudyAnalysis",
     "StudyPopulation",
     "StudySettings",
     "Thresholds",
+    "Tidied",
+    "TidyRules",
     "TimeAtRisk",
+    "Trim",
+    "Workbench",
     "auc",
     "balance_table",
     "case_series",
@@ -118,20 +186,32 @@ __all__ = [
     "compare_with_r",
     "condition_cohorts",
     "control_window",
+    "covariate_balance",
+    "curve_table",
     "demo_database",
+    "detectable_ratio",
     "drug_era_cohorts",
+    "estimate_effect",
     "extract_covariates",
+    "extract_features",
     "fit_propensity",
+    "fit_scores",
     "hazard_ratio",
     "incidence_rates",
     "match_pairs",
     "match_propensity",
+    "match_scores",
+    "matched_weights",
     "minimum_detectable_ratio",
     "new_user_cohort",
     "preference_score",
+    "propensity_weights",
     "read_cohorts",
+    "score_strata",
     "standardized_differences",
     "study_population",
+    "tidy",
+    "trim",
 ]
 
 

@@ -97,10 +97,11 @@ class StudyPopulation:
         One row an entry: ``row`` (its place in ``Comparison.entries``), ``person_id``,
         ``treated``, ``start``, ``risk_start`` and ``risk_end`` (days from the start),
         ``days_at_risk`` (both days counted), ``outcomes`` (distinct days with one at risk),
-        ``event`` (whether there is one) and ``time`` (days until it, or at risk).
+        ``event`` (1 if there is one; 2 if a competing outcome came before) and ``time`` (days
+        until it, or at risk).
     attrition : DataFrame
         That of the comparison, and a row for each rule of the outcome.
-    outcome : int
+    outcome : int or None
         Id of the outcome's cohort.
     name : str
         Its name.
@@ -108,7 +109,7 @@ class StudyPopulation:
 
     people: pd.DataFrame
     attrition: pd.DataFrame
-    outcome: int
+    outcome: int | None
     name: str
 
     def __repr__(self) -> str:
@@ -122,8 +123,10 @@ class StudyPopulation:
 def study_population(
     comparison: Comparison,
     cohorts: CohortTable,
-    outcome: int,
+    outcome: int | None,
     at_risk: TimeAtRisk | None = None,
+    *,
+    competing: int | None = None,
 ) -> StudyPopulation:
     """Say who is at risk of an outcome, how long, and who has it.
 
@@ -133,9 +136,12 @@ def study_population(
     cohorts : CohortTable
         Holds the outcome's cohort; the start of an entry is the day of the outcome. A cohort
         without entries is an outcome that nobody has.
-    outcome : int
-        Id of that cohort.
+    outcome : int or None
+        Id of that cohort. None says who is at risk, whatever the outcome.
     at_risk : TimeAtRisk, optional
+    competing : int, optional
+        Id of the cohort of a competing outcome, such as death: ``event`` is 2 where it came
+        first, and the time ends there.
 
     Returns
     -------
@@ -147,7 +153,7 @@ def study_population(
     DataError
         Cohorts of another database.
     """
-    rule, outcome = at_risk or TimeAtRisk(), int(outcome)
+    rule = at_risk or TimeAtRisk()
     if cohorts.database and cohorts.database != comparison.database:
         raise DataError(
             f"the outcomes are of the database {cohorts.database}, the people of "
@@ -155,7 +161,7 @@ def study_population(
         )
     entries = pd.DataFrame(comparison.entries)
     entries.insert(0, "row", np.arange(len(entries)))
-    events = _outcome_days(entries, cohorts.only(outcome))
+    events = _outcome_days(entries, cohorts.only([] if outcome is None else outcome))
     first = rule.start + (0 if rule.day_zero else 1)
     entries["risk_start"] = first + _anchor(entries, rule.start_anchor)
     attrition = Attrition(comparison.attrition.to_dict("records"))
@@ -163,7 +169,7 @@ def study_population(
     def count(rule_text: str) -> None:
         attrition.count(rule_text, entries["person_id"].to_numpy(), entries["treated"].to_numpy())
 
-    if rule.remove_prior:
+    if rule.remove_prior and outcome is not None:
         start = entries["risk_start"].to_numpy()[events["row"]]
         prior = (events["day"] > -rule.look_back) & (events["day"] < start)
         entries = entries[~np.isin(entries["row"], events["row"][prior])].copy()
@@ -178,9 +184,11 @@ def study_population(
         count(f"Have at least {rule.min_days} days at risk")
     else:
         entries = entries[entries["risk_end"] >= entries["risk_start"]].copy()
-    return StudyPopulation(
-        _with_outcomes(entries, events), attrition.frame(), outcome, cohorts.name(outcome)
-    )
+    people = _with_outcomes(entries, events)
+    if competing is not None:
+        people = _with_competing(people, _outcome_days(entries, cohorts.only(int(competing))))
+    name = "any outcome" if outcome is None else cohorts.name(outcome)
+    return StudyPopulation(people, attrition.frame(), outcome, name)
 
 
 def _anchor(entries: pd.DataFrame, anchor: str) -> NDArray:
@@ -252,4 +260,21 @@ def _with_outcomes(entries: pd.DataFrame, events: dict[str, NDArray]) -> People:
             "event": (counts > 0).astype(np.int64),
             "time": np.where(counts > 0, first - start.to_numpy() + 1, length),
         }
+    )
+
+
+def _with_competing(people: People, others: dict[str, NDArray]) -> People:
+    """End the time of those who had a competing outcome at risk before any other."""
+    first = pd.Series(others["day"], others["row"])
+    start = pd.Series(people["risk_start"].to_numpy(), people["row"].to_numpy())
+    at_risk = first[first.index.isin(start.index)]
+    at_risk = at_risk[at_risk >= start[at_risk.index]]
+    time = (at_risk.groupby(level=0).min() - start + 1).reindex(people["row"]).to_numpy(float)
+    came = time < people["time"].to_numpy()
+    # on the last day of somebody censored it did come too
+    came |= (time == people["time"].to_numpy()) & (people["event"].to_numpy() == 0)
+    return People(
+        people.assign(
+            event=np.where(came, 2, people["event"]), time=np.where(came, time, people["time"])
+        )
     )

@@ -1,0 +1,97 @@
+"""Weights by the propensity score, for the effect in a population that is named."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+
+__all__ = ["Estimand", "effective_size", "propensity_weights"]
+
+Estimand = Literal["att", "ate", "atu", "ato"]
+
+
+def propensity_weights(
+    score: ArrayLike,
+    treated: ArrayLike,
+    estimand: Estimand = "att",
+    *,
+    stabilized: bool = True,
+    largest: float | None = None,
+) -> NDArray:
+    """Weights that make both arms resemble one population.
+
+    With e the propensity score, target and comparator people weigh
+
+    ==========  ========================  =========================
+    estimand    target                    comparator
+    ==========  ========================  =========================
+    "att"       1                         e / (1 − e)
+    "atu"       (1 − e) / e               1
+    "ate"       1 / e                     1 / (1 − e)
+    "ato"       1 − e                     e
+    ==========  ========================  =========================
+
+    Parameters
+    ----------
+    score : array_like, shape (n,)
+        Propensity scores, in (0, 1).
+    treated : array_like, shape (n,)
+        1 for the target arm.
+    estimand : str, default "att"
+        The effect among the treated, the untreated, everybody, or where the arms overlap.
+    stabilized : bool, default True
+        Multiply each arm's weights by its share of the people; not for "ato".
+    largest : float, optional
+        Weights above it are set to it.
+
+    Raises
+    ------
+    DataError
+        Scores of 0 or 1 where the weight would be infinite, or missing ones.
+
+    References
+    ----------
+    Robins, Hernán and Brumback (2000), Epidemiology 11:550; Li, Thomas and Li (2019), Am J
+    Epidemiol 188:250, for overlap weights.
+    """
+    e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(bool)
+    if e.shape != t.shape:
+        raise DataError(f"weights: {e.shape} scores and {t.shape} people; one each is needed")
+    if estimand not in get_args(Estimand):
+        raise DataError(
+            f"estimand must be one of {', '.join(get_args(Estimand))}, not {estimand!r}"
+        )
+    if largest is not None and not largest > 0:
+        raise DataError(f"largest must be a weight above 0, not {largest!r}")
+    if not ((e >= 0) & (e <= 1)).all():
+        row = int(np.argmin((e >= 0) & (e <= 1)))
+        raise DataError(f"weights: the score of row {row} is {e[row]}, not a probability")
+    with np.errstate(divide="ignore"):
+        weight = {
+            "att": lambda: np.where(t, 1.0, e / (1 - e)),
+            "atu": lambda: np.where(t, (1 - e) / e, 1.0),
+            "ate": lambda: np.where(t, 1 / e, 1 / (1 - e)),
+            "ato": lambda: np.where(t, 1 - e, e),
+        }[estimand]()
+    if stabilized and estimand != "ato":
+        share = float(t.mean())
+        weight *= np.where(t, share, 1 - share)
+    if largest is not None:
+        weight = np.minimum(weight, largest)
+    if not np.isfinite(weight).all():
+        row = int(np.argmin(np.isfinite(weight)))
+        raise DataError(
+            f"weights: row {row} has the score {e[row]:g}, so its weight is infinite; trim by "
+            "score, or set the largest weight"
+        )
+    return weight
+
+
+def effective_size(weight: ArrayLike) -> float:
+    """People that equal weights would need for the same precision: (Σw)² / Σw² (Kish 1965)."""
+    w = np.asarray(weight, dtype=float)
+    return float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0

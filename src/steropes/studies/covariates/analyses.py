@@ -1,0 +1,134 @@
+"""The catalogue of covariate analyses: what each reads, from which days, and its number.
+
+An analysis makes a family of covariates. Its number is part of the id of each of them, and both
+are those that OHDSI's FeatureExtraction 3 uses, so that covariates of studies can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["ANALYSES", "DEFAULT", "Analysis"]
+
+Window = Literal["any", "long", "medium", "short", "overlap", ""]
+WINDOWS: tuple[Window, ...] = ("any", "long", "medium", "short")
+NAMES = {
+    "any": "AnyTimePrior",
+    "long": "LongTerm",
+    "medium": "MediumTerm",
+    "short": "ShortTerm",
+    "overlap": "Overlapping",
+    "": "",
+}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One family of covariates.
+
+    Attributes
+    ----------
+    id : int
+    name : str
+    kind : str
+        How the covariates are made: "demographic", "concept", "group" (concepts stand for their
+        ancestors too), "range", "value", "value as concept", "count", "distinct", "by concept"
+        or "score".
+    domain : str
+        Of the records, for display.
+    table, concept, first, last : str
+        The table, and its columns of the concept and of the first and last day.
+    window : str
+        Which days before the start: "long", "medium", "short", "any", or "overlap" (the last day).
+    """
+
+    id: int
+    name: str
+    kind: str
+    domain: str
+    table: str = ""
+    concept: str = ""
+    first: str = ""
+    last: str = ""
+    window: Window = ""
+
+    @property
+    def binary(self) -> bool:
+        """Whether the covariates are 0/1."""
+        return self.kind in ("demographic", "concept", "group", "range", "value as concept")
+
+
+DEMOGRAPHIC = {
+    1: "DemographicsGender",
+    3: "DemographicsAgeGroup",
+    4: "DemographicsRace",
+    5: "DemographicsEthnicity",
+    6: "DemographicsIndexYear",
+    7: "DemographicsIndexMonth",
+}
+SCORES = {901: "CharlsonIndex", 902: "Dcsi", 903: "Chads2", 904: "Chads2Vasc"}
+OCCURRENCE = ("condition_occurrence", "condition_concept_id") + ("condition_start_date",) * 2
+CONDITION = (
+    "condition_era",
+    "condition_concept_id",
+    "condition_era_start_date",
+    "condition_era_end_date",
+)
+EXPOSURE = ("drug_exposure", "drug_concept_id") + ("drug_exposure_start_date",) * 2
+DRUG = ("drug_era", "drug_concept_id", "drug_era_start_date", "drug_era_end_date")
+PROCEDURE = ("procedure_occurrence", "procedure_concept_id") + ("procedure_date",) * 2
+DEVICE = ("device_exposure", "device_concept_id") + ("device_exposure_start_date",) * 2
+MEASUREMENT = ("measurement", "measurement_concept_id") + ("measurement_date",) * 2
+OBSERVATION = ("observation", "observation_concept_id") + ("observation_date",) * 2
+VISIT = ("visit_occurrence", "visit_concept_id", "visit_start_date", "visit_end_date")
+
+# first id, name, kind, domain, columns, windows
+FAMILIES: tuple[tuple[int, str, str, str, tuple[str, ...], tuple[Window, ...]], ...] = (
+    (101, "ConditionOccurrence", "concept", "Condition", OCCURRENCE, WINDOWS),
+    (201, "ConditionEra", "concept", "Condition", CONDITION, (*WINDOWS, "overlap")),
+    (209, "ConditionGroupEra", "group", "Condition", CONDITION, (*WINDOWS, "overlap")),
+    (301, "DrugExposure", "concept", "Drug", EXPOSURE, WINDOWS),
+    (401, "DrugEra", "concept", "Drug", DRUG, (*WINDOWS, "overlap")),
+    (409, "DrugGroupEra", "group", "Drug", DRUG, (*WINDOWS, "overlap")),
+    (501, "ProcedureOccurrence", "concept", "Procedure", PROCEDURE, WINDOWS),
+    (601, "DeviceExposure", "concept", "Device", DEVICE, WINDOWS),
+    (701, "Measurement", "concept", "Measurement", MEASUREMENT, WINDOWS),
+    (705, "MeasurementValue", "value", "Measurement", MEASUREMENT, WINDOWS),
+    (709, "MeasurementRangeGroup", "range", "Measurement", MEASUREMENT, WINDOWS),
+    (713, "MeasurementValueAsConcept", "value as concept", "Measurement", MEASUREMENT, WINDOWS),
+    (801, "Observation", "concept", "Observation", OBSERVATION, WINDOWS),
+    (805, "ObservationValueAsConcept", "value as concept", "Observation", OBSERVATION, WINDOWS),
+    (809, "ObservationValue", "value", "Observation", OBSERVATION, WINDOWS),
+    (905, "DistinctConditionCount", "distinct", "Condition", CONDITION, WINDOWS[1:]),
+    (908, "DistinctIngredientCount", "distinct", "Drug", DRUG, WINDOWS[1:]),
+    (911, "DistinctProcedureCount", "distinct", "Procedure", PROCEDURE, WINDOWS[1:]),
+    (914, "DistinctMeasurementCount", "distinct", "Measurement", MEASUREMENT, WINDOWS[1:]),
+    (917, "DistinctObservationCount", "distinct", "Observation", OBSERVATION, WINDOWS[1:]),
+    (920, "VisitCount", "count", "Visit", VISIT, WINDOWS[1:]),
+    (923, "VisitConceptCount", "by concept", "Visit", VISIT, WINDOWS[1:]),
+)
+
+
+def _catalogue() -> Iterator[Analysis]:
+    for number, name in DEMOGRAPHIC.items():
+        yield Analysis(number, name, "demographic", "Demographics")
+    for first, name, kind, domain, columns, windows in FAMILIES:
+        for i, window in enumerate(windows):
+            table, concept, start, end = columns
+            yield Analysis(
+                first + i, name + NAMES[window], kind, domain, table, concept, start, end, window
+            )
+    for number, name in SCORES.items():
+        yield Analysis(number, name, "score", "Condition", *CONDITION)
+
+
+ANALYSES: dict[int, Analysis] = {a.id: a for a in sorted(_catalogue(), key=lambda a: a.id)}
+# What FeatureExtraction's default settings ask for.
+DEFAULT: tuple[int, ...] = (
+    *(1, 3, 4, 5, 6, 7),
+    *(210, 212, 410, 412, 413),
+    *(502, 504, 602, 604, 702, 704, 710, 712, 714, 716, 802, 804, 806, 808),
+    *(901, 902, 903, 904),
+)

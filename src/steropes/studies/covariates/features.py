@@ -1,0 +1,255 @@
+"""The covariates of FeatureExtraction's catalogue, with their ids, collected by the database.
+
+The database finds each (person, covariate, value) once and sorts them; they arrive as Arrow
+batches and are kept by columns. No dense matrix and no Python loop over people ever exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.covariates.analyses import ANALYSES, DEFAULT, Analysis
+from steropes.studies.covariates.naming import CUSTOM, covariate_table
+from steropes.studies.covariates.statements import Statements
+from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.requirements import LONGEST, concepts, whole
+
+__all__ = ["FeatureRules", "Features", "extract_features"]
+
+
+@dataclass(frozen=True)
+class FeatureRules:
+    """Which covariates to make.
+
+    Attributes
+    ----------
+    analyses : tuple of int
+        Numbers of the analyses, as FeatureExtraction has them. Default: its default set.
+    long_days, medium_days, short_days : int, default 365, 180, 30
+        How many days before the start each window begins.
+    end_day : int, default 0
+        The last day of every window, counted from the start: 0 the start itself, −1 the day before.
+    exclude, include : tuple of int
+        Concepts to leave out, or (if any are given) the only ones to use, each with all its
+        descendants. They do not touch demographics and scores.
+    """
+
+    analyses: tuple[int, ...] = DEFAULT
+    long_days: int = 365
+    medium_days: int = 180
+    short_days: int = 30
+    end_day: int = 0
+    exclude: tuple[int, ...] = ()
+    include: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "analyses", tuple(sorted({int(a) for a in self.analyses})))
+        unknown = [a for a in self.analyses if a not in ANALYSES]
+        if unknown:
+            raise DataError(
+                f"there is no covariate analysis {unknown[0]}; there are {list(ANALYSES)}"
+            )
+        for name in ("long_days", "medium_days", "short_days"):
+            whole(name, getattr(self, name), 0, LONGEST)
+        whole("end_day", self.end_day, -LONGEST, 0)
+        for name in ("exclude", "include"):
+            object.__setattr__(self, name, concepts(name, getattr(self, name)))
+
+    def first_day(self, analysis: Analysis) -> int | None:
+        """First day of an analysis's window, counted from the start; None for any time before."""
+        lengths = {"long": self.long_days, "medium": self.medium_days, "short": self.short_days}
+        if analysis.window in lengths:
+            return -lengths[analysis.window]
+        return None if analysis.window == "any" else self.end_day
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Features:
+    """Covariates of people, by columns, as they were recorded: nothing dropped or scaled.
+
+    Attributes
+    ----------
+    n : int
+        People.
+    indptr, rows, values : ndarray
+        Column j holds ``values[indptr[j]:indptr[j + 1]]`` in the same of ``rows``; zeros are not
+        stored.
+    columns : DataFrame
+        One row a column, ordered by id: ``covariate_id``, ``name``, ``analysis_id``,
+        ``concept_id``, ``people`` (who have a value), ``largest`` and ``binary``.
+    """
+
+    n: int
+    indptr: NDArray
+    rows: NDArray
+    values: NDArray
+    columns: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return f"Features({len(self.columns):,} covariates)"
+
+    def take(self, people: NDArray) -> Features:
+        """Those of some people, given by row numbers that ascend; all columns stay."""
+        place = np.full(self.n, -1, dtype=np.int32)
+        place[people] = np.arange(len(people), dtype=np.int32)
+        kept = place[self.rows] >= 0
+        indptr = np.concatenate(([0], np.cumsum(kept)))[self.indptr]
+        rows, values = place[self.rows[kept]], self.values[kept]
+        return Features(len(people), indptr, rows, values, _described(self.columns, indptr, values))
+
+    def select(self, columns: NDArray) -> Features:
+        """Some of the columns, by positions."""
+        sizes = np.diff(self.indptr)[columns]
+        indptr = np.concatenate(([0], np.cumsum(sizes)))
+        at = np.repeat(self.indptr[columns] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        table = self.columns.iloc[columns].reset_index(drop=True)
+        return Features(self.n, indptr, self.rows[at], self.values[at], table)
+
+    def column(self, covariate_id: int) -> NDArray:
+        """One covariate as an array, (n,)."""
+        found = np.flatnonzero(self.columns["covariate_id"] == covariate_id)
+        if len(found) == 0:
+            raise DataError(f"there is no covariate {covariate_id} among these people")
+        at = slice(self.indptr[found[0]], self.indptr[found[0] + 1])
+        dense = np.zeros(self.n)
+        dense[self.rows[at]] = self.values[at]
+        return dense
+
+    def matrix(self) -> Any:
+        """The covariates as a scipy CSC matrix, (n, p)."""
+        from scipy.sparse import csc_array
+
+        shape = (self.n, len(self.columns))
+        return csc_array((self.values.astype(float), self.rows, self.indptr), shape=shape)
+
+
+@dataclass
+class _Collected:
+    ids: list[NDArray] = field(default_factory=list)
+    rows: list[NDArray] = field(default_factory=list)
+    values: list[NDArray] = field(default_factory=list)
+
+
+def extract_features(
+    db: OmopDatabase,
+    entries: pd.DataFrame,
+    rules: FeatureRules | None = None,
+    *,
+    cohorts: CohortTable | None = None,
+    as_covariates: Iterable[int] = (),
+) -> Features:
+    """Collect the covariates of people who start on given days.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    entries : DataFrame
+        ``person_id`` and ``start``, one row a person and start; row i of the result is row i.
+    rules : FeatureRules, optional
+    cohorts : CohortTable, optional
+        Cohorts that serve as covariates.
+    as_covariates : iterable of int
+        Which of them: 1 for those who are in the cohort on a day of the long window. Their ids
+        are the cohort's times 1000 plus 999.
+
+    Raises
+    ------
+    DataError
+        An unknown concept to exclude or include, or a table that lacks a column that is needed.
+    """
+    rules = rules or FeatureRules()
+    with db.workspace() as work:
+        _bring(work, entries)
+        _bring_concepts(db, work, rules)
+        statements = Statements(db, rules.end_day, bool(rules.include))
+        work.run("CREATE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)")
+        for number in rules.analyses:
+            analysis = ANALYSES[number]
+            for sql in statements.of(analysis, rules.first_day(analysis)):
+                work.run(sql)
+        custom = [int(c) for c in as_covariates]
+        if custom:
+            _collect_cohorts(work, cohorts, custom, rules)
+        return _read(db, work, len(entries), cohorts)
+
+
+def _bring(work: Workspace, entries: pd.DataFrame) -> None:
+    """Make the temporary table ``people`` of row numbers, persons and starts."""
+    brought = pd.DataFrame(
+        {
+            "row_id": np.arange(len(entries), dtype=np.int32),
+            "person_id": entries["person_id"].to_numpy(),
+            "start": entries["start"].to_numpy(),
+        }
+    )
+    work.connection.register("brought", brought)
+    work.run(
+        "CREATE TEMP TABLE people AS SELECT row_id, person_id, start::DATE AS start FROM brought"
+    )
+    work.connection.unregister("brought")
+
+
+def _bring_concepts(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> None:
+    """Make the temporary tables ``excluded`` and ``included``."""
+    for name, listed in (("excluded", rules.exclude), ("included", rules.include)):
+        for concept_id in listed:
+            db.concept_name(concept_id)  # refuses an unknown one
+        work.run(
+            f"CREATE TEMP TABLE {name} AS SELECT unnest($1::BIGINT[]) AS concept_id",
+            [db.descendants(listed)],
+        )
+
+
+def _collect_cohorts(
+    work: Workspace, cohorts: CohortTable | None, wanted: list[int], rules: FeatureRules
+) -> None:
+    if cohorts is None:
+        raise DataError("covariates of cohorts need the cohorts themselves")
+    cohorts.only(wanted).place(work, "of_cohorts")
+    work.run(f"""
+    INSERT INTO features
+    SELECT DISTINCT cohort_definition_id * 1000 + {CUSTOM}, p.row_id, 1
+    FROM people p JOIN of_cohorts c ON c.subject_id = p.person_id
+    WHERE c.cohort_start_date <= p.start + {rules.end_day}
+      AND c.cohort_end_date >= p.start - {rules.long_days}
+    """)
+
+
+def _read(db: OmopDatabase, work: Workspace, n: int, cohorts: CohortTable | None) -> Features:
+    found = _Collected()
+    for batch in work.stream(
+        "SELECT covariate_id, row_id, value FROM features WHERE value <> 0 "
+        "ORDER BY covariate_id, row_id"
+    ):
+        found.ids.append(batch.column(0).to_numpy())
+        found.rows.append(batch.column(1).to_numpy())
+        found.values.append(batch.column(2).to_numpy().astype(np.float32))
+    ids = np.concatenate(found.ids) if found.ids else np.empty(0, np.int64)
+    rows = np.concatenate(found.rows) if found.rows else np.empty(0, np.int32)
+    values = np.concatenate(found.values) if found.values else np.empty(0, np.float32)
+    covariates, first = np.unique(ids, return_index=True)
+    indptr = np.concatenate((first, [len(ids)])).astype(np.int64)
+    table = covariate_table(db, covariates, cohorts)
+    return Features(n, indptr, rows, values, _described(table, indptr, values))
+
+
+def _described(columns: pd.DataFrame, indptr: NDArray, values: NDArray) -> pd.DataFrame:
+    """The table of columns with what these people have of them."""
+    sizes = np.diff(indptr)
+    filled = np.flatnonzero(sizes)
+    largest = np.zeros(len(sizes))
+    smallest = np.zeros(len(sizes))
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(values, indptr[filled])
+        smallest[filled] = np.minimum.reduceat(values, indptr[filled])
+    return columns.assign(
+        people=sizes, largest=largest, binary=(sizes == 0) | ((largest == 1) & (smallest == 1))
+    )

@@ -1,0 +1,292 @@
+"""The SQL of each kind of covariate analysis: rows (covariate_id, row_id, value) into ``features``.
+
+``people`` holds row_id, person_id and start; ``excluded`` and ``included`` hold concepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from steropes.errors import DataError
+from steropes.studies.covariates.analyses import Analysis
+from steropes.studies.covariates.scores import CHADS2, CHADS2VASC, CHARLSON, DCSI, Category
+from steropes.studies.omop import OmopDatabase
+
+__all__ = ["Statements"]
+
+FINDING = 441840  # SNOMED's clinical finding, above all conditions
+# Conditions at most two levels below it that are groups all the same.
+HIGH_GROUPS = (
+    *(433736, 433595, 441408, 72404, 192671, 137977, 434621, 437312, 439847, 4171917),
+    *(438555, 4299449, 375258, 76784, 40483532, 4145627, 434157, 433778, 258449, 313878),
+)
+# Names of groups that say nothing about a person.
+VAGUE = (
+    *("%finding", "Disorder of%", "Finding of%", "Disease of%", "Injury of%", "%by site"),
+    *("%by body site", "%by mechanism", "%of body region", "%of anatomical site"),
+    "%of specific body structure%",
+)
+ATC_LENGTHS = (1, 3, 4, 5)
+
+
+class Statements:
+    """Makes the statements of analyses on one database.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    end_day : int
+        Last day of every window, counted from the start.
+    only_included : bool
+        Whether ``included`` restricts the concepts.
+    """
+
+    def __init__(self, db: OmopDatabase, end_day: int, only_included: bool) -> None:
+        self.db, self.end, self.only_included = db, int(end_day), only_included
+
+    def of(self, analysis: Analysis, first_day: int | None) -> Iterator[str]:
+        """The statements of one analysis; none if the database has no such table.
+
+        Raises
+        ------
+        DataError
+            The table lacks a column that is needed.
+        """
+        if analysis.kind == "demographic":
+            yield from self._demographic(analysis.id)
+            return
+        columns = self.db.columns(analysis.table)
+        if "person_id" not in columns:  # no such table, or the stub of one that was never loaded
+            return
+        extra = {
+            "range": ("value_as_number", "range_low", "range_high"),
+            "value": ("value_as_number", "unit_concept_id"),
+            "value as concept": ("value_as_concept_id",),
+        }
+        needed = ("person_id", analysis.concept, analysis.first, analysis.last)
+        gone = [c for c in (*needed, *extra.get(analysis.kind, ())) if c not in columns]
+        if gone:
+            raise DataError(
+                f"covariate analysis {analysis.id} ({analysis.name}) needs the column {gone[0]} of "
+                f"the table {analysis.table}, which {self.db.name} lacks; leave the analysis out"
+            )
+        if analysis.kind == "score":
+            yield from self._score(analysis)
+        elif analysis.kind == "group":
+            yield from self._group(analysis, first_day)
+        else:
+            yield self._records(analysis, first_day)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _records(self, a: Analysis, first_day: int | None) -> str:
+        concept = f"e.{a.concept}::BIGINT"
+        name, where = (
+            f"{concept} * 1000 + {a.id}",
+            f"{self._in_window(a, first_day)} {self._allowed(f'e.{a.concept}')}",
+        )
+        source = f"{self._joined(a)} WHERE {where}"
+        insert = "INSERT INTO features "
+        if a.kind == "concept":
+            return f"{insert} SELECT DISTINCT {name}, p.row_id, 1 {source}"
+        if a.kind == "range":
+            group = (
+                "CASE WHEN e.value_as_number < e.range_low THEN 1 "
+                "WHEN e.value_as_number > e.range_high THEN 3 ELSE 2 END"
+            )
+            return (
+                f"{insert} SELECT DISTINCT {concept} * 10000 + {group} * 1000 + {a.id}, p.row_id, "
+                f"1 {source} AND e.range_low IS NOT NULL AND e.range_high IS NOT NULL"
+            )
+        if a.kind == "value as concept":
+            value = "e.value_as_concept_id::HUGEINT * 2654435769 // 1024"
+            about = f"{concept}::HUGEINT * 2654435769 // 4096"
+            code = (
+                f"(({about})::BIGINT & 1048575) * 4194304000 "
+                f"+ (({value})::BIGINT & 4194303) * 1000 + {a.id}"
+            )
+            return (
+                f"{insert} SELECT DISTINCT {code}, p.row_id, 1 {source} "
+                "AND e.value_as_concept_id IS NOT NULL AND e.value_as_concept_id <> 0"
+            )
+        if a.kind == "value":  # the last one recorded; the smallest of that day
+            unit = "coalesce(e.unit_concept_id, 0)::BIGINT % 1000"
+            code = f"{concept} * 1000000 + ({unit}) * 1000 + {a.id}"
+            return (
+                f"{insert} SELECT {code}, p.row_id, arg_max(e.value_as_number::DOUBLE, "
+                f"(e.{a.first}::DATE, -e.value_as_number::DOUBLE)) {source} "
+                "AND e.value_as_number IS NOT NULL GROUP BY 1, 2"
+            )
+        counted = f"count(DISTINCT e.{a.concept})" if a.kind == "distinct" else "count(*)"
+        name = name if a.kind == "by concept" else f"{1000 + a.id}::BIGINT"
+        return f"{insert} SELECT {name}, p.row_id, {counted} {source} GROUP BY 1, 2"
+
+    def _group(self, a: Analysis, first_day: int | None) -> Iterator[str]:
+        """Concepts stand for the groups above them: classes of drugs, kinds of conditions."""
+        concept, ancestor = self.db.table("concept"), self.db.table("concept_ancestor")
+        if not self.db.columns("concept_ancestor"):
+            return
+        if a.domain == "Drug":
+            self._need(
+                "concept",
+                (
+                    "vocabulary_id",
+                    "concept_code",
+                    "standard_concept",
+                    "concept_class_id",
+                    "domain_id",
+                ),
+                a,
+            )
+            lengths = ", ".join(map(str, ATC_LENGTHS))
+            groups = (
+                f"SELECT concept_id FROM {concept} WHERE concept_id <> 0 "
+                f"AND (vocabulary_id = 'ATC' AND length(concept_code) IN ({lengths}) "
+                "OR standard_concept = 'S' AND concept_class_id = 'Ingredient' "
+                "AND domain_id = 'Drug')"
+            )
+        else:
+            self._need("concept", ("domain_id",), a)
+            self._need("concept_ancestor", ("min_levels_of_separation",), a)
+            vague = " ".join(f"AND concept_name NOT LIKE '{v}'" for v in VAGUE)
+            groups = (
+                f"SELECT concept_id FROM {concept} JOIN {ancestor} "
+                f"ON concept_id = descendant_concept_id WHERE ancestor_concept_id = {FINDING} "
+                "AND (min_levels_of_separation > 2 "
+                f"OR descendant_concept_id IN ({_list(HIGH_GROUPS)})) "
+                f"AND domain_id = 'Condition' {vague}"
+            )
+        yield (
+            "CREATE OR REPLACE TEMP TABLE of_group AS "
+            "SELECT DISTINCT descendant_concept_id AS member, ancestor_concept_id AS heading "
+            f"FROM {ancestor} WHERE ancestor_concept_id IN ({groups}) "
+            f"{self._allowed('descendant_concept_id')} {self._allowed('ancestor_concept_id')}"
+        )
+        yield (
+            f"INSERT INTO features SELECT DISTINCT g.heading::BIGINT * 1000 + {a.id}, p.row_id, 1 "
+            f"{self._joined(a)} JOIN of_group g ON g.member = e.{a.concept} "
+            f"WHERE {self._in_window(a, first_day)}"
+        )
+
+    def _score(self, a: Analysis) -> Iterator[str]:
+        if not self.db.columns("concept_ancestor"):
+            return
+        if a.id == 902:
+            made = self._complications()
+            if made is None:
+                return
+            yield f"CREATE OR REPLACE TEMP TABLE of_score AS {made}"
+        else:
+            categories = {901: CHARLSON, 903: CHADS2, 904: CHADS2VASC}[a.id]
+            yield f"CREATE OR REPLACE TEMP TABLE of_score AS {self._categories(categories)}"
+        points = (
+            "SELECT p.row_id, s.category, max(s.weight) AS weight "
+            f"{self._joined(a)} JOIN of_score s ON s.member = e.{a.concept} "
+            f"WHERE e.{a.first}::DATE <= p.start + {self.end} GROUP BY 1, 2"
+        )
+        age = "(year(p.start) - o.year_of_birth)"
+        more = {
+            903: f"CASE WHEN {age} >= 75 THEN 1 ELSE 0 END",
+            904: f"CASE WHEN {age} >= 75 THEN 2 WHEN {age} >= 65 THEN 1 ELSE 0 END "
+            "+ CASE WHEN o.gender_concept_id = 8532 THEN 1 ELSE 0 END",
+        }.get(a.id)
+        if more:
+            points += (
+                f" UNION ALL SELECT p.row_id, -1, {more} FROM people p "
+                f"JOIN {self.db.table('person')} o ON o.person_id = p.person_id"
+            )
+        yield (
+            f"INSERT INTO features SELECT {1000 + a.id}, row_id, sum(weight) FROM ({points}) "
+            "GROUP BY row_id"
+        )
+
+    def _categories(self, categories: Iterable[Category]) -> str:
+        ancestor = self.db.table("concept_ancestor")
+        parts = []
+        for number, c in enumerate(categories):
+            below = f"SELECT descendant_concept_id FROM {ancestor} WHERE ancestor_concept_id IN "
+            without = f"EXCEPT {below} ({_list(c.without)})" if c.without else ""
+            alone = f"UNION SELECT unnest([{_list(c.alone)}])" if c.alone else ""
+            parts.append(
+                f"SELECT {number} AS category, {c.weight} AS weight, member FROM "
+                f"(({below} ({_list(c.ancestors)}) {without}) {alone}) AS t(member)"
+            )
+        return " UNION ".join(parts)
+
+    def _complications(self) -> str | None:
+        """Concepts of the complications of diabetes, through the vocabulary's map from ICD-9-CM."""
+        if not {"vocabulary_id", "concept_code"} <= {*self.db.columns("concept")}:
+            return None
+        if not self.db.columns("concept_relationship"):
+            return None
+        rows = ", ".join(
+            f"('{category}', {points}, '{code}')"
+            for category, points, codes in DCSI
+            for code in codes.split()
+        )
+        concept = self.db.table("concept")
+        return (
+            "SELECT d.category, max(d.points) AS weight, t.concept_id AS member "
+            f"FROM (VALUES {rows}) d(category, points, code) "
+            f"JOIN {concept} s ON s.vocabulary_id = 'ICD9CM' "
+            "AND starts_with(s.concept_code, d.code) "
+            f"JOIN {self.db.table('concept_relationship')} r ON r.concept_id_1 = s.concept_id "
+            f"AND r.relationship_id = 'Maps to' JOIN {concept} t ON t.concept_id = r.concept_id_2 "
+            "AND t.vocabulary_id = 'SNOMED' GROUP BY 1, 3"
+        )
+
+    def _demographic(self, number: int) -> Iterator[str]:
+        have = self.db.columns("person")
+        value, where = {
+            1: ("gender_concept_id::BIGINT", "gender_concept_id <> 0"),
+            3: ("((year(p.start) - year_of_birth) // 5)::BIGINT", "year(p.start) >= year_of_birth"),
+            4: ("race_concept_id::BIGINT", self._of_class("race")),
+            5: ("ethnicity_concept_id::BIGINT", self._of_class("ethnicity")),
+            6: ("year(p.start)::BIGINT", "TRUE"),
+            7: ("month(p.start)::BIGINT", "TRUE"),
+        }[number]
+        if (number == 4 and "race_concept_id" not in have) or (
+            number == 5 and "ethnicity_concept_id" not in have
+        ):
+            return
+        yield (
+            f"INSERT INTO features SELECT DISTINCT {value} * 1000 + {number}, p.row_id, 1 "
+            f"FROM people p JOIN {self.db.table('person')} o ON o.person_id = p.person_id "
+            f"WHERE {where}"
+        )
+
+    def _of_class(self, name: str) -> str:
+        if "concept_class_id" not in self.db.columns("concept"):
+            return f"{name}_concept_id <> 0"
+        return (
+            f"{name}_concept_id IN (SELECT concept_id FROM {self.db.table('concept')} "
+            f"WHERE lower(concept_class_id) = '{name}')"
+        )
+
+    def _joined(self, a: Analysis) -> str:
+        return f"FROM people p JOIN {self.db.table(a.table)} e ON e.person_id = p.person_id"
+
+    def _in_window(self, a: Analysis, first_day: int | None) -> str:
+        until = f"e.{a.first}::DATE <= p.start + {self.end} AND e.{a.concept} <> 0"
+        if first_day is None:
+            return until
+        return f"{until} AND coalesce(e.{a.last}, e.{a.first})::DATE >= p.start + {int(first_day)}"
+
+    def _allowed(self, concept: str) -> str:
+        rule = f"AND {concept} NOT IN (SELECT concept_id FROM excluded) "
+        if self.only_included:
+            rule += f"AND {concept} IN (SELECT concept_id FROM included) "
+        return rule
+
+    def _need(self, table: str, columns: tuple[str, ...], a: Analysis) -> None:
+        have = self.db.columns(table)
+        gone = [c for c in columns if c not in have]
+        if gone:
+            raise DataError(
+                f"covariate analysis {a.id} ({a.name}) needs the column {gone[0]} of the table "
+                f"{table}, which {self.db.name} lacks; leave the analysis out"
+            )
+
+
+def _list(concepts: Iterable[int]) -> str:
+    return ", ".join(str(int(c)) for c in concepts)

@@ -1,0 +1,182 @@
+"""Outcome models that the library's estimators fit: with covariates, robust, or of other kinds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.covariates.features import Features
+from steropes.studies.covariates.tidy import TidyRules, tidy
+from steropes.studies.outcomes.settings import OutcomeModel
+
+__all__ = ["Fitted", "fit_with_engine"]
+
+TREATMENT = "treatment"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit says of the treatment, on the log scale, and of its interactions."""
+
+    log_rr: float
+    se: float
+    lower: float
+    upper: float
+    llr: float
+    interactions: tuple[tuple[int, float, float, float, float], ...]
+
+
+def fit_with_engine(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    weights: NDArray | None,
+    sets: NDArray | None,
+    features: Features | None,
+) -> Fitted:
+    """Fit the outcome model and read off the treatment's line.
+
+    Parameters are those of ``estimate_effect``, checked.
+    """
+    rows = _informative(people, sets) if model.stratified else np.arange(len(people))
+    people = people.iloc[rows]
+    weights = None if weights is None else weights[rows]
+    sets = None if sets is None else sets[rows]
+    features = None if features is None else features.take(rows)
+    x, free = _design(people, model, features)
+    estimator, y, fit = _estimator(people, model, free)
+    if weights is not None:
+        fit["sample_weight"] = weights
+    if model.stratified:
+        fit["strata"] = sets
+    fitted = estimator.fit(x, y, **fit)
+    clusters = _clusters(people, sets)
+    lines = _lines(fitted, model, free, clusters)
+    interactions = tuple(
+        (c, *lines[_product(c)]) for c in model.interactions if _product(c) in lines
+    )
+    log_rr, se, lower, upper = lines[TREATMENT]
+    llr = math.nan
+    return Fitted(log_rr, se, lower, upper, llr, interactions)
+
+
+def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
+    """Rows of the sets with an outcome; the others have no part in a conditional likelihood."""
+    of_set = pd.Series(np.asarray(sets))
+    return np.flatnonzero(
+        (people["outcomes"].groupby(of_set.to_numpy()).transform("sum") > 0).to_numpy()
+    )
+
+
+def _product(covariate: int) -> str:
+    return f"{TREATMENT}:{covariate}"
+
+
+def _design(
+    people: pd.DataFrame, model: OutcomeModel, features: Features | None
+) -> tuple[Any, list[str]]:
+    """X with the treatment first, and the names of the columns that have no prior."""
+    from steropes.design import Design
+    from steropes.design.blocks import SparseBlock
+
+    treated = people["treated"].to_numpy() == 1
+    n, free = len(people), [TREATMENT]
+    at = np.flatnonzero(treated).astype(np.int32)
+    blocks: list[Any] = [SparseBlock.indicator(n, np.array([0, len(at)]), at)]
+    names = [TREATMENT]
+    if model.interactions and features is not None:
+        for covariate in model.interactions:
+            own = features.column(covariate)
+            for name, values in ((str(covariate), own), (_product(covariate), own * treated)):
+                rows = np.flatnonzero(values).astype(np.int32)
+                if len(rows) in (0, n):
+                    raise DataError(f"interaction with covariate {covariate}: it does not vary")
+                blocks.append(SparseBlock.valued(n, np.array([0, len(rows)]), rows, values[rows]))
+                names.append(name)
+                free.append(name)
+    if model.covariates and features is not None:
+        others = tidy(
+            features,
+            TidyRules(),
+            include=model.include,
+            exclude=(*model.exclude, *model.interactions),
+        )
+        design = others.design
+        blocks += design.blocks
+        names += design.names
+    return Design(blocks, names), free
+
+
+def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tuple[Any, Any, dict]:
+    """The estimator, its y, and what ``fit`` is given besides."""
+    import steropes as st
+
+    settings: dict[str, Any] = {}
+    if model.covariates:
+        exclude = tuple(free)
+        if model.variance is not None:
+            settings["prior"] = st.Laplace(variance=model.variance, exclude=exclude)
+        else:
+            settings["prior"] = st.Laplace(exclude=exclude)
+            settings["cv"] = st.CrossValidation(folds=model.folds, random_state=model.seed)
+            settings["random_state"] = model.seed
+    happened = (people["event"] == 1).to_numpy().astype(int)
+    if model.kind == "cox":
+        return (
+            st.CoxRegression(ties="breslow", **settings),
+            st.Surv(people["time"].to_numpy(), happened),
+            {},
+        )
+    if model.kind == "fine-gray":
+        y = st.Surv(people["time"].to_numpy(), people["event"].to_numpy())
+        return st.FineGrayRegression(**settings), y, {}
+    if model.kind == "logistic":
+        if model.stratified:
+            return st.ConditionalLogisticRegression(**settings), happened, {}
+        return st.LogisticRegression(**settings), happened, {}
+    exposure = {"exposure": people["days_at_risk"].to_numpy(dtype=float)}
+    counts = people["outcomes"].to_numpy(dtype=float)
+    if model.stratified:
+        return st.ConditionalPoissonRegression(**settings), counts, exposure
+    return st.PoissonRegression(**settings), counts, exposure
+
+
+def _clusters(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
+    """Whose rows belong together: those of a matched set, else those of a person."""
+    if sets is None or len(np.unique(sets)) < 20:  # score strata are not clusters
+        return people["person_id"].to_numpy()
+    return sets
+
+
+def _lines(
+    fitted: Any, model: OutcomeModel, free: list[str], clusters: NDArray
+) -> dict[str, tuple[float, float, float, float]]:
+    """Coefficient, standard error and limits of each column without a prior."""
+    kind = model.interval_used
+    if kind == "bootstrap":
+        draws = fitted.bootstrap(n=model.draws, random_state=model.seed, cluster=clusters)
+        limits, coef = draws.confint(0.95), pd.DataFrame(draws.coef)
+        spread = dict(zip(coef.columns, coef.std(), strict=True))
+        point = fitted.summary()["coef"]
+        return {
+            name: (
+                float(point[name]),
+                float(spread[name]),
+                float(limits.loc[name, "lower"]),
+                float(limits.loc[name, "upper"]),
+            )
+            for name in free
+        }
+    if kind == "robust":
+        table = fitted.summary(0.95, kind="robust", cluster=clusters)
+    else:
+        table = fitted.summary(0.95)
+    return {
+        name: tuple(float(table.loc[name, c]) for c in ("coef", "se", "lower", "upper"))  # type: ignore[misc]
+        for name in free
+    }

@@ -1,0 +1,272 @@
+"""The effect of the treatment on an outcome: fitted, with its interval and its profile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies.covariates.features import Features
+from steropes.studies.outcomes.engine import Fitted, fit_with_engine
+from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.outcomes.two_groups import TwoGroups
+
+__all__ = ["Estimate", "estimate_effect"]
+
+Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+POINTS = 81  # of a stored profile
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Estimate:
+    """The effect of target against comparator on an outcome.
+
+    Attributes
+    ----------
+    log_rr, se, lower, upper : float
+        On the log scale; the limits are those of 95 %. Of a profile interval ``se`` is its width
+        over 2 × 1.96. Not-a-number, and infinite limits, where there is no estimate.
+    p, one_sided_p : float
+        Two-sided, and that the ratio is no larger than one, from ``log_rr / se``.
+    llr : float
+        Log-likelihood at the estimate less that at no effect.
+    interval : str
+        Which interval it is.
+    profile : DataFrame
+        ``log_rr``, ``log_likelihood`` (less its maximum) and ``gradient``; empty if none.
+    interactions : DataFrame
+        ``covariate_id``, ``log_rr``, ``se``, ``lower``, ``upper``, ``p``.
+    proportional_p : float
+        P value of the test that the hazards are proportional.
+    note : str
+        Why there is no estimate; empty if there is one.
+    """
+
+    log_rr: float = math.nan
+    se: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    llr: float = math.nan
+    interval: str = ""
+    profile: pd.DataFrame = field(default_factory=lambda: empty_profile())
+    interactions: pd.DataFrame = field(default_factory=lambda: empty_interactions())
+    proportional_p: float = math.nan
+    note: str = ""
+
+    def __repr__(self) -> str:
+        if self.note:
+            return f"Estimate(none: {self.note})"
+        low, high = (math.exp(min(x, 700)) for x in (self.lower, self.upper))
+        return f"Estimate({math.exp(self.log_rr):.3f}, {low:.3f} to {high:.3f})"
+
+    @property
+    def p(self) -> float:
+        """Two-sided p value."""
+        from scipy.special import ndtr
+
+        return float(2 * ndtr(-abs(self.log_rr / self.se))) if self.se > 0 else math.nan
+
+    @property
+    def one_sided_p(self) -> float:
+        """P value that the ratio is one or less."""
+        from scipy.special import ndtr
+
+        return float(ndtr(-self.log_rr / self.se)) if self.se > 0 else math.nan
+
+    @property
+    def e_value(self) -> float:
+        """How strong a confounder must be, with arm and outcome, to explain the estimate.
+
+        VanderWeele and Ding (2017), Ann Intern Med 167:268, for rare outcomes.
+        """
+        ratio = math.exp(abs(self.log_rr)) if math.isfinite(self.log_rr) else math.nan
+        return ratio + math.sqrt(ratio * (ratio - 1))
+
+
+def empty_profile() -> pd.DataFrame:
+    """A profile without points."""
+    return pd.DataFrame({c: np.empty(0) for c in ("log_rr", "log_likelihood", "gradient")})
+
+
+def empty_interactions() -> pd.DataFrame:
+    """No interactions."""
+    columns = ("covariate_id", "log_rr", "se", "lower", "upper", "p")
+    return pd.DataFrame({c: np.empty(0) for c in columns})
+
+
+def estimate_effect(
+    people: pd.DataFrame,
+    model: OutcomeModel | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    sets: ArrayLike | None = None,
+    features: Features | None = None,
+) -> Estimate:
+    """Estimate the effect of the treatment.
+
+    What cannot be estimated is not an error: the result says why.
+
+    Parameters
+    ----------
+    people : DataFrame
+        As in ``StudyPopulation.people``: ``person_id``, ``treated``, ``time``, ``event``,
+        ``outcomes``, ``days_at_risk``.
+    model : OutcomeModel, optional
+    weights : array_like, shape (n,), optional
+        Propensity weights, for ``weighted``.
+    sets : array_like of int, shape (n,), optional
+        Matched sets or strata, for ``stratified``; also the clusters of robust intervals.
+    features : Features, optional
+        Covariates of the same people.
+
+    Raises
+    ------
+    DataError
+        The model needs weights, sets or covariates that were not given.
+    """
+    model = model or OutcomeModel()
+    for needed, given, what in (
+        (model.weighted, weights, "propensity weights"),
+        (model.stratified, sets, "matched sets or strata"),
+        (model.covariates or bool(model.interactions), features, "covariates"),
+    ):
+        if needed and given is None:
+            raise DataError(f"the outcome model needs {what}, but the analysis makes none")
+    note = why_none(people)
+    if note:
+        return Estimate(note=note)
+    w = None if not model.weighted or weights is None else np.asarray(weights, dtype=float)
+    s = None if sets is None else np.asarray(sets)
+    try:
+        if model.plain and model.interval_used == "profile":
+            return _from_profile(people, model, w, s if model.stratified else None)
+        return _from_engine(people, model, w, s, features)
+    except (SeparationError, DataError) as error:
+        return Estimate(note=str(error))
+
+
+def why_none(people: pd.DataFrame) -> str:
+    """Why there can be no estimate; nothing if it can be tried."""
+    arms = {
+        name: people[people["treated"] == value]
+        for value, name in ((1, "target"), (0, "comparator"))
+    }
+    without = [name for name, arm in arms.items() if len(arm) == 0]
+    if without:
+        return "nobody is left" if len(without) == 2 else f"nobody is left in the {without[0]} arm"
+    if not (people["event"] == 1).any():
+        return "nobody had the outcome during the time at risk"
+    return ""
+
+
+def _counted(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> TwoGroups:
+    return TwoGroups.of(people["time"], people["event"] == 1, people["treated"], w, s)
+
+
+def _from_profile(
+    people: pd.DataFrame, model: OutcomeModel, w: NDArray | None, s: NDArray | None
+) -> Estimate:
+    """Cox's model of the treatment alone, from its exact likelihood."""
+    groups = _counted(people, w, s)
+    best = groups.maximum()
+    if math.isnan(best):
+        return Estimate(note="no set or stratum has an outcome and people of both arms at risk")
+    lower, upper = groups.interval()
+    if math.isinf(best):
+        arm = "comparator" if best > 0 else "target"
+        return Estimate(
+            lower=lower,
+            upper=upper,
+            interval="profile",
+            profile=_profile(groups, model, 0.0),
+            note=f"nobody in the {arm} arm had the outcome during the time at risk, "
+            "so no finite hazard ratio fits best",
+        )
+    at_best = float(groups.log_likelihood(best)[0])
+    return Estimate(
+        log_rr=best,
+        se=(upper - lower) / (2 * Z),
+        lower=lower,
+        upper=upper,
+        llr=at_best - float(groups.log_likelihood(0.0)[0]),
+        interval="profile",
+        profile=_profile(groups, model, best),
+        proportional_p=_proportional(people, w, s),
+    )
+
+
+def _profile(groups: TwoGroups, model: OutcomeModel, best: float) -> pd.DataFrame:
+    """Log-likelihood and slope on a grid of log ratios that holds the best one."""
+    low, high = math.log(model.lowest), math.log(model.highest)
+    grid = np.linspace(low, high, POINTS)
+    if low < best < high:
+        grid = np.unique(np.append(grid, best))
+    value = groups.log_likelihood(grid)
+    top = float(groups.log_likelihood(best)[0]) if best else float(value.max())
+    return pd.DataFrame(
+        {
+            "log_rr": grid,
+            "log_likelihood": value - max(top, value.max()),
+            "gradient": groups.gradient(grid),
+        }
+    )
+
+
+def _from_engine(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    w: NDArray | None,
+    s: NDArray | None,
+    features: Features | None,
+) -> Estimate:
+    """Any other model, fitted by an estimator of the library."""
+    fitted = fit_with_engine(people, model, w, s, features)
+    profile, llr = empty_profile(), fitted.llr
+    if model.plain:  # its likelihood is known whatever the interval
+        groups = _counted(people, w, s if model.stratified else None)
+        profile = _profile(groups, model, fitted.log_rr)
+        at = groups.log_likelihood([fitted.log_rr, 0.0])
+        llr = float(at[0] - at[1])
+    proportional = (
+        _proportional(people, w, s if model.stratified else None) if model.plain else math.nan
+    )
+    return Estimate(
+        log_rr=fitted.log_rr,
+        se=fitted.se,
+        lower=fitted.lower,
+        upper=fitted.upper,
+        llr=llr,
+        interval=model.interval_used,
+        profile=profile,
+        interactions=_interactions(fitted),
+        proportional_p=proportional,
+    )
+
+
+def _interactions(fitted: Fitted) -> pd.DataFrame:
+    if not fitted.interactions:
+        return empty_interactions()
+    from scipy.special import ndtr
+
+    table = pd.DataFrame(
+        fitted.interactions, columns=["covariate_id", "log_rr", "se", "lower", "upper"]
+    )
+    return table.assign(p=2 * ndtr(-np.abs(table["log_rr"] / table["se"])))
+
+
+def _proportional(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> float:
+    """P value of the test of proportional hazards; missing where it cannot be made."""
+    from steropes import CoxRegression, Surv
+
+    x: Any = pd.DataFrame({"treatment": people["treated"].to_numpy(dtype=float)})
+    y = Surv(people["time"].to_numpy(), (people["event"] == 1).to_numpy().astype(int))
+    try:
+        fit = CoxRegression(ties="breslow").fit(x, y, sample_weight=w, strata=s)
+        return float(fit.test_proportionality().loc["treatment", "p"])
+    except (SeparationError, DataError):
+        return math.nan

@@ -1,0 +1,126 @@
+"""What is told of the outcome besides its effect: follow-up, curves, and what could be detected."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.data.kaplan_meier import kaplan_meier
+
+__all__ = ["arm_counts", "curve_table", "detectable_ratio", "follow_up"]
+
+ARMS = ((1, "target"), (0, "comparator"))
+QUANTILES = {
+    "min": 0.0,
+    "p_10": 0.1,
+    "p_25": 0.25,
+    "median": 0.5,
+    "p_75": 0.75,
+    "p_90": 0.9,
+    "max": 1.0,
+}
+Z = 1.959963984540054
+
+
+def arm_counts(people: pd.DataFrame) -> dict[str, int]:
+    """Subjects, days until the outcome or the end of risk, and people with the outcome, by arm."""
+    counts = {}
+    for value, arm in ARMS:
+        of_arm = people[people["treated"] == value]
+        counts[f"{arm}_subjects"] = int(of_arm["person_id"].nunique())
+        counts[f"{arm}_days"] = int(of_arm["time"].sum())
+        counts[f"{arm}_outcomes"] = int((of_arm["event"] == 1).sum())
+    return counts
+
+
+def follow_up(people: pd.DataFrame) -> dict[str, object]:
+    """Distribution of the days followed up, and first and last start, in each arm."""
+    found: dict[str, object] = {}
+    for value, arm in ARMS:
+        of_arm = people[people["treated"] == value]
+        days = of_arm["time"].to_numpy(dtype=float)
+        for name, q in QUANTILES.items():
+            found[f"{arm}_{name}_days"] = float(np.quantile(days, q)) if len(days) else math.nan
+        starts = of_arm["start"]
+        found[f"{arm}_min_date"] = starts.min().date() if len(starts) else None
+        found[f"{arm}_max_date"] = starts.max().date() if len(starts) else None
+    return found
+
+
+def detectable_ratio(
+    people: pd.DataFrame, kind: str = "cox", alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """Smallest ratio above 1 that would be found with the given power.
+
+    Of hazards exp(√((z₁₋α/₂ + z_power)² / (E q (1 − q)))), with E people with the outcome and a
+    share q in the target arm (Schoenfeld 1983). Of odds the same with √(1 / (E (1 − E/n))) as
+    standard error. Infinite without an outcome or with one arm alone.
+    """
+    from scipy.special import ndtri
+
+    events, n = float((people["event"] == 1).sum()), len(people)
+    q = float(people["treated"].mean()) if n else 0.0
+    z = float(ndtri(1 - alpha / 2) + ndtri(power))
+    information = events * q * (1 - q)
+    if kind == "logistic":
+        information = events * (1 - events / n) if n and 0 < q < 1 else 0.0
+    return math.exp(z / math.sqrt(information)) if information > 0 else math.inf
+
+
+def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.DataFrame:
+    """Kaplan–Meier curves of both arms at every time at which either of them changes.
+
+    Up to the 90 % quantile of all follow-up. Limits are those of log S, at most one; numbers at
+    risk stand at 0 and every 50, 100 or 250 days.
+
+    Parameters
+    ----------
+    people : DataFrame
+        ``time``, ``event``, ``treated``.
+    weights : array_like, shape (n,), optional
+
+    Returns
+    -------
+    DataFrame
+        ``time_day``, and for each arm ``_survival``, ``_survival_lb``, ``_survival_ub`` and
+        ``_at_risk`` (missing between those days).
+    """
+    if people.empty:
+        return pd.DataFrame()
+    last = float(np.quantile(people["time"], 0.9))
+    step = 50 if last <= 300 else 100 if last <= 600 else 250
+    marks = np.arange(0, last + 1e-9, step)
+    times = np.unique(np.concatenate((marks, people["time"][people["time"] <= last])))
+    table = pd.DataFrame({"time_day": times})
+    w = None if weights is None else np.asarray(weights, dtype=float)
+    for value, arm in ARMS:
+        of_arm = (people["treated"] == value).to_numpy()
+        table = table.assign(
+            **_arm_curve(people[of_arm], None if w is None else w[of_arm], times, marks, arm)
+        )
+    shown = table.drop(columns="time_day").duplicated()
+    return table[~shown].reset_index(drop=True)
+
+
+def _arm_curve(
+    people: pd.DataFrame, weights: NDArray | None, times: NDArray, marks: NDArray, arm: str
+) -> dict[str, NDArray]:
+    """One arm's columns at the given times."""
+    survival, lower, upper = (np.ones(len(times)) for _ in range(3))
+    if len(people):
+        curve = kaplan_meier(people["time"], people["event"] == 1, weights=weights)
+        at = np.searchsorted(curve.times, times, side="right") - 1
+        s = np.where(at >= 0, curve.survival[at], 1.0)
+        spread = Z * np.sqrt(np.where(at >= 0, curve.log_variance[at], 0.0))
+        survival, lower, upper = s, s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
+    t = people["time"].to_numpy()
+    risk = np.array([float((t >= m).sum()) if m in marks else math.nan for m in times])
+    return {
+        f"{arm}_survival": survival,
+        f"{arm}_survival_lb": lower,
+        f"{arm}_survival_ub": upper,
+        f"{arm}_at_risk": risk,
+    }
