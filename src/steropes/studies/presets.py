@@ -59,7 +59,7 @@ def cohort_method_demo() -> tuple[StudyAnalysis, ...]:
             4,
             "Matching with gender interaction",
             match=match,
-            outcome_model=OutcomeModel(stratified=True, interactions=(female,), interval="wald"),
+            outcome_model=_profile(stratified=True, interactions=(female,)),
             **scored,
         ),
     )

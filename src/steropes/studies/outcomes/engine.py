@@ -18,6 +18,8 @@ from steropes.studies.outcomes.settings import OutcomeModel
 __all__ = ["Fitted", "fit_with_engine"]
 
 TREATMENT = "treatment"
+Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+POINTS = 21  # of a profile that takes a refit each
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class Fitted:
     se: float
     lower: float
     upper: float
-    llr: float
     interactions: tuple[tuple[int, float, float, float, float], ...]
+    llr: float = math.nan
+    profile: pd.DataFrame | None = None
 
 
 def fit_with_engine(
@@ -61,8 +64,11 @@ def fit_with_engine(
         (c, *lines[_product(c)]) for c in model.interactions if _product(c) in lines
     )
     log_rr, se, lower, upper = lines[TREATMENT]
-    llr = math.nan
-    return Fitted(log_rr, se, lower, upper, llr, interactions)
+    if model.plain:  # the profile of the treatment alone is known without refits
+        return Fitted(log_rr, se, lower, upper, interactions)
+    profile = fitted.profile(TREATMENT, _points(model, log_rr)).rename(columns={"point": "log_rr"})
+    at = fitted.profile(TREATMENT, [log_rr, 0.0])["log_likelihood"]
+    return Fitted(log_rr, se, lower, upper, interactions, float(at[0] - at[1]), profile)
 
 
 def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
@@ -146,6 +152,13 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
     return st.PoissonRegression(**settings), counts, exposure
 
 
+def _points(model: OutcomeModel, log_rr: float) -> NDArray:
+    """The log ratios of a stored profile: a grid, and the estimate itself."""
+    low, high = math.log(model.lowest), math.log(model.highest)
+    grid = np.linspace(low, high, POINTS)
+    return np.unique(np.append(grid, log_rr)) if low < log_rr < high else grid
+
+
 def _clusters(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
     """Whose rows belong together: those of a matched set, else those of a person."""
     if sets is None or len(np.unique(sets)) < 20:  # score strata are not clusters
@@ -159,9 +172,10 @@ def _lines(
     """Coefficient, standard error and limits of each column without a prior."""
     kind = model.interval_used
     if kind == "bootstrap":
-        draws = fitted.bootstrap(n=model.draws, random_state=model.seed, cluster=clusters)
-        limits, coef = draws.confint(0.95), pd.DataFrame(draws.coef)
-        spread = dict(zip(coef.columns, coef.std(), strict=True))
+        units = None if model.stratified else clusters  # sets are drawn whole as it is
+        draws = fitted.bootstrap(n=model.draws, random_state=model.seed, cluster=units)
+        limits, coef = draws.confint(0.95), pd.DataFrame(draws.coef, columns=draws.names)
+        spread = coef.replace([np.inf, -np.inf], np.nan).std()
         point = fitted.summary()["coef"]
         return {
             name: (
@@ -176,6 +190,17 @@ def _lines(
         table = fitted.summary(0.95, kind="robust", cluster=clusters)
     else:
         table = fitted.summary(0.95)
+    if kind == "profile":
+        limits = fitted.confint(free, level=0.95, method="profile")
+        width = limits["upper"] - limits["lower"]
+        table = pd.DataFrame(
+            {
+                "coef": table.loc[free, "coef"],
+                "se": width / (2 * Z),
+                "lower": limits["lower"],
+                "upper": limits["upper"],
+            }
+        )
     return {
         name: tuple(float(table.loc[name, c]) for c in ("coef", "se", "lower", "upper"))  # type: ignore[misc]
         for name in free

@@ -227,6 +227,9 @@ def _from_engine(
     """Any other model, fitted by an estimator of the library."""
     fitted = fit_with_engine(people, model, w, s, features)
     profile, llr = empty_profile(), fitted.llr
+    if fitted.profile is not None:
+        profile = fitted.profile[["log_rr", "log_likelihood", "gradient"]].reset_index(drop=True)
+        profile["log_likelihood"] -= profile["log_likelihood"].max()
     if model.plain:  # its likelihood is known whatever the interval
         groups = _counted(people, w, s if model.stratified else None)
         profile = _profile(groups, model, fitted.log_rr)

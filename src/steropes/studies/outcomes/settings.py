@@ -42,8 +42,8 @@ class OutcomeModel:
     interval : str, default "auto"
         "profile": the profile likelihood's. "wald": from the information. "robust": the sandwich
         variance, by matched set or person. "bootstrap": percentiles over draws of people or
-        matched sets. "auto" is "robust" where there are weights, else "profile" for Cox models of
-        the treatment alone, else "wald".
+        matched sets. "auto" is "profile" without weights; with them "robust" for Cox and
+        Fine-Gray models without covariates, and "bootstrap" for the others.
     draws : int, default 200
         Of the bootstrap.
     lowest, highest : float, default 0.1 and 10
@@ -84,11 +84,6 @@ class OutcomeModel:
             object.__setattr__(self, name, tuple(int(c) for c in getattr(self, name)))
         if self.kind == "fine-gray" and self.stratified:
             raise DataError("a Fine-Gray model within matched sets is not defined; weight instead")
-        if self.interval == "profile" and not self.plain:
-            raise DataError(
-                'the interval "profile" is for Cox models of the treatment alone; choose "wald", '
-                '"robust" or "bootstrap"'
-            )
 
     @property
     def plain(self) -> bool:
@@ -100,6 +95,8 @@ class OutcomeModel:
         """What "auto" stands for."""
         if self.interval != "auto":
             return self.interval
-        if self.weighted:
-            return "robust"
-        return "profile" if self.plain else "wald"
+        if not self.weighted:
+            return "profile"
+        return (
+            "robust" if self.kind in ("cox", "fine-gray") and not self.covariates else "bootstrap"
+        )

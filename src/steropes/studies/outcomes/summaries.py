@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.kaplan_meier import kaplan_meier
+from steropes.data.kaplan_meier import product_limit
 
 __all__ = ["arm_counts", "curve_table", "detectable_ratio", "follow_up"]
 
@@ -111,7 +111,7 @@ def _arm_curve(
     """One arm's columns at the given times."""
     survival, lower, upper = (np.ones(len(times)) for _ in range(3))
     if len(people):
-        curve = kaplan_meier(people["time"], people["event"] == 1, weights=weights)
+        curve = product_limit(people["time"], people["event"] == 1, weights=weights)
         at = np.searchsorted(curve.times, times, side="right") - 1
         s = np.where(at >= 0, curve.survival[at], 1.0)
         spread = Z * np.sqrt(np.where(at >= 0, curve.log_variance[at], 0.0))

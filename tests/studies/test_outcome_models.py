@@ -1,0 +1,219 @@
+"""Outcome models of studies: against each other, against the library, and over weights and sets."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import steropes as st
+from steropes.errors import DataError
+from steropes.studies import Features, OutcomeModel, curve_table, detectable_ratio, estimate_effect
+from steropes.studies.outcomes.two_groups import TwoGroups
+
+
+def population(n=300, seed=1, effect=0.5):
+    rng = np.random.default_rng(seed)
+    treated = rng.integers(0, 2, n)
+    sick = rng.integers(0, 2, n)
+    hazard = 0.02 * np.exp(effect * treated + 0.7 * sick)
+    event_time, end = np.ceil(rng.exponential(1 / hazard)), rng.integers(20, 60, n)
+    happened = (event_time <= end).astype(int)
+    people = pd.DataFrame(
+        {
+            "person_id": np.arange(n) + 1000,
+            "treated": treated,
+            "time": np.minimum(event_time, end).astype(float),
+            "event": happened,
+            "outcomes": happened * rng.integers(1, 3, n),
+            "days_at_risk": end,
+        }
+    )
+    rows = np.flatnonzero(sick).astype(np.int32)
+    table = pd.DataFrame(
+        {
+            "covariate_id": [8532001],
+            "name": ["gender: Female"],
+            "analysis_id": [1],
+            "concept_id": [8532],
+            "people": [len(rows)],
+            "largest": [1.0],
+            "binary": [True],
+        }
+    )
+    features = Features(n, np.array([0, len(rows)]), rows, np.ones(len(rows), np.float32), table)
+    return people, features, sick
+
+
+PEOPLE, FEATURES, SICK = population()
+WEIGHTS = np.random.default_rng(2).uniform(0.5, 2, len(PEOPLE))
+SETS = np.random.default_rng(3).integers(0, 40, len(PEOPLE))
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("sets", [None, SETS])
+def test_the_likelihood_of_two_groups_is_coxs(weights, sets):
+    y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
+    x = PEOPLE[["treated"]].astype(float)
+    cox = st.CoxRegression(ties="breslow").fit(x, y, sample_weight=weights, strata=sets)
+    groups = TwoGroups.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], weights, sets)
+    assert groups.maximum() == pytest.approx(float(cox.coef_[0]), abs=1e-9)
+    points = np.array([-2.0, -0.3, 0.0, 1.1])
+    wanted = cox.profile("treated", points)
+    apart = groups.log_likelihood(points) - wanted["log_likelihood"]
+    assert np.ptp(apart) < 1e-8
+    np.testing.assert_allclose(groups.gradient(points), wanted["gradient"], atol=1e-8)
+    limits = cox.confint(["treated"], method="profile").iloc[0]
+    np.testing.assert_allclose(groups.interval(), limits, atol=1e-5)
+
+
+def test_weights_are_repeated_rows():
+    counts = np.random.default_rng(4).integers(0, 3, len(PEOPLE))
+    again = PEOPLE.loc[PEOPLE.index.repeat(counts)]
+    one = TwoGroups.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], counts)
+    two = TwoGroups.of(again["time"], again["event"], again["treated"])
+    assert one.maximum() == pytest.approx(two.maximum(), abs=1e-10)
+    np.testing.assert_allclose(one.interval(), two.interval(), atol=1e-8)
+
+
+def test_events_in_one_arm_alone_leave_a_limit_on_one_side():
+    people = PEOPLE.assign(event=PEOPLE["event"] * PEOPLE["treated"])
+    found = estimate_effect(people)
+    assert "nobody in the comparator arm had the outcome" in found.note
+    assert math.isnan(found.log_rr)
+    assert math.isinf(found.upper)
+    assert math.isfinite(found.lower)
+    groups = TwoGroups.of(people["time"], people["event"], people["treated"])
+    drop = groups.log_likelihood([30.0, found.lower])
+    assert drop[0] - drop[1] == pytest.approx(3.841458820694124 / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("people", "note"),
+    [
+        (PEOPLE.iloc[:0], "nobody is left"),
+        (PEOPLE[PEOPLE["treated"] == 1], "nobody is left in the comparator arm"),
+        (PEOPLE.assign(event=0, outcomes=0), "nobody had the outcome"),
+    ],
+)
+def test_what_cannot_be_estimated_says_why(people, note):
+    found = estimate_effect(people)
+    assert note in found.note
+    assert math.isnan(found.log_rr)
+
+
+def library(kind, stratified, weights=None):
+    """The same model by the library itself, the treatment first."""
+    x = pd.DataFrame({"treatment": PEOPLE["treated"].astype(float), "sick": SICK.astype(float)})
+    y, more = PEOPLE["event"].to_numpy(), {}
+    if kind == "cox":
+        model, y = st.CoxRegression(ties="breslow"), st.Surv(PEOPLE["time"].to_numpy(), y)
+    elif kind == "logistic":
+        model = st.ConditionalLogisticRegression() if stratified else st.LogisticRegression()
+    else:
+        model = st.ConditionalPoissonRegression() if stratified else st.PoissonRegression()
+        y, more = PEOPLE["outcomes"].to_numpy(float), {"exposure": PEOPLE["days_at_risk"]}
+    if stratified:
+        more["strata"] = SETS
+    return model.set_params(prior=st.Laplace(variance=0.1, exclude=("treatment",))).fit(
+        x, y, sample_weight=weights, **more
+    )
+
+
+@pytest.mark.parametrize("kind", ["cox", "logistic", "poisson"])
+@pytest.mark.parametrize("stratified", [False, True])
+def test_models_with_covariates_are_the_librarys(kind, stratified):
+    model = OutcomeModel(kind, stratified=stratified, covariates=True, variance=0.1)
+    found = estimate_effect(PEOPLE, model, sets=SETS, features=FEATURES)
+    wanted = library(kind, stratified)
+    assert not found.note
+    assert found.log_rr == pytest.approx(wanted.summary()["coef"]["treatment"], abs=1e-6)
+    limits = wanted.confint(["treatment"], method="profile").iloc[0]
+    np.testing.assert_allclose([found.lower, found.upper], limits, atol=1e-4)
+    ends = wanted.profile("treatment", [found.log_rr, 0.0])["log_likelihood"]
+    assert found.llr == pytest.approx(ends[0] - ends[1], abs=1e-5)
+    assert found.profile["log_likelihood"].max() == 0
+
+
+def test_weighted_cox_models_have_robust_intervals():
+    found = estimate_effect(PEOPLE, OutcomeModel(weighted=True), weights=WEIGHTS)
+    y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
+    cox = st.CoxRegression(ties="breslow").fit(
+        PEOPLE[["treated"]].astype(float), y, sample_weight=WEIGHTS
+    )
+    wanted = cox.summary(kind="robust").loc["treated"]
+    assert (found.interval, found.note) == ("robust", "")
+    np.testing.assert_allclose([found.log_rr, found.se], wanted[["coef", "se"]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["cox", "logistic", "poisson"])
+def test_doubly_robust_models_have_bootstrap_intervals(kind):
+    model = OutcomeModel(kind, weighted=True, covariates=True, variance=0.1, draws=40)
+    found = estimate_effect(PEOPLE, model, weights=WEIGHTS, features=FEATURES)
+    assert (found.interval, found.note) == ("bootstrap", "")
+    wanted = library(kind, False, WEIGHTS).summary().loc["treatment", "coef"]
+    assert found.log_rr == pytest.approx(wanted, abs=1e-6)
+    assert found.lower < found.log_rr < found.upper
+    assert found.se > 0
+
+
+def test_an_interaction_is_that_of_the_products():
+    found = estimate_effect(
+        PEOPLE, OutcomeModel(interactions=(8532001,), interval="wald"), features=FEATURES
+    )
+    t = PEOPLE["treated"].to_numpy(float)
+    x = pd.DataFrame({"treatment": t, "sick": SICK, "both": t * SICK})
+    y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
+    wanted = st.CoxRegression(ties="breslow").fit(x, y).summary()
+    line = found.interactions.iloc[0]
+    assert line["covariate_id"] == 8532001
+    np.testing.assert_allclose(
+        line[["log_rr", "se", "p"]].astype(float),
+        wanted.loc["both", ["coef", "se", "p"]],
+        rtol=1e-6,
+    )
+
+
+def test_fine_gray_has_the_competing_outcome():
+    people = PEOPLE.assign(event=np.where((PEOPLE["event"] == 0) & (SICK == 1), 2, PEOPLE["event"]))
+    found = estimate_effect(people, OutcomeModel("fine-gray", interval="wald"))
+    y = st.Surv(people["time"].to_numpy(), people["event"].to_numpy())
+    wanted = st.FineGrayRegression().fit(people[["treated"]].astype(float), y)
+    assert found.log_rr == pytest.approx(float(wanted.coef_[0]), abs=1e-7)
+
+
+def test_bootstrap_intervals_are_those_of_draws_of_people():
+    model = OutcomeModel(interval="bootstrap", draws=50)
+    found = estimate_effect(PEOPLE, model)
+    assert found.lower < found.log_rr < found.upper
+    assert estimate_effect(PEOPLE, model).lower == found.lower
+
+
+def test_a_model_that_needs_what_is_not_there_is_refused():
+    for settings, what in (
+        ({"weighted": True}, "propensity weights"),
+        ({"stratified": True}, "matched sets or strata"),
+        ({"covariates": True}, "covariates"),
+    ):
+        with pytest.raises(DataError, match=f"needs {what}, but"):
+            estimate_effect(PEOPLE, OutcomeModel(**settings))
+    with pytest.raises(DataError, match="kind must be one of cox, fine-gray"):
+        OutcomeModel("weibull")
+
+
+def test_curves_end_at_the_ninety_percent_quantile_and_carry_weights():
+    plain, twice = curve_table(PEOPLE), curve_table(PEOPLE, np.full(len(PEOPLE), 2.0))
+    np.testing.assert_allclose(plain["target_survival"], twice["target_survival"])
+    assert plain["time_day"].max() <= np.quantile(PEOPLE["time"], 0.9)
+    assert plain["target_at_risk"].iloc[0] == (PEOPLE["treated"] == 1).sum()
+    assert (plain["target_survival_lb"] <= plain["target_survival"]).all()
+
+
+def test_the_detectable_ratio_of_schoenfeld():
+    # exp(sqrt((0.8416212 + 1.959964)^2 / (100 * 0.25)))
+    people = pd.DataFrame({"treated": [0, 1] * 100, "event": [1, 0, 0, 1] * 50})
+    assert detectable_ratio(people) == pytest.approx(1.7512, abs=1e-4)
+    assert detectable_ratio(people.assign(event=0)) == math.inf
+    assert detectable_ratio(people, "logistic") == pytest.approx(
+        math.exp(2.8015852 / math.sqrt(50))
+    )
