@@ -38,7 +38,16 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         RoundSignificant,
         compare_links,
     )
-    from .priors import ElasticNet, Laplace, Normal, glmnet_lambda, variance_from_glmnet
+    from .priors import (
+        BrokenAdaptiveRidge,
+        ElasticNet,
+        Hierarchical,
+        Jeffreys,
+        Laplace,
+        Normal,
+        glmnet_lambda,
+        variance_from_glmnet,
+    )
     from .select import CrossValidation
     from .studies import (
         ComparativeStudy,
@@ -85,7 +94,16 @@ _HOMES = {
         "RoundSignificant",
         "compare_links",
     ],
-    "priors": ["ElasticNet", "Laplace", "Normal", "glmnet_lambda", "variance_from_glmnet"],
+    "priors": [
+        "BrokenAdaptiveRidge",
+        "ElasticNet",
+        "Hierarchical",
+        "Jeffreys",
+        "Laplace",
+        "Normal",
+        "glmnet_lambda",
+        "variance_from_glmnet",
+    ],
     "select": ["CrossValidation"],
     "studies": [
         "ComparativeStudy",
@@ -104,6 +122,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AalenJohansen",
+    "BrokenAdaptiveRidge",
     "Censored",
     "ComparativeStudy",
     "ConditionalLogisticRegression",
@@ -117,6 +136,8 @@ __all__ = [
     "ElasticNet",
     "EqualQuantileBins",
     "FineGrayRegression",
+    "Hierarchical",
+    "Jeffreys",
     "KaplanMeier",
     "Laplace",
     "LinearRegression",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from every_family import case
 from steropes import DataError, ElasticNet, Laplace, Normal, glmnet_lambda, variance_from_glmnet
 
 NAMES = ["a", "b", "c"]
@@ -74,3 +75,24 @@ def test_what_excludes_no_column_is_refused(exclude, message):
 def test_a_variance_that_is_no_number_is_refused():
     with pytest.raises(DataError, match="must be a number, not 'a'"):
         Laplace("a").penalty(NAMES)
+
+
+def test_variances_by_name_are_those_of_the_columns():
+    by_name = Laplace({"c": 4.0, "a": 1.0}, exclude=["b"])
+    np.testing.assert_array_equal(
+        by_name.penalty(NAMES).l1, Laplace([1.0, 9.0, 4.0], exclude=[1]).penalty(NAMES).l1
+    )
+    half = by_name.with_variance(1.0).variance  # the geometric mean was 2
+    assert half == {"c": pytest.approx(2.0), "a": pytest.approx(0.5)}
+    with pytest.raises(DataError, match="no entry for column 'b'"):
+        Normal({"a": 1.0, "c": 1.0}).penalty(NAMES)
+    with pytest.raises(DataError, match="names 'z'"):
+        Normal({"a": 1.0, "b": 1.0, "c": 1.0, "z": 1.0}).penalty(NAMES)
+
+
+def test_variances_by_name_follow_a_column_into_its_steps():
+    own = case("cox by step", np.random.default_rng(1))
+    each = {f"x{j}": 0.1 * (j + 1) for j in range(5)}
+    a = own.fit(prior=Normal(each))
+    b = own.fit(prior=Normal(list(each.values())))
+    np.testing.assert_array_equal(a.coef_, b.coef_)

@@ -46,6 +46,10 @@ class DenseTerm:
         self.eta = self.X @ beta
         self.loss = self.loss_at(self.eta)
 
+    @property
+    def data_loss(self):
+        return self.loss
+
     def loss_at(self, eta):
         return (self.w * (np.logaddexp(0, eta) - self.y * eta)).sum(axis=0)
 

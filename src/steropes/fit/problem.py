@@ -9,10 +9,12 @@ import numpy as np
 from ..design.face import DesignLike
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import NuisanceLikelihood
-from ..priors import Prior
+from ..priors import Penalty, Prior, SmoothTerm
 from ..solve import Batch, Common
-from ..solve.data_term import ActiveColumns, LocalTerm, ProfiledTerm
+from ..solve.data_term import ActiveColumns, DataTerm, LocalTerm, ProfiledTerm, TermWithSmooth
+from ..solve.determinant import LogDeterminant
 from ..solve.shared_hessian import SharedHessian
+from .smooth import BehindFree
 
 __all__ = ["Problem"]
 
@@ -37,6 +39,8 @@ class Problem:
         Leading columns (the intercept) that no prior applies to.
     fold_label, fold_together : (n,) int arrays or None
         Outcome classes to spread over folds; strata to keep whole.
+    settled : Penalty or None
+        After a fit under an adaptive prior: its weights at the coefficients.
     """
 
     design: DesignLike
@@ -48,14 +52,52 @@ class Problem:
     n_free: int = 0
     fold_label: np.ndarray | None = None
     fold_together: np.ndarray | None = None
+    settled: Penalty | None = None
 
     def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
-        """λ and κ of all columns, in X's units."""
+        """λ and κ of all columns, in X's units: those of `separable`, or that a fit settled at."""
+        if prior is self.prior and self.settled is not None:
+            return self._behind_free(self.settled)
+        return self.separable(prior)
+
+    def unbounded(self, prior: Prior | None) -> np.ndarray:
+        """Columns whose coefficients nothing but the data keeps finite, ascending."""
+        if prior is not None and prior.bounds_all:
+            return np.empty(0, np.int64)
+        l1, l2 = self.penalties(prior)
+        return np.flatnonzero((l1 == 0) & (l2 == 0))
+
+    def separable(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
+        """λ and κ of all columns, in X's units; see `Prior.separable`."""
         if prior is None:
             return np.zeros(self.design.p), np.zeros(self.design.p)
-        penalty = prior.penalty(self.names)
+        return self._behind_free(prior.separable(self.names))
+
+    def _behind_free(self, penalty: Penalty) -> tuple[np.ndarray, np.ndarray]:
         free = np.zeros(self.n_free)
         return np.concatenate([free, penalty.l1]), np.concatenate([free, penalty.l2])
+
+    def smooth_term(
+        self,
+        prior: Prior | None = None,
+        weights: np.ndarray | None = None,
+        offset: np.ndarray | None = None,
+    ) -> SmoothTerm | None:
+        """What the prior, by default the problem's, adds to the objective; None for nothing.
+
+        Weights and offsets (n, B) are those of the problem, or the ones given.
+        """
+        prior = self.prior if prior is None else prior
+        if prior is None or prior.plain:
+            return None
+        if prior.information_power:
+            w = self.weights[:, None] if weights is None else weights
+            if offset is None and self.offset is not None:
+                offset = self.offset[:, None]
+            power = prior.information_power
+            return LogDeterminant(self.design, self.likelihood, w, offset, power)
+        term = prior.smooth(self.names)
+        return None if term is None else BehindFree(term, self.n_free)
 
     def common(self) -> Common:
         """A working set and Hessian for batches of this problem to share."""
@@ -69,14 +111,22 @@ class Problem:
         B: int = 1,
         active: ActiveColumns | None = None,
         offset: np.ndarray | None = None,
-    ) -> LocalTerm:
-        """The data term; weights and offsets (n, B) are those of the problem, or the ones given."""
+    ) -> DataTerm:
+        """The data term, with the prior's smooth term where there is one.
+
+        Weights and offsets (n, B) are those of the problem, or the ones given.
+        """
         w = self.weights[:, None] if weights is None else weights
         if offset is None and self.offset is not None:
             offset = self.offset[:, None]
+        inner: DataTerm
         if isinstance(self.likelihood, NuisanceLikelihood):
-            return ProfiledTerm(self.design, self.likelihood, w, offset, B, active)
-        return LocalTerm(self.design, self.likelihood, w, offset, B, active)
+            inner = ProfiledTerm(self.design, self.likelihood, w, offset, B, active)
+        else:
+            inner = LocalTerm(self.design, self.likelihood, w, offset, B, active)
+        if self.prior is None or self.prior.plain:
+            return inner
+        return TermWithSmooth(inner, lambda prior: self.smooth_term(prior, w, offset), self.prior)
 
     def batch(
         self,

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..likelihoods.nuisance import Nuisance
+from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from .problem import Problem
+from .reweighted import solve_under
 
 __all__ = ["Group", "Replicates"]
 
@@ -100,6 +102,37 @@ class Replicates:
         like : Nuisance, optional
             Nuisance parameters that new batches start near.
         """
+
+        def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
+            own = [x if x.ndim == 1 else x[:, numbers] for x in (l1, l2)]
+            return batch.solve(own[0], own[1], tol=tol, look=look)
+
+        return self._each(start, fit, like)
+
+    def solve_under(
+        self,
+        prior: Prior | None,
+        tol: float,
+        start: Callable[[int], np.ndarray],
+        look: str,
+        like: Nuisance | None = None,
+    ) -> Iterator[Group]:
+        """The same under a prior, whatever it says of the coefficients; see `solve`.
+
+        ``prior`` is the problem's, or the same with another variance.
+        """
+
+        def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
+            return solve_under(self.problem, batch, prior, tol, look=look).fits
+
+        return self._each(start, fit, like)
+
+    def _each(
+        self,
+        start: Callable[[int], np.ndarray],
+        fit: Callable[[Batch, list[int]], list[Fit]],
+        like: Nuisance | None,
+    ) -> Iterator[Group]:
         for k, numbers in enumerate(self.groups):
             batch, known = self._batches.get(k), like
             if batch is None:
@@ -108,8 +141,7 @@ class Replicates:
                 known = None  # it stands nearer
             begin = start(k)
             batch.start_at(np.broadcast_to(begin, (len(begin), len(numbers))), known)
-            own = [x if x.ndim == 1 else x[:, numbers] for x in (l1, l2)]
-            fits = batch.solve(own[0], own[1], tol=tol, look=look)
+            fits = fit(batch, numbers)
             if k < self.keep:
                 self._batches[k] = batch
             yield Group(numbers, batch, fits)

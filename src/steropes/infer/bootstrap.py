@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SeparationError
-from ..fit import Replicates
-from ..solve.certified import certified_fit
+from ..fit import Replicates, certified_under
 from .draws import Draws
 from .information import Information
 from .loose import LooseColumns
@@ -56,7 +55,7 @@ def fit_draws(
     draws: Draws,
     progress: Progress | None = None,
 ) -> DrawnFits:
-    """Fit the model to each draw with the same penalties.
+    """Fit the model to each draw under the same prior; what adapts to data adapts to the draw's.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ def fit_draws(
     beta : (p,) array
         The full data's coefficients in X's units.
     l1, l2 : (p,) arrays
-        Penalties in X's units.
+        Penalties in X's units, those that the full data's fit ended with.
     draws : Draws
     progress : callable, optional
         Called with what is done and the share of it that is done.
@@ -76,11 +75,11 @@ def fit_draws(
     full.solve(l1, l2, tol=TOL, look="after")  # nothing but its Hessian is new
     start = full.beta
     del full
-    loose = LooseColumns(problem, beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
+    loose = LooseColumns(problem, beta, problem.unbounded(problem.prior))
     replicates = Replicates(problem, common, n, draws, memory=0.0)
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
     look = "during" if l1.any() else "after"
-    for group in replicates.solve(l1, l2, TOL, lambda _: start, look):
+    for group in replicates.solve_under(problem.prior, TOL, lambda _: start, look):
         for k, fit in zip(group.numbers, group.fits, strict=True):
             marks = loose.mark(draws.one(k), fit.beta)
             out.coef[k] = _in_units(problem, fit.beta, marks)
@@ -123,9 +122,10 @@ def fit_draws_reselecting(
         except SeparationError:
             out.converged[k] = True
             continue
-        l1, l2 = part.penalties(chosen.prior)
-        fit = certified_fit(part, chosen.batch, l1, l2, max(tol, TOL), max_iter, None, "after")
-        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        fit, part = certified_under(
+            part, chosen.batch, chosen.prior, max(tol, TOL), max_iter, None, "after"
+        )
+        free = part.unbounded(chosen.prior)
         marks = LooseColumns(problem, fit.beta, free).mark(part.weights, fit.beta)
         out.coef[k] = _in_units(problem, fit.beta, marks)
         out.converged[k] = fit.converged or marks is not None

@@ -42,12 +42,17 @@ class Information:
         self.eta = linear_predictor(problem, beta * self.scale)
         self.weights = bound_weights(problem)
         self.kappa = (l2 / self.scale / self.scale)[self.columns]
+        self.beta, self.term = beta, problem.smooth_term()
 
     @cached_property
     def H(self) -> Any:
-        """Exact Hessian of the loss over ``columns``, in the scaled columns."""
+        """Exact Hessian of the loss, and of a smooth prior, over ``columns``, which are scaled."""
         curvature = self.likelihood.curvature(self.eta, self.weights, exact=True)
-        return self.likelihood.backend.to_host(hessian(self.rows, curvature))
+        H = self.likelihood.backend.to_host(hessian(self.rows, curvature))
+        if self.term is not None:
+            scale = self.scale[self.columns]
+            H = H + self.term.hessian(self.beta, self.columns) / scale / scale[:, None]
+        return H
 
     def vcov(self) -> np.ndarray:
         """Inverse of the information, (p, p) in X's units; NaN where a Laplace prior acts."""

@@ -45,9 +45,12 @@ class Likelihood(ABC):
     ccd : {"linear", "logistic", "poisson", "strata", "cox"} or None
         Which coordinate-wise derivatives of `steropes.solve.ccd` are those of this likelihood. A
         subclass does not inherit it: its derivatives are others unless it says they are not.
+    has_third : bool
+        Whether there is `third`, which a subclass does not inherit either.
     """
 
     ccd: ClassVar[Literal["linear", "logistic", "poisson", "strata", "cox"] | None] = None
+    has_third: ClassVar[bool] = False
     n: int
     order: np.ndarray | None = None
     shift_invariant = False
@@ -61,6 +64,8 @@ class Likelihood(ABC):
         super().__init_subclass__(**options)
         if "ccd" not in vars(cls):
             cls.ccd = None
+        if "has_third" not in vars(cls):
+            cls.has_third = False
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -122,6 +127,13 @@ class Likelihood(ABC):
         exact : bool
             False allows an approximation that is cheaper and good enough for Newton steps.
         """
+
+    def third(self, eta: Any, weights: Any, Z: Any) -> Any:
+        """Σ_c D³L[z_c, z_c, ·], the third derivative of one replicate's loss in η, (n, 1).
+
+        It is the derivative of tr(Z' H_η Z) for fixed Z (n, C), with the exact H_η.
+        """
+        raise NotImplementedError(type(self).__name__)
 
     def wide(self, x: Any, B: int) -> Any:
         """A column (n, 1) repeated for B replicates, kept for the next call.

@@ -47,6 +47,7 @@ class ConditionalPoissonLikelihood(Likelihood):
 
     shift_invariant = True
     ccd = "strata"
+    has_third = True
 
     def __init__(self, y: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -92,6 +93,19 @@ class ConditionalPoissonLikelihood(Likelihood):
         c = xp.zeros(self.n)
         c[self.pointers[1:] - 1] = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
         return GroupedCurvature(v, v, self.pointers, c)
+
+    def third(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """See `Likelihood.third`: n_s π_i [(z_i − z̄_s)² − var_s z], as in `CoxLikelihood.third`."""
+        bk, xp = self.backend, self.backend.xp
+        _, v = bk.segment_softmax(eta, weights.w, self.pointers, weights.total)  # n_s π
+        sizes = np.diff(self.pointers)
+        total = xp.where(weights.total > 0, weights.total, 1.0)
+
+        def centred(x: Array) -> Array:
+            return x - xp.repeat(bk.segment_sum(v * x, self.pointers) / total, sizes, axis=0)
+
+        away = centred(Z)
+        return v * centred((away * away).sum(axis=1, keepdims=True))
 
     def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w y log w of rows that are alone in their stratum."""

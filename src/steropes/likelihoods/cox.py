@@ -70,6 +70,7 @@ class CoxLikelihood(Likelihood):
     additive = False
     shift_invariant = True
     ccd = "cox"
+    has_third = True
 
     def __init__(
         self,
@@ -264,6 +265,20 @@ class CoxLikelihood(Likelihood):
         """
         r, S, h = self._hazards(eta, weights)
         return self._exact(r, S, self.backend.xp.where(S > TINY, h, 0.0), weights, factor)
+
+    def third(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """See `Likelihood.third`: Σ_k w̄_k p_ki [(z_i − z̄_k)² − var_k z] of the shares k.
+
+        With p_ki = a_ki r_i / S_k the third derivative of log S_k is the third cumulant of a draw
+        from the risk set.
+        """
+        r, S, h = self._hazards(eta, weights)
+        mean = self._means(r, S, Z, weights)
+        size = (Z * Z).sum(axis=1, keepdims=True)
+        level = 2.0 * (mean * mean).sum(axis=1, keepdims=True) - self._means(r, S, size, weights)
+        out = size * self._compensated(r, h, weights) + self._compensated(r, h * level, weights)
+        crossed = Z * self._compensated(r, h * mean, weights)
+        return out - 2.0 * crossed.sum(axis=1, keepdims=True)
 
     def weighted_gradient(self, eta: Array, weights: _Weights, factor: np.ndarray) -> Array:
         """The gradient in η, (n, B), with each event time's part multiplied by a factor, (m,)."""

@@ -20,6 +20,7 @@ class LogisticLikelihood(Likelihood):
     """
 
     ccd = "logistic"
+    has_third = True
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -59,3 +60,10 @@ class LogisticLikelihood(Likelihood):
 
         (v,) = self.backend.map_rows(part, eta, weights)
         return GroupedCurvature(v[:, 0])
+
+    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third`: w p (1 − p) (1 − 2p) Σ_c z_c²."""
+        xp = self.backend.xp
+        e = xp.exp(-abs(eta))
+        slope = weights * e * (1.0 - e) / (1.0 + e) ** 3  # at |η|; odd in η
+        return -xp.sign(eta) * slope * (Z * Z).sum(axis=1, keepdims=True)

@@ -21,6 +21,7 @@ class PoissonLikelihood(Likelihood):
     """
 
     ccd = "poisson"
+    has_third = True
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -50,6 +51,10 @@ class PoissonLikelihood(Likelihood):
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """See `Likelihood.curvature`; v = w exp η."""
         return GroupedCurvature(self._weighted_mean(eta, weights)[:, 0])
+
+    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third`: w exp η Σ_c z_c²."""
+        return self._weighted_mean(eta, weights) * (Z * Z).sum(axis=1, keepdims=True)
 
     def level(self, eta: Array, weights: Array) -> float:
         """See `Likelihood.level`: the logarithm of the counts over those expected."""

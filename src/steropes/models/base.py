@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,14 +16,13 @@ from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
-from ..fit import Problem
+from ..fit import Problem, certified_under
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
 from ..solve import Batch
-from ..solve.certified import certified_fit
 from ..solve.trace import Trace
 from .annotations import Device, Seed, Solver
 from .intervals import Intervals
@@ -279,18 +279,24 @@ class PenalizedModel(Intervals, BaseEstimator):
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
         if problem.prior is not None:
-            penalties = problem.penalties(problem.prior)
-            self._refuse_undetermined(problem, problem.batch(), *penalties)
+            first = replace(problem, prior=problem.prior.candidates()[0])
+            self._refuse_undetermined(first, first.batch(), *first.penalties(first.prior))
         selection = cv.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
         return selection.prior, selection.beta if selection.batch is None else selection.batch
 
     def _fit_problem(self, problem: Problem, prior, start, progress: Progress) -> None:
+        problem = replace(problem, prior=prior)
         l1, l2 = problem.penalties(prior)
         if self.solver == "ccd":
             from ..solve.ccd import solve_ccd
 
+            if prior is not None and not prior.plain:
+                raise DataError(
+                    f"solver='ccd' is for priors of each coefficient by itself; "
+                    f"{type(prior).__name__} needs solver='newton'."
+                )
             refuse_undetermined(problem, problem.batch(), l1, l2)
             trace = Trace()
             fit = solve_ccd(problem, l1, l2, self.tol, self.max_iter, trace)
@@ -309,14 +315,15 @@ class PenalizedModel(Intervals, BaseEstimator):
                 if start is not None:
                     batch.start_at(start[:, None])
             look = "after" if known else "during"
-            fit = certified_fit(
-                problem, batch, l1, l2, self.tol, self.max_iter, progress.step, look
+            fit, problem = certified_under(
+                problem, batch, prior, self.tol, self.max_iter, progress.step, look
             )
         nonzero = int(np.count_nonzero(fit.beta))
         last = fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian
         trace.record(*last)
         del batch, start  # with their copy of the active columns
-        refuse_separated(problem, fit.beta, l1, l2)
+        if prior is None or not prior.bounds_all:
+            refuse_separated(problem, fit.beta, *problem.penalties(prior))
         self._problem = problem
         self._information = None
         self._beta = fit.beta

@@ -366,7 +366,8 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         """
         problem = self._needs_data("the test")
         l1, l2 = problem.penalties(self.prior_)
-        if l1.any() or l2.any():
+        joint = self.prior_ is not None and not self.prior_.plain
+        if l1.any() or l2.any() or joint:
             raise DataError(
                 "The test is one of maximum likelihood estimates; fit with prior=None (on the "
                 "columns that matter) to use it."

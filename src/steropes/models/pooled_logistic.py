@@ -209,7 +209,7 @@ class PooledLogisticRegression(PenalizedModel):
             likelihood=likelihood,
             weights=weights,
             offset=offset,
-            prior=_for_changes(self._own_prior(), whole.source, design.p),
+            prior=_for_changes(self._own_prior(), whole.source, design.names),
             names=effects,
             n_free=len(names),
             fold_label=label,
@@ -349,11 +349,11 @@ class PooledLogisticRegression(PenalizedModel):
         return self.concordance(X, y, sample_weight, offset)
 
 
-def _for_changes(prior: Any, source: np.ndarray, p: int) -> Any:
+def _for_changes(prior: Any, source: np.ndarray, names: list[str]) -> Any:
     """Give γ what is given to its column: settings of a prior with one entry a column."""
-    if not isinstance(prior, Prior) or len(source) == p:
+    if not isinstance(prior, Prior) or len(source) == len(names):
         return prior
-    return prior.of_copies(source, p, prior.exclusions(p))
+    return prior.of_copies(source, names, prior.exclusions(len(names)))
 
 
 def _refuse_same_names(baseline: list[str], effects: list[str]) -> None:

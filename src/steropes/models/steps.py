@@ -87,7 +87,7 @@ def prior_of_steps(prior: Any, names: Sequence[str], steps: Steps) -> Any:
     if not isinstance(prior, Prior):
         return prior
     p = len(names)
-    return prior.of_copies(steps.source, p, _excluded(prior.exclusions(p), names, steps))
+    return prior.of_copies(steps.source, names, _excluded(prior.exclusions(p), names, steps))
 
 
 def _excluded(value: Any, names: Sequence[str], steps: Steps) -> list[str | int]:

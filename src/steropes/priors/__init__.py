@@ -1,14 +1,23 @@
 """Prior distributions of the coefficients (penalties): what they cost and leave alone."""
 
+from .adaptive import BrokenAdaptiveRidge
+from .base import HELD, Penalty, Prior, SmoothTerm
 from .convert import glmnet_lambda, variance_from_glmnet
-from .elastic import ElasticNet, Laplace, Normal, Penalty, Prior
+from .hierarchical import Hierarchical
+from .jeffreys import Jeffreys
+from .separable import ElasticNet, Laplace, Normal
 
 __all__ = [
+    "HELD",
+    "BrokenAdaptiveRidge",
     "ElasticNet",
+    "Hierarchical",
+    "Jeffreys",
     "Laplace",
     "Normal",
     "Penalty",
     "Prior",
+    "SmoothTerm",
     "glmnet_lambda",
     "variance_from_glmnet",
 ]

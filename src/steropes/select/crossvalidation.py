@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import DataError
+from .candidates import choose_among
 from .folds import Seed
 
 __all__ = ["CrossValidation"]
@@ -101,7 +102,7 @@ class CrossValidation:
         from .path import choose
 
         self.check()
-        return choose(self, problem, progress)
+        return choose_among(self, problem, lambda cv, part: choose(cv, part, progress))
 
 
 def _whole(x: Any, least: int) -> bool:

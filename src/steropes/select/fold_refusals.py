@@ -35,8 +35,7 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
     train : callable
         Takes numbers of folds and returns the row weights of their training rows, (n, b).
     """
-    l1, l2 = problem.penalties(problem.prior)
-    free = np.flatnonzero((l1 == 0) & (l2 == 0))
+    free = problem.unbounded(problem.prior)
     if isinstance(problem.likelihood, NuisanceLikelihood):
         _refuse_with_nuisance(problem, folds, train, free)
         return

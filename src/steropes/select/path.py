@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..fit import Problem, Replicates
+from ..fit import Problem, Replicates, solve_under
 from ..solve.data_term import DataTerm
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
-from .search import Selection, VariancePath, first_variance, own_information
+from .search import BELOW, Selection, VariancePath, first_variance, own_information
 
 __all__ = ["choose"]
 
@@ -59,7 +60,7 @@ class FoldsPath(VariancePath):
         """See `VariancePath.evaluate`."""
         problem = self.problem
         prior = self.prior.with_variance(variance)
-        l1, l2 = problem.penalties(prior)
+        l1, _ = problem.penalties(prior)
         # Without λ the unit is the score's standard error, far coarser than λ near the best one.
         owed = tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
         if l1.any() and problem.likelihood.n_eta * problem.design.p <= SMALL:
@@ -67,7 +68,7 @@ class FoldsPath(VariancePath):
         near = self._nearest(variance)
         if near is not None and near != self.at:
             self.full.start_at(self.ends[near][0].toarray())
-        self.full.solve(l1, l2, tol=0.1 * tol)
+        solve_under(problem, self.full, prior, tol=0.1 * tol)
         self._expect(l1, near)
         after = self.full.beta
         ends = [sparse.csc_array(after)]
@@ -84,7 +85,7 @@ class FoldsPath(VariancePath):
         scale = problem.design.scale
         g_full = self.full.gradients()[:, 0] * scale
         look = "during" if self.surprised else "after"
-        for group in self.folds.solve(l1, l2, tol, start, look):
+        for group in self.folds.solve_under(prior, tol, start, look):
             self.short.note(variance, group.numbers, group.fits, owed)
             surprised |= group.batch.surprised
             g = group.batch.gradients(tol)
@@ -107,21 +108,28 @@ class FoldsPath(VariancePath):
     def first(self) -> float:
         """See `VariancePath.first`."""
         problem = self.problem
-        l1, l2 = problem.penalties(self.prior.with_variance(1.0))
+        unit = self.prior.with_variance(1.0)
+        l1, l2 = problem.penalties(unit)
+        smooth = problem.smooth_term(unit)
+        if smooth is not None:  # the means of groups are there without any variance about them
+            columns = np.arange(problem.design.p)
+            l2 = l2 + np.diag(smooth.hessian(np.zeros(len(columns)), columns))
 
         def gradient(free: np.ndarray) -> np.ndarray:
             self.full.solve(free, np.zeros_like(l2), tol=1e-6)
             # Columns are stored divided by their scale, so theirs is the smaller gradient.
             return self.full.gradients()[:, 0] * problem.design.scale
 
-        return first_variance(l1, l2, gradient, self._information)
+        first = first_variance(l1, l2, gradient, self._information)
+        self.matters_to = 0.0 if smooth is None else first / BELOW
+        return first
 
     def _information(self, columns: np.ndarray) -> np.ndarray:
         """See `first_variance`; at the coefficients that the full data's batch has."""
         problem = self.problem
         l1, l2 = problem.penalties(self.prior)
         free = np.flatnonzero((l1 == 0) & (l2 == 0))
-        probe = problem.batch()
+        probe = replace(problem, prior=None).batch()  # the data's information alone
         probe.start_at(self.full.beta)
         h = probe.prepare(np.concatenate([free, columns]))
         scale = problem.design.scale[columns]

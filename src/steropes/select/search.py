@@ -15,6 +15,7 @@ from ..errors import DataError
 from ..priors import Prior
 
 __all__ = [
+    "BELOW",
     "STEP",
     "Selection",
     "VariancePath",
@@ -30,6 +31,7 @@ CLEAR = 0.05  # standard errors that make a drop clear
 MOST = 60  # variances
 ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
 TIE = 1e-8  # of a score: no difference, but what rounding and the folds' tolerance leave
+BELOW = 1e-3  # share of the prior's curvature that the data's is where a path of ridge begins
 SAMPLE = 200  # columns whose information stands for all columns'
 
 
@@ -81,6 +83,7 @@ class VariancePath(ABC):
         self.solutions: dict[float, np.ndarray] = {}  # coefficients on the full data
         self.scores: dict[float, np.ndarray] = {}  # of the folds
         self.nonzero: dict[float, int] = {}
+        self.matters_to = 0.0  # a variance below which flat scores are no end of the walk
 
     @abstractmethod
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
@@ -145,7 +148,8 @@ class VariancePath(ABC):
             ):
                 break
             last = mean[-PAST - 1 :]
-            if len(mean) > 2 * PAST and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
+            flat = len(mean) > 2 * PAST and v >= self.matters_to
+            if flat and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
                 break  # the prior no longer matters
             v *= STEP
 
@@ -239,8 +243,7 @@ def first_variance(
     columns = np.flatnonzero(penalised)
     columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLE).astype(int))]
     ratio = information(columns) / l2[columns]
-    # Start where the prior's curvature is some thousand times the data's.
-    return 1e-3 / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
+    return BELOW / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
 
 
 def own_information(

@@ -465,7 +465,7 @@ class Batch:
         return [
             Fit(
                 beta=beta[:, b].copy(),
-                loss=float(self.term.loss[b]),
+                loss=float(self.term.data_loss[b]),
                 objective=float(self.point.objective[b]),
                 optimality=float(self.certificate[b]),
                 tol=tol,

@@ -79,7 +79,11 @@ def certificate(
         whole = backend.xp.zeros((design.n, 1))
         whole[order] = r
         r = whole
-    v = violations(backend.to_host(design.rmatmul(r, backend))[:, 0], beta, l1, l2)
+    g = backend.to_host(design.rmatmul(r, backend))[:, 0]
+    smooth, user = problem.smooth_term(), beta / design.scale
+    if smooth is not None:
+        g = g + smooth.gradient(user[:, None])[:, 0] / design.scale
+    v = violations(g, beta, l1, l2)
     unit = np.where(l1 > 0, l1, 1.0)
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
     curvature = there.curvature()
@@ -88,6 +92,8 @@ def certificate(
     for a in range(0, len(counted), COLUMNS):
         at = counted[a : a + COLUMNS]
         h = backend.to_host(diagonal(design.by_rows(at, order, backend), curvature))
+        if smooth is not None:
+            h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
         unit[at] = units(l1[at], h * noise)
     return max(float((v / unit).max(initial=0.0)), there.unsettled)
 

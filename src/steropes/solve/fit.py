@@ -22,7 +22,7 @@ class Fit:
     loss : float
         Negative log-likelihood, without the constants that do not depend on β.
     objective : float
-        Loss and penalty.
+        Loss and penalty, the prior's smooth term among it where it has one.
     optimality : float
         The certificate, computed from the exact gradient at ``beta`` over all p columns: the
         largest violation of the optimality (KKT) conditions, each in units of the column's

@@ -30,6 +30,8 @@ def fit_part(
     step: Callable[[int, float], None] | None,
 ) -> FittedPart:
     """Fit a problem, on from a batch whose last fit is nearly the one wanted, if there is one."""
+    if prior is not None:
+        prior.penalty(problem.names)  # refuses those that say more than λ and κ
     l1, l2 = problem.penalties(prior)
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     batch = problem.batch() if start is None else start

@@ -4,5 +4,14 @@ from .active import ActiveColumns
 from .face import CurvatureAt, DataTerm, Trial
 from .local import LocalTerm
 from .profiled import ProfiledTerm
+from .with_smooth import TermWithSmooth
 
-__all__ = ["ActiveColumns", "CurvatureAt", "DataTerm", "LocalTerm", "ProfiledTerm", "Trial"]
+__all__ = [
+    "ActiveColumns",
+    "CurvatureAt",
+    "DataTerm",
+    "LocalTerm",
+    "ProfiledTerm",
+    "TermWithSmooth",
+    "Trial",
+]

@@ -153,6 +153,10 @@ class DataTerm(Protocol):
         """Of nuisance parameters at the points."""
 
     @property
+    def data_loss(self) -> np.ndarray:
+        """The loss without what is not of the data, such as a prior's smooth term."""
+
+    @property
     def dispersion(self) -> np.ndarray | float:
         """Variance by which the curvature overstates the score's information, (lanes,)."""
 

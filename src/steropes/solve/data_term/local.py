@@ -122,6 +122,11 @@ class LocalTerm:
         return self._loss
 
     @property
+    def data_loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._loss
+
+    @property
     def dispersion(self) -> Any:
         """See `DataTerm.dispersion`."""
         return self.likelihood.dispersion(self._loss, self.total)

@@ -7,7 +7,7 @@ import pytest
 
 from steropes.studies.cli import run
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
 
 

@@ -1,0 +1,157 @@
+"""A prior as the objective of a batch: the one place where the seams of a prior are driven.
+
+The penalty of most priors is a pair of vectors, and a fit is one descent. A prior that joins
+coefficients has a smooth term, which goes into the batch's data term. One whose weights depend on
+the coefficients is a row of descents, each to the optimum under the weights that the one before
+gave, until a replicate's optimum gives the weights that it is the optimum of: a fixed point.
+Replicates are reweighted each by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..priors import HELD, Penalty, Prior
+from ..solve import Batch, Fit
+from ..solve.certificate import certificate
+from ..solve.certified import certified_fit
+from ..solve.data_term import TermWithSmooth
+from .problem import Problem
+
+__all__ = ["Solved", "certified_under", "solve_under"]
+
+ROUNDS = 500  # descents of an adaptive prior
+
+Callback = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Where a batch ended.
+
+    Attributes
+    ----------
+    fits : list of Fit
+    l1, l2 : (p,) or (p, B) arrays
+        The penalties of the last descent, in X's units.
+    settled : bool
+        Whether those are the ones that the coefficients give.
+    """
+
+    fits: list[Fit]
+    l1: np.ndarray
+    l2: np.ndarray
+    settled: bool = True
+
+
+def solve_under(
+    problem: Problem,
+    batch: Batch,
+    prior: Prior | None,
+    tol: float,
+    max_iter: int = 200,
+    callback: Callback | None = None,
+    look: str = "during",
+) -> Solved:
+    """Fit a batch under a prior, whatever it says of the coefficients.
+
+    Parameters
+    ----------
+    problem : Problem
+        What ``batch`` was made of.
+    prior : Prior or None
+        The problem's, or the same with another variance.
+    tol, max_iter, callback, look
+        As in `Batch.solve`, of each descent.
+    """
+    if isinstance(batch.term, TermWithSmooth) and prior is not None:
+        batch.term.under(prior)
+        batch.start_at(batch.beta)  # whose gradients are others now
+    l1, l2 = problem.separable(prior)
+    solved = Solved(batch.solve(l1, l2, tol, max_iter, callback, look), l1, l2)
+    if prior is None or not prior.adaptive:
+        return solved
+    taken = np.array([fit.n_iter for fit in solved.fits])
+    before: np.ndarray | None = None
+    for _ in range(ROUNDS):
+        beta = np.stack([fit.beta for fit in solved.fits], axis=1)
+        solved = _descend(problem, batch, prior, beta, before, (tol, max_iter, callback))
+        steps = np.array([fit.n_iter for fit in solved.fits])
+        taken += steps
+        if before is not None and not steps.any():
+            break
+        before = beta
+    else:
+        beta = np.stack([fit.beta for fit in solved.fits], axis=1)
+        l1, l2 = _next(problem, prior, beta, before)
+        solved = Solved(solved.fits, l1, l2, settled=False)
+    fits = [replace(fit, n_iter=int(n)) for fit, n in zip(solved.fits, taken, strict=True)]
+    return replace(solved, fits=fits)
+
+
+def certified_under(
+    problem: Problem,
+    batch: Batch,
+    prior: Prior | None,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None = None,
+    look: str = "during",
+) -> tuple[Fit, Problem]:
+    """Fit a batch of one under a prior, with a certificate from X itself.
+
+    Returns
+    -------
+    fit : Fit
+        Its certificate is that of the objective with the weights that its coefficients give.
+    problem : Problem
+        The same, under that prior, whose weights it knows.
+    """
+    problem = replace(problem, prior=prior, settled=None)
+    if prior is None or not prior.adaptive:
+        if isinstance(batch.term, TermWithSmooth) and prior is not None:
+            batch.term.under(prior)
+            batch.start_at(batch.beta)
+        l1, l2 = problem.penalties(prior)
+        return certified_fit(problem, batch, l1, l2, tol, max_iter, callback, look), problem
+    solved = solve_under(problem, batch, prior, tol, max_iter, callback, look)
+    l1, l2 = (x if x.ndim == 1 else x[:, 0] for x in (solved.l1, solved.l2))
+    problem = replace(problem, settled=Penalty(l1[problem.n_free :], l2[problem.n_free :]))
+    fit = solved.fits[0]
+    if not solved.settled:
+        return replace(fit, optimality=certificate(problem, fit.beta, l1, l2, tol)), problem
+    end = certified_fit(problem, batch, l1, l2, tol, max_iter, callback, "after")
+    return replace(end, n_iter=fit.n_iter + end.n_iter), problem
+
+
+def _descend(
+    problem: Problem,
+    batch: Batch,
+    prior: Prior,
+    beta: np.ndarray,
+    before: np.ndarray | None,
+    settings: tuple[float, int, Callback | None],
+) -> Solved:
+    """Go to the optimum under the weights that coefficients (p, B) give."""
+    l1, l2 = _next(problem, prior, beta, before)
+    held = (l1 >= HELD) & (beta != 0)
+    if held.any():
+        batch.start_at(np.where(held, 0.0, batch.beta))
+    tol, max_iter, callback = settings
+    return Solved(batch.solve(l1, l2, tol, max_iter, callback, "after"), l1, l2)
+
+
+def _next(
+    problem: Problem, prior: Prior, beta: np.ndarray, before: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The penalties around coefficients, (p, B) each."""
+    first = problem.n_free
+    l1, l2 = np.zeros(beta.shape), np.zeros(beta.shape)
+    for b in range(beta.shape[1]):
+        old = None if before is None else before[first:, b]
+        penalty = prior.next(problem.names, beta[first:, b], old)
+        l1[first:, b], l2[first:, b] = penalty.l1, penalty.l2
+    return l1, l2

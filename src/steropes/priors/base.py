@@ -1,0 +1,242 @@
+"""What a prior says of the coefficients, and the seams by which it may say more.
+
+Most priors are independent between coefficients: a `Penalty`, λ_j and κ_j of each column. Two
+kinds say more.
+
+* A prior that joins coefficients adds a *smooth term* to the objective (`Prior.smooth`, a
+  `SmoothTerm`), or a power of the determinant of the information (`Prior.information_power`).
+* A prior whose weights depend on the coefficients (`Prior.adaptive`) says with `Prior.next` what
+  its penalty is around given ones; the fit is a fixed point of that, found by an outer loop
+  (`steropes.fit.reweighted`), for each replicate by itself.
+
+A prior never sees data.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
+from typing import Any, ClassVar, Protocol, Self, cast
+
+import numpy as np
+
+from ..errors import DataError
+
+# One number, or one for each column: in their order, or by name.
+Variance = float | Sequence[float] | np.ndarray | Mapping[str, float]
+# Names, positions or a mask of columns.
+Columns = str | int | Sequence[str | int] | np.ndarray
+
+__all__ = ["HELD", "Columns", "Penalty", "Prior", "SmoothTerm", "Variance"]
+
+HELD = 1e300  # a λ that keeps a coefficient at zero whatever the data
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What the solver needs: λ_j of |β_j| and κ_j of β_j²/2, (p,) each, in X's units."""
+
+    l1: np.ndarray
+    l2: np.ndarray
+
+    def value(self, beta: np.ndarray) -> float:
+        """Σ λ_j |β_j| + ½ Σ κ_j β_j²."""
+        return float((self.l1 * abs(beta)).sum() + 0.5 * (self.l2 * beta**2).sum())
+
+
+class SmoothTerm(Protocol):
+    """A differentiable part of the objective that belongs to no single coefficient.
+
+    Coefficients are in X's units, (p, B) for B replicates; a term may differ between them.
+    """
+
+    def value(self, beta: np.ndarray) -> np.ndarray:
+        """What it adds to each replicate's objective, (B,)."""
+
+    def gradient(self, beta: np.ndarray) -> np.ndarray:
+        """Its derivative, (p, B); exact, for the certificate is made of it."""
+
+    def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """What it adds to the Hessian of one replicate, (k, k), at β (p,) for some columns.
+
+        Positive semidefinite. It may be a part of the second derivative, or none: then the steps
+        contract by what is missing. Standard errors have it in.
+        """
+
+
+@dataclass(frozen=True)
+class Prior(ABC):
+    """Priors on the coefficients, with mean zero.
+
+    Attributes
+    ----------
+    information_power : float
+        The prior has |I(β)|^power as a factor, I being the information of all columns.
+    adaptive : bool
+        Whether `next` has something to say.
+    bounds_all : bool
+        Whether coefficients without λ and κ are finite too, whatever the data.
+    several : str or None
+        A setting that may hold several numbers, for a cross-validation to choose from.
+    """
+
+    information_power: ClassVar[float] = 0.0
+    adaptive: ClassVar[bool] = False
+    bounds_all: ClassVar[bool] = False
+    several: ClassVar[str | None] = None
+    exclude = cast("Columns", ())  # a field of the subclasses, after the variances
+
+    @abstractmethod
+    def separable(self, names: Sequence[str]) -> Penalty:
+        """λ and κ for columns with these names: what is of each coefficient by itself.
+
+        Of an adaptive prior, those to start with.
+        """
+
+    @abstractmethod
+    def with_variance(self, variance: float) -> Self:
+        """Return the same prior with another overall variance, as a cross-validation tries it."""
+
+    # -- seams: what a prior may say beside λ and κ ----------------------------------------------
+
+    def smooth(self, names: Sequence[str]) -> SmoothTerm | None:
+        """A term in the coefficients of these columns, or None."""
+        return None
+
+    def next(self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None) -> Penalty:
+        """The penalty around coefficients (p,) that the last one, or `separable`, gave.
+
+        ``before`` are those that the one before gave, None at first. A column whose λ is `HELD`
+        has a coefficient of zero from there on.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def candidates(self) -> list[Self]:
+        """The priors that a cross-validation compares, each along a path of variances."""
+        values: Any = getattr(self, self.several) if self.several else 0.0
+        if not self.several or np.ndim(values) == 0:
+            return [self]
+        if len(values) == 0:
+            raise DataError(f"{type(self).__name__}'s {self.several} has no value to choose from.")
+        return [replace(self, **{self.several: value}) for value in values]
+
+    def penalty(self, names: Sequence[str]) -> Penalty:
+        """`separable` for those who know of nothing else; refused where it is not all there is."""
+        if not self.plain:
+            raise DataError(
+                f"{type(self).__name__} is not there for this model: fit with another prior."
+            )
+        return self.separable(names)
+
+    @property
+    def plain(self) -> bool:
+        """Whether `separable` is all there is."""
+        cls = type(self)
+        joined = cls.smooth is not Prior.smooth or bool(self.information_power)
+        return not (joined or self.adaptive)
+
+    # -- settings ----------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, as scikit-learn's: ``prior__variance`` is one of an estimator."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings by name; a fit that was made with the prior keeps what it had."""
+        known = self.get_params()
+        for name in params:
+            if name not in known:
+                raise DataError(
+                    f"{type(self).__name__} has no setting {name!r}; it has "
+                    f"{', '.join(map(repr, known)) or 'none'}."
+                )
+        for name, value in params.items():
+            object.__setattr__(self, name, value)
+        return self
+
+    def exclusions(self, p: int) -> list[str | int]:
+        """What ``exclude`` says of p columns as names and positions; a mask is read as such."""
+        exclude: Any = self.exclude  # whatever the user has set
+        items: list[Any] = [exclude] if isinstance(exclude, str | Integral) else list(exclude)
+        if items and all(isinstance(item, bool | np.bool_) for item in items):
+            if len(items) != p:
+                raise DataError(f"exclude is a mask of {len(items)} columns, but X has {p}.")
+            return [int(j) for j in np.flatnonzero(items)]
+        for item in items:
+            if isinstance(item, bool | np.bool_) or not isinstance(item, str | Integral):
+                raise DataError(
+                    f"exclude takes names, positions or a mask of all columns, not {item!r}."
+                )
+        return items
+
+    def excluded(self, names: Sequence[str]) -> np.ndarray:
+        """Mask of the columns left unpenalised, (p,) bool."""
+        mask = np.zeros(len(names), bool)
+        place = {name: j for j, name in enumerate(names)}
+        for item in self.exclusions(len(names)):
+            if isinstance(item, str):
+                if item not in place:
+                    raise DataError(f"exclude names {item!r}, which is not a column of X.")
+                mask[place[item]] = True
+            else:
+                if not -len(names) <= item < len(names):
+                    raise DataError(f"exclude has position {item}, but X has {len(names)} columns.")
+                mask[item] = True
+        return mask
+
+    def of_copies(
+        self, source: np.ndarray, names: Sequence[str], exclude: Sequence[str | int]
+    ) -> Self:
+        """Return the prior of columns that each stand for one of those named, ``source``.
+
+        Settings with one entry a column, or by name, follow their column; ``exclude`` is the new
+        one.
+        """
+        wider: dict[str, Any] = {"exclude": exclude}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "exclude":
+                continue
+            if isinstance(value, Mapping):
+                each = self._by_name(field.name, value, names)
+                wider[field.name] = [each[int(j)] for j in source]
+            elif np.ndim(value) == 1 and len(value) == len(names):
+                wider[field.name] = np.asarray(value)[source]
+        return replace(self, **wider)
+
+    def _by_name(self, what: str, given: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
+        """A setting by name as one entry a column; what is excluded needs none."""
+        for name in given:
+            if name not in names:
+                raise DataError(
+                    f"{type(self).__name__}'s {what} names {name!r}, which is not a column of X."
+                )
+        free = self.excluded(names)
+        for j, name in enumerate(names):
+            if name not in given and not free[j]:
+                raise DataError(
+                    f"{type(self).__name__}'s {what} has no entry for column {name!r}; give it "
+                    "one, or exclude the column."
+                )
+        return [given.get(name, 1.0) for name in names]
+
+    def _vector(self, what: str, variance: Any, names: Sequence[str]) -> np.ndarray:
+        p = len(names)
+        if isinstance(variance, Mapping):
+            variance = self._by_name(what, variance, names)
+        try:
+            value = np.asarray(variance, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{type(self).__name__}'s {what} must be a number, not {variance!r}."
+            ) from None
+        if value.ndim > 1 or (value.ndim == 1 and len(value) != p):
+            raise DataError(
+                f"{type(self).__name__}'s {what} must be a number or one for each of the {p} "
+                f"columns, not of shape {value.shape}."
+            )
+        if not (value > 0).all():  # NaN fails too; infinity is no penalty
+            raise DataError(f"{type(self).__name__}'s {what} must be positive.")
+        return np.broadcast_to(value, (p,))

@@ -1,0 +1,157 @@
+"""Coefficients of a group share a mean: drugs of a class, one drug over related outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..errors import DataError
+from .base import Columns, Penalty, Prior
+
+__all__ = ["Hierarchical", "WithinGroups"]
+
+
+@dataclass(frozen=True)
+class Hierarchical(Prior):
+    """Normal priors around the means of groups, which have a normal prior themselves.
+
+    β_j ~ N(μ_g, s²) for the columns j of group g, and μ_g ~ N(0, t²): drugs of a class, as Suchard
+    and others (2013) propose, or ages, or sites (Lindley and Smith 1972). The means are
+    integrated out: within a group of m columns β ~ N(0, s² I + t² 1 1'), whose negative log
+    density is
+
+        ½ ‖β‖² / (s² + m t²) + ½ [1/s² − 1/(s² + m t²)] Σ_j (β_j − β̄)².
+
+    The coefficients are drawn together, more so the smaller s² is, and their mean is drawn to
+    zero. The posterior mode is that of the coefficients and the means jointly.
+
+    Parameters
+    ----------
+    groups : (p,) labels, or mapping of names to labels
+        Group of each column. Columns with the label None, or that a mapping does not name, are
+        in none and have the prior N(0, s²).
+    variance : float
+        s², of a coefficient about its group's mean.
+    group_variance : float, or sequence of float
+        t², of the means about zero. With ``cv`` several can be given: the cross-validation
+        compares each of them along a path of ``variance``, on the same folds.
+    exclude : sequence of str or int, or (p,) bool array
+        Columns left unpenalised, by name or position, or as a mask; they are in no group. An
+        intercept never is penalised.
+
+    References
+    ----------
+    Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10.
+    Lindley and Smith (1972), JRSS B 34:1–41.
+    """
+
+    several: ClassVar[str | None] = "group_variance"
+
+    groups: Sequence[Hashable] | np.ndarray | Mapping[str, Hashable]
+    variance: float = 1.0
+    group_variance: float | Sequence[float] = 1.0
+    exclude: Columns = ()
+
+    def separable(self, names: Sequence[str]) -> Penalty:
+        """See `Prior.separable`."""
+        member, size = self._members(names)
+        s2, t2 = self._variances()
+        l2 = np.full(len(names), 1.0 / s2)
+        at = member >= 0
+        l2[at] = 1.0 / (s2 + size[member[at]] * t2)
+        return Penalty(np.zeros(len(names)), np.where(self.excluded(names), 0.0, l2))
+
+    def smooth(self, names: Sequence[str]) -> WithinGroups:
+        """See `Prior.smooth`."""
+        member, size = self._members(names)
+        s2, t2 = self._variances()
+        return WithinGroups(member, 1.0 / s2 - 1.0 / (s2 + size * t2))
+
+    def with_variance(self, variance: float) -> Self:
+        """See `Prior.with_variance`; the variance of the means stays as it is."""
+        return replace(self, variance=float(variance))
+
+    def _variances(self) -> tuple[float, float]:
+        for what in ("variance", "group_variance"):
+            value: Any = getattr(self, what)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and 0 < float(value) < np.inf):
+                several = np.ndim(value) > 0 and what == "group_variance"
+                more = " (several are for a cross-validation to choose from)" if several else ""
+                raise DataError(
+                    f"Hierarchical's {what} must be a positive number, not {value!r}{more}."
+                )
+        return float(self.variance), float(self.group_variance)  # type: ignore[arg-type]
+
+    def _members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Number of each column's group, -1 for none, and how many columns each group has."""
+        labels: list[Any]
+        if isinstance(self.groups, Mapping):
+            for name in self.groups:
+                if name not in names:
+                    raise DataError(
+                        f"Hierarchical's groups name {name!r}, which is not a column of X."
+                    )
+            labels = [self.groups.get(name) for name in names]
+        else:
+            if isinstance(self.groups, str) or len(self.groups) != len(names):
+                raise DataError(
+                    f"Hierarchical's groups must be a label for each of the {len(names)} columns, "
+                    "or a mapping of names to labels."
+                )
+            labels = list(self.groups)
+        free, number = self.excluded(names), dict[Any, int]()
+        member = np.full(len(names), -1)
+        for j, label in enumerate(labels):
+            if label is not None and label == label and not free[j]:  # NaN is a missing label
+                member[j] = number.setdefault(label, len(number))
+        return member, np.bincount(member[member >= 0], minlength=len(number))
+
+
+@dataclass(frozen=True)
+class WithinGroups:
+    """½ Σ_g d_g Σ_{j in g} (β_j − β̄_g)²; see `SmoothTerm`.
+
+    Attributes
+    ----------
+    member : (p,) int array
+        Group of each column, -1 for none.
+    d : (groups,) array
+    """
+
+    member: np.ndarray
+    d: np.ndarray
+
+    def value(self, beta: np.ndarray) -> np.ndarray:
+        """See `SmoothTerm.value`."""
+        _, of, away = self._away(beta)
+        return 0.5 * (self.d[of, None] * away**2).sum(axis=0)
+
+    def gradient(self, beta: np.ndarray) -> np.ndarray:
+        """See `SmoothTerm.gradient`."""
+        at, of, away = self._away(beta)
+        out = np.zeros(beta.shape)
+        out[at] = self.d[of, None] * away
+        return out
+
+    def _away(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Columns that are in a group, their groups, and their distances from its mean."""
+        at = np.flatnonzero(self.member >= 0)
+        of = self.member[at]
+        total = np.zeros((len(self.d), beta.shape[1]))
+        np.add.at(total, of, beta[at])
+        mean = total / np.maximum(np.bincount(of, minlength=len(self.d)), 1)[:, None]
+        return at, of, beta[at] - mean[of]
+
+    def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """See `SmoothTerm.hessian`."""
+        of = self.member[columns]
+        size = np.bincount(self.member[self.member >= 0], minlength=len(self.d))
+        d = np.where(of >= 0, self.d[of], 0.0) if len(self.d) else np.zeros(len(of))
+        m = np.where(of >= 0, size[of], 1) if len(self.d) else np.ones(len(of))
+        same = (of[:, None] == of) & (of >= 0)
+        return np.diag(d) - np.where(same, (d / m)[:, None], 0.0)

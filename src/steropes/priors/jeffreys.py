@@ -1,0 +1,57 @@
+"""Jeffreys' prior: Firth's penalised likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from ..errors import DataError
+from .base import Penalty, Prior
+
+__all__ = ["Jeffreys"]
+
+
+@dataclass(frozen=True)
+class Jeffreys(Prior):
+    """Jeffreys' invariant prior, |I(β)|^½: Firth's penalised likelihood.
+
+    Maximises ℓ(β) + ½ log |I(β)| with the information I of all coefficients, the intercept among
+    them. It takes the term of order 1/n out of the bias of the maximum likelihood estimates
+    (Firth 1993, eq. 2) and gives finite ones where the data are separated or a hazard ratio is
+    infinite (Heinze and Schemper 2001, 2002). There is nothing to choose and nothing to exclude.
+
+    Logistic, Poisson, Cox, conditional Poisson and self-controlled case series models have it,
+    conditional logistic ones by Efron's and Breslow's method. Up to two thousand columns.
+
+    Notes
+    -----
+    The score equations are U_j(β) + ½ tr(I(β)⁻¹ ∂I(β)/∂β_j) = 0, and ``optimality_`` is how far
+    from them the fit is. Standard errors are those of I(β)⁻¹ at the estimate, as in R's ``logistf``
+    and ``coxphf``. Row weights weigh I(β) too: a weight of 2 is a row that is there twice.
+
+    References
+    ----------
+    Jeffreys (1946), Proc. R. Soc. A 186:453–461.
+    Firth (1993), Biometrika 80:27–38.
+    Heinze and Schemper (2001), Biometrics 57:114–119; (2002), Statistics in Medicine 21:2409–2419.
+    """
+
+    information_power: ClassVar[float] = 0.5
+    bounds_all: ClassVar[bool] = True
+
+    def separable(self, names: Sequence[str]) -> Penalty:
+        """See `Prior.separable`."""
+        return Penalty(np.zeros(len(names)), np.zeros(len(names)))
+
+    def with_variance(self, variance: float) -> Self:
+        """Refused."""
+        raise DataError("Jeffreys' prior has no variance to choose; leave cv out.")
+
+    def of_copies(
+        self, source: np.ndarray, names: Sequence[str], exclude: Sequence[str | int]
+    ) -> Self:
+        """Refuse several coefficients of one column."""
+        raise DataError("Jeffreys' prior is not there for effects that vary with time.")

@@ -1,0 +1,133 @@
+"""The logarithm of the information's determinant, and its derivative, at any coefficients.
+
+With I = X' H_η X over all columns and I⁻¹ = A A',
+
+    ∂ log |I| / ∂β = X' d,    d = ∂ tr(A' X' H_η X A) / ∂η at a fixed Z = X A,
+
+where d is the likelihood's part of the work (`Likelihood.third`), which sees the columns of Z as
+it does linear predictors (Firth 1993, eq. 2; Heinze and Schemper 2001, §3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ..design.face import DesignLike
+from ..errors import DataError
+from ..likelihoods import Likelihood
+from .hessian import hessian
+
+__all__ = ["LogDeterminant"]
+
+MOST_COLUMNS = 2000
+AT_ONCE = 32  # columns of Z
+
+
+class LogDeterminant:
+    """−power · log |I_b(β)| of each replicate; see `steropes.priors.SmoothTerm`.
+
+    Parameters
+    ----------
+    design : Design
+    likelihood : Likelihood
+    weights, offset : (n, B) or (n, 1) arrays, offset or None
+        In the rows of X.
+    power : float
+    """
+
+    def __init__(
+        self,
+        design: DesignLike,
+        likelihood: Likelihood,
+        weights: np.ndarray,
+        offset: np.ndarray | None,
+        power: float,
+    ) -> None:
+        if design.p > MOST_COLUMNS:
+            raise DataError(
+                f"Jeffreys' prior is of the information of all columns, at most {MOST_COLUMNS:,} "
+                f"of them; X has {design.p:,}. Use Normal() or Laplace()."
+            )
+        if likelihood.quadratic or not likelihood.has_third:
+            why = (
+                "is flat for a linear model: leave it out"
+                if likelihood.quadratic
+                else "is not there for this model: fit with another prior"
+            )
+            raise DataError(f"Jeffreys' prior {why}.")
+        self.design, self.likelihood, self.power = design, likelihood, power
+        self.backend = backend = likelihood.backend
+        order = likelihood.order
+        self.rows = design.by_rows(np.arange(design.p), order, backend)
+        take = (lambda x: x) if order is None else (lambda x: x[order])
+        self.weights = take(np.asarray(weights, np.float64))
+        self.offset = None
+        if offset is not None:
+            self.offset = likelihood.lift(take(np.asarray(offset, np.float64)))
+        self._bound: dict[int, Any] = {}
+        self._last: tuple[np.ndarray, list[tuple[Any, np.ndarray | None]]] | None = None
+
+    def value(self, beta: np.ndarray) -> np.ndarray:
+        """See `SmoothTerm.value`; infinite where the information is singular."""
+        units = 2.0 * np.log(self.design.scale).sum()
+        out = np.full(beta.shape[1], np.inf)
+        for b, (_, L) in enumerate(self._factors(beta)):
+            if L is not None:
+                out[b] = -self.power * (2.0 * np.log(np.diag(L)).sum() + units)
+        return out
+
+    def gradient(self, beta: np.ndarray) -> np.ndarray:
+        """See `SmoothTerm.gradient`."""
+        out = np.zeros(beta.shape)
+        for b, (eta, L) in enumerate(self._factors(beta)):
+            if L is None:
+                continue
+            A = linalg.solve_triangular(L, np.eye(len(L)), lower=True).T
+            d: Any = 0.0
+            for a in range(0, len(L), AT_ONCE):
+                Z = self._times(A[:, a : a + AT_ONCE])
+                d = d + self.likelihood.third(eta, self._weigh(b), Z)
+            g = self.backend.to_host(self.rows.rmatmul(d))[:, 0]
+            out[:, b] = -self.power * g * self.design.scale
+        return out
+
+    def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """See `SmoothTerm.hessian`: nothing, as in Firth's scoring with the information alone."""
+        return np.zeros((len(columns), len(columns)))
+
+    def _times(self, A: np.ndarray) -> Any:
+        """X A in the rows of the model, for any number of columns."""
+        backend, k = self.backend, A.shape[1]
+        padded = np.zeros((len(A), backend.lanes(k)))
+        padded[:, :k] = A
+        return self.rows.matmul(backend.asarray(padded))[:, :k]
+
+    def _weigh(self, b: int) -> Any:
+        if b not in self._bound:
+            w = self.weights[:, [b if self.weights.shape[1] > 1 else 0]]
+            self._bound[b] = self.likelihood.weigh(self.backend.asarray(w))
+        return self._bound[b]
+
+    def _factors(self, beta: np.ndarray) -> list[tuple[Any, np.ndarray | None]]:
+        """η and the Cholesky factor of each replicate's information, None where it is singular."""
+        if self._last is None or not np.array_equal(self._last[0], beta):
+            self._last = beta.copy(), [self._factor(beta[:, b], b) for b in range(beta.shape[1])]
+        return self._last[1]
+
+    def _factor(self, beta: np.ndarray, b: int) -> tuple[Any, np.ndarray | None]:
+        backend = self.backend
+        eta = self.rows.matmul(backend.asarray((beta * self.design.scale)[:, None]))
+        if self.offset is not None:
+            own = self.offset[:, [b if self.offset.shape[1] > 1 else 0]]
+            eta = eta + backend.asarray(own)
+        curvature = self.likelihood.curvature(eta, self._weigh(b), exact=True)
+        H = backend.to_host(hessian(self.rows, curvature))
+        if not np.isfinite(H).all():
+            return eta, None
+        try:
+            return eta, np.asarray(linalg.cholesky(H, lower=True))
+        except linalg.LinAlgError:
+            return eta, None

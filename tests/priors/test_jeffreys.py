@@ -1,0 +1,194 @@
+"""Firth's penalised likelihood: R's numbers, and its score equations by slow dense mathematics."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import reference
+from every_family import case
+from steropes import (
+    ConditionalLogisticRegression,
+    ConditionalPoissonRegression,
+    CoxRegression,
+    DataError,
+    Jeffreys,
+    LogisticRegression,
+    PoissonRegression,
+    SelfControlledCaseSeries,
+    Surv,
+)
+
+ENDOMETRIAL = Path(__file__).parent / "data" / "endometrial.csv"
+
+
+# glm(HG ~ NV + PI + EH, binomial, endometrial, method = "brglmFit", type = "AS_mean",
+#     epsilon = 1e-12), brglm2 0.9: the estimates and errors of logistf too.
+@pytest.mark.parametrize("as_x", [np.asarray, sparse.csc_array, lambda x: x])
+def test_separated_endometrial_data_as_in_r(as_x):
+    data = pd.read_csv(ENDOMETRIAL, comment="#")
+    X = as_x(data[["NV", "PI", "EH"]].astype(float))
+    model = LogisticRegression(prior=Jeffreys()).fit(X, data["HG"])
+    table = model.summary()
+    np.testing.assert_allclose(
+        table["coef"], [3.774559713647, 2.929273353197, -0.03475175987, -2.604163925294], rtol=1e-7
+    )
+    np.testing.assert_allclose(
+        table["se"], [1.488691663436, 1.550763729453, 0.0395781473478, 0.7760176425016], rtol=1e-7
+    )
+    assert model.converged_
+
+
+# glm(y ~ x + z + offset(o), poisson, weights = w, method = "brglmFit", type = "AS_mean")
+def test_weighted_poisson_rates_as_in_r():
+    X = np.column_stack([np.arange(1.0, 9.0), [0, 1, 0, 0, 1, 0, 0, 1]])
+    y = [0, 0, 1, 3, 0, 2, 4, 0]
+    exposure, w = np.array([1, 2, 1, 1, 2, 1, 1, 1.0]), [1, 2, 1, 1, 1, 3, 1, 1]
+    model = PoissonRegression(prior=Jeffreys()).fit(X, y, exposure=exposure, sample_weight=w)
+    table = model.summary()
+    coef = [-0.662569922421, 0.27459632692, -3.11872491488]
+    np.testing.assert_allclose(table["coef"], coef, rtol=1e-7)
+    se = [0.943170918901, 0.162948314468, 1.382526660467]
+    np.testing.assert_allclose(table["se"], se, rtol=1e-7)
+
+
+def test_a_two_by_two_table_has_half_a_row_added_to_each_cell():
+    x, y = np.repeat([0, 1], [12, 7]), np.r_[np.repeat([0, 1], [9, 3]), np.ones(7, int)]
+    model = LogisticRegression(prior=Jeffreys(), tol=1e-10).fit(x[:, None], y)
+    odds = np.log(3.5 / 9.5)
+    assert model.intercept_ == pytest.approx(odds, abs=1e-9)
+    assert model.coef_[0] == pytest.approx(np.log(7.5 / 0.5) - odds, abs=1e-9)
+
+
+def _conditional_poisson(eta, y, w, sets):
+    loss, g = 0.0, -w * y
+    for s in np.unique(sets):
+        at = sets == s
+        r, total = w[at] * np.exp(eta[at]), (w * y)[at].sum()
+        loss += total * np.log(r.sum())
+        g[at] += total * r / r.sum()
+    return loss - (w * y * eta).sum(), g
+
+
+def _score(gradient, beta, X, step=2e-5):
+    """X'r − ½ ∂ log |I| / ∂β by differences of differences; ``gradient`` is in η."""
+    p = len(beta)
+
+    def information(b):
+        sides = [[X.T @ gradient(X @ (b + s * step * e)) for s in (1, -1)] for e in np.eye(p)]
+        return np.array([(up - down) / (2 * step) for up, down in sides])
+
+    def log_det(b):
+        return np.linalg.slogdet(information(b))[1]
+
+    slope = [(log_det(beta + 1e-3 * e) - log_det(beta - 1e-3 * e)) / 2e-3 for e in np.eye(p)]
+    return X.T @ gradient(X @ beta) - 0.5 * np.array(slope)
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@pytest.mark.parametrize("entry", [False, True])
+def test_the_score_equations_of_a_cox_model(ties, entry):
+    rng = np.random.default_rng(3)
+    n = 60
+    X = np.column_stack([rng.normal(size=n) + 2, rng.random(n) < 0.3])
+    time = rng.integers(2, 12, n).astype(float)
+    event = (rng.random(n) < 0.6).astype(int)
+    event[X[:, 1] > 0] = 0  # an infinite hazard ratio, but for the prior
+    start = rng.integers(0, 2, n) * 1.5 if entry else None
+    w, strata, offset = rng.integers(0, 3, n).astype(float), rng.integers(0, 2, n), X[:, 0] * 0.1
+    model = CoxRegression(prior=Jeffreys(), ties=ties)
+    y = Surv(time, event, start)
+    model.fit(X, y, sample_weight=w, strata=strata, offset=offset)
+
+    def gradient(eta):
+        return reference.cox(eta + offset, (time, event), w, ties, strata, start)[1]
+
+    assert np.abs(_score(gradient, model.coef_, X)).max() < 1e-4
+    assert model.converged_
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson", "conditional poisson", "case series"])
+def test_the_score_equations_with_weights_and_offset(family):
+    rng = np.random.default_rng(5)
+    n = 60
+    X = np.column_stack([rng.normal(size=n), rng.random(n) < 0.4])
+    w, offset = rng.integers(0, 4, n).astype(float), rng.normal(size=n) * 0.3
+    sets = rng.permutation(np.repeat(np.arange(12), 5))
+    y = rng.poisson(0.7, n).astype(float)
+    if family == "logistic":
+        y = np.minimum(y, 1)
+    kind, extras = {
+        "logistic": (LogisticRegression, {}),
+        "poisson": (PoissonRegression, {}),
+        "conditional poisson": (ConditionalPoissonRegression, {"strata": sets}),
+        "case series": (SelfControlledCaseSeries, {"strata": sets}),
+    }[family]
+    model = kind(prior=Jeffreys()).fit(X, y, sample_weight=w, offset=offset, **extras)
+    if extras:
+        Z, beta = X, model.coef_
+
+        def gradient(eta):
+            return _conditional_poisson(eta + offset, y, w, sets)[1]
+
+    else:
+        Z, beta = np.column_stack([np.ones(n), X]), np.append(model.intercept_, model.coef_)
+
+        def gradient(eta):
+            return getattr(reference, family)(eta + offset, y, w)[1]
+
+    assert np.abs(_score(gradient, beta, Z)).max() < 1e-4
+
+
+def test_matched_sets_are_strata_of_one_time():
+    rng = np.random.default_rng(2)
+    X, sets = rng.normal(size=(60, 2)), np.repeat(np.arange(12), 5)
+    y = (rng.random(60) < 0.4).astype(int)
+    a = ConditionalLogisticRegression(prior=Jeffreys(), method="breslow").fit(X, y, strata=sets)
+    b = CoxRegression(prior=Jeffreys(), ties="breslow").fit(X, Surv(np.ones(60), y), strata=sets)
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-7)
+
+
+def test_a_weight_is_a_repeated_row_and_order_means_nothing():
+    rng = np.random.default_rng(1)
+    X, w = rng.normal(size=(30, 3)), rng.integers(0, 4, 30)
+    y = rng.integers(0, 2, 30)
+    weighted = LogisticRegression(prior=Jeffreys()).fit(X, y, sample_weight=w)
+    rows = rng.permutation(np.repeat(np.arange(30), w))
+    repeated = LogisticRegression(prior=Jeffreys()).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-7)
+    again = weighted.fit(X * 1000, y, sample_weight=w)  # invariant to units, and a second use
+    np.testing.assert_allclose(again.coef_ * 1000, repeated.coef_, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "name", ["linear", "fine gray", "conditional exact", "pooled", "cumulative"]
+)
+def test_families_without_it_say_so(name):
+    own = case(name, np.random.default_rng(0))
+    with pytest.raises(DataError, match=r"Jeffreys.* is "):
+        own.fit(prior=Jeffreys())
+
+
+def test_what_it_does_not_go_with_is_refused():
+    rng = np.random.default_rng(0)
+    own = case("logistic", rng)
+    with pytest.raises(DataError, match="no variance to choose"):
+        own.fit(prior=Jeffreys(), cv=3)
+    with pytest.raises(DataError, match="needs solver='newton'"):
+        own.fit(prior=Jeffreys(), solver="ccd")
+    with pytest.raises(DataError, match="vary with time"):
+        case("cox by step", rng).fit(prior=Jeffreys())
+    wide = sparse.csc_array(np.eye(2001))
+    with pytest.raises(DataError, match="at most 2,000"):
+        LogisticRegression(prior=Jeffreys()).fit(wide, np.arange(2001) % 2)
+
+
+def test_bootstrap_draws_are_finite_where_they_are_separated():
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.normal(size=40), rng.random(40) < 0.15])
+    y = np.where(X[:, 1] > 0, 1, rng.integers(0, 2, 40))
+    drawn = LogisticRegression(prior=Jeffreys()).fit(X, y).bootstrap(8, random_state=0)
+    assert np.isfinite(drawn.coef[~np.isnan(drawn.coef)]).all()
+    assert drawn.converged.all()
