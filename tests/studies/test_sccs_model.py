@@ -3,12 +3,14 @@
 import math
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
 from tests.studies.conftest import OUTCOME, TARGET, day
 
+from steropes import DataError
 from steropes.studies import case_series, case_series_settings, demo_database
 from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.parity import compare_with_r
@@ -173,3 +175,60 @@ def test_every_number_of_r_on_the_demonstration_is_met_or_explained():
     assert limits["end of observation: ci_95_ub"].iloc[0] == pytest.approx(32.07, abs=0.01)
     rr = parity.table.query("item == 'rr' and table == 'sccs_result'").iloc[0]
     assert rr["ours"] == pytest.approx(62.41071752016089, rel=1e-5)
+
+
+def atc(omop, *codes):
+    """ATC classes above the two drugs."""
+    for k, (code, drug) in enumerate(codes):
+        omop.concept(500 + k, code)
+        omop.ancestor(500 + k, drug)
+
+
+def with_codes(path, codes):
+    with duckdb.connect(str(path)) as con:
+        con.execute("ALTER TABLE concept ADD COLUMN concept_code VARCHAR")
+        con.execute("ALTER TABLE concept ADD COLUMN vocabulary_id VARCHAR")
+        for k, (code, _) in enumerate(codes):
+            con.execute(
+                "UPDATE concept SET concept_code = ?, vocabulary_id = 'ATC' WHERE concept_id = ?",
+                [code, 500 + k],
+            )
+    return path
+
+
+def test_drugs_of_a_class_share_a_mean(series):
+    one = [("M01A", TARGET), ("M01A", COMPARATOR_DRUG)]
+    atc(series, *one)
+    path = with_codes(series.write(), one)
+    more = {"prior": "hierarchical", "variance": 0.05}
+    joined = case_series(path, case_series_settings(OUTCOME, **more))
+    assert [c.group for c in joined.intervals.columns] == ["M01A", "M01A", None]
+    apart = case_series(path, case_series_settings(OUTCOME, prior="normal", variance=0.05))
+    b, c = (s.estimates["log_rr"].iloc[:2].to_numpy() for s in (joined, apart))
+    assert abs(b[0] - b[1]) < abs(c[0] - c[1])
+    # the maximum of the likelihood less ½ b'(s²I + t²11')⁻¹b
+    inverse = np.linalg.inv(0.05 * np.eye(2) + np.ones((2, 2)))
+    best = minimize(
+        lambda x: -log_likelihood(joined.intervals, x)[0] + 0.5 * x[:2] @ inverse @ x[:2],
+        np.zeros(3),
+        method="BFGS",
+        options={"gtol": 1e-6},
+    )
+    np.testing.assert_allclose(joined.estimates["log_rr"], best.x, atol=1e-4)
+    line = joined.estimates.loc["end of observation"]
+    assert line["lower"] < line["rr"] < line["upper"]
+    assert line["llr"] >= 0
+
+
+def test_a_prior_over_classes_needs_classes(series):
+    with pytest.raises(DataError, match="ATC"):
+        case_series(series.write(), case_series_settings(OUTCOME, prior="hierarchical"))
+
+
+def test_the_bootstrap_gives_shares_and_limits(series):
+    settings = case_series_settings(OUTCOME, variance=0.1, bootstrap=30)
+    table = case_series(series.write(), settings).model.bootstrap
+    assert table["share"].between(0, 1).all()
+    assert table.loc["drug: newdrug", "share"] > 0.8
+    assert table.loc["end of observation", "share"] == 1
+    assert (table["lower"] <= table["upper"]).all()

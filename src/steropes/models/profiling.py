@@ -106,12 +106,6 @@ class Profiling(Inference):
     def _held(self, chosen: list[int]) -> list[tuple[HeldFits, list[int]]]:
         """Fits to hold coefficients in: the baseline's apart, whose meaning depends on centres."""
         problem = self._needs_data("a profile")
-        prior = problem.prior
-        if prior is not None and not prior.plain and not prior.information_power:
-            raise DataError(
-                f"Under a {type(prior).__name__} prior a coefficient that is held has a part in "
-                "the prior of the others: there is no profile. Use bootstrap()."
-            )
         distinct = list(dict.fromkeys(chosen))
         baseline = [j for j in distinct if j < problem.n_free]
         effects = [j for j in distinct if j >= problem.n_free]

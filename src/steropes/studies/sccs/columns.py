@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.omop import Workspace
+from steropes.studies.sccs.classes import drug_classes
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
 from steropes.studies.sccs.sources import Sources
 
@@ -29,6 +31,8 @@ class Column:
         The ids asked for: one with ``by_concept``, those of the window, or none for all.
     penalized, of_interest, profile, pre_exposure : bool
         As in `ExposureWindow`.
+    group : str or None
+        ATC class of the drug, under a hierarchical prior.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Column:
     of_interest: bool = False
     profile: bool = False
     pre_exposure: bool = False
+    group: str | None = None
 
 
 CONTROL = -3
@@ -73,6 +78,8 @@ def era_columns(
             pairs += [(len(columns), window.kind, i) for i in ids]
             columns.append(column)
             of.append(window)
+    if settings.prior == "hierarchical":
+        columns = _with_classes(sources, settings, columns)
     work.run("CREATE OR REPLACE TEMP TABLE wanted (col BIGINT, kind VARCHAR, era_id BIGINT)")
     if pairs:
         cols, kinds, ids_ = zip(*pairs, strict=True)
@@ -82,6 +89,23 @@ def era_columns(
             [list(cols), list(kinds), list(ids_)],
         )
     return columns, of
+
+
+def _with_classes(
+    sources: Sources, settings: CaseSeriesSettings, columns: list[Column]
+) -> list[Column]:
+    """The columns with the ATC classes of single drugs under the prior."""
+    drugs = [c.eras[0] for c in columns if c.penalized and len(c.eras) == 1]
+    if sources.rules.exposures_from == "cohort" or not drugs:
+        raise DataError(
+            "a hierarchical prior is over the classes of drugs: it needs exposures from drug_era, "
+            "one column each (by_concept) and penalized"
+        )
+    classes = drug_classes(sources.db, drugs, settings.class_length)
+    return [
+        replace(c, group=classes.get(c.eras[0])) if c.penalized and len(c.eras) == 1 else c
+        for c in columns
+    ]
 
 
 def _read_eras(
@@ -123,7 +147,7 @@ def _columns_of(
         gone |= sources.outcome_and_nesting(table)
     present = {*found}
     ids = [i for i in asked if i not in gone]
-    flags = {
+    flags: dict[str, Any] = {
         name: bool(getattr(window, name))
         for name in ("penalized", "of_interest", "profile", "pre_exposure")
     }

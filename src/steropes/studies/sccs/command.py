@@ -68,6 +68,12 @@ def sccs(
         str | None,
         typer.Option(help="Cohort table (schema.table) that outcome and exposure are ids of."),
     ] = None,
+    prior: Annotated[
+        str, typer.Option(help="laplace, normal, or hierarchical (over ATC classes).")
+    ] = "laplace",
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Draws of people, for the share that each drug is in.")
+    ] = 0,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 1,
@@ -108,6 +114,8 @@ def sccs(
         nesting_cohort=nesting,
         restrict_to_exposure=restrict,
         event_dependent_observation=event_dependent,
+        prior=prior,
+        bootstrap=bootstrap,
         folds=folds,
         seed=seed,
         min_cell=min_cell,

@@ -54,6 +54,9 @@ class CaseSeriesModel:
     profiles : dict
         For the columns with ``profile``: DataFrame ``log_rr``, ``log_likelihood``, ``gradient``.
     estimator : SelfControlledCaseSeries or None
+    bootstrap : DataFrame or None
+        Indexed by covariate: ``share`` of the draws in which it is not zero, and the limits
+        ``lower`` and ``upper`` of its rate ratio (percentiles).
     """
 
     estimates: pd.DataFrame
@@ -62,6 +65,7 @@ class CaseSeriesModel:
     status: str
     profiles: dict[str, pd.DataFrame] = field(default_factory=dict)
     estimator: Any = None
+    bootstrap: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
         return f"CaseSeriesModel({len(self.estimates)} covariates, {self.status})"
@@ -119,8 +123,24 @@ def fit_model(
         if columns[j].profile
     }
     return CaseSeriesModel(
-        estimates, best.log_likelihood, best.variance, "OK", profiles, best.estimator
+        estimates,
+        best.log_likelihood,
+        best.variance,
+        "OK",
+        profiles,
+        best.estimator,
+        _bootstrap(best, settings),
     )
+
+
+def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> pd.DataFrame | None:
+    """People drawn with replacement, the prior as it is."""
+    if not settings.bootstrap or best.estimator is None:
+        return None
+    draws = best.estimator.bootstrap(settings.bootstrap, random_state=settings.seed)
+    with np.errstate(over="ignore"):
+        limits = np.exp(draws.confint(settings.level))
+    return limits.assign(share=draws.nonzero)[["share", "lower", "upper"]]
 
 
 def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import gammaln, log_expit
-from scipy.stats import gamma
+from scipy.special import gammaincc, gammaln, log_expit
 
 from steropes.errors import DataError
 from steropes.studies.sccs.population import DAYS_A_YEAR, Population
@@ -31,8 +30,8 @@ MODELS = ("weibull-age", "weibull-interval", "gamma-age", "gamma-interval")
 N_PARAMETERS = 7
 NODES = 32
 SLICE = 50_000
-STARTS = (0.1, 0.0, -0.5, 0.5, 1.0)
-TINY = -700.0  # a logarithm below which a survival is taken to be this small
+STARTS = (0.1, -0.5, 1.0)
+TINY = 1e-300  # a survival below it is taken to be this small
 
 
 @dataclass(frozen=True)
@@ -174,9 +173,8 @@ def _gamma(x: NDArray, x0: NDArray | None, lam: NDArray, nu: NDArray) -> tuple[N
     """The same of a gamma distribution of shape ν and mean 1 / λ."""
     rate = nu * lam
     density = nu * np.log(rate) + (nu - 1) * np.log(x) - rate * x - gammaln(nu)
-    # far in the tail the logarithm is not −∞
-    survival = np.maximum(gamma.logsf(x * rate, nu), TINY)
-    before = 0.0 if x0 is None else np.maximum(gamma.logsf(x0 * rate, nu), TINY)
+    survival = np.log(np.maximum(gammaincc(nu, x * rate), TINY))
+    before = 0.0 if x0 is None else np.log(np.maximum(gammaincc(nu, x0 * rate), TINY))
     return density - survival, survival - before
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import steropes
 from steropes.errors import DataError
+from steropes.studies.sccs.columns import Column
 from steropes.studies.sccs.ends import end_of
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.settings import CaseSeriesSettings
@@ -59,7 +60,7 @@ class Profile:
         self.intervals, self.finite, self.rows, self.settings = intervals, finite, rows, settings
         self._best: Fit | None = None
         self._known: dict[tuple[int, float], tuple[float, float]] = {}
-        self._designs: dict[tuple, tuple[Any, NDArray, list[str]]] = {}
+        self._designs: dict[tuple, tuple[Any, list[str]]] = {}
         self._parts: dict[bytes, Intervals] = {}
 
     def maximum(self) -> Fit:
@@ -167,8 +168,8 @@ class Profile:
         beta = np.zeros(len(d.columns))
         model = None
         if len(chosen):
-            design, penalized, names = self._design(part, chosen, key)
-            model = self._estimator(names, penalized)
+            design, names = self._design(part, chosen, key)
+            model = self._estimator(names, [d.columns[j] for j in chosen])
             model.fit(design, part.events, strata=part.case, exposure=part.days, offset=offset)
             beta[chosen] = model.coef_
         if fixed is not None:
@@ -186,14 +187,11 @@ class Profile:
             self._parts = {key: self.intervals.take(np.flatnonzero(rows))}
         return self._parts[key], key
 
-    def _design(
-        self, part: Intervals, chosen: NDArray, of: bytes
-    ) -> tuple[Any, NDArray, list[str]]:
+    def _design(self, part: Intervals, chosen: NDArray, of: bytes) -> tuple[Any, list[str]]:
         key = (of, *chosen.tolist())
         if key in self._designs:
             return self._designs[key]
         names = [part.names[j] for j in chosen]
-        penalized = np.array([part.columns[j].penalized for j in chosen])
         p = part.X.shape[1]
         blocks: list[Any] = []
         if (chosen < p).any():
@@ -201,14 +199,14 @@ class Profile:
             blocks += steropes.as_design(X, copy=False).blocks
         if (chosen >= p).any():
             blocks += steropes.as_design(part.time[:, chosen[chosen >= p] - p]).blocks
-        made = steropes.Design(blocks, names), penalized, names
+        made = steropes.Design(blocks, names), names
         self._designs = {key: made}  # the last one: a profile asks for it many times
         return made
 
-    def _estimator(self, names: list[str], penalized: NDArray) -> Any:
+    def _estimator(self, names: list[str], columns: list[Column]) -> Any:
         known = None if self._best is None else self._best.variance
         given = self.settings.variance if self.settings.variance is not None else known
-        return estimator(self.settings, given, names, penalized)
+        return estimator(self.settings, given, names, columns)
 
     def _variance(self, model: Any) -> float | None:
         if model is None or model.prior is None:
@@ -217,12 +215,16 @@ class Profile:
         return float(chosen)
 
     def _penalty(self, beta: NDArray, variance: float | None) -> float:
+        """What the prior adds to the objective."""
         if variance is None:
             return 0.0
-        b = beta[np.array([c.penalized for c in self.intervals.columns])]
-        if self.settings.prior == "laplace":
-            return math.sqrt(2 / variance) * float(np.abs(b).sum())
-        return float(b @ b) / (2 * variance)
+        under = [j for j, c in enumerate(self.intervals.columns) if c.penalized]
+        names = [self.intervals.names[j] for j in under]
+        columns = [self.intervals.columns[j] for j in under]
+        prior = prior_of(self.settings, variance, names, columns)
+        smooth = prior.smooth(names)
+        joint = 0.0 if smooth is None else float(smooth.value(beta[under][:, None])[0])
+        return prior.separable(names).value(beta[under]) + joint
 
 
 def _column(d: Intervals, j: int) -> NDArray:
@@ -251,18 +253,26 @@ def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
     return value, np.concatenate([d.X.T @ left, d.time.T @ left])
 
 
-def estimator(
-    settings: CaseSeriesSettings, variance: float | None, names: list[str], penalized: NDArray
-) -> steropes.SelfControlledCaseSeries:
-    """The estimator: the prior acts on the penalised columns; None chooses its variance."""
-    if not penalized.any() or settings.prior == "none":
-        return steropes.SelfControlledCaseSeries(random_state=settings.seed)
-    exclude = tuple(name for name, p in zip(names, penalized, strict=True) if not p)
+def prior_of(
+    settings: CaseSeriesSettings, variance: float, names: list[str], columns: list[Column]
+) -> Any:
+    """The prior of some columns; None if it acts on none of them."""
+    if settings.prior == "none" or not any(c.penalized for c in columns):
+        return None
+    exclude = tuple(n for n, c in zip(names, columns, strict=True) if not c.penalized)
+    if settings.prior == "hierarchical":
+        groups = {n: c.group for n, c in zip(names, columns, strict=True) if c.group is not None}
+        return steropes.Hierarchical(groups, variance, settings.group_variance, exclude=exclude)
     kind = steropes.Laplace if settings.prior == "laplace" else steropes.Normal
-    prior = kind(1.0 if variance is None else variance, exclude=exclude)
-    cv = (
-        steropes.CrossValidation(settings.folds, random_state=settings.seed)
-        if variance is None
-        else None
-    )
+    return kind(variance, exclude=exclude)
+
+
+def estimator(
+    settings: CaseSeriesSettings, variance: float | None, names: list[str], columns: list[Column]
+) -> steropes.SelfControlledCaseSeries:
+    """The estimator; a variance of None is chosen by cross-validation over people."""
+    prior = prior_of(settings, 1.0 if variance is None else variance, names, columns)
+    cv = None
+    if prior is not None and variance is None:
+        cv = steropes.CrossValidation(settings.folds, random_state=settings.seed)
     return steropes.SelfControlledCaseSeries(prior=prior, cv=cv, random_state=settings.seed)

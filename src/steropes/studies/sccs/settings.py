@@ -252,13 +252,21 @@ class CaseSeriesSettings:
         has none.
     event_dependent_observation : bool, default False
         Weights of Farrington and others (2011) where the event may end observation.
-    prior : {"laplace", "normal", "none"}, default "laplace"
-        Acts on the windows (and splines) that are ``penalized``, if any.
+    prior : {"laplace", "normal", "hierarchical", "none"}, default "laplace"
+        Acts on the windows (and splines) that are ``penalized``, if any. The hierarchical one is
+        normal about the mean of each drug's ATC class (Suchard and others 2013, 4).
+    group_variance : float, default 1
+        Of the classes' means about zero, in a hierarchical prior.
+    class_length : {1, 3, 4, 5}, default 4
+        Of the ATC codes that make the classes.
     variance : float, optional
         The prior's; None chooses it by cross-validation over people.
     folds : int, default 10
     seed : int, default 1
-        Of the folds.
+        Of the folds and of the bootstrap.
+    bootstrap : int, default 0
+        Draws of people, for bootstrap intervals and the share of draws in which a penalised
+        covariate is in the model.
     level : float, default 0.95
         Of the intervals.
     thresholds : Thresholds
@@ -278,10 +286,13 @@ class CaseSeriesSettings:
     spline_cases: int = 10_000
     end_of_observation_days: int = 30
     event_dependent_observation: bool = False
-    prior: Literal["laplace", "normal", "none"] = "laplace"
+    prior: Literal["laplace", "normal", "hierarchical", "none"] = "laplace"
     variance: float | None = None
+    group_variance: float = 1.0
+    class_length: Literal[1, 3, 4, 5] = 4
     folds: int = 10
     seed: int = 1
+    bootstrap: int = 0
     level: float = 0.95
     thresholds: Thresholds = field(default_factory=Thresholds)
     min_cell: int = LEAST
@@ -294,7 +305,11 @@ class CaseSeriesSettings:
         whole("spline_cases", self.spline_cases, 1)
         whole("end_of_observation_days", self.end_of_observation_days, 0, LONGEST)
         yes_or_no("event_dependent_observation", self.event_dependent_observation)
-        _one_of("prior", self.prior, ("laplace", "normal", "none"))
+        _one_of("prior", self.prior, ("laplace", "normal", "hierarchical", "none"))
+        real("group_variance", self.group_variance, 1e-12)
+        if self.class_length not in (1, 3, 4, 5):
+            raise DataError(f"class_length must be 1, 3, 4 or 5, not {self.class_length!r}")
+        whole("bootstrap", self.bootstrap, 0)
         if self.variance is not None:
             real("variance", self.variance, 1e-12)
         whole("folds", self.folds, 2)

@@ -82,8 +82,8 @@ def age_spans(population: Population) -> pd.DataFrame:
         ``age_month`` (completed months) and ``cases``.
     """
     month = DAYS_A_YEAR / 12
-    first = np.ceil((population.age + population.start) / month).astype(np.int64) + 1
-    last = np.floor((population.age + population.end + 1) / month).astype(np.int64) - 2
+    first = np.floor((population.age + population.start) / month).astype(np.int64) + 1
+    last = np.floor((population.age + population.end) / month).astype(np.int64) - 1
     table = _cover(first, last)
     return table.rename(columns={"month": "age_month"})
 

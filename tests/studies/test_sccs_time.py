@@ -1,0 +1,249 @@
+"""Splines, months, weights of observation: against R's numbers and against sums over days."""
+
+import datetime as dt
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from tests.studies.conftest import OUTCOME, TARGET
+
+from steropes import DataError
+from steropes.studies import case_series, case_series_settings
+from steropes.studies.sccs.observation import MODELS, CensorModel, fit_censoring
+from steropes.studies.sccs.population import Population
+from steropes.studies.sccs.settings import Spline
+from steropes.studies.sccs.splines import (
+    TimeEffect,
+    bspline,
+    cyclic_spline,
+    first_day,
+    month_of,
+    segmented,
+)
+from steropes.studies.sccs.timing import (
+    Exposures,
+    age_spans,
+    calendar_spans,
+    monthly_rates,
+    time_to_event,
+)
+
+
+def test_bspline_is_that_of_r():
+    # splines::bs(c(100, 250, 400, 777, 1000), knots = c(300, 500, 600),
+    #             Boundary.knots = c(100, 1000), degree = 2)
+    expected = [
+        [0, 0, 0, 0, 0],
+        [0.65625, 0.28125, 0, 0, 0],
+        [0.125, 0.708333333333, 0.166666666667, 0, 0],
+        [0, 0, 0.248645, 0.55554875, 0.19580625],
+        [0, 0, 0, 0, 1],
+    ]
+    knots = np.array([100, 300, 500, 600, 1000.0])
+    found = bspline(np.array([100, 250, 400, 777, 1000.0]), knots)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_array_equal(bspline(np.array([-5.0, 5000.0]), knots), found[[0, -1]])
+
+
+def test_cyclic_spline_is_that_of_r():
+    # cyclicSplineDesign(c(1, 4, 9, 12), 0.5 + seq(0, 12, length.out = 5)) of the R package
+    a, b, c = 0.347222222222, 0.638888888889, 0.0138888888889
+    expected = np.array([[a, b, c, 0], [0, a, b, c], [a, 0, c, b], [b, a, 0, c]])
+    knots = 0.5 + np.linspace(0, 12, 5)
+    found = cyclic_spline(np.array([1, 4, 9, 12.0]), knots)
+    # R's third row has its columns of x > knots[3] wrapped; both sum to one and are periodic
+    np.testing.assert_allclose(np.sort(found, axis=1), np.sort(expected, axis=1), atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    year = cyclic_spline(np.array([0.5, 12.5, 3.25, 15.25]), knots)
+    np.testing.assert_allclose(year[[0, 2]], year[[1, 3]], atol=1e-12)
+
+
+def test_segments_do_not_share_columns():
+    segments = (np.array([0, 5, 10.0]), np.array([20, 30.0]))
+    X = segmented(np.array([-3, 4, 14, 16, 25, 99.0]), segments)
+    assert X.shape == (6, 4)
+    assert not X[:3, 3:].any()
+    assert not X[3:, :3].any()
+    np.testing.assert_array_equal(X[2], [0, 0, 1, 0])  # nearer to the first
+    np.testing.assert_array_equal(X[-1], [0, 0, 0, 1])
+
+
+def test_months_are_counted_from_year_zero():
+    day = (dt.date(2012, 2, 29) - dt.date(1970, 1, 1)).days
+    assert month_of(day) == 2012 * 12 + 1
+    assert first_day(np.array(2012 * 12 + 1)) == day - 28
+
+
+def population(start, end, events, *, observed=0, age=4000.0, known=True):
+    n = len(start)
+    case = np.repeat(np.arange(n), [len(e) for e in events])
+    return Population(
+        person=np.arange(n), observed=np.full(n, observed), start=np.array(start),
+        end=np.array(end), age=np.full(n, age), end_known=np.full(n, known), outcome_case=case,
+        outcome_day=np.concatenate(events).astype(int), attrition=pd.DataFrame(), prevalence=0.01,
+        first_only=False,
+    )  # fmt: skip
+
+
+def test_expected_outcomes_add_up_to_those_observed():
+    p = population([0, 10, 40], [400, 15, 800], [[3, 90], [12], [700]])
+    m = monthly_rates(p)
+    for column in ("observed", "expected", "adjusted"):
+        assert m[column].sum() == pytest.approx(4)
+    by_day = np.zeros(len(m))
+    for a, b, n in zip(p.start, p.end, (2, 1, 1), strict=True):
+        for d in range(a, b + 1):
+            by_day[month_of(d) - 1970 * 12] += n / (b - a + 1)
+    np.testing.assert_allclose(m["expected"], by_day)
+    effect = np.linspace(0.5, 2, len(m))
+    assert monthly_rates(p, effect)["adjusted"].sum() == pytest.approx(4)
+
+
+def test_spans_count_the_months_with_time_before_and_after():
+    # 1970-01-10 to 1970-04-20, and a case within February
+    p = population([9, 35], [109, 40], [[20], [36]], age=3652.5)
+    t = calendar_spans(p)
+    assert t.to_numpy().tolist() == [[1970, 2, 1], [1970, 3, 1]]
+    ages = age_spans(p)
+    assert ages["cases"].tolist() == [1, 1]  # between 120.3 and 123.6 months
+    assert ages["age_month"].tolist() == [121, 122]
+
+
+def test_weeks_around_the_first_exposure():
+    p = population([0, 0, 0], [300, 60, 300], [[99, 100, 107], [10], [5]])
+    e = Exposures(
+        np.array([0, 0, 1, 2]), np.array([100, 200, 300, 400]), np.array([106, 210, 310, 410])
+    )
+    t = time_to_event(p, e).set_index("week")  # exposures of cases 1 and 2 are not within time
+    assert t.loc[[-1, 0, 1], "outcomes"].tolist() == [1, 1, 1]
+    assert t.loc[[-1, 0, 1], "exposed"].tolist() == [0, 1, 0]
+    assert t["outcomes"].sum() == 3
+    assert t["observed"].tolist() == [1 if 7 * w + 7 > -100 else 0 for w in range(-26, 26)]
+
+
+# -- weights of observation ------------------------------------------------------------------------
+
+PARAMETERS = (-0.5, 0.3, 0.2, -1.0, 0.02, 0.4, -0.1)
+# R 4, the functions of the SCCS package (Ghebremichael-Weldeselassie, Whitaker and Farrington)
+# integrated with integrate(): age 3650 on day 0, observed from day 10 to 1000, of days 100–200 and
+# 900–1000; not known and known end.
+OF_R = {
+    "weibull-age": ((10.3457093521, 90.4923957993), (12.6626754888, 87.8174149739)),
+    "weibull-interval": ((14.0385923372, 64.0180921032), (23.9594765522, 91.8755881111)),
+    "gamma-age": ((11.8370784949, 77.3948539808), (20.4912451096, 89.7347283508)),
+    "gamma-interval": ((13.1635611525, 65.3946793737), (24.8268767202, 91.6704040673)),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_weights_are_those_of_r(kind):
+    model = CensorModel(kind, PARAMETERS, 0.0)
+    for known in (False, True):
+        two = np.ones(2)
+        w = model.weights(
+            3650 * two, 10 * two, 1000 * two, np.full(2, known), np.array([100, 900]),
+            np.array([200, 1000]),
+        )  # fmt: skip
+        np.testing.assert_allclose(w, OF_R[kind][int(known)], rtol=1e-7)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_density_of_the_end_adds_up_to_one(kind):
+    model = CensorModel(kind, PARAMETERS, 0.0)
+
+    def density(end):
+        return float(np.exp(model.log_density(np.array(11.0), 10.0, end, np.array(False))))
+
+    assert quad(density, 11, 200, limit=500)[0] == pytest.approx(1, abs=1e-6)
+    survival = np.exp(model.log_density(np.array(11.0), 10.0, 15.0, np.array(True)))
+    assert quad(density, 15, 200, limit=500)[0] == pytest.approx(survival, abs=1e-6)
+
+
+def test_short_times_after_the_event_are_seen_as_such():
+    rng = np.random.default_rng(2)
+    n = 400
+    end = rng.integers(200, 2000, n)
+    day = (end * rng.random(n)).astype(int)
+    soon = rng.random(n) < 0.5
+    end = np.where(soon, np.minimum(day + rng.exponential(20, n).astype(int) + 1, end), end)
+    p = population(np.zeros(n, int), end, [[d] for d in day], known=False)
+    p = replace(p, end_known=rng.random(n) < 0.2, age=rng.uniform(5000, 20000, n))
+    model = fit_censoring(p)
+    assert np.exp(model.parameters[0]) * 365.25 == pytest.approx(20, rel=0.35)
+
+
+def test_observation_that_nothing_ends_has_no_weights():
+    with pytest.raises(DataError, match="nothing ended by the event"):
+        fit_censoring(population([0], [99], [[5]]))
+
+
+# -- in a study ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seasons(omop):
+    """Two hundred cases over eight years whose rate is high in winter."""
+    rng = np.random.default_rng(1)
+    days = np.arange(3000)
+    month = pd.date_range("2010-06-15", periods=3000).month.to_numpy()
+    rate = np.exp(1.2 * np.cos(2 * np.pi * month / 12))
+    for _ in range(200):
+        person = omop.person(observed=(0, 2999), born=int(rng.integers(1930, 1990)))
+        start = int(rng.integers(100, 2900))
+        omop.drug(person, TARGET, start, start + 30)
+        omop.condition(person, OUTCOME, int(rng.choice(days, p=rate / rate.sum())))
+    return omop.write()
+
+
+def test_a_seasonal_rate_is_found_and_accounted_for(seasons):
+    plain = case_series(seasons, case_series_settings(OUTCOME, TARGET))
+    adjusted = case_series(seasons, case_series_settings(OUTCOME, TARGET, season=Spline(6)))
+    verdicts = [s.diagnostics[0].verdicts["time stability"] for s in (plain, adjusted)]
+    assert verdicts[0].value > verdicts[1].value
+    [effect] = adjusted.effects.effects
+    curve = effect.basis(np.arange(1, 13.0)) @ adjusted.effect_coefficients(effect)
+    assert curve[[0, 11]].min() - curve[[5, 6]].max() == pytest.approx(2.2, abs=0.9)
+
+
+def test_a_flat_effect_of_time_changes_nothing(seasons):
+    study = case_series(seasons, case_series_settings(OUTCOME, TARGET, age=Spline(4)))
+    assert [n for n in study.intervals.names if n.startswith("age")] == [
+        f"age spline {k}" for k in (1, 2, 3, 4)
+    ]
+    assert study.intervals.time.shape == (len(study.intervals), 4)
+    assert study.intervals.days.sum() == 200 * 3000
+
+
+def test_splines_use_as_many_unexposed_cases_as_are_asked_for(omop):
+    rng = np.random.default_rng(3)
+    for k in range(40):
+        person = omop.person(observed=(0, 300), outcome=int(rng.integers(0, 300)))
+        if k % 4 == 0:
+            omop.drug(person, TARGET, 50, 80)
+    path = omop.write()
+    settings = case_series_settings(OUTCOME, TARGET, season=Spline(), spline_cases=8)
+    study = case_series(path, settings)
+    exposed = set(range(0, 40, 4))
+    kept = {int(c) for c in np.unique(study.intervals.case)}
+    assert exposed <= kept
+    assert len(kept - exposed) <= 8
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [("age", "fall on one value"), ("calendar", "knots for")],
+)
+def test_more_knots_than_outcomes_are_refused(omop, name, match):
+    omop.person(outcome=3, target=5)
+    with pytest.raises(DataError, match=match):
+        case_series(omop.write(), case_series_settings(OUTCOME, TARGET, **{name: Spline()}))
+
+
+def test_knots_must_rise():
+    with pytest.raises(DataError, match="each above the one before"):
+        Spline((3.0, 2.0, 5.0))
+    assert TimeEffect("season", np.array([0.5, 3, 6, 12.5]), (), False).names == [
+        "season spline 1", "season spline 2",
+    ]  # fmt: skip
