@@ -83,6 +83,9 @@ def test_profiles_have_their_slopes(series):
     [profile] = study.model.profiles.values()
     slopes = np.gradient(profile["log_likelihood"], profile["log_rr"])
     np.testing.assert_allclose(slopes[2:-2], profile["gradient"][2:-2], rtol=0.1, atol=0.2)
+    line = study.estimates.loc["exposure"]
+    assert profile["log_rr"].max() > math.log(line["upper"])
+    assert profile["log_likelihood"].max() <= study.model.log_likelihood + 1e-9
     b, value, slope = profile.iloc[4]
     finer = fit_model(study.intervals, study.settings, [b - 1e-4, b + 1e-4]).profiles["exposure"]
     ends = finer["log_likelihood"].to_numpy()

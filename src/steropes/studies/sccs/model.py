@@ -81,7 +81,8 @@ def fit_model(
     intervals : Intervals
     settings : CaseSeriesSettings
     grid : sequence of float, optional
-        Log rate ratios at which profiles are computed. Default: ten from log 0.1 to log 10.
+        Log rate ratios at which profiles are computed. Default: ten from log 0.1 to log 10, and
+        twenty over the interval and a little beyond.
     """
     columns = intervals.columns
     free = np.array([not c.penalized for c in columns])
@@ -113,11 +114,12 @@ def fit_model(
         if k in infinite:
             _limits_of_infinite(estimates, profile, k, infinite, settings)
     points = np.linspace(math.log(0.1), math.log(10), 10) if grid is None else np.asarray(grid)
+    finer = grid is None
     profiles = {
         intervals.names[j]: (
             profile.table(j, points, infinite)
             if j in infinite
-            else _profile(best, intervals.names[j], points)
+            else _profile(best, intervals.names[j], points, estimates if finer else None)
         )
         for j in np.flatnonzero(present).tolist()
         if columns[j].profile
@@ -151,7 +153,14 @@ def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
     return ["" if there else NO_DAYS for there in present], present
 
 
-def _profile(best: Fit, name: str, points: NDArray) -> pd.DataFrame:
+def _profile(best: Fit, name: str, points: NDArray, estimates: pd.DataFrame | None) -> pd.DataFrame:
+    """The profile at some points, and over the interval of ``estimates``."""
+    if estimates is not None:
+        line = estimates.loc[name]
+        low, high = math.log(line["lower"]) if line["lower"] else -math.inf, math.log(line["upper"])
+        if math.isfinite(high - low):
+            margin = 0.15 * (high - low)
+            points = np.union1d(points, np.linspace(low - margin, high + margin, 20))
     return best.estimator.profile(name, points).rename(columns={"point": "log_rr"})
 
 

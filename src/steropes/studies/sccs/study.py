@@ -126,16 +126,20 @@ class CaseSeries:
         """Cases whose time covers each calendar month; see `timing.calendar_spans`."""
         return calendar_spans(self.population)
 
-    def effect_coefficients(self, effect: TimeEffect) -> NDArray:
-        """Coefficients of one of the splines of ``effects``."""
+    def effect_names(self, effect: TimeEffect) -> list[str]:
+        """Names of the columns of one of the splines of ``effects``."""
         assert self.effects is not None
         at = self.intervals.X.shape[1]
         for e in self.effects.effects:
             names = self.intervals.names[at : at + len(e.names)]
             if e is effect:
-                return self.estimates.loc[names, "log_rr"].to_numpy(float)
+                return names
             at += len(e.names)
         raise DataError("the effect is of another study")
+
+    def effect_coefficients(self, effect: TimeEffect) -> NDArray:
+        """Coefficients of one of the splines of ``effects``."""
+        return self.estimates.loc[self.effect_names(effect), "log_rr"].to_numpy(float)
 
     def tables(
         self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
@@ -145,11 +149,17 @@ class CaseSeries:
 
         return result_tables(self, analysis_id, set_id, database_id)
 
-    def write(self, folder: str | Path) -> list[Path]:
-        """Write the result tables into a folder, without small cells; returns the paths."""
-        from steropes.studies.sccs.results import write_tables
+    def page(self) -> str:
+        """The report, one HTML page without outside references and without small cells."""
+        from steropes.studies.sccs.page import series_page
 
-        return write_tables(self.tables(), Path(folder) / "tables")
+        return series_page(self)
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write the report and the result tables, without small cells; returns the paths."""
+        from steropes.studies.sccs.page import write_series
+
+        return write_series(self, folder)
 
     def _exposure(self, covariate: str | None) -> str:
         names = list(self.exposures)

@@ -1,0 +1,97 @@
+"""The report of a case series: whole, self-contained, without small cells or people."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
+
+from steropes.studies import Spline, case_series, case_series_settings
+from steropes.studies.sccs import plots
+
+FIRST = 7_654_001  # ids that would be seen
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    omop = TinyOmop(tmp_path_factory.mktemp("omop"))
+    omop.ids = iter(range(FIRST, FIRST + 1000))
+    rng = np.random.default_rng(8)
+    for k in range(70):
+        person = omop.person(observed=(0, 900), born=1950 + k % 30)
+        start = int(rng.integers(60, 800))
+        omop.drug(person, TARGET, start, start + 20)
+        omop.drug(person, 2, int(rng.integers(0, 800)))
+        omop.condition(person, OUTCOME, start + 3 if k < 4 else int(rng.integers(0, 900)))
+    settings = case_series_settings(
+        OUTCOME, TARGET, others=True, season=Spline(4), variance=0.5, bootstrap=10
+    )
+    return case_series(omop.write(), settings)
+
+
+@pytest.fixture(scope="module")
+def page(study):
+    return study.page()
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.images = [], 0
+
+    def handle_starttag(self, tag, attrs):
+        self.images += tag == "img"
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_refers_to_nothing_outside(page):
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert tags.images >= 6
+    assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]*", "", page)
+    for heading in ("Result", "When the outcomes happened", "What has to hold", "Settings"):
+        assert f"<h2>{heading}</h2>" in page
+
+
+def test_the_page_names_nobody(page):
+    assert not re.search(r"76540\d\d", page)
+
+
+def test_the_page_hides_small_counts(study, page):
+    s = study.intervals.statistics.loc["exposure"]
+    inside = int(s["events"])
+    assert 0 < inside < 8
+    cell = "&lt;5" if inside < 5 else str(inside)
+    assert f"{cell} outcomes during the time at risk" in page
+
+
+def test_the_same_study_gives_the_same_page(study, page):
+    assert study.page() == page
+
+
+@pytest.mark.parametrize("name", plots.PICTURES)
+def test_pictures_are_drawn_without_warnings(study, name):
+    figure = plots.PICTURES[name](study)
+    assert plots.svg_of(figure).startswith("<svg")
+
+
+def test_a_spline_has_a_band_around_its_curve(study):
+    [effect] = study.effects.effects
+    x = np.arange(1, 13.0)
+    curve, se = plots.spline_curve(study, effect, x)
+    assert curve.mean() == pytest.approx(0, abs=1e-12)
+    if se is not None:
+        assert (se > 0).all()
+
+
+def test_writing_makes_a_page_and_tables(study, tmp_path):
+    paths = study.write(tmp_path / "out")
+    assert [p.name for p in paths] == ["report.html", "tables"]
+    assert (tmp_path / "out" / "tables" / "sccs_result.csv").is_file()
+    assert not list((tmp_path / "out").glob(".*"))
