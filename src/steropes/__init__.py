@@ -38,7 +38,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         RoundSignificant,
         compare_links,
     )
-    from .models.paths import coefficient_path
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -95,7 +94,6 @@ _HOMES = {
         "RoundSignificant",
         "compare_links",
     ],
-    "models.paths": ["coefficient_path"],
     "priors": [
         "BrokenAdaptiveRidge",
         "ElasticNet",
@@ -159,7 +157,6 @@ __all__ = [
     "aalen_johansen",
     "as_design",
     "calibration_table",
-    "coefficient_path",
     "comparative_study",
     "compare_links",
     "demo_database",

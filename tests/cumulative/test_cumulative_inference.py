@@ -186,4 +186,5 @@ def test_bootstrap_spreads_like_the_robust_errors_and_leaves_the_fit_alone(data)
     ends = draws.confint(0.9)
     assert ((ends["lower"] < m.coef_) & (m.coef_ < ends["upper"])).all()
     np.testing.assert_array_equal(m.coef_, before)
-    np.testing.assert_array_equal(m.bootstrap(n=3, random_state=0).coef, draws.coef[:3])
+    again = m.bootstrap(n=3, random_state=0).coef
+    assert (np.abs(again - draws.coef[:3]) < 1e-3 * se).all()

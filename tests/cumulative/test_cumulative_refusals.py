@@ -137,7 +137,7 @@ def test_before_the_fit(call, data):
         (lambda m, X, y: m.vcov(cluster=[1, 2]), "cluster has 2 entries, but X has 120 rows"),
         (lambda m, X, y: m.vcov(cluster=[np.nan] * 120), "cluster is missing in row 0"),
         (lambda m, X, y: m.vcov(cluster=np.zeros(120)), "one label only"),
-        (lambda m, X, y: m.confint(method="profile", cluster=y), "does not go with"),
+        (lambda m, X, y: m.confint(method="profile", cluster=y), "not 'profile'"),
         (lambda m, X, y: m.confint(7), "no coefficient 7"),
         (lambda m, X, y: m.predict_cdf(X, "a"), "y must hold numbers"),
         (lambda m, X, y: m.test_parallelism(X, y, quantiles=[-1, 0.5, 3]), "between 0 and 1"),

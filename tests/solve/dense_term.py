@@ -10,7 +10,7 @@ from steropes.backends.threads import ThreadPool
 class DenseTerm:
     """Σ_i w_ib [log(1 + exp η_ib) − y_i η_ib], η = X β_b; see `steropes.solve.data_term`."""
 
-    columnar, reach, evidence, dispersion, hessian_cost = False, 2.0, 0, 1.0, 3.0
+    columnar, reach, evidence, dispersion = False, 2.0, 0, 1.0
 
     def __init__(self, X, y, w):
         self.X, self.y, self.w = X, y[:, None], w
@@ -35,6 +35,9 @@ class DenseTerm:
         self.W = self.W[at]
         self.inside[:] = False
         self.inside[self.W] = True
+
+    def hessian_cost(self, coarse):
+        return 3.0
 
     def nuisance(self, lane):
         return None

@@ -23,6 +23,9 @@ __all__ = [
 ]
 
 
+TOGETHER = 64  # rows looked at as one
+
+
 def power_of_two(size: np.ndarray) -> np.ndarray:
     """Return the power of two nearest to each size; 1 where it is zero."""
     size = np.asarray(size, dtype=np.float64)
@@ -125,6 +128,12 @@ class SparseBlock:
 
 def _extent(x: np.ndarray) -> np.ndarray:
     """The largest |x| of each column, (p,)."""
+    n, p = x.shape
+    if x.flags.c_contiguous and p and n > TOGETHER:  # NumPy is slow at short rows: make long ones
+        whole = n - n % TOGETHER
+        long = x[:whole].reshape(-1, TOGETHER * p)
+        ends = np.stack([long.max(axis=0), -long.min(axis=0)])
+        return np.maximum(ends.reshape(-1, p).max(axis=0), _extent(x[whole:]))
     return np.maximum(x.max(axis=0, initial=0.0), -x.min(axis=0, initial=0.0))
 
 
@@ -167,9 +176,10 @@ class DenseBlock:
         return self.values.shape[1]
 
     def taken(self, local: np.ndarray) -> np.ndarray:
-        """Some of the columns' values; of all of them there is no copy."""
-        if len(local) == self.p and np.array_equal(local, np.arange(self.p)):
-            return self.values
+        """Some of the columns' values; of neighbouring ones there is no copy."""
+        first, m = int(local[0]) if len(local) else 0, len(local)
+        if np.array_equal(local, np.arange(first, first + m)):
+            return self.values[:, first : first + m]
         return self.values[:, local]
 
 

@@ -15,6 +15,7 @@ from .design import Design
 __all__ = ["RowMatrix"]
 
 STRIPE = 256  # rows of a triangle that are mirrored at once
+SOME = 8192  # rows of dense columns that are squared at once
 LARGEST = 1e30  # of sums in single precision
 
 
@@ -57,7 +58,7 @@ class RowMatrix:
                 sparse_at.append((b.lines.take(local), at))
             elif isinstance(b, DenseBlock):
                 x = b.taken(local)
-                dense.append(x.copy() if order is None else x[order])
+                dense.append(x.copy() if order is None else np.take(x, order, axis=0))
                 dense_at.append(at)
             elif isinstance(b, ConstantBlock):
                 dense.append(np.ones((n, 1)))
@@ -166,7 +167,10 @@ class RowMatrix:
         else:
             out = self.backend.xp.zeros((self.k, V.shape[1]))
         if self.dense is not None:
-            out[self.dense_at] = (self.dense**2).T @ V
+            h = self.backend.xp.zeros((len(self.dense_at), V.shape[1]))
+            for i in range(0, self.n, SOME):  # whose squares stay in the cache
+                h += (self.dense[i : i + SOME] ** 2).T @ V[i : i + SOME]
+            out[self.dense_at] = h
         return out
 
     def sums(self, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:

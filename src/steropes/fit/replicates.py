@@ -60,6 +60,8 @@ class Replicates:
         Bytes that groups may hold between calls.
     offsets : callable, optional
         Takes the same and returns offsets, (n, b), that take the place of the problem's.
+    like : Nuisance, optional
+        Nuisance parameters that new batches start near.
     """
 
     def __init__(
@@ -70,9 +72,10 @@ class Replicates:
         weights: Weights,
         memory: float,
         offsets: Weights | None = None,
+        like: Nuisance | None = None,
     ) -> None:
         self.problem, self.common = problem, common
-        self.weights, self.offsets = weights, offsets
+        self.weights, self.offsets, self.like = weights, offsets, like
         self.groups = [list(range(a, min(a + LANES, count))) for a in range(0, count, LANES)]
         self.keep = max(0, int(memory // (8 * VECTORS * problem.likelihood.n_eta * LANES)))
         self._batches: dict[int, Batch] = {}
@@ -84,7 +87,6 @@ class Replicates:
         tol: float,
         start: Callable[[int], np.ndarray],
         look: str,
-        like: Nuisance | None = None,
     ) -> Iterator[Group]:
         """Fit all replicates, and yield each group when it is there.
 
@@ -99,23 +101,16 @@ class Replicates:
             from, (p, b) or (p, 1).
         look : {"during", "after"}
             See `Batch.solve`.
-        like : Nuisance, optional
-            Nuisance parameters that new batches start near.
         """
 
         def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
             own = [x if x.ndim == 1 else x[:, numbers] for x in (l1, l2)]
             return batch.solve(own[0], own[1], tol=tol, look=look)
 
-        return self._each(start, fit, like)
+        return self._each(start, fit)
 
     def solve_under(
-        self,
-        prior: Prior | None,
-        tol: float,
-        start: Callable[[int], np.ndarray],
-        look: str,
-        like: Nuisance | None = None,
+        self, prior: Prior | None, tol: float, start: Callable[[int], np.ndarray], look: str
     ) -> Iterator[Group]:
         """The same under a prior, whatever it says of the coefficients; see `solve`.
 
@@ -125,22 +120,17 @@ class Replicates:
         def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
             return solve_under(self.problem, batch, prior, tol, look=look).fits
 
-        return self._each(start, fit, like)
+        return self._each(start, fit)
 
     def _each(
-        self,
-        start: Callable[[int], np.ndarray],
-        fit: Callable[[Batch, list[int]], list[Fit]],
-        like: Nuisance | None,
+        self, start: Callable[[int], np.ndarray], fit: Callable[[Batch, list[int]], list[Fit]]
     ) -> Iterator[Group]:
         for k, numbers in enumerate(self.groups):
-            batch, known = self._batches.get(k), like
+            batch, like = self._batches.get(k), None  # it stands nearer
             if batch is None:
-                batch = self._make(numbers)
-            else:
-                known = None  # it stands nearer
+                batch, like = self._make(numbers), self.like
             begin = start(k)
-            batch.start_at(np.broadcast_to(begin, (len(begin), len(numbers))), known)
+            batch.start_at(np.broadcast_to(begin, (len(begin), len(numbers))), like)
             fits = fit(batch, numbers)
             if k < self.keep:
                 self._batches[k] = batch

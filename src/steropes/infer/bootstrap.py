@@ -73,15 +73,15 @@ def fit_draws(
     full = problem.batch(common=common)
     full.start_at((beta * scale)[:, None])
     full.solve(l1, l2, tol=TOL, look="after")  # nothing but its Hessian is new
-    start = full.beta
+    start, like = full.beta, full.term.nuisance(0)
     del full
     loose = LooseColumns(problem, beta, problem.unbounded(problem.prior))
-    replicates = Replicates(problem, common, n, draws, memory=0.0)
+    replicates = Replicates(problem, common, n, draws, memory=0.0, like=like)
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
     look = "during" if l1.any() else "after"
     for group in replicates.solve_under(problem.prior, TOL, lambda _: start, look):
         for k, fit in zip(group.numbers, group.fits, strict=True):
-            marks = loose.mark(draws.one(k), fit.beta)
+            marks = loose.mark(draws.one(k), fit.beta, fit.nuisance)
             out.coef[k] = _in_units(problem, fit.beta, marks)
             out.converged[k] = fit.converged or marks is not None
         if progress is not None:
@@ -126,7 +126,8 @@ def fit_draws_reselecting(
             part, chosen.batch, chosen.prior, max(tol, TOL), max_iter, None, "after"
         )
         free = part.unbounded(chosen.prior)
-        marks = LooseColumns(problem, fit.beta, free).mark(part.weights, fit.beta)
+        loose = LooseColumns(problem, fit.beta, free)
+        marks = loose.mark(part.weights, fit.beta, fit.nuisance)
         out.coef[k] = _in_units(problem, fit.beta, marks)
         out.converged[k] = fit.converged or marks is not None
         assert out.variance is not None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import linalg
@@ -20,6 +20,7 @@ from scipy import linalg
 from ..design import Design, RowMatrix
 from ..design.face import DesignLike
 from ..errors import DataError
+from ..fit import Problem
 from ..likelihoods.blocks import Block
 from ..likelihoods.cumulative import CumulativeRows, Evaluation, LevelsWithMass, Thresholds
 from ..likelihoods.curvature import ProfiledCurvature
@@ -79,28 +80,26 @@ class CumulativeInformation:
 
     Parameters
     ----------
-    design : Design
-        With dense columns centred.
+    problem : Problem
+        With dense columns centred, and the prior of the fit.
     part : FittedPart
     offset : (n,) array or None
         In the order of the part's rows.
-    kappa : (p,) array
-        Curvature of the prior in the scaled columns.
     """
 
     def __init__(
         self,
-        design: Design,
+        problem: Problem,
         part: FittedPart,
         offset: np.ndarray | None,
-        kappa: np.ndarray,
     ) -> None:
+        design = cast(Design, problem.design)
         self.scale, self.center = design.scale, design.center / design.scale
         rows, _, curvature = at_optimum(design, part, offset)
         self.block: Block = curvature.block
         self.S = hessian(rows, curvature)
         self.J = self.block.solve_in_place(cross(rows, curvature))
-        H = self.S + np.diag(kappa)
+        H = self.S + _prior_curvature(problem, part)
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
         V = linalg.inv(H / size / size[:, None]) / size / size[:, None]
         self.V = 0.5 * (V + V.T)
@@ -153,6 +152,15 @@ class CumulativeInformation:
         q = -(total[:, None] * X - inner[:, None] * self.center + c.T @ self.J)
         quad = (c * self.block.solve(c)).sum(axis=0)
         return quad + ((q @ self.root) ** 2).sum(axis=1)
+
+
+def _prior_curvature(problem: Problem, part: FittedPart) -> np.ndarray:
+    """Of the prior where the fit ended, in the scaled columns, (p, p)."""
+    added, smooth = np.diag(problem.penalties(problem.prior)[1]), problem.smooth_term()
+    scale = problem.design.scale
+    if smooth is not None:
+        added = added + smooth.hessian(part.beta / scale, np.arange(len(scale)))
+    return added / scale / scale[:, None]
 
 
 def at_optimum(

@@ -141,7 +141,8 @@ class HeldFits:
         def offsets(numbers: list[int]) -> np.ndarray:
             return base + np.stack([values[k] * self._column(columns[k]) for k in numbers], axis=1)
 
-        replicates = Replicates(self.problem, self.common, count, weights, 0.0, offsets)
+        like = self.full.term.nuisance(0)
+        replicates = Replicates(self.problem, self.common, count, weights, 0.0, offsets, like)
         out: list[Value] = []
 
         def start(group: int) -> np.ndarray:

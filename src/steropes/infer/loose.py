@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from ..likelihoods.nuisance import Nuisance
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 from ..solve.separation import SINGULAR, SMALL, WORN, separating_direction, undetermined_columns
@@ -48,7 +49,9 @@ class LooseColumns:
         curvature = likelihood.curvature(eta, weights, exact=True)
         return np.asarray(likelihood.backend.to_host(hessian(self.rows, curvature)))
 
-    def mark(self, weights: np.ndarray, beta: np.ndarray) -> np.ndarray | None:
+    def mark(
+        self, weights: np.ndarray, beta: np.ndarray, nuisance: Nuisance | None = None
+    ) -> np.ndarray | None:
         """What loose coefficients are: ±inf, or NaN where the data say nothing; others zero.
 
         Parameters
@@ -56,7 +59,9 @@ class LooseColumns:
         weights : (n,) array
             Row weights of the replicate.
         beta : (p,) array
-            Where its fit ended, in X's units.
+            Where its fit ended, in X's units,
+        nuisance : Nuisance, optional
+            and where the likelihood's own parameters did.
 
         Returns
         -------
@@ -66,7 +71,7 @@ class LooseColumns:
         if len(self.free) == 0:
             return None
         part = replace(self.problem, weights=weights)
-        if self._firm(part, beta):
+        if self._firm(part, beta, nuisance):
             return None
         design, out = part.design, np.zeros(part.design.p)
         unknown = undetermined_columns(part, self.free, partners=True)
@@ -86,11 +91,15 @@ class LooseColumns:
             rest = np.setdiff1d(rest, moved)
         return out if (out != 0).any() else None
 
-    def _firm(self, part: Any, beta: np.ndarray) -> bool:
+    def _firm(self, part: Any, beta: np.ndarray, nuisance: Nuisance | None) -> bool:
         """Whether the end proves that there is a finite optimum: see `solve.separation`."""
         likelihood = part.likelihood
         eta, weights = self._state(part, beta)
-        H = self._hessian(eta, weights)
+        if nuisance is None:
+            H, r = self._hessian(eta, weights), likelihood.evaluate(eta, weights)[1]
+        else:  # which need not be fitted again
+            point = nuisance.at(np.ascontiguousarray(eta[:, 0]))
+            r, H = point.gradient()[:, None], hessian(self.rows, point.curvature())
         h = np.diag(H)
         if not np.isfinite(H).all() or not (h > WORN * self.h0).all():
             return False
@@ -104,7 +113,7 @@ class LooseColumns:
         if likelihood.quadratic:
             return True
         backend = likelihood.backend
-        g = backend.to_host(self.rows.rmatmul(likelihood.evaluate(eta, weights)[1]))[:, 0]
+        g = backend.to_host(self.rows.rmatmul(r))[:, 0]
         step = linalg.cho_solve((L, True), g / size, check_finite=False) / size
         moved = self.rows.matmul(backend.asarray(step[:, None]))
         return bool(float(likelihood.extent(moved)) < SMALL)

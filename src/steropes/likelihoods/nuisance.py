@@ -114,6 +114,14 @@ class Nuisance(ABC):
         return None
 
     @abstractmethod
+    def score_residuals(self, eta: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """The rows' parts of the score along columns Z (n, L) of η, α's eliminated: (n, L).
+
+        −∂ℓ_i/∂η z_i + (T⁻¹ C Z)'∂ℓ_i/∂α for the loss ℓ_i of row i: what it adds to the
+        profile likelihood's derivative.
+        """
+
+    @abstractmethod
     def score(self, eta: np.ndarray, weights: np.ndarray) -> float:
         """Log-likelihood of rows by weights (n,) of their own, α being what it is."""
 
@@ -124,6 +132,8 @@ class NuisanceLikelihood(Likelihood):
     What other likelihoods are asked (`evaluate`, `loss`, `curvature`) is here of the profile
     likelihood: α is fitted to the η given.
     """
+
+    additive = False
 
     @abstractmethod
     def begin(self, eta: np.ndarray, w: np.ndarray, like: Nuisance | None = None) -> Nuisance:
@@ -145,6 +155,11 @@ class NuisanceLikelihood(Likelihood):
     def curvature(self, eta: Any, weights: Any, exact: bool = False) -> AnyCurvature:
         """Return the curvature of one replicate with α fitted to eta (n, 1)."""
         return self._profiled(eta, weights)[0].curvature()
+
+    def score_residuals(self, eta: Any, weights: Any, Z: Any) -> Any:
+        """See `Likelihood.score_residuals`; of the profile likelihood."""
+        nuisance = self._profiled(eta, weights)[0].nuisance
+        return nuisance.score_residuals(np.ascontiguousarray(eta[:, 0]), Z)
 
     def _profiled(self, eta: Any, weights: Any) -> list[NuisancePoint]:
         def one(b: int) -> NuisancePoint:

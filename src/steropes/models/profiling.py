@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from scipy import stats
+from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning
 from ..infer.held import FromObjective, HeldFits
@@ -68,6 +69,7 @@ class Profiling(Inference):
         ----------
         Barndorff-Nielsen and Cox (1994), Inference and Asymptotics, §3.4.
         """
+        check_is_fitted(self, "coef_")
         names = self._coefficient_names()
         several = not (isinstance(param, str) or np.ndim(param) == 0)
         chosen = positions(param, names)

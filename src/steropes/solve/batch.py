@@ -42,7 +42,7 @@ WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is ne
 DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
 SMALL = 512  # columns up to which a Hessian is in double precision,
 MANY_ROWS = 4  # and rows for each column from which on it need not be
-CHEAP = 1.0  # steps that a Hessian may cost for each step to have its own
+CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
@@ -414,18 +414,19 @@ class Batch:
 
     @property
     def _newton(self) -> bool:
-        """Whether each step has a Hessian of its own, which costs less than the step."""
-        return self.alone and self._moved and self.term.hessian_cost < CHEAP
+        """Whether each step has a Hessian of its own, which costs little more than the step."""
+        one = self.term.B == 1 and self._moved
+        return one and self.term.hessian_cost(not self._exact) < CHEAP
 
     def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
-        return run.rates.worth_hessian(violation, run.tol, self.term.hessian_cost)
+        return run.rates.worth_hessian(violation, run.tol, self.term.hessian_cost(not self._exact))
 
     def _own_model(self, b: int) -> Quadratic:
         """The model with a replicate's own Hessian."""
         assert self.penalty is not None
-        at = self.term.curvature(b)
+        at = self.term.curvature(b, coarse=not self._exact)
         assert at is not None
         self.shared.count += 1
         G = at.matrix(rough=self._rough)

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import Nuisance
 from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
 __all__ = ["certificate", "units", "violations"]
 
-COLUMNS = 1024  # whose curvature is taken at once
+COLUMNS = 1024  # whose curvature is taken at once,
+ENTRIES = 1 << 22  # and their entries, about
 FLOOR = 1e-3  # of √H: a λ so small against the data's curvature is no unit to count in
 
 
@@ -69,8 +69,7 @@ def certificate(
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
     beta, l1, l2 = beta * design.scale, l1 / design.scale, l2 / design.scale / design.scale
-    eta, weights = linear_predictor(problem, beta), bound_weights(problem)
-    there = _at(likelihood, eta, weights, nuisance, tol)
+    there = _at(problem, beta, nuisance, tol)
     loss, r = there.loss, there.r
     if not np.isfinite(loss[0]):
         return np.inf
@@ -89,8 +88,9 @@ def certificate(
     curvature = there.curvature()
     total = problem.weights if order is None else problem.weights[order]
     noise = float(np.max(likelihood.dispersion(loss, total.sum(keepdims=True))))
-    for a in range(0, len(counted), COLUMNS):
-        at = counted[a : a + COLUMNS]
+    step = int(np.clip(ENTRIES * design.p // max(design.nnz, 1), 1, COLUMNS))
+    for a in range(0, len(counted), step):
+        at = counted[a : a + step]
         h = backend.to_host(diagonal(design.by_rows(at, order, backend), curvature))
         if smooth is not None:
             h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
@@ -107,10 +107,10 @@ class _There(NamedTuple):
     unsettled: float
 
 
-def _at(
-    likelihood: Likelihood, eta: Any, weights: Any, nuisance: Nuisance | None, tol: float
-) -> _There:
+def _at(problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float) -> _There:
+    likelihood, eta = problem.likelihood, linear_predictor(problem, scaled)
     if nuisance is None:
+        weights = bound_weights(problem)
         loss, r = likelihood.evaluate(eta, weights)
         loss = likelihood.backend.to_host(loss)
         return _There(loss, r, lambda: likelihood.curvature(eta, weights), 0.0)

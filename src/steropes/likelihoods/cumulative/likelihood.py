@@ -62,10 +62,12 @@ class CumulativeLikelihood(NuisanceLikelihood):
             eta, w = eta[at], w[at]
         rows = CumulativeRows(levels, self.link, w, self.backend)
         loose = ~forced(levels)
-        start = None if not isinstance(like, LevelsWithMass) else _read_off(like, levels)
+        start = rows.start(eta)
+        if isinstance(like, LevelsWithMass):
+            start = _read_off(like, start, levels) or start
         return LevelsWithMass(
             likelihood=self, rows=rows, position=at,
-            thresholds=rows.start(eta) if start is None else start,
+            thresholds=start,
             whole=levels, keep=np.ones(levels.M, bool), loose=loose if loose.any() else None,
         )  # fmt: skip
 
@@ -173,6 +175,27 @@ class LevelsWithMass(Nuisance):
         return replace(
             self, rows=rows, position=position, thresholds=thresholds, keep=change, shrunk=None
         )
+
+    def score_residuals(self, eta: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """See `Nuisance.score_residuals`."""
+        own, z = (x if self.position is None else x[self.position] for x in (eta, Z))
+        rows, levels = self.rows, self.rows.levels
+        ev = rows.evaluate(self.thresholds, own)
+        block = rows.block(ev)
+        C = [-rows.to_thresholds(ev.ua * x, ev.ub * x) for x in z.T]
+        J = np.zeros((self.K + 1, len(C)))  # index −1 and K: no threshold
+        J[: self.K] = block.solve(np.stack(C, axis=1))
+        up, low = J[levels.up], J[levels.low]
+        # ℓ_a and −ℓ_b are of order n and nearly equal: their sum s is known better than they.
+        U = (up + low) * (0.5 * ev.s)[:, None] + (up - low) * (0.5 * (ev.la - ev.lb))[:, None]
+        one = (levels.low < 0) | (levels.up >= self.K)
+        U[one] = ev.la[one, None] * up[one] + ev.lb[one, None] * low[one]
+        U = -(U + ev.s[:, None] * z)
+        if self.position is None:
+            return U
+        out = np.zeros(Z.shape)
+        out[self.position] = U
+        return out
 
     def score(self, eta: np.ndarray, weights: np.ndarray) -> float:
         """See `Nuisance.score`: an outcome counts as the bin of these levels it falls into."""
@@ -283,15 +306,20 @@ def _eliminate(rows: CumulativeRows, ev: Evaluation) -> _Eliminated:
     return _Eliminated(ev.curvatures_only(), r, block, t, float(g @ t))
 
 
-def _read_off(like: LevelsWithMass, levels: Levels) -> Thresholds | None:
-    """Another replicate's α at these levels; None where they are not some of its."""
-    at = np.searchsorted(like.values, levels.values[:-1], side="right") - 1
-    at = np.clip(at, 0, like.K - 1)
-    if not np.isin(levels.values, like.values).all() or not (np.diff(at) > 0).all():
+def _read_off(like: LevelsWithMass, own: Thresholds, levels: Levels) -> Thresholds | None:
+    """Thresholds near another replicate's; None where these levels are not some of its.
+
+    A level's width goes with its own mass, as that of the marginal distribution does; what
+    covariates make of it, the other's width relative to that of its marginal distribution,
+    changes little from level to level.
+    """
+    at = np.searchsorted(like.values, levels.values)
+    at = np.minimum(at, len(like.values) - 1)
+    if not (like.values[at] == levels.values).all():
         return None
-    alpha = like.thresholds.alpha[at]
-    delta = np.diff(alpha, prepend=0.0)
-    delta[0] = 1.0
-    if not (delta > 0).all():
-        return None
-    return Thresholds.build(float(alpha[len(alpha) // 2]), len(alpha) // 2, delta)
+    marginal = like.rows.start()
+    ratio = like.thresholds.delta / marginal.delta
+    delta = own.delta * ratio[np.minimum(at[:-1], like.K - 1)]
+    middle = len(delta) // 2
+    alpha = like.thresholds.alpha[min(int(at[middle]), like.K - 1)]
+    return Thresholds.build(float(alpha), middle, delta)

@@ -25,6 +25,7 @@ from ...select import CrossValidation
 from ...select.folds import random_generator
 from ...solve import Batch
 from ...solve.determined import refuse_undetermined_columns
+from ...solve.trace import Trace
 from ..annotations import Seed
 from ..base import PenalizedModel
 from ..logistic import _refuse_extras
@@ -39,7 +40,7 @@ from .reductions import Coarsening, DivideAndCombine, Reduction, suggest
 __all__ = ["CumulativeProbabilityModel"]
 
 
-class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
+class CumulativeProbabilityModel(
     CumulativeInference,
     CumulativePredictions,
     CumulativeDiagnostics,
@@ -203,18 +204,17 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
     def _refuse_undetermined(
         self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray
     ) -> None:
-        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        free = problem.unbounded(problem.prior)
         if len(free):
             refuse_undetermined_columns(problem, batch, free)
 
     def _fit_problem(
         self, problem: Any, prior: Prior | None, start: Any, progress: Progress
     ) -> None:
-        self._problem, self._information, self._robust = problem, None, {}
-        self.prior_ = prior
         settings = (self.tol, self.max_iter, progress.step)
+        trace = Trace()
         if self._subset is None:
-            part = fit_part(problem, prior, start, *settings)
+            part, problem = fit_part(problem, prior, start, trace, *settings)
             self._parts = [part]
             values, alpha, beta = part.values, part.alpha, part.beta
             loss = part.fit.loss
@@ -222,6 +222,8 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
             self._parts, values, alpha, beta, loss = fit_subsets(
                 problem, self._subset, prior, *settings
             )
+        self._problem, self._information, self._robust = problem, None, {}
+        self.prior_, self.trace_ = prior, trace.table()
         self._beta = beta / problem.design.scale
         self.coef_ = self._beta.copy()
         self.levels_, self.thresholds_, self.alpha_ = values, values[:-1].copy(), alpha
@@ -229,6 +231,12 @@ class CumulativeProbabilityModel(  # type: ignore[misc]  # its own bootstrap
         self.optimality_ = max(p.fit.optimality for p in self._parts)
         self.converged_ = all(p.fit.converged for p in self._parts)
         self.n_iter_ = max(p.fit.n_iter for p in self._parts)
+
+    def _needs_data(self, what: str) -> Problem:
+        problem = super()._needs_data(what)
+        if self._subset is not None:
+            raise DataError(f"DivideAndCombine has fits of subsets only, and {what} needs one.")
+        return problem
 
     def _refuse_faint(self, problem: Any) -> None:
         if self.prior_ is not None or not has_light(problem.weights):

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, SeparationError
-from ...fit import Problem
+from ...fit import Problem, certified_under
 from ...infer.cumulative import FittedPart
 from ...infer.cumulative_divide import combine_thresholds, subset_positions
 from ...likelihoods.cumulative import CumulativeLikelihood
 from ...priors import Prior
 from ...solve import Batch
-from ...solve.certified import certified_fit
 from ...solve.determined import refuse_separated, refuse_undetermined_columns
+from ...solve.trace import Trace
 
 __all__ = ["fit_part", "fit_subsets"]
 
@@ -25,25 +25,30 @@ def fit_part(
     problem: Problem,
     prior: Prior | None,
     start: Batch | None,
+    trace: Trace,
     tol: float,
     max_iter: int,
     step: Callable[[int, float], None] | None,
-) -> FittedPart:
-    """Fit a problem, on from a batch whose last fit is nearly the one wanted, if there is one."""
-    if prior is not None:
-        prior.penalty(problem.names)  # refuses those that say more than λ and κ
-    l1, l2 = problem.penalties(prior)
-    free = np.flatnonzero((l1 == 0) & (l2 == 0))
+) -> tuple[FittedPart, Problem]:
+    """Fit a problem, on from a batch whose last fit is nearly the one wanted, if there is one.
+
+    The problem returned knows the prior's weights at the end, where they depend on it.
+    """
+    problem = replace(problem, prior=prior)
+    free = problem.unbounded(prior)
     batch = problem.batch() if start is None else start
     h0 = None
     if len(free):
         first = batch if start is None else problem.batch()
         h0 = refuse_undetermined_columns(problem, first, free)
+    batch.trace = trace
     look = "during" if start is None else "after"
-    fit = certified_fit(problem, batch, l1, l2, tol, max_iter, step, look)
+    fit, problem = certified_under(problem, batch, prior, tol, max_iter, step, look)
+    nonzero = int(np.count_nonzero(fit.beta))
+    trace.record(fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian)
     if h0 is not None:
         refuse_separated(problem, batch, fit, free, h0)
-    return FittedPart.of(problem.design, fit)
+    return FittedPart.of(problem.design, fit), problem
 
 
 def fit_subsets(
@@ -67,7 +72,7 @@ def fit_subsets(
                 likelihood=CumulativeLikelihood(whole.y, whole.link, rows, whole.backend),
                 weights=np.where(rows, problem.weights, 0.0),
             )
-            parts.append(fit_part(part, prior, None, tol, max_iter, step))
+            parts.append(fit_part(part, prior, None, Trace(), tol, max_iter, step)[0])
         except SeparationError as error:
             raise SeparationError(where.format(error), error.columns) from None
         except DataError as error:

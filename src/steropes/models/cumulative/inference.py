@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,15 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...errors import DataError
 from ...infer.cumulative import CumulativeInformation, robust_covariance
-from ...infer.cumulative_bootstrap import CumulativeBootstrap, bootstrap_coefficients
 from ...infer.cumulative_combined import CombinedInformation
 from ...infer.cumulative_divide import subset_positions
-from ...infer.cumulative_profile import Profile, profile_interval
 from ...infer.cumulative_robust import RobustInformation
-from ...select.folds import random_generator
 from ..annotations import Kind
 from ..inference import Inference
-from ..tables import cluster_codes, positions, quantile
+from ..tables import cluster_codes, quantile
 
 __all__ = ["CumulativeInference"]
 
@@ -50,9 +46,7 @@ class CumulativeInference(Inference):
                     "The fit was unpickled without its data, which standard errors need. Call "
                     "summary() or vcov() before pickling, or fit again."
                 )
-            design = self._problem.design
-            kappa = self._problem.penalties(self.prior_)[1] / design.scale**2
-            single = [CumulativeInformation(design, p, self._offset_of(p), kappa) for p in parts]
+            single = [CumulativeInformation(self._problem, p, self._offset_of(p)) for p in parts]
             if len(single) == 1 and self._subset is None:
                 self._information = single[0]
             else:
@@ -149,106 +143,6 @@ class CumulativeInference(Inference):
         if code is None:
             self._robust["rows"] = V
         return V
-
-    def confint(
-        self,
-        params: str | int | Sequence[str | int] | None = None,
-        level: float = 0.95,
-        method: Literal["wald", "robust", "profile"] = "wald",
-        cluster: Any = None,
-    ) -> pd.DataFrame:
-        """Confidence intervals of the coefficients, columns ``lower`` and ``upper``.
-
-        Parameters
-        ----------
-        params : name, position, sequence of them, or mask, optional
-            Coefficients; default all.
-        level : float
-            Between 0 and 1.
-        method : {"wald", "robust", "profile"}
-            From standard errors (see `vcov`), or where the likelihood with α and all other
-            coefficients refitted has fallen by the chi-squared quantile (without a prior).
-        cluster : (n,) labels, optional
-            Implies ``method="robust"``; see `vcov`.
-        """
-        if method not in ("wald", "robust", "profile"):
-            raise DataError(f"method must be 'wald', 'robust' or 'profile', not {method!r}.")
-        if method == "profile":
-            if cluster is not None:
-                raise DataError("cluster does not go with method='profile'; use 'robust'.")
-            rows = [self._profile_interval(j, level) for j in self._positions(params)]
-            return pd.DataFrame(rows, index=[self._names[j] for j in self._positions(params)])
-        return super().confint(params, level, method, cluster)
-
-    def _positions(self, params: Any) -> list[int]:
-        """Places of coefficients given by name or position; None is all."""
-        check_is_fitted(self, "coef_")
-        return positions(params, list(self._names))
-
-    def profile(self, param: str | int, points: Any) -> pd.DataFrame:
-        """Profile log-likelihood of a coefficient, α and all others refitted at each point.
-
-        Parameters
-        ----------
-        param : name or position
-        points : (m,) array
-            Values of the coefficient.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``point``, ``log_likelihood``, ``gradient`` (its derivative).
-        """
-        at = self._profiler(self._positions(param)[0])
-        values = np.atleast_1d(np.asarray(points, np.float64))
-        height, slope = at(values)
-        return pd.DataFrame({"point": values, "log_likelihood": height, "gradient": slope})
-
-    def bootstrap(
-        self, n: int = 200, random_state: Any = None, n_jobs: int | None = None
-    ) -> CumulativeBootstrap:
-        """Fit the model to rows drawn with replacement, with the prior in use.
-
-        Parameters
-        ----------
-        n : int
-            Draws.
-        random_state : int, Generator or None
-        n_jobs : ignored
-            The draws are fitted one after another.
-
-        Returns
-        -------
-        CumulativeBootstrap
-            ``.coef`` (n, p), ``.confint(level)`` (percentiles), ``.nonzero``.
-        """
-        check_is_fitted(self, "coef_")
-        problem = getattr(self, "_problem", None)
-        if problem is None:
-            raise DataError("A bootstrap needs the data, which a pickle leaves out; fit again.")
-        if self._subset is not None:
-            raise DataError("A bootstrap is not there for DivideAndCombine.")
-        rng = random_generator(random_state)
-        coef = bootstrap_coefficients(problem, self._parts[0].fit, self.prior_, n, rng)
-        return CumulativeBootstrap(coef, list(self._names))
-
-    def _profiler(self, j: int) -> Any:
-        check_is_fitted(self, "coef_")
-        problem = getattr(self, "_problem", None)
-        if problem is None:
-            raise DataError("A profile needs the data, which a pickle leaves out; fit again.")
-        if self.prior_ is not None or self._subset is not None:
-            raise DataError("A profile needs a fit without prior and without DivideAndCombine.")
-        return Profile(problem, self._parts[0].fit, j)
-
-    def _profile_interval(self, j: int, level: float) -> dict[str, float]:
-        quantile(level)
-        at = self._profiler(j)
-        se = float(np.sqrt(self._covariances().beta()[j, j]))
-        lower, upper = profile_interval(
-            at, float(self.coef_[j]), se, self.log_likelihood_, level, self._names[j]
-        )
-        return {"lower": lower, "upper": upper}
 
     def alpha_summary(self, level: float = 0.95) -> pd.DataFrame:
         """Every threshold with its standard error.

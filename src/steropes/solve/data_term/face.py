@@ -99,8 +99,6 @@ class DataTerm(Protocol):
         Whether a column is in it.
     rows, entries : int
         Rows, and entries of the working set in them.
-    hessian_cost : float
-        What a Hessian over the working set costs, in steps of all lanes.
     columnar : bool
         Whether there is a model by columns (`by_columns`).
     loss : (lanes,) array
@@ -136,9 +134,8 @@ class DataTerm(Protocol):
     def entries(self) -> int:
         """Its entries."""
 
-    @property
-    def hessian_cost(self) -> float:
-        """In steps."""
+    def hessian_cost(self, coarse: bool) -> float:
+        """What a replicate's Hessian over the working set costs, in steps of all lanes."""
 
     @property
     def loss(self) -> np.ndarray:

@@ -101,9 +101,8 @@ class LocalTerm:
         """See `DataTerm`."""
         return self.active.rows.entries
 
-    @property
-    def hessian_cost(self) -> float:
-        """See `DataTerm`: entries a row, against what a step does with each entry."""
+    def hessian_cost(self, coarse: bool) -> float:
+        """See `DataTerm.hessian_cost`: entries a row, against what a step does with each entry."""
         return self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0
 
     def join(self, columns: np.ndarray) -> int:

@@ -13,14 +13,17 @@ import numpy as np
 
 from ...design.face import DesignLike
 from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from ..hessian import pooled_groups
 from .active import ActiveColumns
 from .by_columns import ColumnModel
 from .local import LocalCurvature, LocalTerm
 
 __all__ = ["ProfiledTerm"]
 
-PAIRS = 10.0  # products of two entries in the time of one entry in a step
-LOGARITHMS = 40.0  # entries in the time of a row's likelihood
+PAIR = 0.04  # time of a product of two entries, in that of an entry in a step,
+WHOLE_PAIR = 0.007  # the same where they are of whole rows,
+LOGARITHMS = 40.0  # and the time of a row's likelihood
+LEAST = 0.7  # of a step: what a Hessian of any columns costs
 
 
 class ProfiledTerm(LocalTerm):
@@ -40,15 +43,16 @@ class ProfiledTerm(LocalTerm):
         self.points: list[NuisancePoint] = []
         super().__init__(design, likelihood, weights, offset, B, active)
 
-    @property
-    def hessian_cost(self) -> float:
-        """See `DataTerm`: products of a row's entries, and of whole rows for each of α.
+    def hessian_cost(self, coarse: bool) -> float:
+        """See `DataTerm.hessian_cost`.
 
-        Counted against the entries and the many logarithms of a step.
+        Products of a row's entries, and of whole rows for each of α, against the entries and the
+        many logarithms of a step.
         """
         a_row, K = self.entries / self.rows, max(p.nuisance.K for p in self.points)
-        pairs = a_row**2 + K / self.rows * len(self.W) ** 2
-        return pairs / (PAIRS * self.lanes * (LOGARITHMS + a_row))
+        groups = pooled_groups(self.active.rows, K) if coarse else K
+        pairs = PAIR * a_row**2 + WHOLE_PAIR * groups / self.rows * len(self.W) ** 2
+        return (LEAST + pairs / (LOGARITHMS + a_row)) / self.B
 
     # -- the points ----------------------------------------------------------------------------
 

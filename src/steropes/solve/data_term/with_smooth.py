@@ -110,10 +110,9 @@ class TermWithSmooth:
         """See `DataTerm`."""
         return self.inner.loss + self.added
 
-    @property
-    def hessian_cost(self) -> float:
-        """See `DataTerm`."""
-        return self.inner.hessian_cost
+    def hessian_cost(self, coarse: bool) -> float:
+        """See `DataTerm.hessian_cost`."""
+        return self.inner.hessian_cost(coarse)
 
     @property
     def unsettled(self) -> np.ndarray:

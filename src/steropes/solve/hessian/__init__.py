@@ -5,6 +5,6 @@
 """
 
 from .dispatch import diagonal, hessian
-from .profiled import cross
+from .profiled import cross, pooled_groups
 
-__all__ = ["cross", "diagonal", "hessian"]
+__all__ = ["cross", "diagonal", "hessian", "pooled_groups"]

@@ -14,11 +14,11 @@ from scipy import linalg, sparse
 from ...backends.cpu import tridiagonal
 from ...backends.face import Array, SparseLines
 from ...backends.threads import ThreadPool, balanced_chunks
-from ...design.face import RowsLike
+from ...design.face import AnyRows, RowsLike
 from ...likelihoods.blocks import Chain
 from ...likelihoods.curvature import ProfiledCurvature
 
-__all__ = ["cross", "diagonal", "hessian"]
+__all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
 
 ENTRIES = 1 << 20  # of C that are held at once
 POOL = 500  # groups of parameters in a coarse one
@@ -169,6 +169,11 @@ def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> I
         yield Z
 
 
+def pooled_groups(rows: AnyRows, K: int) -> int:
+    """As how many a chain of K parameters is eliminated in a coarse Hessian."""
+    return K if rows.lines is None or rows.k < WIDE or K <= MANY else POOL
+
+
 def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.ndarray | None:
     """The same with neighbouring parameters as one: some hundred rows instead of K.
 
@@ -176,7 +181,7 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
     nothing, or can't be done.
     """
     pointers, at = curvature.pointers, curvature.rows
-    if rows.lines is None or rows.k < WIDE or block.K <= MANY or pointers is None:
+    if pooled_groups(rows, block.K) == block.K or pointers is None:
         return None
     if not (block.W[1:] > 0).all() or (at is not None and not (np.diff(at) > 0).all()):
         return None
