@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         RoundSignificant,
         compare_links,
     )
+    from .models.paths import coefficient_path
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -94,6 +95,7 @@ _HOMES = {
         "RoundSignificant",
         "compare_links",
     ],
+    "models.paths": ["coefficient_path"],
     "priors": [
         "BrokenAdaptiveRidge",
         "ElasticNet",
@@ -157,6 +159,7 @@ __all__ = [
     "aalen_johansen",
     "as_design",
     "calibration_table",
+    "coefficient_path",
     "comparative_study",
     "compare_links",
     "demo_database",

@@ -125,6 +125,16 @@ class CoxLikelihood(Likelihood):
         entry = None if self.entry is None else self.entry[back]
         return self.time[back], self.event[back], entry
 
+    def last_seen(self, weights: np.ndarray) -> np.ndarray:
+        """The last time at which anyone was seen, by code of the strata; −∞ where no one was.
+
+        ``weights`` (n,) are in the rows of X; those of weight zero are not there.
+        """
+        there = weights[self.row_of_x] > 0
+        out = np.full(int(self.stratum_of.max()) + 1, -np.inf)
+        np.maximum.at(out, self.stratum_of[self.stratum[there]], self.time[there])
+        return out
+
     def weigh(self, w: Array) -> _Weights:
         """Bind row weights; see `Likelihood.weigh`."""
         xp, risk = self.backend.xp, self.risk

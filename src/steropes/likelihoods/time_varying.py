@@ -96,6 +96,7 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         self.interval_of, self.stratum_of = self.labels // size, self.labels % size
         self.order = None
         self.n = n
+        self._given = np.array(time), np.array(event), None if entry is None else np.array(entry)
 
     @property
     def n_eta(self) -> int:
@@ -106,6 +107,10 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
     def row_of_x(self) -> np.ndarray:
         """See `Likelihood.row_of_x`: whose piece it is."""
         return self.person
+
+    def outcome(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """See `CoxLikelihood.outcome`: of the rows of X, not of the pieces."""
+        return self._given
 
     def lift(self, offset: Any) -> Any:
         """See `Likelihood.lift`."""

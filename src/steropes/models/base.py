@@ -267,7 +267,7 @@ class PenalizedModel(Intervals, BaseEstimator):
     def _wants_intercept(self) -> bool:
         return self._intercept and bool(getattr(self, "fit_intercept", True))
 
-    def _select(self, problem: Problem, progress: Progress):
+    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
         """Choose the prior's variance; return the prior in use and where to start.
 
         The start is None, coefficients (p,), or a `Batch` whose last fit is nearly the one wanted.
@@ -286,7 +286,9 @@ class PenalizedModel(Intervals, BaseEstimator):
         self.variance_ = selection.variance
         return selection.prior, selection.beta if selection.batch is None else selection.batch
 
-    def _fit_problem(self, problem: Problem, prior, start, progress: Progress) -> None:
+    def _fit_problem(
+        self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
+    ) -> None:
         problem = replace(problem, prior=prior)
         l1, l2 = problem.penalties(prior)
         if self.solver == "ccd":

@@ -136,9 +136,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         outcome = check_survival(y, n)
         if not outcome.event.any():
             raise DataError("y has no events; a Cox model needs at least one.")
-        self._outcome = None if self._steps is None else outcome  # else the likelihood has it
         codes = self._read_strata(strata, n)
-        self._observed = outcome.time, codes
         rest = (outcome.entry, codes, self.ties)
         if self._steps is None:
             likelihood = CoxLikelihood(outcome.time, outcome.event, backend, *rest)
@@ -372,16 +370,9 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
                 "The test is one of maximum likelihood estimates; fit with prior=None (on the "
                 "columns that matter) to use it."
             )
-        time, event, entry = self._survival(problem)
+        time, event, entry = problem.likelihood.outcome()
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
-
-    def _survival(self, problem: Any) -> Any:
-        """Time, event and entry of the rows of X."""
-        return self._outcome or problem.likelihood.outcome()
-
-    def _events(self, problem: Any) -> np.ndarray:
-        return self._survival(problem)[1]
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients.
@@ -406,8 +397,3 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         if cluster is not None:
             raise DataError("cluster goes with kind='robust' only.")
         return super().vcov(kind)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_outcome", None)
-        return state

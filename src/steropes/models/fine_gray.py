@@ -110,7 +110,7 @@ class FineGrayRegression(SurvivalModel):
             codes = np.unique(outcome.event).tolist()
             raise DataError(f"y has no events of cause {self.cause}; its codes are {codes}.")
         codes = self._read_strata(strata, n)
-        self._observed, self._cause = (outcome.time, codes), int(self.cause)
+        self._cause = int(self.cause)
         likelihood = FineGrayLikelihood(
             outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes
         )

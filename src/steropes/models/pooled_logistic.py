@@ -14,8 +14,6 @@ from ..data import check_offset, check_survival, check_weights, refuse_other_ord
 from ..data.checks import vector
 from ..data.intervals import Intervals
 from ..design import Design
-from ..design.channels import ChannelDesign
-from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods.pooled_logistic import (
@@ -31,6 +29,7 @@ from .base import PenalizedModel
 from .discrimination import concordance_of
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
+from .person_time import PersonTime
 from .progress import Progress
 
 __all__ = ["PooledLogisticRegression"]
@@ -117,6 +116,9 @@ class PooledLogisticRegression(PenalizedModel):
 
     _intercept = True
     _ratio = "or"
+    _time: PersonTime
+    _end: float  # of the last interval that anyone began at risk
+    _at_zero: np.ndarray  # all coefficients, the baseline's at X = 0
 
     def __init__(
         self,
@@ -171,17 +173,8 @@ class PooledLogisticRegression(PenalizedModel):
         else:
             assert self.breaks is not None  # one of the two, as the settings say
             intervals = Intervals.at(self.breaks, outcome)
-        basis, names, _ = baseline_basis(self.baseline, intervals.K)
-        functions, pairs = channels(self.time_varying, design.names, intervals.K)
-        F = (
-            np.column_stack([f.values for f in functions])
-            if functions
-            else np.zeros((len(basis), 0))
-        )
-        effects = [f"{design.names[j]}:{functions[q].name}" for j, q in pairs]
-        effects = [*design.names, *effects]
-        _refuse_same_names(names, effects)
-        whole = ChannelDesign(design, basis, F, pairs, [*names, *effects]).centered()
+        self._time = time = PersonTime.of(intervals, self.baseline, self.time_varying, design.names)
+        whole = time.design(design).centered()
         backend = get_backend("cpu", self.n_jobs)
         at_risk = intervals.cut(outcome)
         likelihood = PooledLogisticLikelihood(
@@ -198,8 +191,6 @@ class PooledLogisticRegression(PenalizedModel):
             refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
             # Events of each interval are spread over the folds: none may lose all of them.
             label = np.where(at_risk.event, at_risk.last, 0).astype(np.int32)
-        self._grid, self._basis, self._functions, self._pairs = intervals, basis, F, pairs
-        self._baseline_names, self._effect_names = names, effects
         self.breaks_ = intervals.breaks
         used = weights > 0
         self._end = float(intervals.breaks[at_risk.last[used].max()])  # no one is seen after it
@@ -210,15 +201,15 @@ class PooledLogisticRegression(PenalizedModel):
             weights=weights,
             offset=offset,
             prior=_for_changes(self._own_prior(), whole.source, design.names),
-            names=effects,
-            n_free=len(names),
+            names=time.effect_names,
+            n_free=len(time.baseline_names),
             fold_label=label,
         )
 
     def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
         cv = getattr(self.cv, "folds", None)
         if isinstance(self.baseline, str) and isinstance(cv, Sequence):
-            refuse_empty_splits(problem, cv, self._grid)
+            refuse_empty_splits(problem, cv, self._time.intervals)
         return super()._select(problem, progress)
 
     def _fit_problem(
@@ -231,12 +222,12 @@ class PooledLogisticRegression(PenalizedModel):
             M = problem.n_free
             assert isinstance(problem.likelihood, PooledLogisticLikelihood)
             start[:M] = problem.design.scale[:M] * baseline_alone(
-                problem.likelihood, problem.weights, self._basis, problem.offset
+                problem.likelihood, problem.weights, self._time.basis, problem.offset
             )
         super()._fit_problem(problem, prior, start, progress)
         M = problem.n_free
         self._at_zero = problem.design.uncentered_coefficients(self._beta)
-        self.baseline_coef_ = pd.Series(self._at_zero[:M], self._baseline_names)
+        self.baseline_coef_ = pd.Series(self._at_zero[:M], self._time.baseline_names)
         self.coef_ = self._at_zero[M:].copy()
         if self._has_intercept:
             self.intercept_ = float(self._at_zero[0])
@@ -244,7 +235,7 @@ class PooledLogisticRegression(PenalizedModel):
             del self.intercept_  # the first of the baseline's: each interval has its own
 
     def _coefficient_names(self) -> list[str]:
-        return [*self._baseline_names, *self._effect_names]
+        return self._time.names
 
     def _coefficients(self) -> np.ndarray:
         return self._at_zero
@@ -255,8 +246,7 @@ class PooledLogisticRegression(PenalizedModel):
         """Stacked linear predictors of new people, with the functions they go with."""
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
-        names = self._coefficient_names()
-        whole = ChannelDesign(design, self._basis, self._functions, self._pairs, names)
+        whole = self._time.design(design)
         backend = get_backend("cpu", self.n_jobs)
         eta = whole.matmul((self._at_zero * whole.scale)[:, None], backend)[:, 0]
         offset = check_offset(offset, design.n)
@@ -294,7 +284,7 @@ class PooledLogisticRegression(PenalizedModel):
         times = vector(times, None, "times")
         end = self._end
         late = times > (end * (1 + 1e-9) if end > 0 else end)
-        ended = self._grid.ended(np.where(late, self.breaks_[0], times))
+        ended = self._time.intervals.ended(np.where(late, self.breaks_[0], times))
         out = survival_curves(eta, F, ended, backend)
         out[:, late] = np.nan
         return out
@@ -354,11 +344,3 @@ def _for_changes(prior: Any, source: np.ndarray, names: list[str]) -> Any:
     if not isinstance(prior, Prior) or len(source) == len(names):
         return prior
     return prior.of_copies(source, names, prior.exclusions(len(names)))
-
-
-def _refuse_same_names(baseline: list[str], effects: list[str]) -> None:
-    seen = set(baseline)
-    for name in effects:
-        if name in seen:
-            raise DataError(f"Two coefficients would be called {name!r}; rename the column of X.")
-        seen.add(name)

@@ -15,6 +15,7 @@ from ..errors import DataError
 from ..infer import Information
 from ..infer.baseline import Baseline
 from ..infer.sandwich import robust_covariance
+from ..likelihoods import CoxLikelihood
 from ..priors import Prior
 from .base import PenalizedModel, Problem
 from .progress import Progress
@@ -31,7 +32,6 @@ class SurvivalModel(PenalizedModel):
     _ratio = "hr"
     _strata_labels: list | None
     _kept_baseline: Baseline | None
-    _observed: tuple[np.ndarray, np.ndarray | None]  # times and strata, while a fit is made
     _last: np.ndarray  # the last time at which anyone was seen, by stratum
     concordance: Any
 
@@ -47,11 +47,8 @@ class SurvivalModel(PenalizedModel):
         self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
     ) -> Problem:
         problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
-        time, codes = self.__dict__.pop("_observed")
-        used = problem.weights > 0
-        codes = np.zeros(len(time), np.int64) if codes is None else codes
-        self._last = np.full(int(codes.max()) + 1, -np.inf)
-        np.maximum.at(self._last, codes[used], time[used])
+        assert isinstance(problem.likelihood, CoxLikelihood)
+        self._last = problem.likelihood.last_seen(problem.weights)
         return problem
 
     def _fit_problem(

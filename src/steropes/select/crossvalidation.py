@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import DataError
 from .candidates import choose_among
 from .folds import Seed
+from .search import Progress, Selection
 
 __all__ = ["CrossValidation"]
 
@@ -97,7 +98,7 @@ class CrossValidation:
                     "search must be a non-empty sequence of positive, finite variances."
                 )
 
-    def run(self, problem: Any, progress: Callable[[str, float], None] | None = None):
+    def run(self, problem: Any, progress: Progress | None = None) -> Selection:
         """Evaluate variances for a `steropes.fit.Problem`; see `path.choose`."""
         from .path import choose
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from ..fit import Problem, Replicates, solve_under
 from ..solve.data_term import DataTerm
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
-from .search import BELOW, Selection, VariancePath, first_variance, own_information
+from .search import BELOW, Progress, Selection, VariancePath, first_variance, own_information
 
 __all__ = ["choose"]
 
@@ -24,7 +23,7 @@ SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
 FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
 
 
-def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | None) -> Selection:
+def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
     """Find the variance with the best cross-validated score."""
     path = FoldsPath(cv, problem, progress)
     selection = path.search()
@@ -37,7 +36,7 @@ def choose(cv: Any, problem: Problem, progress: Callable[[str, float], None] | N
 class FoldsPath(VariancePath):
     """The path of a likelihood's `Batch`: folds are replicates, eight of them together."""
 
-    def __init__(self, cv: Any, problem: Problem, progress) -> None:
+    def __init__(self, cv: Any, problem: Problem, progress: Progress | None) -> None:
         super().__init__(cv, problem.prior, progress)
         self.problem = problem
         self.fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)

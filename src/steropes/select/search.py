@@ -17,12 +17,15 @@ from ..priors import Prior
 __all__ = [
     "BELOW",
     "STEP",
+    "Progress",
     "Selection",
     "VariancePath",
     "best_of",
     "first_variance",
     "own_information",
 ]
+
+Progress = Callable[[str, float], None]  # told what is done now, and the share of it that is
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
@@ -74,9 +77,7 @@ class VariancePath(ABC):
         Called with what is done now and the share of it that is done.
     """
 
-    def __init__(
-        self, cv: Any, prior: Prior | None, progress: Callable[[str, float], None] | None
-    ) -> None:
+    def __init__(self, cv: Any, prior: Prior | None, progress: Progress | None) -> None:
         if prior is None:
             raise DataError("cv needs a prior whose variance it chooses, such as Laplace().")
         self.cv, self.prior, self.progress = cv, prior, progress

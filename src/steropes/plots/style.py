@@ -1,0 +1,49 @@
+"""What all pictures share: axes to draw on, colours, and how little ink an axis needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["COLOURS", "FAINT", "INK", "MUTED", "axes_of", "clean", "colour_of"]
+
+# Okabe and Ito's: told apart by colour-blind readers, the first ones in grey too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+INK, MUTED, FAINT = "#1b1f24", "#5b6470", "#d9dde2"
+
+
+def axes_of(ax: Any, size: tuple[float, float]) -> Axes:
+    """The axes given, or those of a new figure of ``size`` inches, laid out so that all fits."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'Pictures need Matplotlib: pip install "steropes[plots]"', name="matplotlib"
+        ) from error
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def clean(ax: Axes) -> Axes:
+    """Take off what says nothing."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(MUTED)
+    ax.tick_params(length=3, color=MUTED)
+    return ax
+
+
+def colour_of(i: int) -> str:
+    """The colour of the i-th curve."""
+    return COLOURS[i % len(COLOURS)]
+
+
+def need_columns(table: Any, columns: tuple[str, ...], what: str) -> None:
+    """Refuse a table that lacks what a picture is of."""
+    missing = [name for name in columns if name not in getattr(table, "columns", ())]
+    if missing:
+        raise DataError(f"{what} needs a table with the columns {columns}; it lacks {missing}.")

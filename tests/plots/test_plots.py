@@ -1,0 +1,261 @@
+"""Pictures: that what is drawn is what the tables say, all of it inside of the figure."""
+
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+from matplotlib.collections import PolyCollection
+
+import steropes
+from steropes import (
+    CoxRegression,
+    CrossValidation,
+    DataError,
+    Laplace,
+    LogisticRegression,
+    Surv,
+    plots,
+)
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    before = dict(mpl.rcParams)
+    yield
+    pyplot.close("all")
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.fixture(scope="module")
+def survival():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"drug": (rng.random(200) < 0.5) * 1.0, "age": rng.normal(size=200)})
+    time = np.ceil(rng.exponential(np.exp(-X["drug"] - 0.5 * X["age"])) * 50)
+    code = np.where(rng.random(200) < 0.7, 1 + (rng.random(200) < 0.3), 0)
+    return X, time, code
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(rng.normal(size=(150, 10)), columns=[f"a drug called {j}" for j in range(10)])
+    y = (rng.random(150) < 1 / (1 + np.exp(-X.to_numpy()[:, :3].sum(axis=1)))) * 1
+    return X, y
+
+
+def texts_inside(ax):
+    """Every word of the figure is on the canvas."""
+    figure = ax.get_figure(root=True)
+    figure.draw_without_rendering()
+    canvas = figure.bbox.padded(1)
+    words = [t for a in figure.axes for t in a.texts]
+    words += [t for a in figure.axes for t in (*a.get_xticklabels(), *a.get_yticklabels())]
+    words += [x for a in figure.axes for x in (a.xaxis.label, a.yaxis.label, a.title)]
+    shown = [t for t in words if t.get_text() and t.get_visible()]
+    renderer = figure.canvas.get_renderer()
+    assert shown
+    for t in shown:
+        low, high = t.get_window_extent(renderer).get_points()
+        if t in ax.texts or t in (ax.xaxis.label, ax.yaxis.label, ax.title):
+            assert canvas.contains(*low), t.get_text()
+            assert canvas.contains(*high), t.get_text()
+
+
+def crowded(ax):
+    """Texts of the axes that lie on one another."""
+    renderer = ax.get_figure(root=True).canvas.get_renderer()
+    boxes = [t.get_window_extent(renderer).shrunk(0.9, 0.8) for t in ax.texts if t.get_text()]
+    boxes.append(ax.xaxis.label.get_window_extent(renderer))
+    return sum(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_survival_curves_and_numbers_at_risk(survival):
+    X, time, code = survival
+    groups = np.where(X["drug"] == 1, "new", "an older one")
+    curves = steropes.kaplan_meier(Surv(time, code > 0), groups)
+    ax = plots.survival_curves(curves, time_label="Days")
+    for line, curve in zip(ax.lines, curves.values(), strict=True):
+        x, y = line.get_data()
+        np.testing.assert_array_equal(y[1 : 1 + len(curve.times)], curve.survival)
+        assert (x[0], y[0]) == (0, 1)
+    bands = [c for c in ax.collections if isinstance(c, PolyCollection)]
+    assert len(bands) == 2
+    words = [t.get_text() for t in ax.texts]
+    assert words[0] == "At risk"
+    ticks = ax.get_xticks()
+    for label, curve in curves.items():
+        at = words.index(label)
+        numbers = [int(w) for w in words[at + 1 : at + 1 + len(ticks)]]
+        assert numbers == [int(((time >= t) & (groups == label)).sum()) for t in ticks]
+        assert curve.at_risk[0] == numbers[0]
+    texts_inside(ax)
+    assert not crowded(ax)
+    alone = plots.survival_curves(curves["new"], until=100)
+    assert alone.get_xlim() == (0, 100)
+    texts_inside(alone)
+    assert not crowded(alone)
+
+
+def test_curves_of_a_model(survival):
+    X, time, code = survival
+    m = CoxRegression().fit(X, Surv(time, code > 0))
+    table = m.survival_curves(X.iloc[:3])
+    ax = plots.survival_curves(table)
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["row 0", "row 1", "row 2"]
+    first = table[table["row"] == 0]["survival"].to_numpy()
+    np.testing.assert_array_equal(ax.lines[0].get_ydata()[1 : 1 + len(first)], first)
+    found = m.standardized_survival(X, [10, 20, 40], by="drug")
+    ax = plots.survival_curves(found.survival)
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["drug 0", "drug 1"]
+
+
+def test_incidence_curves(survival):
+    X, time, code = survival
+    curves = steropes.aalen_johansen(Surv(time, code))
+    ax = plots.incidence_curves(curves)
+    for j, line in enumerate(ax.lines):
+        y = line.get_ydata()[1 : 1 + len(curves.times)]
+        np.testing.assert_array_equal(y, curves.incidence[:, j])
+    texts_inside(ax)
+    assert not crowded(ax)
+    grouped = steropes.aalen_johansen(Surv(time, code), X["drug"].map({0: "old", 1: "new"}))
+    ax = plots.incidence_curves(grouped, cause=2)
+    assert ax.get_ylabel() == "Cumulative incidence of cause 2"
+    with pytest.raises(DataError, match="no cause 3"):
+        plots.incidence_curves(grouped, cause=3)
+    with pytest.raises(DataError, match="aalen_johansen gives"):
+        plots.incidence_curves({"a": 1})
+
+
+def test_coefficient_paths(logistic):
+    X, y = logistic
+    model = LogisticRegression(prior=Laplace(0.3), cv=3)
+    variances = np.geomspace(1e-3, 1, 6)
+    path = steropes.coefficient_path(model, X, y, variances[::-1])
+    assert model.cv == 3
+    assert model.prior.variance == 0.3
+    np.testing.assert_allclose(path.index, variances)
+    alone = LogisticRegression(prior=Laplace(variances[2])).fit(X, y)
+    np.testing.assert_allclose(path.iloc[2], alone.coef_, atol=1e-7)
+    assert list(path.columns) == list(X.columns)
+    ax = plots.coefficient_paths(path, chosen=0.1, label=3)
+    named = [t.get_text() for t in ax.texts][1:]
+    assert named == list(path.iloc[-1].abs().sort_values(ascending=False).index[:3])
+    texts_inside(ax)
+    assert not crowded(ax)
+    with pytest.raises(DataError, match="no prior"):
+        steropes.coefficient_path(LogisticRegression(), X, y, variances)
+    with pytest.raises(DataError, match="must be positive"):
+        steropes.coefficient_path(model, X, y, [0.0])
+
+
+def test_cross_validation_curve(logistic):
+    X, y = logistic
+    m = LogisticRegression(prior=Laplace(1.0), cv=CrossValidation(3, random_state=2)).fit(X, y)
+    ax = plots.cross_validation_curve(m)
+    table = m.cv_results_.sort_values("variance")
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), table["variance"])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), table["mean"])
+    assert f"chosen: {m.variance_:.3g}" in ax.get_legend().get_texts()[0].get_text()
+    texts_inside(ax)
+    with pytest.raises(DataError, match="without cross-validation"):
+        plots.cross_validation_curve(LogisticRegression().fit(X, y))
+
+
+def test_profile_curve_has_the_interval_of_confint(survival):
+    X, time, code = survival
+    m = CoxRegression().fit(X, Surv(time, code > 0))
+    ax = plots.profile_curve(m.profile("drug"), name="drug")
+    lower, upper = m.confint("drug", method="profile").iloc[0]
+    shown = [float(t.get_text().replace("−", "-")) for t in ax.texts]
+    assert shown == pytest.approx([lower, upper], rel=5e-3)
+    assert ax.get_xlabel() == "drug"
+    texts_inside(ax)
+    open_ended = m.profile("drug", points=np.linspace(0, m.coef_[0] + 0.1, 9))
+    assert "∞" in plots.profile_curve(open_ended).get_title()
+    with pytest.raises(DataError, match="lacks"):
+        plots.profile_curve(open_ended.drop(columns="gradient"))
+
+
+def test_forest_shades_by_the_share_of_draws(logistic):
+    X, y = logistic
+    m = LogisticRegression(prior=Laplace(0.02)).fit(X, y)
+    drawn = m.bootstrap(20, random_state=1)
+    table = drawn.confint(0.9)
+    table.insert(0, "coef", [m.intercept_, *m.coef_])
+    ax = plots.forest(table, shade=drawn.nonzero)
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(table.index)
+    lines = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_lw() > 2]
+    np.testing.assert_allclose([line.get_xdata() for line in lines], table[["lower", "upper"]])
+    shade = np.array([mpl.colors.to_rgb(line.get_color())[0] for line in lines])
+    share = np.asarray(drawn.nonzero)
+    assert (np.diff(shade[np.argsort(share)]) <= 0).all()  # the surer, the darker
+    texts_inside(ax)
+    with pytest.raises(DataError, match="between 0 and 1"):
+        plots.forest(table, shade=share + 1)
+
+
+def test_forest_of_ratios_with_a_limit_at_infinity(survival):
+    X, time, code = survival
+    s = CoxRegression().fit(X, Surv(time, code > 0)).summary()
+    s.loc["age", "upper"] = np.inf
+    ax = plots.forest(s, exponentiate=True)
+    assert ax.get_xscale() == "log"
+    line = ax.lines[0].get_xdata()
+    np.testing.assert_allclose(line, np.exp(s.loc["drug", ["lower", "upper"]].astype(float)))
+    assert any(line.get_marker() == ">" for line in ax.lines)
+    texts_inside(ax)
+
+
+@pytest.mark.parametrize("log_time", [False, True])
+def test_schoenfeld_residuals_with_a_smooth(survival, log_time):
+    X, time, code = survival
+    m = CoxRegression().fit(X, Surv(time, code > 0))
+    ax = plots.schoenfeld_residuals(m, "age", log_time=log_time)
+    s = m.residuals("scaled_schoenfeld", "age")
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), s["age"])
+    x, smooth = ax.lines[1].get_data()
+    # the same by formulaic's natural splines, with knots at the same quantiles
+    from formulaic import model_matrix
+
+    t = np.log(s.index) if log_time else s.index.to_numpy()
+    knots = np.quantile(np.unique(t), [0.25, 0.5, 0.75])
+    names = {"t": t, "knots": list(knots)}
+    B = model_matrix("cr(t, knots=knots)", pd.DataFrame({"t": t}), context=names)
+    fitted = B @ np.linalg.lstsq(B.to_numpy(), s["age"].to_numpy(), rcond=None)[0]
+    drawn = np.interp(t, np.log(x) if log_time else x, smooth)
+    np.testing.assert_allclose(drawn, fitted, atol=2e-2 * np.ptp(smooth))
+    texts_inside(ax)
+    with pytest.raises(DataError, match="df must be"):
+        plots.schoenfeld_residuals(m, "age", df=1)
+
+
+def test_calibration_picture(logistic):
+    X, y = logistic
+    risk = LogisticRegression().fit(X, y).predict_proba(X)[:, 1]
+    table = steropes.calibration_table(risk, y, bins=5)
+    ax = plots.calibration(table)
+    dots = ax.collections[-1].get_offsets()
+    np.testing.assert_allclose(dots, table[["predicted", "observed"]])
+    texts_inside(ax)
+
+
+def test_pictures_go_onto_the_axes_given(survival):
+    X, time, code = survival
+    _, (left, right) = pyplot.subplots(1, 2)
+    curve = steropes.kaplan_meier(Surv(time, code > 0))
+    assert plots.survival_curves(curve, ax=left) is left
+    m = CoxRegression().fit(X, Surv(time, code > 0))
+    assert plots.forest(m.summary(), ax=right) is right
+    assert len(pyplot.get_fignums()) == 1
+
+
+def test_matplotlib_is_imported_by_a_picture_alone():
+    code = "import sys, steropes.plots; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
