@@ -9,6 +9,7 @@ from scipy import optimize, sparse, stats
 from scipy.interpolate import CubicHermiteSpline
 
 from every_family import EVERY, case
+from reference_numbers import data
 from steropes import (
     CoxRegression,
     DataError,
@@ -23,7 +24,6 @@ from steropes import (
     Surv,
     demo_database,
 )
-from survival.reference_numbers import data
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 HALF = 0.5 * stats.chi2.ppf(0.95, 1)

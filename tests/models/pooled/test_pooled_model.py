@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from person_intervals import simulate
 from scipy import sparse
 from sklearn.base import clone
 
 import steropes
+from person_intervals import simulate
 from steropes import DataError, Laplace, PooledLogisticRegression, SeparationError, Surv
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from steropes.models.cumulative import CumulativeProbabilityModel
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data" / "sgemm_product.csv.gz"
+DATA = Path(__file__).parents[3] / ".." / "shared" / "data" / "sgemm_product.csv.gz"
 
 
 @pytest.mark.slow

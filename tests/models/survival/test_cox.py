@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from survival_reference import cox_loss
 
 import steropes
 from steropes.backends import get_backend
@@ -13,6 +12,7 @@ from steropes.infer.concordance import concordance_index
 from steropes.likelihoods import event_bins
 from steropes.likelihoods.cox import CoxLikelihood
 from steropes.solve.hessian import hessian
+from survival_reference import cox_loss
 
 
 def people(seed, n=150, p=3, ties=True, late=False):

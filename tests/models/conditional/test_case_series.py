@@ -10,7 +10,7 @@ import pytest
 
 from steropes import DataError, SelfControlledCaseSeries
 
-FILE = Path(__file__).parents[3] / "shared" / "data" / "oxford_sccs.csv"
+FILE = Path(__file__).parents[4] / "shared" / "data" / "oxford_sccs.csv"
 
 # Viral meningitis after MMR vaccination, Oxford: day of the event and of the vaccination of ten
 # children observed from day 366 to 730 (Whitaker and others 2006, §4).

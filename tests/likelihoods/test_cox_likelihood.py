@@ -4,12 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from survival_reference import cox_loss, numeric_gradient
 
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods.cox import CoxLikelihood
 from steropes.solve.hessian import hessian
+from survival_reference import cox_loss, numeric_gradient
 
 OPTIONS = list(
     product(["efron", "breslow"], [False, True], [False, True], [False, True], [False, True])

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
-from survival_reference import censoring_survival, fine_gray_loss
 
 import steropes
+from survival_reference import censoring_survival, fine_gray_loss
 
 
 def people(seed, n=120, p=3, ties=False):

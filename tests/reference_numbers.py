@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-HERE = Path(__file__).parent / "data"
+HERE = Path(__file__).parent / "models" / "survival" / "data"
 
 
 @cache

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from person_intervals import columns, expand, power, simulate
 from scipy.interpolate import BSpline
 
 import steropes
+from person_intervals import columns, expand, power, simulate
 from steropes import Laplace, LogisticRegression, Normal, PooledLogisticRegression
 
 

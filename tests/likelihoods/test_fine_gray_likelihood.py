@@ -4,12 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from survival_reference import censoring_survival, fine_gray_loss, numeric_gradient
 
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods.fine_gray import FineGrayLikelihood
 from steropes.solve.hessian import hessian, subdistribution
+from survival_reference import censoring_survival, fine_gray_loss, numeric_gradient
 
 
 def _data(seed, n=50, tied=True, stratified=True, weighted=True):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from survival_reference import cox_loss, fine_gray_loss
 
 import steropes
+from survival_reference import cox_loss, fine_gray_loss
 
 MODELS = {
     "cox": lambda **k: steropes.CoxRegression(**k),
