@@ -25,15 +25,17 @@ from ..select import CrossValidation
 from ..solve import Batch
 from ..solve.trace import Trace
 from .annotations import Device, Seed, Solver
+from .formulas import FormulaMixin
 from .intervals import Intervals
 from .progress import Progress
 from .settings import check_settings
+from .shown import Shown
 from .sklearn_base import BaseEstimator
 
 __all__ = ["PenalizedModel"]
 
 
-class PenalizedModel(Intervals, BaseEstimator):
+class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
     """Base of the estimators: subclasses say how to read y and which likelihood they have.
 
     Attributes

@@ -1,0 +1,123 @@
+"""What a fitted model looks like when it is printed, and in a notebook.
+
+`repr` stays scikit-learn's, the settings. Nothing of single people is shown: counts, coefficients
+and how the fit ended.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn import get_config
+from sklearn.utils import estimator_html_repr
+
+from ..errors import DataError
+
+__all__ = ["Shown"]
+
+ROWS = 20  # coefficients that are shown
+TESTED = 200  # coefficients up to which standard errors are computed for a print
+
+
+class Shown:
+    """A readable print and an HTML representation of a fitted estimator."""
+
+    def __str__(self) -> str:
+        """The settings, and after a fit what it found."""
+        if not hasattr(self, "coef_"):
+            return repr(self)
+        facts = _facts(self)
+        width = max(len(name) for name, _ in facts)
+        lines = [type(self).__name__, *(f"{name:<{width}}  {text}" for name, text in facts), ""]
+        table, more = _table(self)
+        lines.append(_formatted(table).to_string())
+        return "\n".join([*lines, *([more] if more else [])])
+
+    def _html_repr(self) -> str:
+        diagram = estimator_html_repr(self)
+        if not hasattr(self, "coef_"):
+            return diagram
+        facts = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for name, text in _facts(self)
+        )
+        table, more = _table(self)
+        shown = _formatted(table).to_html(border=0, escape=True)
+        return f"{diagram}<table>{facts}</table>{shown}" + f"<p>{html.escape(more)}</p>" * bool(
+            more
+        )
+
+    def _repr_html_inner(self) -> str:
+        return self._html_repr()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        bundle = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            bundle["text/html"] = self._html_repr()
+        return bundle
+
+
+def _facts(model: Any) -> list[tuple[str, str]]:
+    """What is told about a fit, by name."""
+    facts: list[tuple[str, str]] = []
+    formula = getattr(model, "_formula", None)
+    if formula is not None:
+        facts.append(("Formula", formula.text))
+    problem = getattr(model, "_problem", None)
+    weights = None if problem is None else getattr(problem, "weights", None)
+    if weights is not None:
+        facts.append(("Rows", _rows(np.asarray(weights))))
+    facts.append(("Prior", "none" if model.prior_ is None else repr(model.prior_)))
+    coef = np.asarray(model.coef_)
+    nonzero = int(np.count_nonzero(coef))
+    text = f"{coef.size:,}" + (f", {nonzero:,} not zero" if nonzero < coef.size else "")
+    facts.append(("Coefficients", text))
+    facts.append(("Log-likelihood", f"{model.log_likelihood_:.8g}"))
+    end = "converged" if model.converged_ else "NOT CONVERGED"
+    steps = f"{model.n_iter_} step" + "s" * (model.n_iter_ != 1)
+    facts.append(("Fit", f"{end} after {steps}, largest KKT violation {model.optimality_:.1e}"))
+    return facts
+
+
+def _rows(weights: np.ndarray) -> str:
+    used = int(np.count_nonzero(weights))
+    text = f"{used:,}"
+    if used < len(weights):
+        text += f" of {len(weights):,} with a weight"
+    total = float(weights.sum())
+    return text + (f", weights add up to {total:,.6g}" if total != used else "")
+
+
+def _table(model: Any) -> tuple[pd.DataFrame, str]:
+    """The coefficients that are shown, and a line about those that are not."""
+    names = model._coefficient_names()
+    coef = np.asarray(model._coefficients(), float)
+    table, note = pd.DataFrame({"coef": coef}, index=list(names)), ""
+    known = getattr(model, "_problem", None) is not None or model._information is not None
+    if len(names) <= TESTED and known:
+        try:
+            table = model.summary().dropna(axis=1, how="all")
+        except DataError:
+            note = "No standard errors: see summary()."
+    if len(table) <= ROWS:
+        return table, note
+    largest = np.argsort(-np.abs(coef), kind="stable")[:ROWS]
+    free = np.flatnonzero(np.array(names) == "intercept")
+    shown = np.sort(np.union1d(largest, free))
+    rest = len(table) - len(shown)
+    return table.iloc[shown], f"The largest coefficients; {rest:,} more are in summary(). {note}"
+
+
+def _formatted(table: pd.DataFrame) -> pd.DataFrame:
+    def column(x: pd.Series) -> list[str]:
+        if x.dtype.kind not in "fc":
+            return [str(v) for v in x]
+        if x.name == "p":
+            return ["<0.0001" if v < 1e-4 else f"{v:.4f}" for v in x]
+        return [f"{v:.4g}" for v in x]
+
+    return pd.DataFrame({name: column(table[name]) for name in table}, table.index)

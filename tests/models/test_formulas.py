@@ -1,0 +1,177 @@
+"""Formulas: the same fits as from the matrices that they stand for, and what they refuse."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+import steropes
+from steropes import (
+    ConditionalLogisticRegression,
+    CoxRegression,
+    DataError,
+    FineGrayRegression,
+    Laplace,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegression,
+    Surv,
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(8)
+    n = 240
+    table = pd.DataFrame(
+        {
+            "time": np.ceil(rng.exponential(10, n)),
+            "code": rng.integers(0, 3, n),
+            "start": 0.0,
+            "drug": rng.integers(0, 2, n),
+            "age": rng.uniform(20, 80, n),
+            "site": rng.choice(["north", "south", "west"], n),
+            "dose level": rng.choice(["a", "b", "c"], n),
+            "w": rng.integers(0, 3, n) * 1.0,
+            "years": rng.uniform(1, 3, n),
+        }
+    )
+    table["start"] = table["time"] - rng.uniform(0.1, 5, n)
+    table["dead"] = (table["code"] == 1).astype(int)
+    table["y"] = 0.02 * table["age"] + table["drug"] + rng.normal(size=n)
+    table["count"] = rng.poisson(table["years"])
+    table["sick"] = np.where(rng.random(n) < 0.4, "yes", "no")
+    return table
+
+
+def test_linear_model_with_interaction_and_labels(data):
+    m = LinearRegression.from_formula("y ~ drug * age + C(`dose level`)", data)
+    X = pd.DataFrame(
+        {
+            "drug": data["drug"],
+            "age": data["age"],
+            "b": data["dose level"] == "b",
+            "c": data["dose level"] == "c",
+            "both": data["drug"] * data["age"],
+        }
+    ).astype(float)
+    other = LinearRegression().fit(X, data["y"])
+    assert set(m.summary().index) == {
+        "intercept", "drug", "age", "C(`dose level`)[T.b]", "C(`dose level`)[T.c]", "drug:age",
+    }  # fmt: skip
+    np.testing.assert_allclose(np.sort(m.coef_), np.sort(other.coef_), rtol=1e-6)
+    assert m.intercept_ == pytest.approx(other.intercept_)
+    np.testing.assert_allclose(m.predict(m.design_matrix(data)), other.predict(X), rtol=1e-8)
+
+
+def test_survival_with_strata_offset_entry_and_weights(data):
+    m = CoxRegression.from_formula(
+        "Surv(time, dead, entry=start) ~ drug + strata(site, `dose level`) + offset(np.log(years))"
+        " + offset(0.1 * age)",
+        data, sample_weight="w", ties="breslow",
+    )  # fmt: skip
+    labels = list(zip(data["site"], data["dose level"], strict=True))
+    strata = np.empty(len(data), object)
+    strata[:] = labels
+    offset = np.log(data["years"]) + 0.1 * data["age"]
+    other = CoxRegression(ties="breslow").fit(
+        data[["drug"]], Surv(data["time"], data["dead"], data["start"]),
+        sample_weight=data["w"], strata=strata, offset=offset,
+    )  # fmt: skip
+    np.testing.assert_allclose(m.coef_, other.coef_, rtol=1e-9)
+    new = data.head(7)
+    ours = m.predict_survival(m.design_matrix(new), [2, 5], **m.design_vectors(new))
+    theirs = other.predict_survival(new[["drug"]], [2, 5], strata=strata[:7], offset=offset.head(7))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    assert m.formula_.startswith("Surv(")
+
+
+def test_splines_keep_their_knots_for_new_people(data):
+    m = LogisticRegression.from_formula("sick ~ bs(age, df=4) + poly(years, 2)", data)
+    assert m.coef_.shape == (6,)
+    few = data.iloc[[3, 50]]
+    np.testing.assert_allclose(
+        m.predict_proba(m.design_matrix(few)), m.predict_proba(m.design_matrix(data))[[3, 50]]
+    )
+    again = pickle.loads(pickle.dumps(m))
+    pd.testing.assert_frame_equal(again.design_matrix(few), m.design_matrix(few))
+
+
+@pytest.mark.parametrize("table", [pl.from_pandas, lambda d: pl.from_pandas(d).to_arrow()])
+def test_other_tables(data, table):
+    one = FineGrayRegression.from_formula("Surv(time, code) ~ drug + site", data, cause=2)
+    two = FineGrayRegression.from_formula("Surv(time, code) ~ drug + site", table(data), cause=2)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+def test_no_intercept_a_dot_and_settings(data):
+    m = PoissonRegression.from_formula(
+        "count ~ C(site) + age - 1", data, exposure="years", prior=Laplace(1.0)
+    )
+    assert m.fit_intercept is False
+    assert m.prior_.variance == 1.0
+    assert len(m.coef_) == 4
+    some = data[["y", "drug", "age", "years"]]
+    dotted = LinearRegression.from_formula("y ~ . + offset(np.log(years))", some)
+    assert list(dotted.summary().index) == ["intercept", "drug", "age"]
+    sets = ConditionalLogisticRegression.from_formula(
+        "(code > 0) * 1 ~ drug + age", data, strata="site"
+    )
+    assert sets.coef_.shape == (2,)
+
+
+def test_a_second_fit_is_of_a_matrix_again(data):
+    m = CoxRegression.from_formula("Surv(time, dead) ~ drug", data)
+    assert "drug" in str(m)
+    m.fit(data[["age"]], Surv(data["time"], data["dead"]))
+    assert "Formula" not in str(m)
+    with pytest.raises(DataError, match="not fitted from a formula"):
+        m.design_matrix(data)
+    assert not hasattr(clone(m), "formula_")
+
+
+def test_the_data_are_left_alone_and_not_kept(data):
+    mine = data.copy()
+    m = LinearRegression.from_formula("y ~ bs(age, df=3)", mine)
+    pd.testing.assert_frame_equal(mine, data)
+    expected = m.design_matrix(data)
+    mine["age"] = 0.0
+    pd.testing.assert_frame_equal(m.design_matrix(data), expected)
+
+
+@pytest.mark.parametrize(
+    ("formula", "more", "words"),
+    [
+        ("y", {}, "formula must be text such as"),
+        ("~ drug", {}, "no outcome"),
+        ("y ~ drugs", {}, "cannot be evaluated.*drugs"),
+        ("Surv(start, time, dead) ~ drug", {}, "say Surv\\(stop, event, entry=start\\)"),
+        ("Surv(time, dead) ~ drug - 1", {}, "no intercept to leave out"),
+        ("Surv(time, dead) ~ drug:strata(site)", {}, "stand by themselves"),
+        ("Surv(time, dead) ~ strata(site) + strata(drug) + age", {}, "strata\\(\\) twice"),
+        ("Surv(time, dead) ~ age + strata(site)", {"strata": "drug"}, "give it once"),
+        ("Surv(time, dead) ~ age", {"sample_weight": "weight"}, "not a column"),
+        ("Surv(time, missing) ~ age", {}, "missing"),
+        ("Surv(time, dead) ~ missing", {}, "missing.*null"),
+        ("Surv(time, code) ~ age", {}, "FineGrayRegression"),
+    ],
+)
+def test_refusals(data, formula, more, words):
+    table = data.assign(missing=np.where(data.index == 5, np.nan, 1.0))
+    with pytest.raises(DataError, match=words):
+        CoxRegression.from_formula(formula, table, **more)
+
+
+def test_labels_that_the_fit_has_not_seen_are_refused(data):
+    m = LinearRegression.from_formula("y ~ site", data)
+    with pytest.raises(DataError, match="has not seen"):
+        m.design_matrix(data.head(2).assign(site=["north", "east"]))
+    with pytest.raises(DataError, match="table"):
+        LinearRegression.from_formula("y ~ x", {"y": [1], "x": [2]})
+
+
+def test_the_module_is_an_extra():
+    assert "formulaic" not in steropes.__dict__

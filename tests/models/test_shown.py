@@ -1,0 +1,60 @@
+"""What fitted models print: what was found, in words and in HTML, and nobody's row."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from every_family import EVERY, case
+from steropes import CoxRegression, Laplace, LogisticRegression, Surv
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_family_prints_what_it_found(name, rng):
+    c = case(name, rng)
+    m = c.make()
+    assert str(m) == repr(m)
+    m = c.fit()
+    text, page = str(m), m._repr_mimebundle_()["text/html"]
+    for words in (type(m).__name__, "Log-likelihood", "converged after", "Coefficients"):
+        assert words in text
+        assert words in page
+    assert repr(m) == m._repr_mimebundle_()["text/plain"]
+    first = f"{np.asarray(m._coefficients())[0]:.4g}"
+    assert first in text
+    assert first in page
+    assert f"{len(c.y):,}" in text.replace("\n", " ")
+    again = pickle.loads(pickle.dumps(m))
+    assert "Log-likelihood" in str(again)
+
+
+def test_names_are_escaped_and_many_coefficients_are_cut(rng):
+    X = pd.DataFrame(rng.normal(size=(80, 40)), columns=[f"<b>{j}</b>" for j in range(40)])
+    m = LogisticRegression(prior=Laplace(0.5)).fit(X, (rng.random(80) < 0.5) * 1)
+    page, text = m._repr_html_(), str(m)
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+    assert "more are in summary()" in text
+    shown = [line for line in text.splitlines() if line.startswith(("<b>", "intercept"))]
+    assert len(shown) in (20, 21)
+    assert shown[0].startswith("intercept")
+    largest = X.columns[np.abs(m.coef_).argmax()]
+    assert any(line.startswith(largest) for line in shown)
+
+
+def test_no_row_is_shown(rng):
+    X = rng.normal(size=(60, 2)) * 1234.567
+    y = Surv(np.linspace(7001.25, 9001.75, 60), rng.random(60) < 0.6)
+    m = CoxRegression().fit(X, y, sample_weight=rng.integers(0, 3, 60))
+    for text in (str(m), m._repr_html_()):
+        for value in (*X[:, 0], *y["time"]):
+            assert f"{value:.4f}"[:7] not in text
+    assert "of 60 with a weight, weights add up to" in str(m)
+
+
+def test_a_fit_that_did_not_converge_says_so(rng):
+    X = rng.normal(size=(60, 3))
+    with pytest.warns(Warning, match="stopped after"):
+        m = LogisticRegression(max_iter=1, tol=1e-13).fit(X, (X[:, 0] + rng.normal(size=60) > 0))
+    assert "NOT CONVERGED" in str(m)
