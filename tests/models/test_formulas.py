@@ -154,7 +154,7 @@ def test_the_data_are_left_alone_and_not_kept(data):
         ("Surv(time, dead) ~ strata(site) + strata(drug) + age", {}, "strata\\(\\) twice"),
         ("Surv(time, dead) ~ age + strata(site)", {"strata": "drug"}, "give it once"),
         ("Surv(time, dead) ~ age", {"sample_weight": "weight"}, "not a column"),
-        ("Surv(time, missing) ~ age", {}, "missing"),
+        ("Surv(time, missing) ~ age", {}, "row 5 is nan"),
         ("Surv(time, dead) ~ missing", {}, "missing.*null"),
         ("Surv(time, code) ~ age", {}, "FineGrayRegression"),
     ],

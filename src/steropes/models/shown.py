@@ -37,9 +37,8 @@ class Shown:
         return "\n".join([*lines, *([more] if more else [])])
 
     def _html_repr(self) -> str:
-        diagram = estimator_html_repr(self)
         if not hasattr(self, "coef_"):
-            return diagram
+            return str(estimator_html_repr(self))
         facts = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
             f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
@@ -47,9 +46,8 @@ class Shown:
         )
         table, more = _table(self)
         shown = _formatted(table).to_html(border=0, escape=True)
-        return f"{diagram}<table>{facts}</table>{shown}" + f"<p>{html.escape(more)}</p>" * bool(
-            more
-        )
+        note = f"<p>{html.escape(more)}</p>" if more else ""
+        return f"<pre>{html.escape(repr(self))}</pre><table>{facts}</table>{shown}{note}"
 
     def _repr_html_inner(self) -> str:
         return self._html_repr()
