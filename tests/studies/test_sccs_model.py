@@ -11,7 +11,14 @@ from scipy.stats import chi2
 from tests.studies.conftest import OUTCOME, TARGET, day
 
 from steropes import DataError
-from steropes.studies import case_series, case_series_settings, demo_database
+from steropes.studies import (
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    case_series,
+    case_series_settings,
+    demo_database,
+)
 from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.parity import compare_with_r
 from steropes.studies.sccs.profile import log_likelihood
@@ -162,6 +169,27 @@ def test_the_indication_is_a_column_of_its_own(series):
     study = case_series(series.write(), case_series_settings(OUTCOME, TARGET, indication=88))
     at = study.intervals.names.index("indication")
     assert study.intervals.statistics["days"].iloc[at] == 60 * 51
+
+
+def test_the_oxford_series_gives_the_published_rate_ratio(omop):
+    """MMR and viral meningitis: days 15 to 35 after vaccination, age in two halves of the year."""
+    event = [398, 413, 449, 455, 472, 474, 485, 524, 700, 399]
+    vaccination = [458, 392, 429, 433, 432, 395, 470, 496, 428, 716]
+    omop.concept(5, "second half-year")
+    for on, shot in zip(event, vaccination, strict=True):
+        child = omop.person(observed=(366, 730), outcome=on)
+        omop.drug(child, TARGET, shot)
+        omop.drug(child, 5, 548, 730)
+    windows = (
+        ExposureWindow("risk", (TARGET,), start=15, end=35, end_at="start", of_interest=True),
+        ExposureWindow("age", (5,)),
+    )
+    settings = CaseSeriesSettings(CaseRules(OUTCOME), windows, end_of_observation_days=0)
+    study = case_series(omop.write(), settings)
+    wald = np.exp(study.model.estimator.confint("risk"))
+    assert study.estimates["rr"].round(2).tolist() == [12.04, 0.23]
+    np.testing.assert_allclose(wald, [[3.00, 48.26]], atol=0.005)
+    assert study.intervals.attrition[1:] == (10, 10, 10, 3650)
 
 
 @pytest.mark.skipif(not ORACLE.is_dir(), reason="R's results are not here")

@@ -1,15 +1,27 @@
 """The report of a case series: whole, self-contained, without small cells or people."""
 
 import re
+from dataclasses import fields
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 
-from steropes.studies import Spline, case_series, case_series_settings
+from steropes.studies import (
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    Spline,
+    Thresholds,
+    case_series,
+    case_series_settings,
+)
 from steropes.studies.sccs import plots
 
+DOCS = Path(__file__).parents[2] / "docs"
+SETTINGS = (CaseRules, CaseSeriesSettings, ExposureWindow, Spline, Thresholds)
 FIRST = 7_654_001  # ids that would be seen
 
 
@@ -95,3 +107,15 @@ def test_writing_makes_a_page_and_tables(study, tmp_path):
     assert [p.name for p in paths] == ["report.html", "tables"]
     assert (tmp_path / "out" / "tables" / "sccs_result.csv").is_file()
     assert not list((tmp_path / "out").glob(".*"))
+
+
+# -- the page for users of R -----------------------------------------------------------------------
+
+
+def test_the_page_for_users_of_r_names_settings_that_exist():
+    text = (DOCS / "coming_from_sccs.md").read_text(encoding="utf-8")
+    known = {f.name for c in SETTINGS for f in fields(c)}
+    right = [line.split("|")[2] for line in text.splitlines() if line.startswith("| `")]
+    named = {m for cell in right for m in re.findall(r"`([a-z_]+)(?:=[^`]*)?`", cell)}
+    assert {"naive_days", "by_concept", "penalized"} <= named
+    assert named - known <= {"control_window", "control", "cohorts"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "Pieces", "cut_time", "merge_alike"]
+__all__ = ["Cut", "Pieces", "cut_time", "merge_alike", "sorted_distinct"]
 
 DAY = 21  # bits for a day within a case: 5,700 years
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -98,7 +98,7 @@ def cut_time(
     points = [_key(k, start), ends, _key(of, first), _key(of, last + 1)]
     if cuts is not None:
         points.append(_key(*cuts))
-    edges = np.unique(np.concatenate(points))
+    edges = sorted_distinct(np.concatenate(points))
     row_of = np.delete(edges, np.searchsorted(edges, ends))  # the last edge of a case opens no row
     case = row_of >> DAY
     day = row_of & ((1 << DAY) - 1)
@@ -110,11 +110,12 @@ def cut_time(
     starts = np.concatenate([[0], np.cumsum(counts)])
     rows = np.repeat(a - starts[:-1], counts) + np.arange(starts[-1])
     columns = np.repeat(column, counts)
-    order = np.lexsort((columns, rows))
+    bits = int(columns.max(initial=0)).bit_length()
+    columns = np.sort((rows << bits) | columns) & ((1 << bits) - 1)  # by row, then column
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(row_of)))])
     at = np.searchsorted(row_of, _key(*outcomes), side="right") - 1
     events = np.bincount(at, minlength=len(row_of)).astype(np.int64)
-    return Cut(case, day, following - 1, events, indptr, columns[order])
+    return Cut(case, day, following - 1, events, indptr, columns)
 
 
 def merge_alike(cut: Cut, days: NDArray) -> Pieces:
@@ -126,7 +127,8 @@ def merge_alike(cut: Cut, days: NDArray) -> Pieces:
     sums = [np.concatenate([[np.uint64(0)], np.cumsum(w)]) for w in weights]  # modulo 2^64
     marks = [s[cut.indptr[1:]] - s[cut.indptr[:-1]] for s in sums]
     counts = np.diff(cut.indptr)
-    order = np.lexsort((np.arange(len(cut)), *marks, counts, cut.case))
+    # rows that the first sum fails to tell apart may stand between equal ones, which then stay two
+    order = np.lexsort((marks[0], cut.case))
     new = np.zeros(len(cut), bool)
     new[:1] = True
     for values in (*marks, counts, cut.case):
@@ -148,6 +150,14 @@ def merge_alike(cut: Cut, days: NDArray) -> Pieces:
         head.indptr,
         head.columns,
     )
+
+
+def sorted_distinct(x: NDArray) -> NDArray:
+    """Distinct integers, ascending; by sorting, as hashing is slower on keys of this kind."""
+    x = np.sort(x)
+    first = np.ones(len(x), bool)
+    first[1:] = x[1:] != x[:-1]
+    return x[first]
 
 
 def _key(case: NDArray, day: NDArray) -> NDArray:

@@ -14,7 +14,7 @@ from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.omop import Workspace
 from steropes.studies.sccs.columns import CONTROL, Column, refuse_no_windows, unique_names
-from steropes.studies.sccs.cutting import Cut, Pieces, cut_time, merge_alike
+from steropes.studies.sccs.cutting import Cut, Pieces, cut_time, merge_alike, sorted_distinct
 from steropes.studies.sccs.observation import CensorModel
 from steropes.studies.sccs.population import Population
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
@@ -24,7 +24,7 @@ from steropes.studies.sccs.windows import Spans, stream_spans
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 
 PROBE = "end of observation"
-STEP = 100_000  # cases at a time
+STEP = 25_000  # cases at a time
 STATISTICS = (
     "subjects", "periods", "eras", "days", "events", "observed_days", "observed_events",
     "days_before",
@@ -208,7 +208,9 @@ def _chunk(
 
 
 def _renumbered(pieces: Pieces, a: int) -> Pieces:
-    return Pieces(pieces.case + a, pieces.events, pieces.days, pieces.indptr, pieces.columns)
+    case, events = (v.astype(np.int32) for v in (pieces.case + a, pieces.events))
+    columns = pieces.columns.astype(np.int32)
+    return Pieces(case, events, pieces.days, pieces.indptr, columns)
 
 
 def _without(cut: Cut, column: int) -> Cut:
@@ -261,7 +263,7 @@ class _Tally:
             key, (case << 21) | first
         )
         per_case = np.bincount(outcomes[0], minlength=len(start))
-        pair = np.unique(column * len(start) + case)
+        pair = sorted_distinct(column * len(start) + case)
         c, k = pair // len(start), pair % len(start)
         person = self.population.person[a + k]
         # the cases of a person follow each other, also from chunk to chunk
@@ -298,6 +300,7 @@ def _assemble(
     case, events, days = (
         np.concatenate([getattr(q, name) for q in parts]) for name in ("case", "events", "days")
     )
+    parts.clear()
     extra = [] if effects is None else effects.names
     flags = [] if effects is None else [e.penalized for e in effects.effects for _ in e.names]
     columns = columns + [Column(n, -2, penalized=f) for n, f in zip(extra, flags, strict=True)]
@@ -305,9 +308,9 @@ def _assemble(
     statistics = pd.DataFrame(tally.table, columns=list(STATISTICS), index=names[:p])
     attrition = (
         "with time to compare",
-        len(np.unique(population.person[np.unique(case)])),
+        len(sorted_distinct(population.person[sorted_distinct(case)])),
         int(events.sum()),
-        len(np.unique(case)),
+        len(sorted_distinct(case)),
         round(float(days.sum())),
     )
     time = np.concatenate(times) if times else np.zeros((n, 0))
