@@ -39,15 +39,16 @@ def fitted(family, kind, prior, seed=0, **fit):
     return caught.value.columns, k
 
 
-@pytest.mark.parametrize("prior", [None, steropes.Laplace, steropes.Normal])
+@pytest.mark.parametrize(
+    ("seed", "prior"), [(0, None), (1, steropes.Laplace), (2, steropes.Normal)]
+)
 @pytest.mark.parametrize("kind", ["indicator", "value", "difference"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_columns_that_separate_are_named_with_and_without_a_prior_on_the_others(
-    family, kind, prior
+    family, kind, seed, prior
 ):
-    for seed in range(3):
-        columns, k = fitted(family, kind, prior, seed)
-        assert set(columns) == {f"x{j}" for j in range(k)}
+    columns, k = fitted(family, kind, prior, seed)
+    assert set(columns) == {f"x{j}" for j in range(k)}
 
 
 @pytest.mark.parametrize("prior", [None, steropes.Laplace])
@@ -128,7 +129,7 @@ def test_complete_separation_is_refused(rng):
 
 
 def test_the_look_for_separation_under_a_ridge_makes_no_matrix_of_all_columns(rng):
-    n, p = 40, 5000
+    n, p = 40, 1500
     X = sparse.random_array((n, p), density=0.02, format="csc", rng=rng)
     y = np.arange(n) % 2
     from steropes.infer.information import refuse_separated
