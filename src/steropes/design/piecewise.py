@@ -18,10 +18,10 @@ from ..backends.face import Backend
 from .design import Design
 from .rows import RowMatrix
 
-__all__ = ["PiecewiseDesign", "PiecewiseRows", "Steps"]
+__all__ = ["PiecewiseDesign", "PiecewiseRows", "StepEffects"]
 
 
-class Steps:
+class StepEffects:
     """Which column of X, and which of the intervals, each coefficient belongs to.
 
     Attributes
@@ -69,7 +69,7 @@ class PiecewiseDesign:
     Parameters
     ----------
     X : Design
-    steps : Steps
+    effects : StepEffects
     person : (N,) int array
         Row of X of each piece; a person has at most one piece in an interval.
     start : (Q + 1,) int array
@@ -78,11 +78,13 @@ class PiecewiseDesign:
 
     plain: ClassVar[bool] = False
 
-    def __init__(self, X: Design, steps: Steps, person: np.ndarray, start: np.ndarray) -> None:
-        self.X, self.steps, self.person, self.start = X, steps, person, start
-        self.n, self.p = X.n, len(steps.source)
-        self.scale = X.scale[steps.source]
-        self.names = steps.names
+    def __init__(
+        self, X: Design, effects: StepEffects, person: np.ndarray, start: np.ndarray
+    ) -> None:
+        self.X, self.effects, self.person, self.start = X, effects, person, start
+        self.n, self.p = X.n, len(effects.source)
+        self.scale = X.scale[effects.source]
+        self.names = effects.names
 
     @property
     def n_eta(self) -> int:
@@ -97,15 +99,15 @@ class PiecewiseDesign:
     @property
     def center(self) -> np.ndarray:
         """What was subtracted from each column, (p,)."""
-        return self.X.center[self.steps.source]
+        return self.X.center[self.effects.source]
 
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
         """Linear predictor of the columns' centres in each interval, (Q,), for β in X's units."""
-        return self.X.center @ self.steps.by_interval(beta, self.X.p)
+        return self.X.center @ self.effects.by_interval(beta, self.X.p)
 
     def uncentered(self) -> PiecewiseDesign:
         """Return the same design with X as the user gave it."""
-        return PiecewiseDesign(self.X.uncentered(), self.steps, self.person, self.start)
+        return PiecewiseDesign(self.X.uncentered(), self.effects, self.person, self.start)
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
         """The coefficients themselves: there is no intercept."""
@@ -130,23 +132,23 @@ class PiecewiseDesign:
         chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         whole = backend.xp.zeros((self.n, R.shape[1]))
-        for q in range(self.steps.Q):
+        for q in range(self.effects.Q):
             self.spread(R, q, backend, whole)
-            at = self.steps.at(q, chosen)
+            at = self.effects.at(q, chosen)
             if len(at):
                 part = self.spread(R, q, backend)
-                out[at] += self.X.rmatmul(part, backend, self.steps.source[chosen[at]])
-        at = np.flatnonzero(self.steps.always[chosen])
-        out[at] = self.X.rmatmul(whole, backend, self.steps.source[chosen[at]])
+                out[at] += self.X.rmatmul(part, backend, self.effects.source[chosen[at]])
+        at = np.flatnonzero(self.effects.always[chosen])
+        out[at] = self.X.rmatmul(whole, backend, self.effects.source[chosen[at]])
         return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
         """The pieces' linear predictors: D (p, B) → (N, B)."""
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
         for q, pieces, people in self.pieces():
-            acts = (self.steps.first <= q) & (q <= self.steps.last)
+            acts = (self.effects.first <= q) & (q <= self.effects.last)
             whole = np.zeros((self.X.p, D.shape[1]))
-            whole[self.steps.source[acts]] = D[acts]
+            whole[self.effects.source[acts]] = D[acts]
             out[pieces] = self.X.matmul(whole, backend)[people]
         return out
 
@@ -175,16 +177,16 @@ class PiecewiseRows:
         self.design, self.backend = design, backend
         self.chosen = chosen = np.asarray(chosen, np.int64)
         self.n, self.k = design.n_eta, len(chosen)
-        steps = design.steps
-        self.column, sources = _numbers(steps.source[chosen])
+        effects = design.effects
+        self.column, sources = _numbers(effects.source[chosen])
         self.X: RowMatrix = design.X.by_rows(sources, None, backend)
         self.lines = self.X.lines
-        self.always = np.flatnonzero(steps.always[chosen])
-        varying = np.flatnonzero(~steps.always[chosen])
+        self.always = np.flatnonzero(effects.always[chosen])
+        varying = np.flatnonzero(~effects.always[chosen])
         number = np.full(self.k, -1, np.int64)
-        number[varying], sources = _numbers(steps.source[chosen[varying]])
+        number[varying], sources = _numbers(effects.source[chosen[varying]])
         self.changing: RowMatrix = design.X.by_rows(sources, None, backend)
-        self.at = [steps.at(q, chosen) for q in range(steps.Q)]
+        self.at = [effects.at(q, chosen) for q in range(effects.Q)]
         self.changing_column = [number[at] for at in self.at]
 
     @property
@@ -239,8 +241,8 @@ class PiecewiseRows:
 
         The rows are views: one interval's dense columns are the most that is copied.
         """
-        steps = self.design.steps
-        acts = (steps.first[self.chosen], steps.last[self.chosen])
+        effects = self.design.effects
+        acts = (effects.first[self.chosen], effects.last[self.chosen])
         begin = int(self.column[first:].min(initial=self.X.k))
         for q, pieces, people in self.design.pieces():
             at = np.flatnonzero((acts[0] <= q) & (q <= acts[1]))

@@ -69,7 +69,7 @@ class Likelihood(ABC):
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._wide: dict[tuple[int, int], Any] = {}
+        self._repeated: dict[tuple[int, int], Any] = {}
 
     def dispersion(self, loss: Any, total: Any) -> Any:
         """Variance by which the loss's curvature overstates its score's information, (B,).
@@ -135,7 +135,7 @@ class Likelihood(ABC):
         """
         raise NotImplementedError(type(self).__name__)
 
-    def wide(self, x: Any, B: int) -> Any:
+    def repeated(self, x: Any, B: int) -> Any:
         """A column (n, 1) repeated for B replicates, kept for the next call.
 
         NumPy is several times slower at broadcasting a column over a few replicates than at
@@ -144,11 +144,11 @@ class Likelihood(ABC):
         if B == 1:
             return x
         key = (id(x), B)
-        if key not in self._wide:
-            self._wide = {key: self.backend.xp.ascontiguousarray(
+        if key not in self._repeated:
+            self._repeated = {key: self.backend.xp.ascontiguousarray(
                 self.backend.xp.broadcast_to(x, (len(x), B))
             )}  # fmt: skip
-        return self._wide[key]
+        return self._repeated[key]
 
     def score_residuals(self, eta: Any, weights: Any, Z: Any) -> Any:
         """Parts of the score Z'(−∂loss/∂η), weights included, of one replicate: (rows, L).

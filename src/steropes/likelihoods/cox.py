@@ -20,7 +20,7 @@ import numpy as np
 from ..backends.face import Array, Backend
 from .base import Likelihood
 from .curvature import AnyCurvature, GroupedCurvature
-from .event_bins import BINS, pool_hazards
+from .event_bins import BINS, merge_hazards
 from .risk_set_lines import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
 
@@ -249,7 +249,7 @@ class CoxLikelihood(Likelihood):
     # -- curvature -------------------------------------------------------------------------
 
     def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> AnyCurvature:
-        """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
+        """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
         r, S, h = self._hazards(eta, weights)
         h[S <= TINY] = 0.0
         if exact or self.risk.m <= 1.5 * BINS:
@@ -257,7 +257,7 @@ class CoxLikelihood(Likelihood):
         host = self.backend.to_host
         whole, h = host(self._whole(S)), host(self._over_shares(h))
         del S  # a Hessian is when a fit holds most
-        h = pool_hazards(h, whole, host(self._squares(r, weights)), self.risk.groups_start, len(r))
+        h = merge_hazards(h, whole, host(self._squares(r, weights)), self.risk.groups_start, len(r))
         whole = whole[:, 0]
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
         v = table[at]

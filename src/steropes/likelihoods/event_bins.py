@@ -1,19 +1,19 @@
-"""Event times pooled into some hundred bins, for a Hessian that is only good enough for steps."""
+"""Event times merged into some hundred bins, for a Hessian that is only good enough for steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..backends.cpu.event_bins import pool_events
+from ..backends.cpu.event_bins import merge_events
 
-__all__ = ["BINS", "pool", "pool_hazards"]
+__all__ = ["BINS", "merge", "merge_hazards"]
 
 BINS = 300
 A_STRATUM = 3  # bins, as long as there are many more rows than bins
 ROWS_A_BIN = 100
 
 
-def pool(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
+def merge(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
     """Move the weight of event times to the middle one of each bin, within strata.
 
     The Hessian of a partial likelihood is Σ_g mass_g Var_g(x) over the event times' risk sets.
@@ -35,14 +35,14 @@ def pool(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
         The same sum for each stratum, zero outside the bins' middles.
     """
     out = np.zeros(len(mass))
-    pool_events(mass, start, bins, out)
+    merge_events(mass, start, bins, out)
     return out
 
 
-def pool_hazards(
+def merge_hazards(
     h: np.ndarray, S: np.ndarray, squares: np.ndarray, start: np.ndarray, n: int
 ) -> np.ndarray:
-    """Hazards D_g / S_g of event times, (m, 1), pooled so that the Hessian stays about the same.
+    """Hazards D_g / S_g of event times, (m, 1), merged so that the Hessian stays about the same.
 
     The variance over a risk set of rows that are alike is theirs times κ_g = 1 − Σ r² / S_g²,
     the chance that two rows drawn from it differ: none where one row is all there is. So a
@@ -70,5 +70,5 @@ def pool_hazards(
     mass *= kappa
     kappa *= filled
     bins = max(BINS, min(A_STRATUM * (len(start) - 1), n // ROWS_A_BIN))
-    pooled = pool(mass[:, 0], start, bins)
-    return np.divide(pooled, kappa[:, 0], out=pooled, where=pooled > 0)
+    merged = merge(mass[:, 0], start, bins)
+    return np.divide(merged, kappa[:, 0], out=merged, where=merged > 0)

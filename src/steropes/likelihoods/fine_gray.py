@@ -24,7 +24,7 @@ from .base import Bound
 from .censoring import CensoringDistribution
 from .cox import CoxLikelihood
 from .curvature import SubdistributionCurvature
-from .event_bins import BINS, pool_hazards
+from .event_bins import BINS, merge_hazards
 
 __all__ = ["FineGrayLikelihood"]
 
@@ -189,12 +189,12 @@ class FineGrayLikelihood(CoxLikelihood):
     def curvature(
         self, eta: Array, weights: Bound, exact: bool = False
     ) -> SubdistributionCurvature:
-        """See `Likelihood.curvature`; event times are pooled into bins unless ``exact``."""
+        """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
         host = self.backend.to_host
         r, S, h = self._hazards(eta, weights)
         if not exact and self.risk.m > 1.5 * BINS:
             squares = host(self._squares(r, weights))
-            h = pool_hazards(host(h), host(S), squares, self.risk.groups_start, len(r))
+            h = merge_hazards(host(h), host(S), squares, self.risk.groups_start, len(r))
             h = self.backend.asarray(h[:, None])
         v = r * self._exposure(h, weights)
         late = np.zeros(self.n)

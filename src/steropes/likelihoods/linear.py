@@ -40,7 +40,7 @@ class LinearLikelihood(Likelihood):
             r = w * (eta - y)
             return 0.5 * r * (eta - y), r
 
-        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
         return loss, r
 
     def loss(self, eta: Array, weights: Array) -> Array:
@@ -49,7 +49,7 @@ class LinearLikelihood(Likelihood):
         def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             return (0.5 * w * (eta - y) ** 2,)
 
-        return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
+        return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
 
     def dispersion(self, loss: Array, total: Array) -> Array:
         """The residual variance, as far as rounding lets it be told from zero."""

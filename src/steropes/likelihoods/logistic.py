@@ -37,7 +37,7 @@ class LogisticLikelihood(Likelihood):
             p = xp.where(eta >= 0, 1.0, e) / (1.0 + e)
             return loss, w * (p - y)
 
-        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
         return loss, r
 
     def loss(self, eta: Array, weights: Array) -> Array:
@@ -48,7 +48,7 @@ class LogisticLikelihood(Likelihood):
             loss = w * (xp.log1p(xp.exp(-abs(eta))) + xp.maximum(eta, 0.0) - y * eta)
             return (loss,)
 
-        return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
+        return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """v = w p (1 − p)."""

@@ -37,7 +37,7 @@ class PoissonLikelihood(Likelihood):
             wmu = self._weighted_mean(eta, w)
             return wmu - w * y * eta, wmu - w * y
 
-        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
         return loss, r
 
     def loss(self, eta: Array, weights: Array) -> Array:
@@ -46,7 +46,7 @@ class PoissonLikelihood(Likelihood):
         def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             return (self._weighted_mean(eta, w) - w * y * eta,)
 
-        return self.backend.sum_rows(part, eta, weights, self.wide(self.y, eta.shape[1]))[0]
+        return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """See `Likelihood.curvature`; v = w exp η."""

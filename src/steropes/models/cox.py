@@ -29,7 +29,7 @@ from .annotations import Device, Kind, Seed, Solver, StepTimes, Ties
 from .base import Problem
 from .discrimination import auc_table, concordance_of
 from .logistic import _refuse_extras
-from .steps import prior_of_steps, read_steps
+from .step_effects import prior_of_step_effects, read_step_effects
 from .survival import SurvivalModel
 from .survival_curves import SurvivalCurves
 
@@ -113,18 +113,18 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
             raise DataError("time_varying needs solver='newton'.")
         if self.time_varying and self.device == "cuda":
             raise DataError("time_varying runs on device='cpu' (or 'auto').")
-        self._cuts, self._steps = read_steps(self.time_varying, design.names)
+        self._cuts, self._effects = read_step_effects(self.time_varying, design.names)
         problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
-        if self._steps is None:
+        if self._effects is None:
             return problem
         likelihood, X = problem.likelihood, problem.design
         assert isinstance(likelihood, PiecewiseCoxLikelihood)
         assert isinstance(X, Design)
         return dataclasses.replace(
             problem,
-            design=PiecewiseDesign(X, self._steps, likelihood.person, likelihood.piece_start),
-            names=self._steps.names,
-            prior=prior_of_steps(problem.prior, design.names, self._steps),
+            design=PiecewiseDesign(X, self._effects, likelihood.person, likelihood.piece_start),
+            names=self._effects.names,
+            prior=prior_of_step_effects(problem.prior, design.names, self._effects),
         )
 
     def _likelihood(
@@ -138,7 +138,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
             raise DataError("y has no events; a Cox model needs at least one.")
         codes = self._read_strata(strata, n)
         rest = (outcome.entry, codes, self.ties)
-        if self._steps is None:
+        if self._effects is None:
             likelihood = CoxLikelihood(outcome.time, outcome.event, backend, *rest)
         else:
             likelihood = PiecewiseCoxLikelihood(
@@ -147,16 +147,16 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 
     def _coefficient_names(self) -> list[str]:
-        return list(self._names) if self._steps is None else list(self._steps.names)
+        return list(self._names) if self._effects is None else list(self._effects.names)
 
     # -- prediction ----------------------------------------------------------------------------
 
     def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
-        if self._steps is None:
+        if self._effects is None:
             return super()._linear_predictors(X, offset)
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
-        eta = self._steps.linear_predictors(design, self.coef_, get_backend("cpu", self.n_jobs))
+        eta = self._effects.linear_predictors(design, self.coef_, get_backend("cpu", self.n_jobs))
         offset = check_offset(offset, design.n)
         return eta if offset is None else eta + offset[:, None]
 
@@ -170,7 +170,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         time : float, optional
             With ``time_varying`` effects, and only then: the time at which they are meant.
         """
-        if self._steps is None:
+        if self._effects is None:
             if time is not None:
                 raise DataError("The hazard ratio is the same at all times; leave time out.")
             return self.linear_predictor(X, offset)
@@ -267,12 +267,12 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         outcome = check_survival(y, n)
         weight = check_weights(sample_weight, n)
         codes = check_strata(strata, n)
-        if self._steps is None:
+        if self._effects is None:
             time, event, entry = outcome
             rest = entry, codes, weight, return_se, cluster
             return concordance_of(eta[:, 0], time, event, *rest)
         row, interval, time, event, entry = cut_at(*outcome, self._cuts)
-        code = interval if codes is None else interval + self._steps.Q * codes[row]
+        code = interval if codes is None else interval + self._effects.Q * codes[row]
         pieces = entry, code, weight[row], return_se, cluster, row
         return concordance_of(eta[row, interval], time, event, *pieces)
 
@@ -322,7 +322,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         38:8–26.
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
-        plain = self._steps is None and self._strata_labels is None
+        plain = self._effects is None and self._strata_labels is None
         if plain and strata is None:
             eta = self._linear_predictors(X, offset)
             risk = np.repeat(eta, np.size(times), axis=1)

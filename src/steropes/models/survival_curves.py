@@ -26,7 +26,7 @@ class SurvivalCurves(OneBlasThread):
 
     # What the model supplies.
     _needs_data: Any
-    _steps: Any
+    _effects: Any
     _beta: np.ndarray
     _last: np.ndarray
     _strata_labels: list | None
@@ -52,15 +52,15 @@ class SurvivalCurves(OneBlasThread):
 
     def _source(self, p: int) -> np.ndarray:
         """The column of X of each coefficient."""
-        return np.arange(p) if self._steps is None else self._steps.source
+        return np.arange(p) if self._effects is None else self._effects.source
 
     def _acts(self, p: int) -> np.ndarray:
         """Whether each coefficient acts in each interval of time, (p, Q)."""
-        steps = self._steps
-        if steps is None:
+        effects = self._effects
+        if effects is None:
             return np.ones((p, 1), bool)
-        q = np.arange(steps.Q)
-        return (steps.first[:, None] <= q) & (q <= steps.last[:, None])
+        q = np.arange(effects.Q)
+        return (effects.first[:, None] <= q) & (q <= effects.last[:, None])
 
     def survival_curves(
         self, X: Any, times: Any = None, level: float = 0.95, strata: Any = None, offset: Any = None

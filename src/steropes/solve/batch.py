@@ -16,14 +16,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ..likelihoods.nuisance import Nuisance
+from .bfgs import BfgsPairs
 from .certificate import units, violations
 from .data_term import DataTerm
 from .fit import Fit
 from .growth import idle, most_urgent
-from .learned import Learned
 from .point import Penalty, Point
 from .quadratic import Quadratic
-from .run import ROUGH, Run
+from .run import EARLY_LOOKS, Run
 from .shared_hessian import SharedHessian
 from .step import Curvatures, commit, propose, search
 from .trace import Trace
@@ -67,7 +67,7 @@ class Batch:
         self.term = term
         self.alone = shared is None and term.B == 1
         self.shared = SharedHessian(term.pool) if shared is None else shared
-        self.learned = Learned()
+        self.bfgs = BfgsPairs()
         self.own: dict[int, Quadratic] = {}  # of replicates that the shared Hessian fails
         self.curvature_of = -1  # the replicate whose curvature the Hessian is
         self.point = Point.zero(term.p, term.lanes)
@@ -229,7 +229,7 @@ class Batch:
         if run.complete or self._left_out:
             run.complete = run.complete and not self._left_out
             return
-        if added and run.level + 1 < len(ROUGH) and self.alone:
+        if added and run.level + 1 < len(EARLY_LOOKS) and self.alone:
             run.level += 1
         else:
             run.complete = True
@@ -436,7 +436,7 @@ class Batch:
         k = len(self.term.W)
         own = {b: model for b, model in self.own.items() if len(model.G) == k}
         sigma = np.ones((k, self.term.lanes)) if self._wide() else self._factors()
-        return Curvatures(self.shared, sigma, self.learned, own, self._wide())
+        return Curvatures(self.shared, sigma, self.bfgs, own, self._wide())
 
     def _factors(self) -> np.ndarray:
         """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""

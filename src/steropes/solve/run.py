@@ -9,9 +9,9 @@ import numpy as np
 from .damping import Damping
 from .rates import Rates
 
-__all__ = ["ROUGH", "Run"]
+__all__ = ["EARLY_LOOKS", "Run"]
 
-ROUGH = (0.3, 0.01)  # KKT violations that will do for a look at which columns are missing
+EARLY_LOOKS = (0.3, 0.01)  # KKT violations that will do for a look at which columns are missing
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Run:
     tol: float
     complete: bool  # whether the working set has been checked against all columns
     lanes: int
-    level: int = 0  # of `ROUGH`
+    level: int = 0  # of `EARLY_LOOKS`
     stuck: np.ndarray = field(init=False)  # replicates that no step helps
     fresh: bool = False  # whether the Hessian is of this point, nearly
     idle: bool = False  # whether the last step moved nobody
@@ -35,4 +35,4 @@ class Run:
     @property
     def aim(self) -> float:
         """The violation to reach before the next look at all columns."""
-        return self.tol if self.complete else max(self.tol, ROUGH[self.level])
+        return self.tol if self.complete else max(self.tol, EARLY_LOOKS[self.level])

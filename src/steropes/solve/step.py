@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .bfgs import BfgsPairs
 from .damping import Damping
 from .data_term import DataTerm, Trial
-from .learned import Learned
 from .point import Penalty, Point
 from .quadratic import LowRank, Quadratic
 from .shared_hessian import SharedHessian
@@ -30,8 +30,8 @@ class Curvatures:
     ----------
     shared : SharedHessian
     sigma : (k, lanes) array
-        A replicate's Hessian is diag(σ) G diag(σ) and what it has learned.
-    learned : Learned
+        A replicate's Hessian is diag(σ) G diag(σ) and BFGS terms.
+    bfgs : BfgsPairs
     own : dict of int to Quadratic
         Replicates that have a Hessian of their own.
     wide : bool
@@ -40,7 +40,7 @@ class Curvatures:
 
     shared: SharedHessian
     sigma: np.ndarray
-    learned: Learned
+    bfgs: BfgsPairs
     own: dict[int, Quadratic]
     wide: bool = False
 
@@ -107,7 +107,7 @@ def propose(
         if shared:
             free = penalty.free[W]
             model, sigma = curvatures.shared.model(free), curvatures.sigma
-            low = curvatures.learned.terms(curvatures.shared.version, model, sigma)
+            low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
             D[:, shared] = minimum(model, sigma, shared, low.lanes(shared))
     furthest = np.abs(D[penalty.free[W]]).max(axis=0, initial=0.0)
     limit = FREE_REACH * term.reach
@@ -159,4 +159,4 @@ def commit(
     point.gradients = None
     lanes = [b for b in proposal.shared if t[b] > 0]
     if lanes and penalty.l1[W].any():
-        curvatures.learned.learn(curvatures.shared.version, t * D, term.gradient() - old, lanes)
+        curvatures.bfgs.add(curvatures.shared.version, t * D, term.gradient() - old, lanes)

@@ -246,7 +246,7 @@ def test_late_entry_after_a_giant_has_left_keeps_its_digits():
 
 @pytest.mark.parametrize("n_strata", [1, 40, 900])
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
-def test_pooled_curvature_is_near_the_exact_one_and_positive(n_strata, ties):
+def test_merged_curvature_is_near_the_exact_one_and_positive(n_strata, ties):
     rng = np.random.default_rng(13)
     n, p = 3000, 6
     X = rng.normal(size=(n, p))
@@ -267,15 +267,15 @@ def test_pooled_curvature_is_near_the_exact_one_and_positive(n_strata, ties):
     assert ratio.max() < 1.6
 
 
-def test_pooling_keeps_the_weight_of_each_stratum():
+def test_merging_keeps_the_weight_of_each_stratum():
     rng = np.random.default_rng(14)
     start = np.array([0, 5, 5, 400, 1000])
     mass = rng.random(1000) * (rng.random(1000) < 0.9)
-    pooled = event_bins.pool(mass, start, 50)
+    merged = event_bins.merge(mass, start, 50)
     for a, b in zip(start[:-1], start[1:], strict=True):
-        assert pooled[a:b].sum() == pytest.approx(mass[a:b].sum())
-    assert np.all(mass[pooled > 0] > 0)
-    assert np.count_nonzero(pooled) <= 50 + 4
+        assert merged[a:b].sum() == pytest.approx(mass[a:b].sum())
+    assert np.all(mass[merged > 0] > 0)
+    assert np.count_nonzero(merged) <= 50 + 4
 
 
 def test_strata_by_the_thousand_reach_the_optimum():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from reference_numbers import data, numbers, reference
 from scipy import sparse
 
 import steropes
+from reference_numbers import data, numbers, reference
 
 CASES = {
     "lung": ("lung", ["age", "sex", "karno", "loss"], None, None),

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reference_numbers import data, numbers, reference
 from test_cox_against_r import outcome
 
+from reference_numbers import data, numbers, reference
 from steropes import CoxRegression, DataError, Surv, aalen_johansen, kaplan_meier, logrank_test
 
 LUNG = data("lung")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from reference_numbers import data, numbers
 from scipy import sparse
 from sksurv.metrics import cumulative_dynamic_auc
 from test_cox_against_r import CASES, fit, outcome
 
+from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, FineGrayRegression, PooledLogisticRegression, Surv
 from steropes.infer.concordance import concordance_influence
 from steropes.infer.time_dependent_auc import CensoringWeights, auc_at

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from reference_numbers import data, numbers
 
 import steropes
+from reference_numbers import data, numbers
 
 X = ["age", "male", "mspike", "hgb"]
 CASES = {"mgus2 1": ("mgus2", 1, False), "mgus2 2": ("mgus2", 2, False),

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reference_numbers import data, numbers
 from scipy import sparse
 from test_cox_against_r import CASES, fit
 
+from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, Laplace, Normal, Surv
 
 AT = {"lung weights": [50, 200, 600], "veteran strata": [10, 50, 150], "heart": [10, 50, 400]}

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reference_numbers import data, numbers
 from scipy import sparse
 from test_cox_against_r import fit
 
 import steropes
+from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, FineGrayRegression, Laplace, Normal, Surv
 
 KINDS = ["martingale", "deviance", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld"]

@@ -1,4 +1,4 @@
-"""Event times pooled into bins, within strata: each bin's weight goes to its middle one."""
+"""Event times merged into bins, within strata: each bin's weight goes to its middle one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from numba import njit
 
 from .scans import SCAN
 
-__all__ = ["pool_events"]
+__all__ = ["merge_events"]
 
 
 @njit(**SCAN)
-def pool_events(mass, start, bins, out):
+def merge_events(mass, start, bins, out):
     """Bins of nearly equal mass over all strata together, at least one a stratum with any.
 
     ``mass`` (m,) is at least zero; strata begin and end at ``start`` (S + 1,); ``out`` (m,) is

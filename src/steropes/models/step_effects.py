@@ -7,20 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ..design.piecewise import Steps
+from ..design.piecewise import StepEffects
 from ..errors import DataError
 from ..priors import Prior
 
-__all__ = ["prior_of_steps", "read_steps"]
+__all__ = ["prior_of_step_effects", "read_step_effects"]
 
 
-def read_steps(time_varying: Any, names: Sequence[str]) -> tuple[np.ndarray, Steps | None]:
+def read_step_effects(
+    time_varying: Any, names: Sequence[str]
+) -> tuple[np.ndarray, StepEffects | None]:
     """Turn the setting into all cut points and the coefficients' intervals.
 
     Returns
     -------
     cuts : (Q − 1,) array
-    steps : Steps or None
+    effects : StepEffects or None
         None where there is nothing that varies.
     """
     if time_varying is None or (isinstance(time_varying, Mapping) and not time_varying):
@@ -57,7 +59,7 @@ def read_steps(time_varying: Any, names: Sequence[str]) -> tuple[np.ndarray, Ste
     if len(set(labels)) < len(labels):
         twice = next(x for x in labels if "@" in x and labels.count(x) > 1)
         raise DataError(f"Two coefficients would be called {twice!r}; rename the column of X.")
-    return cuts, Steps(source, first, last, labels, len(cuts) + 1)
+    return cuts, StepEffects(source, first, last, labels, len(cuts) + 1)
 
 
 def _column(key: Any, names: Sequence[str]) -> int:
@@ -82,23 +84,23 @@ def _points(points: Any, name: str) -> np.ndarray:
     return edges
 
 
-def prior_of_steps(prior: Any, names: Sequence[str], steps: Steps) -> Any:
+def prior_of_step_effects(prior: Any, names: Sequence[str], effects: StepEffects) -> Any:
     """Give each step what its column is given: entries of a vector, and exclusion."""
     if not isinstance(prior, Prior):
         return prior
     p = len(names)
-    return prior.of_copies(steps.source, names, _excluded(prior.exclusions(p), names, steps))
+    return prior.of_copies(effects.source, names, _excluded(prior.exclusions(p), names, effects))
 
 
-def _excluded(value: Any, names: Sequence[str], steps: Steps) -> list[str | int]:
+def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[str | int]:
     out: list[str | int] = []
     for item in value:
-        if isinstance(item, str) and item not in steps.names:
+        if isinstance(item, str) and item not in effects.names:
             j = list(names).index(item) if item in names else -1
         else:
             j = -1 if isinstance(item, str) else _column(item, names)
         if j < 0:
             out.append(item)
         else:
-            out += [steps.names[k] for k in np.flatnonzero(steps.source == j)]
+            out += [effects.names[k] for k in np.flatnonzero(effects.source == j)]
     return out

@@ -6,12 +6,12 @@ import numpy as np
 
 from .quadratic import LowRank, Quadratic
 
-__all__ = ["Learned"]
+__all__ = ["BfgsPairs"]
 
 MOST_PAIRS = 12  # BFGS updates that a replicate keeps
 
 
-class Learned:
+class BfgsPairs:
     """BFGS pairs of each replicate, dropped when the Hessian that they go with is replaced."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Learned:
         self._terms, self._built = low, len(self.pairs)
         return low
 
-    def learn(self, version: int, step: np.ndarray, change: np.ndarray, lanes: list[int]) -> None:
+    def add(self, version: int, step: np.ndarray, change: np.ndarray, lanes: list[int]) -> None:
         """Keep steps (k, B) of some replicates with the changes of their gradients."""
         self._check(version)
         if len(self.pairs) >= MOST_PAIRS:  # the oldest ones were of another point
