@@ -47,12 +47,23 @@ class Information:
     @cached_property
     def H(self) -> Any:
         """Exact Hessian of the loss, and of a smooth prior, over ``columns``, which are scaled."""
+        data, joint = self._parts
+        return data if joint is None else data + joint
+
+    @cached_property
+    def _parts(self) -> tuple[Any, Any]:
         curvature = self.likelihood.curvature(self.eta, self.weights, exact=True)
-        H = self.likelihood.backend.to_host(hessian(self.rows, curvature))
-        if self.term is not None:
-            scale = self.scale[self.columns]
-            H = H + self.term.hessian(self.beta, self.columns) / scale / scale[:, None]
-        return H
+        data = self.likelihood.backend.to_host(hessian(self.rows, curvature))
+        if self.term is None:
+            return data, None
+        scale = self.scale[self.columns]
+        return data, self.term.hessian(self.beta, self.columns) / scale / scale[:, None]
+
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Hessians of the loss and of the penalty over ``columns``, which are scaled: (k, k)."""
+        data, joint = self._parts
+        kappa = np.diag(self.kappa)
+        return np.asarray(data), kappa if joint is None else kappa + joint
 
     def vcov(self) -> np.ndarray:
         """Inverse of the information, (p, p) in X's units; NaN where a Laplace prior acts."""

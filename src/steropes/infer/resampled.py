@@ -11,7 +11,7 @@ from scipy import stats
 
 from ..errors import DataError
 
-__all__ = ["Bootstrap", "BootstrapMethod"]
+__all__ = ["Bootstrap", "BootstrapMethod", "spread"]
 
 BootstrapMethod = Literal["percentile", "basic", "bca"]
 
@@ -79,14 +79,7 @@ class Bootstrap:
     @property
     def se(self) -> pd.Series:
         """Standard deviation of each coefficient over the draws; inf where some are infinite."""
-        out = np.full(self.coef.shape[1], np.nan)
-        for j, draws in enumerate(self.coef.T):
-            known = draws[~np.isnan(draws)]
-            if np.isinf(known).any():
-                out[j] = np.inf
-            elif len(known) > 1:
-                out[j] = known.std(ddof=1)
-        return pd.Series(out, self.names)
+        return pd.Series(spread(self.coef), self.names)
 
     def confint(self, level: float = 0.95, method: BootstrapMethod = "percentile") -> pd.DataFrame:
         """Intervals of all coefficients.
@@ -144,6 +137,18 @@ class Bootstrap:
         at = np.where(room > 0, z0 + z / np.where(room > 0, room, 1.0), np.sign(z) * np.inf)
         lower, upper = stats.norm.cdf(at)
         return float(lower), float(upper)
+
+
+def spread(coef: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column over the draws that are known; inf where some are."""
+    out = np.full(coef.shape[1], np.nan)
+    for j, draws in enumerate(coef.T):
+        known = draws[~np.isnan(draws)]
+        if np.isinf(known).any():
+            out[j] = np.inf
+        elif len(known) > 1:
+            out[j] = known.std(ddof=1)
+    return out
 
 
 def _quantile(ordered: np.ndarray, at: float) -> float:

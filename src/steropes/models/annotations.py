@@ -17,6 +17,7 @@ __all__ = [
     "Seed",
     "Solver",
     "StepTimes",
+    "SummaryKind",
     "Ties",
     "TimeFunctions",
     "VaryingEffects",
@@ -26,6 +27,7 @@ Solver = Literal["newton", "ccd"]
 Device = Literal["cpu", "cuda", "auto"]
 # Which standard errors.
 Kind = Literal["model", "robust"]
+SummaryKind = Literal["model", "robust", "profile", "bootstrap"]
 # How an interval is made.
 IntervalMethod = Literal["wald", "robust", "profile", "bootstrap"]
 # Cut points by name or position of a column.

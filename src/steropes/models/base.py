@@ -360,6 +360,10 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         constant = likelihood.log_likelihood_constant(w)
         self.log_likelihood_ = -loss + float(np.sum(likelihood.backend.to_host(constant)))
 
+    def _count(self, problem: Problem) -> float:
+        """Observations, as information criteria count them."""
+        return float(problem.weights.sum())
+
     def _needs_data(self, what: str) -> Problem:
         """The fit with its data, which are not in a pickle."""
         check_is_fitted(self, "coef_")

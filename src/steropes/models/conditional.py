@@ -19,7 +19,7 @@ from ..likelihoods import (
 from ..priors import Prior
 from ..select import CrossValidation
 from .annotations import Device, Seed, Solver
-from .base import PenalizedModel
+from .base import PenalizedModel, Problem
 from .logistic import _refuse_extras
 
 __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
@@ -39,6 +39,11 @@ class _ConditionalModel(PenalizedModel):
         codes = check_strata(strata, n)
         assert codes is not None
         return codes
+
+    def _count(self, problem: Problem) -> float:
+        """Cases, or events: the weight of the rows in which they are."""
+        assert problem.fold_label is not None
+        return float(problem.weights[problem.fold_label > 0].sum())
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return X β (+ offset), (n,): the log ratio against X = 0 in the same stratum."""

@@ -25,7 +25,7 @@ from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
 from ..priors import Prior
 from ..select import CrossValidation
-from .annotations import Device, Kind, Seed, Solver, StepTimes, Ties
+from .annotations import Device, Seed, Solver, StepTimes, Ties
 from .base import Problem
 from .discrimination import auc_table, concordance_of
 from .logistic import _refuse_extras
@@ -373,27 +373,3 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         time, event, entry = problem.likelihood.outcome()
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
-
-    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
-        """Covariance matrix of the coefficients.
-
-        Parameters
-        ----------
-        kind : {"model", "robust"}
-            ``"model"``: inverse of the observed information (with a normal prior, of the
-            posterior's). ``"robust"``: sandwich of the rows' influence (Lin and Wei 1989), as
-            R's ``coxph(robust=TRUE)``.
-        cluster : (n,) labels, optional
-            With ``"robust"``: rows whose influences are added up before they are squared, such
-            as the start–stop rows of one person.
-
-        Returns
-        -------
-        DataFrame, (p, p)
-            With a Laplace prior every entry is NaN.
-        """
-        if kind == "robust":
-            return self._robust_vcov(cluster)
-        if cluster is not None:
-            raise DataError("cluster goes with kind='robust' only.")
-        return super().vcov(kind)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import numpy as np
-import pandas as pd
 
 from ..backends import get_backend
 from ..backends.face import Backend
@@ -14,7 +13,7 @@ from ..errors import DataError
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
-from .annotations import Kind, Seed
+from .annotations import Seed
 from .discrimination import concordance_of
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
@@ -213,25 +212,3 @@ class FineGrayRegression(SurvivalModel):
         weight, codes = check_weights(sample_weight, n), check_strata(strata, n)
         rest = None, codes, weight, return_se, cluster
         return concordance_of(eta, time, ours, *rest)
-
-    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
-        """Covariance matrix of the coefficients.
-
-        Parameters
-        ----------
-        kind : {"model", "robust"}
-            ``"model"``: inverse of the observed information of the pseudo-likelihood.
-            ``"robust"``: the sandwich of Fine and Gray (1999, §3) with the term for the
-            estimated censoring distribution; what ``cmprsk::crr`` prints.
-        cluster : (n,) labels, optional
-            With ``"robust"``: rows whose influences are added up before they are squared.
-
-        Returns
-        -------
-        DataFrame, (p, p)
-        """
-        if kind == "robust":
-            return self._robust_vcov(cluster)
-        if cluster is not None:
-            raise DataError("cluster goes with kind='robust' only.")
-        return super().vcov(kind)

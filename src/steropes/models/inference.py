@@ -10,13 +10,23 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
+from ..fit import Problem
 from ..infer import Information
+from ..infer.draws import sampling_units
+from ..infer.sandwich import robust_covariance
 from ..priors import Prior
 from .annotations import Kind
 from .one_thread import OneBlasThread
-from .tables import check_level, coefficient_table, positions
+from .tables import check_level, cluster_codes, coefficient_table, positions
 
-__all__ = ["Inference"]
+__all__ = ["NO_COVARIANCE", "Inference"]
+
+NO_COVARIANCE = (
+    "Under a Laplace prior (or another that sets coefficients to zero) there are no standard "
+    "errors: shrunken coefficients have no normal distribution, and those without a prior beside "
+    "them none that allows for the selection. Use confint(method='profile') or "
+    "summary(kind='profile') for coefficients without a prior, and bootstrap() for all."
+)
 
 
 class Inference(OneBlasThread):
@@ -30,6 +40,7 @@ class Inference(OneBlasThread):
     coef_: np.ndarray
     intercept_: float
     prior_: Prior | None
+    _needs_data: Any
 
     def _coefficient_names(self) -> list[str]:
         return (["intercept"] if self._has_intercept else []) + list(self._names)
@@ -48,27 +59,50 @@ class Inference(OneBlasThread):
         return None
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
-        """Covariance matrix of the coefficients, the inverse of the information.
+        """Covariance matrix of the coefficients.
 
         Parameters
         ----------
-        kind : {"model"}
-            The inverse of the Hessian of the negative log-likelihood; with a normal prior of
-            the negative log-posterior (the normal approximation of the posterior). With a
-            Laplace prior there is no such matrix and every entry is NaN.
-        cluster : None
-            Of robust covariances, where the family has them.
+        kind : {"model", "robust"}
+            ``"model"``: the inverse of the Hessian of the negative log-likelihood (of Fine–Gray
+            models, pseudo-likelihood); with a normal prior of the negative log-posterior (the
+            normal approximation of the posterior).
+            ``"robust"``: that inverse around the sum of squared scores, HC0, without a
+            small-sample factor. Rows' scores of unconditional models; of Cox and Fine–Gray models
+            their influence on the partial likelihood, as R's ``coxph(robust=TRUE)`` and
+            ``cmprsk::crr``; of models that condition on strata the strata's. Weights multiply
+            the scores.
+        cluster : (n,) labels, optional
+            With ``"robust"``: rows whose scores are added up before they are squared, such as
+            those of one person. Where the model conditions on strata a cluster holds whole ones.
 
         Returns
         -------
         DataFrame, (p, p)
             Rows and columns named by coefficient, "intercept" first where there is one.
+
+        Raises
+        ------
+        DataError
+            Where a Laplace prior acts: shrunken coefficients have no covariance matrix, and those
+            beside them none that allows for the selection; use profiles or the bootstrap.
+
+        References
+        ----------
+        Huber (1967), Proc. Fifth Berkeley Symp. 1:221–233. White (1980), Econometrica
+        48:817–838. Liang and Zeger (1986), Biometrika 73:13–22. Lin and Wei (1989), JASA
+        84:1074–1078. Fine and Gray (1999), JASA 94:496–509.
         """
         check_is_fitted(self, "coef_")
-        if kind != "model":
-            raise DataError(f"kind must be 'model', not {kind!r}.")
-        if cluster is not None:
-            raise DataError("cluster goes with robust errors, which this family does not have.")
+        if not isinstance(kind, str) or kind not in ("model", "robust"):
+            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        if cluster is not None and kind == "model":
+            raise DataError("cluster goes with kind='robust' only.")
+        if self._shrunken():
+            raise DataError(NO_COVARIANCE)
+        names = self._coefficient_names()
+        if kind == "robust":
+            return pd.DataFrame(self._robust_matrix(cluster), names, names)
         if self._information is None:
             problem = getattr(self, "_problem", None)
             if problem is None:
@@ -78,8 +112,49 @@ class Inference(OneBlasThread):
                 )
             l1, l2 = problem.penalties(self.prior_)
             self._information = Information(problem, self._beta, l1, l2).vcov()
-        names = self._coefficient_names()
         return pd.DataFrame(self._dispersion() * self._information, names, names)
+
+    def _robust_matrix(self, cluster: Any) -> np.ndarray:
+        problem = self._needs_data("a robust covariance")
+        codes = cluster_codes(cluster, problem.design.n, problem.weights)
+        unit, _ = sampling_units(problem, codes)
+        l1, l2 = problem.penalties(self.prior_)
+        influence = Information(problem, self._beta, l1, l2).influence()
+        return robust_covariance(problem, self._beta, influence, unit)
+
+    def _batched(self, what: str) -> Problem:
+        """The fit's data as the replicates of `fit` take them."""
+        problem = self._needs_data(what)
+        if not isinstance(problem, Problem):
+            raise DataError(f"{type(self).__name__} does not have {what}.")
+        return problem
+
+    def _refuse_joined(self, problem: Problem, columns: Any, what: str) -> None:
+        """Refuse to hold coefficients whose prior is a matter of the others' values, or theirs."""
+        prior = self.prior_
+        if prior is None or prior.plain:
+            return
+        term = problem.smooth_term()
+        at = np.asarray(columns, np.int64)
+        apart = not prior.bounds_all and not prior.adaptive and term is not None
+        if apart and term is not None and not np.any(term.hessian(self._beta, at)):
+            return
+        raise DataError(
+            f"There is no {what} of a coefficient that {type(prior).__name__} joins to others. "
+            "Leave it out of the prior (exclude=…), fit with another prior, or use bootstrap()."
+        )
+
+    def _shrunken(self) -> bool:
+        """Whether a Laplace or adaptive prior acts, so that there are no standard errors."""
+        check_is_fitted(self, "coef_")
+        if self.prior_ is None:
+            return False
+        problem = getattr(self, "_problem", None)
+        if isinstance(problem, Problem):
+            return bool((problem.penalties(self.prior_)[0] > 0).any())
+        names = self._coefficient_names()
+        own = names[len(names) - len(self.coef_) :]
+        return bool((self.prior_.separable(own).l1 > 0).any())
 
     def confint(
         self,
@@ -98,7 +173,7 @@ class Inference(OneBlasThread):
             Between 0 and 1.
         method : {"wald", "robust"}
             Coefficient ± normal quantile (of linear models, t) × standard error, the model's or
-            where there is one the robust (see `vcov`); NaN with a Laplace prior.
+            the robust one (see `vcov`). Refused where a Laplace prior acts.
         cluster : (n,) labels, optional
             With ``method="robust"``; see `vcov`.
 
@@ -111,6 +186,8 @@ class Inference(OneBlasThread):
         if method not in ("wald", "robust"):
             raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
         chosen = positions(params, self._coefficient_names())
+        if self._shrunken():
+            raise DataError(NO_COVARIANCE)
         kind: Kind = "model" if method == "wald" else "robust"
         table = self.summary(level, kind=kind, cluster=cluster)
         return table[["lower", "upper"]].iloc[chosen]
@@ -135,7 +212,7 @@ class Inference(OneBlasThread):
         kind : str
             Of the standard errors, as in `vcov`.
         cluster : (n,) labels, optional
-            As in `vcov`, where the family has robust errors.
+            As in `vcov`.
 
         Returns
         -------
@@ -144,10 +221,30 @@ class Inference(OneBlasThread):
             ``se``, ``z``, ``p``, ``lower``, ``upper`` (of ``coef``), and the ratio's. Of linear
             models ``t`` instead of ``z``, with the residual degrees of freedom, and no
             exponentials. Where a Laplace prior acts the standard errors and what follows from
-            them are NaN: shrunken coefficients have none.
+            them are NaN, and ``attrs["note"]`` of the table says what to use instead.
         """
-        check_is_fitted(self, "coef_")
         check_level(level)
+        shrunken = self._shrunken()
+        estimate = np.asarray(self._coefficients())
+        if shrunken:
+            se = np.full(len(estimate), np.nan)
+        else:
+            se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
+        table = self._table(estimate, se, level, exponentiate, self._degrees())
+        if shrunken:
+            table.attrs["note"] = NO_COVARIANCE
+        return table
+
+    def _table(
+        self,
+        estimate: np.ndarray,
+        se: np.ndarray,
+        level: float,
+        exponentiate: bool,
+        df: float | None,
+        known: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> pd.DataFrame:
+        """The table; ``known`` are statistics and limits that do not follow from ``se``."""
         if not isinstance(exponentiate, bool | np.bool_):
             raise DataError(f"exponentiate must be True or False, not {exponentiate!r}.")
         if exponentiate and self._ratio in (None, "exp(coef)"):
@@ -155,8 +252,7 @@ class Inference(OneBlasThread):
                 f"The exponentials of the coefficients of this {type(self).__name__} are no "
                 "ratios; leave exponentiate=False."
             )
-        se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
         return coefficient_table(
-            np.asarray(self._coefficients()), se, self._coefficient_names(), level,
-            self._degrees(), self._ratio, bool(exponentiate),
+            estimate, se, self._coefficient_names(), level, df, self._ratio, bool(exponentiate),
+            known,
         )  # fmt: skip

@@ -10,15 +10,23 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
-from .annotations import IntervalMethod
+from ..infer.resampled import spread
+from .annotations import IntervalMethod, SummaryKind
+from .hypotheses import Hypotheses
 from .profiling import Profiling
 from .resampling import Resampling
-from .tables import check_level, positions
+from .tables import check_level, positions, quantile
 
 __all__ = ["Intervals"]
 
+OWN_PRIOR = (
+    "Coefficients with a prior of their own have no line here: their estimates are shrunken on "
+    "purpose. confint(name, method='profile') is of their likelihood without it, and bootstrap() "
+    "describes the estimates."
+)
 
-class Intervals(Resampling, Profiling):
+
+class Intervals(Resampling, Profiling, Hypotheses):
     """Wald, robust, profile and bootstrap intervals of a fitted estimator."""
 
     random_state: Any
@@ -85,6 +93,69 @@ class Intervals(Resampling, Profiling):
             raise DataError("cluster goes with method='robust' or 'bootstrap', not 'profile'.")
         limits = self._profile_intervals(chosen, level)
         return pd.DataFrame(limits, [names[j] for j in chosen], ["lower", "upper"])
+
+    def summary(
+        self,
+        level: float = 0.95,
+        exponentiate: bool = False,
+        kind: SummaryKind = "model",
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Table of the coefficients with standard errors, tests and intervals.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        exponentiate : bool
+            Whether the ratio exp(coef) has columns of its own, with its limits: ``hr``,
+            ``hr_lower``, ``hr_upper`` (hazard ratio), or ``or`` (odds ratio), ``rr`` (rate
+            ratio).
+        kind : {"model", "robust", "profile", "bootstrap"}
+            ``"model"``, ``"robust"``: Wald's, see `vcov`. ``"profile"``: limits of profile
+            likelihoods; ``z`` is the signed root of twice the log-likelihood ratio against zero,
+            ``p`` that of the likelihood-ratio test, and ``se`` the interval's width divided by
+            that of a standard normal one. ``"bootstrap"``: percentiles of 200 draws with the
+            model's ``random_state``, ``se`` their standard deviation, ``z`` = coef / se.
+        cluster : (n,) labels, optional
+            With ``"robust"`` or ``"bootstrap"``, as there.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient; columns ``coef``, ``exp(coef)`` (without ``exponentiate``),
+            ``se``, ``z``, ``p``, ``lower``, ``upper`` (of ``coef``), and the ratio's. Of linear
+            models ``t`` instead of ``z``, with the residual degrees of freedom for Wald's, and no
+            exponentials. Where a Laplace prior acts Wald's columns are NaN, and so are those of
+            penalised coefficients with ``"profile"``; ``attrs["note"]`` of the table says why and
+            what to use instead.
+        """
+        if kind == "model" or kind == "robust":
+            return super().summary(level, exponentiate, kind, cluster)
+        if kind not in ("profile", "bootstrap"):
+            kinds = "'model', 'robust', 'profile' or 'bootstrap'"
+            raise DataError(f"kind must be {kinds}, not {kind!r}.")
+        q = quantile(level)
+        if cluster is not None and kind == "profile":
+            raise DataError("cluster goes with kind='robust' or 'bootstrap', not 'profile'.")
+        estimate, names = np.asarray(self._coefficients()), self._coefficient_names()
+        se, root = np.full((2, len(names)), np.nan)
+        limits = np.full((len(names), 2), np.nan)
+        if kind == "profile":
+            chosen = self._unpenalised()
+            limits[chosen] = self._profile_intervals(chosen, level)
+            root[chosen] = self._likelihood_ratios(chosen)
+            se = (limits[:, 1] - limits[:, 0]) / (2.0 * q)
+        else:
+            units = {} if cluster is None else {"cluster": cluster}
+            drawn = self.bootstrap(random_state=self.random_state, **units)
+            limits, se = drawn.confint(level).to_numpy(), spread(drawn.coef)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                root = estimate / se
+        table = self._table(estimate, se, level, exponentiate, None, (root, limits))
+        if np.isnan(limits).any():
+            table.attrs["note"] = OWN_PRIOR
+        return table
 
     def _unpenalised(self) -> list[int]:
         """Places of the coefficients without a prior of their own."""

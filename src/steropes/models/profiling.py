@@ -103,12 +103,25 @@ class Profiling(Inference):
             _tell_short(held)
         return np.array([limits[j] for j in chosen]).reshape(-1, 2)
 
+    def _likelihood_ratios(self, chosen: list[int]) -> np.ndarray:
+        """Signed roots of twice the log-likelihood ratios against zero, (m,)."""
+        roots: dict[int, float] = {}
+        for held, columns in self._held(chosen):
+            m = len(columns)
+            at = held.at(columns * 2, [float(held.beta[j]) for j in columns] + [0.0] * m)
+            for j, best, zero in zip(columns, at[:m], at[m:], strict=True):
+                fall = max(2.0 * (best.f - zero.f), 0.0)
+                roots[j] = float(np.sign(held.beta[j]) * np.sqrt(fall))
+            _tell_short(held)
+        return np.array([roots[j] for j in chosen])
+
     # -- the lanes -------------------------------------------------------------------------------
 
     def _held(self, chosen: list[int]) -> list[tuple[HeldFits, list[int]]]:
         """Fits to hold coefficients in: the baseline's apart, whose meaning depends on centres."""
-        problem = self._needs_data("a profile")
+        problem = self._batched("a profile")
         distinct = list(dict.fromkeys(chosen))
+        self._refuse_joined(problem, distinct, "profile")
         baseline = [j for j in distinct if j < problem.n_free]
         effects = [j for j in distinct if j >= problem.n_free]
         out = []

@@ -83,7 +83,7 @@ class Resampling(Inference):
         check_is_fitted(self, "coef_")
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 2:
             raise DataError(f"n must be a whole number from 2, not {n!r}.")
-        problem = self._needs_data("a bootstrap")
+        problem = self._batched("a bootstrap")
         codes = cluster_codes(cluster, problem.design.n, problem.weights)
         unit, units = sampling_units(problem, codes)
         draws = Draws(problem.weights, unit, int(n), random_generator(random_state))

@@ -38,13 +38,12 @@ def _check_kind(kind: str, kinds: tuple[str, ...], params: Params, by_column: bo
 
 
 def _finite_vcov(model: Any, kind: str) -> np.ndarray:
-    V = model.vcov().to_numpy() / model._dispersion()
-    if not np.isfinite(V).all():
+    if model._shrunken():
         raise DataError(
             f"{kind} residuals need the model's covariance matrix, which there is none of under "
             "a Laplace prior. Take 'score' residuals, or fit with prior=None or a Normal prior."
         )
-    return V
+    return model.vcov().to_numpy() / model._dispersion()
 
 
 def survival_residuals(

@@ -12,15 +12,12 @@ from ..data import refuse_other_order
 from ..data.checks import label_strata, vector
 from ..design import Design
 from ..errors import DataError
-from ..infer import Information
 from ..infer.baseline import Baseline
-from ..infer.sandwich import robust_covariance
 from ..likelihoods import CoxLikelihood
 from ..priors import Prior
 from .base import PenalizedModel, Problem
 from .progress import Progress
 from .residuals import Params, SurvivalResidualKind, survival_residuals
-from .tables import cluster_codes
 
 __all__ = ["SurvivalModel"]
 
@@ -164,18 +161,8 @@ class SurvivalModel(PenalizedModel):
         """1 for each row of X with the event."""
         return problem.likelihood.outcome()[1]
 
-    # -- covariance ----------------------------------------------------------------------------
-
-    def _robust_vcov(self, cluster: Any) -> pd.DataFrame:
-        model = self.vcov()
-        if not np.isfinite(model.to_numpy()).all():
-            return model
-        problem = self._needs_data("a robust covariance")
-        codes = cluster_codes(cluster, problem.design.n, problem.weights)
-        l1, l2 = problem.penalties(self.prior_)
-        influence = Information(problem, self._beta, l1, l2).influence()
-        V = robust_covariance(problem, self._beta, influence, codes)
-        return pd.DataFrame(V, model.index, model.columns)
+    def _count(self, problem: Problem) -> float:
+        return float(problem.weights[self._events(problem) != 0].sum())
 
     # -- state ---------------------------------------------------------------------------------
 

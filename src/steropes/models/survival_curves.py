@@ -14,25 +14,22 @@ from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_state import HazardState
 from ..infer.survival_curves import cumulative_hazards, log_log_limits, time_grid
-from .one_thread import OneBlasThread
+from .inference import Inference
 from .standardized import StandardizedSurvival, people_of_groups, standardize
 from .tables import check_level, quantile
 
 __all__ = ["SurvivalCurves"]
 
 
-class SurvivalCurves(OneBlasThread):
+class SurvivalCurves(Inference):
     """Curves with intervals; what `CoxRegression` adds to those of `SurvivalModel`."""
 
     # What the model supplies.
     _needs_data: Any
     _effects: Any
-    _beta: np.ndarray
     _last: np.ndarray
     _strata_labels: list | None
     n_jobs: int | None
-    vcov: Any
-    coef_: np.ndarray
     _linear_predictors: Any
     _known_strata: Any
     _check_new: Any
@@ -41,14 +38,13 @@ class SurvivalCurves(OneBlasThread):
     def _curve_state(self) -> tuple[HazardState, np.ndarray]:
         """The baseline with its variance, and the coefficients' covariance."""
         problem = self._needs_data("an interval of a curve")
-        V = self.vcov().to_numpy()
-        if not np.isfinite(V).all():
+        if self._shrunken():
             raise DataError(
                 "Standard errors of curves need the model's covariance matrix, which there is "
                 "none of under a Laplace prior. predict_survival gives the curves alone; for "
                 "intervals fit with prior=None or a Normal prior, or bootstrap the model."
             )
-        return HazardState(problem, self._beta), V
+        return HazardState(problem, self._beta), self.vcov().to_numpy()
 
     def _source(self, p: int) -> np.ndarray:
         """The column of X of each coefficient."""

@@ -70,6 +70,7 @@ def coefficient_table(
     df: float | None = None,
     ratio: str | None = None,
     exponentiate: bool = False,
+    known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> pd.DataFrame:
     """Coefficients with Wald tests and limits.
 
@@ -84,12 +85,17 @@ def coefficient_table(
         What exp(coef) is called, such as "hr"; None where it has no meaning.
     exponentiate : bool
         Whether the ratio has its own limits.
+    known : tuple of (p,) and (p, 2) arrays, optional
+        Statistics and limits that do not follow from the standard errors.
     """
     q = quantile(level, df)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         statistic = coef / se
         tail = stats.norm.sf(np.abs(statistic)) if df is None else stats.t.sf(np.abs(statistic), df)
         lower, upper = coef - q * se, coef + q * se
+        if known is not None:
+            statistic, (lower, upper) = known[0], known[1].T
+            tail = stats.norm.sf(np.abs(statistic))
         table = {"coef": coef}
         if ratio is not None and not exponentiate:
             table["exp(coef)"] = np.exp(coef)

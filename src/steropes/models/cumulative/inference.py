@@ -144,6 +144,10 @@ class CumulativeInference(Inference):
             self._robust["rows"] = V
         return V
 
+    def _free_beside_coefficients(self) -> int:
+        """The thresholds, which are fitted as well."""
+        return len(self.alpha_)
+
     def alpha_summary(self, level: float = 0.95) -> pd.DataFrame:
         """Every threshold with its standard error.
 

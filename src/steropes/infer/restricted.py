@@ -1,0 +1,149 @@
+"""Fits under restrictions: some coefficients at given values, or linear equations Rβ = q."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ..errors import DataError
+from ..solve.hessian import hessian
+from ..solve.predictor import bound_weights, linear_predictor
+
+__all__ = ["RestrictedFit", "held_fit", "restricted_fit", "score_statistic"]
+
+NEVER = 1e300  # an ℓ1 penalty that keeps a column out
+TOL = 1e-8  # largest step or violation, in standard errors or units of λ
+STEPS = 100
+HALVINGS = 40
+
+
+class RestrictedFit:
+    """Where a restricted fit ended.
+
+    Attributes
+    ----------
+    beta : (p,) array
+        In X's units.
+    objective : float
+        Loss and penalty of what is not held.
+    """
+
+    def __init__(self, beta: np.ndarray, objective: float) -> None:
+        self.beta, self.objective = beta, objective
+
+
+def held_fit(
+    problem: Any, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray, values: np.ndarray,
+    start: np.ndarray | None = None,
+) -> RestrictedFit:  # fmt: skip
+    """Fit all other columns, under their penalties, with some at values in X's units.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    l1, l2 : (p,) arrays
+        Penalties; those of the held columns are left out.
+    columns : (k,) int array
+    values : (k,) array
+    start : (p,) array, optional
+        Coefficients in X's units to start from.
+    """
+    design, likelihood = problem.design, problem.likelihood
+    offset = np.zeros((1, 1)) if problem.offset is None else problem.offset[:, None]
+    if likelihood.order is None and problem.offset is not None:
+        offset = likelihood.lift(offset)
+    D = np.zeros((design.p, 1))
+    D[columns, 0] = values * design.scale[columns]
+    offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
+    l1, l2 = l1.copy(), l2.copy()
+    l1[columns], l2[columns] = NEVER, 0.0
+    moved = problem if not D.any() else replace(problem, offset=offset[:, 0])
+    batch = moved.batch(offset=offset) if D.any() else problem.batch()
+    if start is not None:
+        begin = start * design.scale
+        begin[columns] = 0.0
+        batch.start_at(begin[:, None])
+    fit = batch.solve(l1, l2, tol=TOL)[0]
+    if not fit.converged:
+        raise DataError(
+            f"The restricted fit stopped with a KKT violation of {fit.optimality:.2g}; the "
+            "restriction may leave other coefficients without a finite optimum."
+        )
+    beta = fit.beta.copy()
+    beta[columns] = values
+    return RestrictedFit(beta, fit.objective)
+
+
+def restricted_fit(
+    problem: Any, beta: np.ndarray, V: np.ndarray, R: np.ndarray, q: np.ndarray
+) -> RestrictedFit:
+    """Maximum likelihood under Rβ = q, by Newton's steps within the restriction.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+        Without penalties.
+    beta : (p,) array
+        The fit, in X's units (the intercept at the columns' centres).
+    V : (p, p) array
+        The covariance matrix, of coefficients in X's units with the intercept at X = 0.
+    R : (r, p) array
+        Of full rank, of the same coefficients.
+    q : (r,) array
+    """
+    design = problem.design
+    to_units = design.uncentered_coefficients(np.diag(1.0 / design.scale))
+    # The best of a quadratic likelihood under the restriction is where to start.
+    gap = R @ design.uncentered_coefficients(beta) - q
+    move = V @ R.T @ linalg.solve(R @ V @ R.T, gap, assume_a="sym")
+    b = beta * design.scale - linalg.solve(to_units, move)
+    Z = linalg.null_space(R @ to_units)
+    loss, g, H = _derivatives(problem, b, True)
+    for _ in range(STEPS):
+        if Z.shape[1] == 0:
+            break
+        A = Z.T @ H @ Z
+        size = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
+        slope = (Z.T @ g) / size
+        step = -Z @ (linalg.solve(A / size / size[:, None], slope, assume_a="sym") / size)
+        decrement = float(-g @ step)
+        if not decrement > TOL**2:
+            break
+        for halving in range(HALVINGS):
+            new, *_ = _derivatives(problem, b + 0.5**halving * step, False)
+            if new <= loss:
+                break
+        else:
+            break
+        b = b + 0.5**halving * step
+        loss, g, H = _derivatives(problem, b, True)
+    return RestrictedFit(b / design.scale, loss)
+
+
+def score_statistic(problem: Any, beta: np.ndarray) -> float:
+    """g'H⁻¹g with the gradient and information of all columns at restricted coefficients."""
+    loss, g, H = _derivatives(problem, beta * problem.design.scale, True)
+    size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
+    statistic = (g / size) @ linalg.solve(H / size / size[:, None], g / size, assume_a="sym")
+    likelihood = problem.likelihood
+    total = np.array([problem.weights.sum()])
+    return float(statistic / np.max(likelihood.dispersion(np.array([loss]), total)))
+
+
+def _derivatives(problem: Any, scaled: np.ndarray, second: bool) -> tuple[float, Any, Any]:
+    """Loss, and where wanted gradient and exact Hessian, in the scaled columns."""
+    likelihood, design = problem.likelihood, problem.design
+    backend, order = likelihood.backend, likelihood.order
+    eta, weights = linear_predictor(problem, scaled), bound_weights(problem)
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss, r = likelihood.evaluate(eta, weights)
+    value = float(backend.to_host(loss)[0])
+    if not second:
+        return (value if np.isfinite(value) else np.inf), None, None
+    rows = design.by_rows(np.arange(design.p), order, backend)
+    g = np.asarray(backend.to_host(rows.rmatmul(r)))[:, 0]
+    H = hessian(rows, likelihood.curvature(eta, weights, exact=True))
+    return value, g, np.asarray(backend.to_host(H))

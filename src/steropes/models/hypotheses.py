@@ -1,0 +1,273 @@
+"""Tests of linear hypotheses, tests against the null model, and information criteria."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, stats
+
+from ..errors import DataError
+from ..infer import Information
+from ..infer.restricted import RestrictedFit, held_fit, restricted_fit, score_statistic
+from .annotations import Kind
+from .inference import Inference
+from .tables import positions
+
+__all__ = ["Hypotheses"]
+
+Test = Literal["wald", "score", "likelihood ratio"]
+TESTS = ("likelihood ratio", "score", "wald")
+DEPENDENT = 1e-9  # share of a row of a hypothesis that the other rows leave it
+
+
+class Hypotheses(Inference):
+    """Hypotheses about the coefficients of a fitted estimator."""
+
+    # What `PenalizedModel` supplies.
+    log_likelihood_: float
+    _from_objective: Any
+    _count: Any
+
+    def linear_hypothesis(
+        self,
+        hypothesis: Any,
+        value: Any = 0.0,
+        test: Test = "wald",
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> pd.Series:
+        """Test of Rβ = q.
+
+        Parameters
+        ----------
+        hypothesis : names, positions or matrix
+            Coefficients that are all at ``value``; or R, (r, p) or (p,) floats: a row an equation,
+            a column a coefficient in the order of ``summary()`` ("intercept" first where there
+            is one).
+        value : float or (r,) array
+            q, default 0.
+        test : {"wald", "score", "likelihood ratio"}
+            ``"wald"`` from the covariance matrix; ``"score"`` from the gradient and information
+            where the hypothesis holds; ``"likelihood ratio"`` from the fit there. Under a prior
+            on other coefficients there is the likelihood-ratio test, with those refitted under
+            their prior, and with a normal prior Wald's.
+        kind : {"model", "robust"}
+            Of Wald's covariance matrix; see `vcov`.
+        cluster : (n,) labels, optional
+            As in `vcov`.
+
+        Returns
+        -------
+        Series
+            ``chisq``, ``df`` (the number of equations), ``p``.
+
+        Raises
+        ------
+        DataError
+            Equations that depend on each other; coefficients with a prior of their own; tests
+            that there are none of under the prior.
+
+        References
+        ----------
+        Cox and Hinkley (1974), Theoretical Statistics, §9.3.
+        """
+        names = self._coefficient_names()
+        R, q, columns = _read(hypothesis, value, names)
+        if not isinstance(test, str) or test not in TESTS:
+            raise DataError(f"test must be one of {', '.join(map(repr, TESTS))}, not {test!r}.")
+        problem = self._batched("tests of hypotheses")
+        l1, l2 = problem.penalties(self.prior_)
+        if ((l1 > 0) | (l2 > 0))[R.any(axis=0)].any():
+            raise DataError(
+                "The hypothesis is about a coefficient with a prior of its own, whose estimate is "
+                "shrunken on purpose. Leave the coefficient out of the prior (exclude=…) to test "
+                "it."
+            )
+        if test == "wald":
+            V = self.vcov(kind, cluster).to_numpy()
+            gap = R @ np.asarray(self._coefficients()) - q
+            statistic = float(gap @ linalg.solve(R @ V @ R.T, gap, assume_a="sym"))
+            return _result(statistic, len(q))
+        if kind != "model" or cluster is not None:
+            raise DataError("kind='robust' and cluster go with test='wald'.")
+        if test == "score" and (l1.any() or l2.any()):
+            raise DataError(
+                "The score test is one of maximum likelihood; under a prior on other coefficients "
+                "take test='likelihood ratio'."
+            )
+        self._refuse_joined(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
+        part, fit = self._restricted(problem, l1, l2, R, q, columns)
+        if test == "score":
+            return _result(score_statistic(part, fit.beta), len(q))
+        return _result(2.0 * self._fall(problem, l1, l2, fit), len(q))
+
+    def _restricted(
+        self,
+        problem: Any,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        R: np.ndarray,
+        q: np.ndarray,
+        columns: np.ndarray | None,
+    ) -> tuple[Any, RestrictedFit]:
+        """The fit under the hypothesis, with the problem that its coefficients are of."""
+        if columns is None:
+            if l1.any() or l2.any():
+                raise DataError(
+                    "Under a prior a likelihood-ratio test is of coefficients at values, by name; "
+                    "a matrix takes test='wald', or prior=None."
+                )
+            V = self.vcov().to_numpy()
+            return problem, restricted_fit(problem, self._beta, V, R, q)
+        start = self._beta
+        if (columns < problem.n_free).any():  # its meaning depends on centres
+            start = problem.design.uncentered_coefficients(start)
+            problem = dataclasses.replace(problem, design=problem.design.uncentered())
+        return problem, held_fit(problem, l1, l2, columns, q, start)
+
+    def _fall(self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit) -> float:
+        """How much lower the log-likelihood, less penalties, is at a restricted fit."""
+        to_likelihood = self._from_objective(problem)
+        nothing = np.zeros(0, np.int64)
+        best = held_fit(problem, l1, l2, nothing, np.zeros(0), self._beta).objective
+        return max(float(to_likelihood(best)[0] - to_likelihood(fit.objective)[0]), 0.0)
+
+    # -- the null model --------------------------------------------------------------------------
+
+    def _null(self) -> tuple[Any, RestrictedFit]:
+        """The model without covariates: the intercept, the baseline or nothing."""
+        problem = self._batched("tests against the null model")
+        problem = dataclasses.replace(problem, prior=None, settled=None)
+        p = problem.design.p
+        effects, zero = np.arange(problem.n_free, p), np.zeros(p)
+        fit = held_fit(problem, zero, zero, effects, np.zeros(len(effects)))
+        return problem, fit
+
+    @property
+    def null_log_likelihood_(self) -> float:
+        """Log-likelihood without covariates: of the intercept, the baseline or nothing alone."""
+        problem, fit = self._null()
+        return float(self._from_objective(problem)(fit.objective)[0])
+
+    def model_tests(self) -> pd.DataFrame:
+        """Tests of all covariates' coefficients being zero.
+
+        Returns
+        -------
+        DataFrame
+            Indexed "likelihood ratio", "score", "wald"; columns ``chisq``, ``df``, ``p``. As R's
+            ``summary(coxph(…))``.
+
+        Raises
+        ------
+        DataError
+            With a prior: the tests are of maximum likelihood estimates.
+        """
+        if self.prior_ is not None:
+            raise DataError(
+                "The tests are of maximum likelihood estimates; fit with prior=None to use them."
+            )
+        problem, null = self._null()
+        df = problem.design.p - problem.n_free
+        wald = self.linear_hypothesis(list(range(problem.n_free, problem.design.p)))
+        ratio = 2.0 * (self.log_likelihood_ - self._from_objective(problem)(null.objective)[0])
+        rows = [
+            _result(max(float(ratio), 0.0), df),
+            _result(score_statistic(problem, null.beta), df),
+            wald,
+        ]
+        return pd.DataFrame(rows, index=list(TESTS))
+
+    # -- information criteria --------------------------------------------------------------------
+
+    def _degrees_of_freedom(self) -> float:
+        """Effective number of coefficients, the residual variance of a linear model included."""
+        extra = float(self._free_beside_coefficients())
+        if self.prior_ is None:
+            return extra + len(self._coefficients())
+        problem = self._batched("degrees of freedom under a prior")
+        l1, l2 = problem.penalties(self.prior_)
+        active = (self._beta != 0) | ((l1 == 0) & (l2 == 0))
+        if self.prior_.bounds_all or (self.prior_.plain and not l2[active].any()):
+            return extra + float(active.sum())
+        H, P = Information(problem, self._beta, l1, l2).parts()
+        size = np.sqrt(np.diag(H) + np.diag(P))
+        size = np.where(size > 0, size, 1.0)
+        A = (H + P) / size / size[:, None]
+        return extra + float(np.trace(linalg.solve(A, H / size / size[:, None], assume_a="sym")))
+
+    def _free_beside_coefficients(self) -> int:
+        """Parameters that are fitted and have no line in ``summary()``."""
+        return int(self._degrees() is not None)  # a linear model's residual variance
+
+    @property
+    def aic_(self) -> float:
+        """Akaike's criterion, −2 log-likelihood + 2 df.
+
+        The degrees of freedom are the coefficients that are not zero and those without a prior
+        (Zou, Hastie and Tibshirani 2007, Annals of Statistics 35:2173); with a normal part of the
+        prior tr[(H + κ)⁻¹ H] over them. The variance of a linear model counts as one,
+        and a cumulative model's thresholds count each.
+        """
+        return -2.0 * self.log_likelihood_ + 2.0 * self._degrees_of_freedom()
+
+    @property
+    def bic_(self) -> float:
+        """Schwarz's criterion, −2 log-likelihood + log(n) df; df as in ``aic_``.
+
+        n is the total weight of the rows, and of Cox, Fine–Gray and conditional models that of
+        the events, as in R's ``BIC(coxph(…))`` (Volinsky and Raftery 2000, Biometrics 56:256).
+        """
+        n = self._count(self._batched("bic_"))
+        return -2.0 * self.log_likelihood_ + np.log(n) * self._degrees_of_freedom()
+
+
+def _read(
+    hypothesis: Any, value: Any, names: list[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """R (r, p), q (r,), and the coefficients where each row is of one, otherwise None."""
+    array = None
+    if not isinstance(hypothesis, str):
+        array = np.asarray(hypothesis)
+    if array is not None and array.size == 0:
+        raise DataError("A hypothesis needs one equation at least.")
+    if array is not None and (array.ndim == 2 or (array.ndim == 1 and array.dtype.kind == "f")):
+        try:
+            R = np.atleast_2d(array).astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"A hypothesis must be numbers, not {hypothesis!r}.") from None
+        if R.shape[1] != len(names):
+            raise DataError(
+                f"The hypothesis has {R.shape[1]} columns, but there are {len(names)} coefficients."
+            )
+    else:
+        chosen = positions(hypothesis, names)
+        R = np.zeros((len(chosen), len(names)))
+        R[np.arange(len(chosen)), chosen] = 1.0
+    if not np.isfinite(R).all():
+        raise DataError("A hypothesis needs finite numbers.")
+    size = np.sqrt((R**2).sum(axis=1))
+    if (size == 0).any():
+        raise DataError(f"Row {int(np.argmin(size))} of the hypothesis is zero.")
+    pivots = np.abs(np.diag(linalg.qr((R / size[:, None]).T, mode="r", pivoting=True)[0]))
+    if len(R) > R.shape[1] or pivots.min() < DEPENDENT:
+        raise DataError("The equations of the hypothesis depend on each other; leave some out.")
+    try:
+        q = np.broadcast_to(np.asarray(value, np.float64), (len(R),)).copy()
+    except (TypeError, ValueError):
+        raise DataError(f"value must be a number or one an equation, not {value!r}.") from None
+    if not np.isfinite(q).all():
+        raise DataError(f"value must be finite, not {value!r}.")
+    single = (R != 0).sum(axis=1) == 1
+    if not single.all():
+        return R, q, None
+    columns = np.argmax(R != 0, axis=1)
+    return R, q, columns if (R[np.arange(len(R)), columns] == 1).all() else None
+
+
+def _result(statistic: float, df: int) -> pd.Series:
+    p = float(stats.chi2.sf(statistic, df))
+    return pd.Series({"chisq": statistic, "df": float(df), "p": p})
