@@ -158,16 +158,20 @@ def test_priors_that_join_coefficients(rng):
     np.testing.assert_allclose(values[0], own, atol=1e-8)
     lower, upper = m.confint("x4", method="profile").to_numpy()[0]
     assert lower < m.coef_[4] < upper
-    with pytest.raises(DataError, match="joins to others"):
+    with pytest.raises(DataError, match="there is no profile"):
         m.profile("x0")
     p, A = m.predict_proba(c.X)[:, 1], np.column_stack([np.ones(len(c.y)), c.X])
     H, whole = (A * (p * (1 - p))[:, None]).T @ A, np.zeros((6, 6))
     whole[1:5, 1:5] = P
     df = np.trace(np.linalg.solve(H + whole, H))
     np.testing.assert_allclose(m.aic_, -2 * m.log_likelihood_ + 2 * df, rtol=1e-6)
-    for prior in (Jeffreys(), BrokenAdaptiveRidge()):
-        with pytest.raises(DataError, match="joins to others"):
-            c.fit(prior=prior).profile("x0")
+    zeros = c.fit(prior=BrokenAdaptiveRidge())
+    with pytest.raises(DataError, match="there is no likelihood-ratio test"):
+        zeros.linear_hypothesis("intercept", test="likelihood ratio")
+    firth = c.fit(prior=Jeffreys())
+    ratio = firth.linear_hypothesis("x1", test="likelihood ratio").chisq
+    values = firth.profile("x1", [float(firth.coef_[1]), 0.0]).log_likelihood
+    np.testing.assert_allclose(ratio, 2 * (values[0] - values[1]), atol=1e-6)
 
 
 def test_thresholds_count_in_cumulative_models(rng):

@@ -121,8 +121,6 @@ def test_refusals():
         own.fit(prior=BrokenAdaptiveRidge(), cv=3)
     with pytest.raises(DataError, match="needs solver='newton'"):
         own.fit(prior=BrokenAdaptiveRidge(), solver="ccd")
-    with pytest.raises(DataError, match="is not there for this model"):
-        case("cumulative", np.random.default_rng(0)).fit(prior=BrokenAdaptiveRidge())
 
 
 def test_each_bootstrap_draw_is_reweighted_by_itself():
@@ -134,3 +132,9 @@ def test_each_bootstrap_draw_is_reweighted_by_itself():
         again = LogisticRegression(prior=model.prior_).fit(X, y, sample_weight=draws.one(k))
         np.testing.assert_allclose(drawn.coef[k, 1:], again.coef_, atol=1e-3)
     assert (drawn.coef == 0).any()
+
+
+def test_there_is_no_profile():
+    model = case("logistic", np.random.default_rng(0)).fit(prior=BrokenAdaptiveRidge())
+    with pytest.raises(DataError, match="there is no profile"):
+        model.profile(1)

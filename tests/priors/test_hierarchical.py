@@ -119,3 +119,9 @@ def test_a_bootstrap_draw_is_a_fit_to_its_rows_under_the_joint_prior():
         again = own.make(prior=prior).fit(own.X, own.y, sample_weight=draws.one(k), **own.extras)
         np.testing.assert_allclose(drawn.coef[k, 1:], again.coef_, atol=1e-4)
     np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_there_is_no_profile():
+    model = case("logistic", np.random.default_rng(0)).fit(prior=Hierarchical(GROUPS))
+    with pytest.raises(DataError, match="there is no profile"):
+        model.profile(1)

@@ -41,6 +41,20 @@ def test_separated_endometrial_data_as_in_r(as_x):
     assert model.converged_
 
 
+# The same penalised likelihood maximised over the others by R's optim, its limits by uniroot; the
+# intervals that logistf prints.
+def test_penalised_profile_intervals_as_in_r():
+    data = pd.read_csv(ENDOMETRIAL, comment="#")
+    model = LogisticRegression(prior=Jeffreys()).fit(data[["NV", "PI", "EH"]], data["HG"])
+    lower = [1.08253712, 0.6097244364, -0.12445872085, -4.365183244]
+    upper = [7.209280495, 7.8546316981, 0.04045547321, -1.232721062]
+    limits = model.confint(method="profile")
+    np.testing.assert_allclose(limits, np.stack([lower, upper], 1), rtol=1e-6)
+    top = model.profile("NV", [model.coef_[0]])  # less the penalty, at the estimate
+    assert top["log_likelihood"][0] == pytest.approx(-24.0372678007)
+    assert abs(top["gradient"][0]) < 1e-5
+
+
 # glm(y ~ x + z + offset(o), poisson, weights = w, method = "brglmFit", type = "AS_mean")
 def test_weighted_poisson_rates_as_in_r():
     X = np.column_stack([np.arange(1.0, 9.0), [0, 1, 0, 0, 1, 0, 0, 1]])

@@ -130,18 +130,19 @@ class Inference(OneBlasThread):
         return problem
 
     def _refuse_joined(self, problem: Problem, columns: Any, what: str) -> None:
-        """Refuse to hold coefficients whose prior is a matter of the others' values, or theirs."""
+        """Refuse to hold coefficients that have a part in the prior of the others."""
         prior = self.prior_
-        if prior is None or prior.plain:
+        # What a prior makes of the information knows of offsets, and so of what is held.
+        if prior is None or prior.plain or prior.information_power:
             return
-        term = problem.smooth_term()
+        term = None if prior.adaptive else problem.smooth_term()
         at = np.asarray(columns, np.int64)
-        apart = not prior.bounds_all and not prior.adaptive and term is not None
-        if apart and term is not None and not np.any(term.hessian(self._beta, at)):
+        if term is not None and not np.any(term.hessian(self._beta, at)):
             return
         raise DataError(
-            f"There is no {what} of a coefficient that {type(prior).__name__} joins to others. "
-            "Leave it out of the prior (exclude=…), fit with another prior, or use bootstrap()."
+            f"Under a {type(prior).__name__} prior a coefficient that is held has a part in the "
+            f"prior of the others: there is no {what}. Leave it out of the prior (exclude=…), or "
+            "use bootstrap()."
         )
 
     def _shrunken(self) -> bool:

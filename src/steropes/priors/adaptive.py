@@ -27,9 +27,10 @@ class BrokenAdaptiveRidge(Prior):
 
     Coefficients that are small collapse to zero at a quadratic rate and are exactly zero in the
     end. The others end where ∂ℓ/∂β_j = 1 / (variance · β_j); each has cost ½ / variance of
-    log-likelihood then, as under an ℓ0 penalty. So ``variance=1 / log(n)`` charges what the
-    Bayesian information criterion does, with n the rows, or the events of a survival model
-    (Volinsky and Raftery 2000), and ``variance=0.5`` what Akaike's does.
+    log-likelihood then, as under an ℓ0 penalty. A column by itself stays where the square of its
+    z statistic is above 4 / variance; so ``variance=4 / log(n)`` keeps what the Bayesian
+    information criterion would, with n the rows, or the events of a survival model (Volinsky and
+    Raftery 2000), and smaller ones are stricter.
 
     Parameters
     ----------
@@ -53,12 +54,13 @@ class BrokenAdaptiveRidge(Prior):
     References
     ----------
     Kawaguchi, Suchard, Liu and Li (2020), Statistics in Medicine 39:675–686.
+    Volinsky and Raftery (2000), Biometrics 56:256–262.
     Dai, Chen, Sun, Liu and Li (2018), Journal of Multivariate Analysis 168:334–351.
     """
 
     adaptive: ClassVar[bool] = True
 
-    variance: Variance = 0.1
+    variance: Variance = 0.5
     start_variance: Variance = 1.0
     exclude: Columns = ()
 

@@ -30,7 +30,9 @@ class Jeffreys(Prior):
     -----
     The score equations are U_j(β) + ½ tr(I(β)⁻¹ ∂I(β)/∂β_j) = 0, and ``optimality_`` is how far
     from them the fit is. Standard errors are those of I(β)⁻¹ at the estimate, as in R's ``logistf``
-    and ``coxphf``. Row weights weigh I(β) too: a weight of 2 is a row that is there twice.
+    and ``coxphf``, and ``confint(method="profile")`` gives their penalised profile intervals, which
+    are to be preferred: the penalised likelihood is far from symmetric where data are separated.
+    Row weights weigh I(β) too: a weight of 2 is a row that is there twice.
 
     References
     ----------
