@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from every_family import EVERY, case
+from reference_numbers import data
 from steropes import (
     ConditionalLogisticRegression,
     CoxRegression,
@@ -20,7 +21,6 @@ from steropes import (
     SelfControlledCaseSeries,
     Surv,
 )
-from survival.reference_numbers import data
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 
@@ -68,7 +68,7 @@ def test_robust_errors_are_how_estimates_move_with_clusters_weights(number, rng)
     np.testing.assert_allclose(V, D.T @ D, rtol=1e-2, atol=1e-2 * np.diag(V).max())
     np.testing.assert_array_equal(V, V.T)
     again = c.fit(c.X, prior=prior, n_jobs=1).vcov("robust", cluster=cluster)
-    np.testing.assert_allclose(again, V, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(again, V, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["conditional exact", "conditional efron", "case series"])

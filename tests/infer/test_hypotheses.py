@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from every_family import EVERY, case
+from reference_numbers import data
 from steropes import (
     BrokenAdaptiveRidge,
     ConditionalLogisticRegression,
@@ -20,7 +21,6 @@ from steropes import (
     Normal,
     Surv,
 )
-from survival.reference_numbers import data
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 TESTS = ("wald", "score", "likelihood ratio")
