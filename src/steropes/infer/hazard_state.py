@@ -67,6 +67,11 @@ class HazardState:
         self.center = np.asarray(problem.design.center, np.float64)
         self.center_predictor = np.asarray(problem.design.centers_at(beta), np.float64)
 
+    @property
+    def in_order_of_model(self) -> np.ndarray:
+        """Places of the event times in the likelihood's order, (m,)."""
+        return self._flip
+
     def events_of(self, run: int) -> slice:
         """The event times of a run."""
         return slice(self.start[run], self.start[run + 1])

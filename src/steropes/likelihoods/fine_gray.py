@@ -154,28 +154,49 @@ class FineGrayLikelihood(CoxLikelihood):
         over event times s and censoring times u count T_i ≤ u < s, which is what G(s−)/G(T_i−)
         depends on.
         """
-        xp, bk, cens = self.backend.xp, self.backend, self.censoring
         U = super().score_residuals(eta, weights, Z)
         r, S, h = self._hazards(eta, weights)
         h = h * weights.G
         mean = self._means(r, S, Z, weights)
         late = r[self.competing] * weights.inverse
-        moment = cens.moment
-        m = len(cens.start) - 1
+        q = self._until(late * Z[self.competing]) * self._after(h)
+        return U + self._of_censoring(q - self._until(late) * self._after(h * mean), weights)
 
-        def until(x: Array) -> Array:  # Σ over the competing events up to each distinct time
-            pointers = np.searchsorted(moment[self.competing], np.arange(m + 1))
-            return bk.scan(bk.segment_sum(x, pointers), cens.strata_start, True)
+    def hazard_influence(self, eta: Array, weights: Bound, factor: Array) -> Array:
+        """Each row's part of cumulative hazards at given β, (n, T), for their steps (m, T).
 
-        def after(x: Array) -> Array:  # Σ over the event times later than each distinct time
-            part = xp.zeros((m, x.shape[1]))
-            part[moment[self._last]] = x
-            out = xp.zeros_like(part)
-            out[1:] = bk.scan(part, cens.strata_start)[:-1]
-            out[cens.latest] = 0.0
-            return out
+        For the integrand c of which the steps are c dΛ: its integral over the row's martingale,
+        divided by S, and what the row does to the censoring weights, as in `score_residuals`.
+        """
+        xp = self.backend.xp
+        r, S, h = self._hazards(eta, weights)
+        c = xp.where(h > 0, factor / xp.where(h > 0, h * S, 1.0), 0.0)
+        U = -self._compensated(r, h * c, weights)
+        events = self.risk.event_rows
+        U[events] += weights.w[events] * c[self.risk.group_of_event]
+        late = r[self.competing] * weights.inverse
+        q = self._until(late) * self._after(h * weights.G * c)
+        return U + self._of_censoring(q, weights)
 
-        q = until(late * Z[self.competing]) * after(h) - until(late) * after(h * mean)
+    def _until(self, x: Array) -> Array:
+        """Sums over the competing events up to each distinct time."""
+        bk, cens = self.backend, self.censoring
+        pointers = np.searchsorted(cens.moment[self.competing], np.arange(len(cens.start)))
+        return bk.scan(bk.segment_sum(x, pointers), cens.strata_start, True)
+
+    def _after(self, x: Array) -> Array:
+        """Sums over the event times later than each distinct time."""
+        xp, bk, cens = self.backend.xp, self.backend, self.censoring
+        part = xp.zeros((len(cens.start) - 1, x.shape[1]))
+        part[cens.moment[self._last]] = x
+        out = xp.zeros_like(part)
+        out[1:] = bk.scan(part, cens.strata_start)[:-1]
+        out[cens.latest] = 0.0
+        return out
+
+    def _of_censoring(self, q: Array, weights: Bound) -> Array:
+        """∫ q(u)/π(u) dM_i^c(u) of each row, (n, L), for q at the distinct times."""
+        xp, bk, cens = self.backend.xp, self.backend, self.censoring
         c, later = cens.counts(weights.w)
         n = xp.where(c + later > 0, c + later, 1.0)
         jump = q / n
@@ -183,8 +204,8 @@ class FineGrayLikelihood(CoxLikelihood):
         before = xp.zeros_like(drift)  # over the earlier times
         before[:-1] = bk.scan(drift, cens.strata_start, True)[1:]
         before[cens.earliest] = 0.0
-        own = cens.censored * (jump - drift)[moment]
-        return U + weights.w * (own - before[moment])
+        own = cens.censored * (jump - drift)[cens.moment]
+        return weights.w * (own - before[cens.moment])
 
     def curvature(
         self, eta: Array, weights: Bound, exact: bool = False

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import numpy as np
+import pandas as pd
 
 from ..backends import get_backend
 from ..backends.face import Backend
-from ..data import check_strata, check_survival, check_weights
+from ..data import check_strata, check_survival, check_weights, refuse_other_order
+from ..data.checks import vector
 from ..errors import DataError
+from ..infer.hazard_state import HazardState
+from ..infer.incidence_curves import IncidenceErrors
+from ..infer.survival_curves import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
@@ -17,6 +22,8 @@ from .annotations import Seed
 from .discrimination import concordance_of
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
+from .survival_curves import curve_table, dense_columns, in_order_of_rows
+from .tables import check_level, cluster_codes
 
 __all__ = ["FineGrayRegression"]
 
@@ -145,6 +152,69 @@ class FineGrayRegression(SurvivalModel):
         """
         with np.errstate(over="ignore"):
             return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
+
+    def incidence_curves(
+        self,
+        X: Any,
+        times: Any = None,
+        level: float = 0.95,
+        strata: Any = None,
+        offset: Any = None,
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Cumulative incidence curves of people with standard errors and limits.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        times : (T,) array, optional
+            Default the times of the event of interest (in the row's stratum).
+        level : float
+            Of the limits, symmetric on the log(−log) scale of one minus the incidence.
+        strata : (n,) labels, optional
+            Where the fit had strata.
+        offset : (n,) array, optional
+        cluster : (n_fit,) labels, optional
+            Of the rows that the model was fitted to: rows whose influences are added up before
+            they are squared.
+
+        Returns
+        -------
+        DataFrame
+            Row by row and time by time: ``row`` (its position in X), ``time``, ``incidence``,
+            ``se``, ``lower``, ``upper``. The standard error is the sandwich's of the rows'
+            influences on β̂, the baseline and the censoring distribution (Fine and Gray 1999,
+            §4). NaN after the last time at which anyone was seen, in the row's stratum.
+
+        Raises
+        ------
+        DataError
+            A Laplace prior, under which there are no standard errors; a fit that was unpickled.
+        """
+        check_level(level)
+        refuse_other_order(X, strata=strata)
+        problem = self._needs_data("an interval of a curve")
+        V = self.vcov().to_numpy()
+        if not np.isfinite(V).all():
+            raise DataError(
+                "Standard errors of curves need the model's covariance matrix, which there is "
+                "none of under a Laplace prior. predict_cumulative_incidence gives the curves "
+                "alone."
+            )
+        codes_of_fit = cluster_codes(cluster, problem.design.n, problem.weights)
+        state = HazardState(problem, self._beta)
+        eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
+        codes = self._known_strata(strata, len(eta))
+        Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs)) - state.center
+        given = None if times is None else vector(np.atleast_1d(times), None, "times")
+        errors = IncidenceErrors(problem, self._beta, V, state, codes_of_fit)
+        parts = []
+        for s in np.unique(codes):
+            rows = np.flatnonzero(codes == s)
+            at = time_grid(state, int(s)) if given is None else given
+            H, se = errors.of(Z[rows], eta[rows], int(s), at)
+            parts.append(curve_table(rows, at, H, se, float(self._last[s]), level, "incidence"))
+        return in_order_of_rows(parts)
 
     @overload
     def concordance(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from .inference import Inference
 from .standardized import StandardizedSurvival, people_of_groups, standardize
 from .tables import check_level, quantile
 
-__all__ = ["SurvivalCurves"]
+__all__ = ["SurvivalCurves", "curve_table", "dense_columns", "in_order_of_rows"]
 
 
 class SurvivalCurves(Inference):
@@ -95,7 +95,7 @@ class SurvivalCurves(Inference):
         state, V = self._curve_state()
         eta = self._linear_predictors(X, offset) - state.center_predictor
         codes = self._known_strata(strata, len(eta))
-        Z = _dense(self._check_new(X), get_backend("cpu", self.n_jobs))
+        Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs))
         p = len(state.center)
         Z = Z[:, self._source(p)] - state.center
         given = None if times is None else vector(np.atleast_1d(times), None, "times")
@@ -104,19 +104,8 @@ class SurvivalCurves(Inference):
             rows = np.flatnonzero(codes == s)
             at = time_grid(state, int(s)) if given is None else given
             H, se = cumulative_hazards(state, V, Z[rows], self._acts(p), eta[rows], int(s), at)
-            S = np.exp(-H)
-            table = {"row": np.repeat(rows, len(at)), "time": np.tile(at, len(rows))}
-            error = S * se
-            lower, upper = log_log_limits(S, error, level)
-            columns = {"survival": S, "se": error, "lower": lower, "upper": upper}
-            late = at > self._last[s]
-            for name, x in columns.items():
-                x[:, late] = np.nan
-                table[name] = x.ravel()
-            parts.append(pd.DataFrame(table))
-        whole = pd.concat(parts, ignore_index=True)
-        by = np.argsort(whole["row"].to_numpy(), kind="stable")
-        return whole.iloc[by].reset_index(drop=True)
+            parts.append(curve_table(rows, at, H, se, float(self._last[s]), level))
+        return in_order_of_rows(parts)
 
     def baseline_hazard(self, level: float = 0.95) -> pd.DataFrame:
         """``baseline_hazard_`` with standard errors and limits of the cumulative hazard.
@@ -232,7 +221,50 @@ class SurvivalCurves(Inference):
         return standardize(state, V, groups, codes, weight, at, level, name)
 
 
-def _dense(design: Design, backend: Any) -> np.ndarray:
+def curve_table(
+    rows: np.ndarray,
+    times: np.ndarray,
+    hazard: np.ndarray,
+    se: np.ndarray,
+    last: float,
+    level: float,
+    kind: Literal["survival", "incidence"] = "survival",
+) -> pd.DataFrame:
+    """Long table of curves: row, time, value, standard error and limits.
+
+    Parameters
+    ----------
+    rows : (n,) int array
+    times : (T,) array
+    hazard, se : (n, T) arrays
+        Cumulative hazards with their standard errors.
+    last : float
+        Time after which nothing is known.
+    level : float
+    kind : {"survival", "incidence"}
+        exp(−hazard), or one minus that.
+    """
+    S = np.exp(-hazard)
+    error = S * se
+    lower, upper = log_log_limits(S, error, level)
+    columns = {kind: S, "se": error, "lower": lower, "upper": upper}
+    if kind == "incidence":
+        columns |= {kind: -np.expm1(-hazard), "lower": 1.0 - upper, "upper": 1.0 - lower}
+    table = {"row": np.repeat(rows, len(times)), "time": np.tile(times, len(rows))}
+    for name, x in columns.items():
+        x[:, times > last] = np.nan
+        table[name] = x.ravel()
+    return pd.DataFrame(table)
+
+
+def in_order_of_rows(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of strata as one, in the order of X's rows."""
+    whole = pd.concat(parts, ignore_index=True)
+    by = np.argsort(whole["row"].to_numpy(), kind="stable")
+    return whole.iloc[by].reset_index(drop=True)
+
+
+def dense_columns(design: Design, backend: Any) -> np.ndarray:
     """X in the user's units, (n, p)."""
     D = np.zeros((design.p, backend.lanes(design.p)))
     np.fill_diagonal(D, design.scale)
