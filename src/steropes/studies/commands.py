@@ -10,6 +10,7 @@ import typer
 from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
+from steropes.studies.grid_commands import add_commands
 from steropes.studies.sccs.command import sccs, sccs_parity
 
 __all__ = ["app"]
@@ -112,14 +113,24 @@ def demo(
     output: Output = Path("steropes-demo"),
     seed: Seed = 1,
     min_cell: MinCell = 5,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Four analyses with negative controls instead.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Celecoxib against diclofenac and gastrointestinal bleeding, in synthetic data."""
     from steropes.studies.demo import DEMO, demo_database
 
+    if grid:
+        from steropes.studies.demo import demo_grid
+        from steropes.studies.grid_commands import run_and_report
+
+        run_and_report(demo_database(), demo_grid(min_cell), output / "grid", False, quiet)
+        return
     _run(demo_database(), StudySettings(**DEMO, seed=seed, min_cell=min_cell), output, quiet)
 
 
+add_commands(app)
 app.command()(sccs)
 app.command("sccs-parity")(sccs_parity)
 

@@ -96,6 +96,7 @@ class OmopDatabase:
         if not isinstance(schema, str) or not schema:
             raise DataError(f"schema must be the name of a schema, not {schema!r}")
         self.schema, self.closed = schema, False
+        self._columns: dict[tuple[str, str], tuple[str, ...]] = {}  # of tables asked for
         self._spill: ScratchFolder | None = None
         if isinstance(path, duckdb.DuckDBPyConnection):
             self._join(duckdb, path)
@@ -167,13 +168,17 @@ class OmopDatabase:
 
     def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
         """Names of a table's columns, in lower case; none if there is no such table."""
-        found = self.rows(
-            "SELECT lower(column_name) FROM information_schema.columns WHERE table_catalog = $1 "
-            "AND lower(table_schema) = lower($2) AND lower(table_name) = lower($3) "
-            "ORDER BY ordinal_position",
-            [self._catalog, self.schema if schema is None else schema, table],
-        )
-        return tuple(c for (c,) in found)
+        schema = self.schema if schema is None else schema
+        key = (schema.lower(), table.lower())
+        if key not in self._columns:
+            found = self.rows(
+                "SELECT lower(column_name) FROM information_schema.columns "
+                "WHERE table_catalog = $1 AND lower(table_schema) = $2 AND lower(table_name) = $3 "
+                "ORDER BY ordinal_position",
+                [self._catalog, *key],
+            )
+            self._columns[key] = tuple(c for (c,) in found)
+        return self._columns[key]
 
     # -- concepts --------------------------------------------------------------------------------
 
@@ -226,6 +231,18 @@ class OmopDatabase:
             f"SELECT cdm_source_name FROM {self.table('cdm_source')} ORDER BY 1 LIMIT 1"
         )
         return names[0][0] if names else None
+
+    def provenance(self) -> dict[str, str | None]:
+        """What ``cdm_source`` says: ``name``, ``vocabulary`` (its version) and ``release`` date."""
+        columns = {"name": "cdm_source_name", "vocabulary": "vocabulary_version"}
+        columns["release"] = "cdm_release_date"
+        have = self.columns("cdm_source")
+        found: dict[str, str | None] = dict.fromkeys(columns)
+        for name, column in columns.items():
+            if column in have:
+                rows = self.rows(f"SELECT max({column}::VARCHAR) FROM {self.table('cdm_source')}")
+                found[name] = rows[0][0]
+        return found
 
     # -- checks ----------------------------------------------------------------------------------
 

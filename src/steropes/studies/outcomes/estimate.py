@@ -271,5 +271,5 @@ def _proportional(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) ->
     try:
         fit = CoxRegression(ties="breslow").fit(x, y, sample_weight=w, strata=s)
         return float(fit.test_proportionality().loc["treatment", "p"])
-    except (SeparationError, DataError):
+    except (SeparationError, DataError, np.linalg.LinAlgError):  # say, one event time alone
         return math.nan

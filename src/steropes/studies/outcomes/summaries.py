@@ -115,6 +115,7 @@ def _arm_curve(
         at = np.searchsorted(curve.times, times, side="right") - 1
         s = np.where(at >= 0, curve.survival[at], 1.0)
         spread = Z * np.sqrt(np.where(at >= 0, curve.log_variance[at], 0.0))
+        spread = np.where(s > 0, spread, 0.0)  # where nobody is left there is no width
         survival, lower, upper = s, s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
     t = people["time"].to_numpy()
     risk = np.array([float((t >= m).sum()) if m in marks else math.nan for m in times])

@@ -1,0 +1,95 @@
+"""Looking concepts up by name, with how many people of the database have them."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.omop import OmopDatabase
+from steropes.studies.requirements import whole
+
+__all__ = ["find_concepts"]
+
+RECORDS = (
+    ("drug_era", "drug_concept_id"),
+    ("condition_occurrence", "condition_concept_id"),
+    ("procedure_occurrence", "procedure_concept_id"),
+    ("measurement", "measurement_concept_id"),
+    ("observation", "observation_concept_id"),
+)
+
+
+def find_concepts(
+    db: OmopDatabase, words: str, *, domain: str | None = None, limit: int = 20
+) -> pd.DataFrame:
+    """Find concepts whose name has all the words, in any order and case.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    words : str
+        Words or parts of words; a number is a concept id.
+    domain : str, optional
+        Only concepts of this domain, such as "Drug" or "Condition".
+    limit : int, default 20
+
+    Returns
+    -------
+    DataFrame
+        ``concept_id``, ``name``, ``domain``, ``vocabulary`` and ``people`` (who have a record of
+        it or of a descendant, as text, without small counts), the most recorded first.
+
+    Raises
+    ------
+    DataError
+        No word.
+    """
+    listed = words.split()
+    if not listed:
+        raise DataError("name a word to look for")
+    whole("limit", limit, 1)
+    have = db.columns("concept")
+    more = {c: c if c in have else "NULL" for c in ("domain_id", "vocabulary_id")}
+    number = listed[0] if len(listed) == 1 and listed[0].isdigit() else None
+    like = " AND ".join(
+        f"contains(lower(concept_name), lower(${i + 1}))" for i in range(len(listed))
+    )
+    where = f"concept_id = {int(number)}" if number else like
+    found = db.rows(
+        f"SELECT concept_id::BIGINT, concept_name, {more['domain_id']}, {more['vocabulary_id']} "
+        f"FROM {db.table('concept')} WHERE {where} ORDER BY 1",
+        None if number else listed,
+    )
+    table = pd.DataFrame(found, columns=["concept_id", "name", "domain", "vocabulary"])
+    if domain is not None:
+        table = table[table["domain"].fillna("").str.lower() == domain.lower()]
+    counts = _people(db, [int(c) for c in table["concept_id"]])
+    table = table.assign(n=[counts.get(int(c), 0) for c in table["concept_id"]])
+    table = table.sort_values(["n", "concept_id"], ascending=[False, True]).head(limit)
+    table["people"] = [shown(n, LEAST) for n in table.pop("n")]
+    return table.reset_index(drop=True)
+
+
+def _people(db: OmopDatabase, ids: list[int]) -> dict[int, int]:
+    """How many people have a record of each concept or of one below it."""
+    if not ids:
+        return {}
+    listed = ", ".join(map(str, ids))
+    below = f"SELECT unnest([{listed}]) AS above, unnest([{listed}]) AS below"
+    if "concept_ancestor" in db.tables:
+        below += (
+            f" UNION SELECT ancestor_concept_id, descendant_concept_id "
+            f"FROM {db.table('concept_ancestor')} WHERE ancestor_concept_id IN ({listed})"
+        )
+    parts = [
+        f"SELECT person_id, {concept} AS concept FROM {db.table(table)}"
+        for table, concept in RECORDS
+        if table in db.tables
+    ]
+    rows = db.rows(
+        f"WITH family AS ({below}), records AS ({' UNION ALL '.join(parts)}) "
+        "SELECT above::BIGINT, count(DISTINCT person_id) FROM family JOIN records "
+        "ON concept = below GROUP BY 1"
+    )
+    return {int(c): int(n) for c, n in rows}

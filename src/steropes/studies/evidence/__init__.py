@@ -1,0 +1,13 @@
+"""Evidence of several databases put together: fixed and random effects."""
+
+from .combine import Combined, Profile, combine_normal, combine_profiles
+from .random_effects import RandomEffects, random_effects
+
+__all__ = [
+    "Combined",
+    "Profile",
+    "RandomEffects",
+    "combine_normal",
+    "combine_profiles",
+    "random_effects",
+]

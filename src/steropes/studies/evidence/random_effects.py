@@ -1,0 +1,180 @@
+"""An effect that differs between databases: Bayesian random effects by quadrature.
+
+The effect of database i is normal with mean μ and standard deviation τ. The posterior of (μ, τ)
+is computed on a grid, so that the same input gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+
+__all__ = ["RandomEffects", "random_effects"]
+
+Likelihood = Callable[[ArrayLike], NDArray]
+
+
+@dataclass(frozen=True)
+class RandomEffects:
+    """Posterior of an effect over databases, on the log scale.
+
+    Attributes
+    ----------
+    log_rr : float
+        Posterior mean of μ.
+    se : float
+        Its posterior standard deviation.
+    lower, upper : float
+        2.5 % and 97.5 % quantiles of μ.
+    tau, tau_lower, tau_upper : float
+        Posterior median and quantiles of τ.
+    predicted_lower, predicted_upper : float
+        95 % limits of the effect in another database.
+    databases : int
+    """
+
+    log_rr: float
+    se: float
+    lower: float
+    upper: float
+    tau: float
+    tau_lower: float
+    tau_upper: float
+    predicted_lower: float
+    predicted_upper: float
+    databases: int
+
+
+def random_effects(
+    likelihoods: Sequence[Likelihood],
+    *,
+    mean_sd: float = 2.0,
+    tau_sd: float = 0.5,
+    points: int = 401,
+) -> RandomEffects:
+    """Combine log-likelihoods of databases, allowing the effect to differ.
+
+    Priors: μ normal with standard deviation ``mean_sd`` about no effect, τ half-normal with
+    ``tau_sd``.
+
+    Parameters
+    ----------
+    likelihoods : sequence of callable
+        Log-likelihood of each database as a function of the log ratio; see ``Profile``. For an
+        estimate y with standard error s it is ``lambda b: -((b - y) / s)**2 / 2``.
+    mean_sd, tau_sd : float
+    points : int, default 401
+        Of the grid of effects.
+
+    Raises
+    ------
+    DataError
+        No database.
+
+    References
+    ----------
+    Higgins, Thompson and Spiegelhalter (2009), JRSS A 172:137. Schuemie and others (2021), J Am
+    Med Inform Assoc 28:1351, for likelihoods that are not normal.
+    """
+    if not likelihoods:
+        raise DataError("no database has a likelihood")
+    reach = max(8.0, 4 * mean_sd)
+    wide = np.linspace(-reach, reach, 4001)
+    logs = np.array([np.asarray(f(wide), dtype=float) for f in likelihoods])
+    mu = _grid_of_mean(wide, logs, mean_sd, tau_sd, points)
+    tau = _grid_of_tau(tau_sd, 61)
+    log_post = np.zeros((len(mu), len(tau)))
+    for f, log_l in zip(likelihoods, logs, strict=True):
+        log_post += _averaged(f, wide, log_l, mu, tau, points)
+    log_post += -0.5 * (mu[:, None] / mean_sd) ** 2 - 0.5 * (tau[None, :] / tau_sd) ** 2
+    mass = np.exp(log_post - log_post.max()) * _widths(mu)[:, None] * _widths(tau)[None, :]
+    mass /= mass.sum()
+    of_mu, of_tau = mass.sum(axis=1), mass.sum(axis=0)
+    centre = float(mu @ of_mu)
+    low, high = _quantiles(mu, of_mu)
+    t_low, t_mid, t_high = _quantiles(tau, of_tau, (0.025, 0.5, 0.975))
+    p_low, p_high = _predicted(mu, tau, mass)
+    return RandomEffects(
+        centre,
+        math.sqrt(float(((mu - centre) ** 2) @ of_mu)),
+        low,
+        high,
+        t_mid,
+        t_low,
+        t_high,
+        p_low,
+        p_high,
+        len(likelihoods),
+    )
+
+
+def _averaged(
+    f: Likelihood, wide: NDArray, log_l: NDArray, mu: NDArray, tau: NDArray, points: int
+) -> NDArray:
+    """Log of a database's likelihood averaged over effects normal about each μ with each τ."""
+    likely = wide[log_l > log_l.max() - 30]
+    step = wide[1] - wide[0]
+    effect = np.linspace(likely[0] - step, likely[-1] + step, points)
+    values = np.asarray(f(effect), dtype=float)
+    scaled, h = np.exp(values - values.max()), effect[1] - effect[0]
+    at_mean = np.asarray(f(mu), dtype=float) - values.max()
+    found = np.empty((len(mu), len(tau)))
+    for j, t in enumerate(tau):
+        if t < 1.5 * h:  # narrower than the grid: the effect is the mean
+            found[:, j] = at_mean
+            continue
+        z = (effect[None, :] - mu[:, None]) / t
+        inside = np.exp(-0.5 * z * z) @ scaled * (h / (t * math.sqrt(2 * math.pi)))
+        found[:, j] = np.log(np.maximum(inside, 1e-300))
+    return found
+
+
+def _grid_of_mean(
+    effect: NDArray, logs: NDArray, mean_sd: float, tau_sd: float, points: int
+) -> NDArray:
+    """Means that can have any posterior mass: about what the likelihoods allow, and 6 τ more."""
+    total = logs.sum(axis=0) - 0.5 * (effect / mean_sd) ** 2
+    likely = effect[total > total.max() - 30]
+    low, high = float(likely[0]), float(likely[-1])
+    more = 4 * tau_sd / math.sqrt(len(logs)) + 0.05
+    return np.linspace(max(low - more, effect[0]), min(high + more, effect[-1]), points)
+
+
+def _grid_of_tau(tau_sd: float, points: int) -> NDArray:
+    """From 0 to 5 prior standard deviations, denser near 0."""
+    return 5 * tau_sd * np.linspace(0, 1, points) ** 2
+
+
+def _widths(x: NDArray) -> NDArray:
+    """Weights of the trapezoidal rule."""
+    w = np.zeros(len(x))
+    w[:-1] += np.diff(x) / 2
+    w[1:] += np.diff(x) / 2
+    return w
+
+
+def _quantiles(x: NDArray, mass: NDArray, at: Sequence[float] = (0.025, 0.975)) -> list[float]:
+    total = np.cumsum(mass) - mass / 2  # half of a point's mass lies below it
+    return [float(np.interp(q, total / mass.sum(), x)) for q in at]
+
+
+def _predicted(mu: NDArray, tau: NDArray, mass: NDArray) -> tuple[float, float]:
+    """Limits of a new database's effect: of the mixture of normals."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    keep = mass > 1e-12 * mass.max()
+    i, j = np.nonzero(keep)
+    centre, spread, share = mu[i], np.maximum(tau[j], 1e-9), mass[keep] / mass[keep].sum()
+
+    def below(b: float, q: float) -> float:
+        return float(share @ ndtr((b - centre) / spread)) - q
+
+    low, high = float(mu[0] - 10 * tau[-1]), float(mu[-1] + 10 * tau[-1])
+    return float(brentq(below, low, high, (0.025,))), float(brentq(below, low, high, (0.975,)))

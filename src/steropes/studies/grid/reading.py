@@ -1,0 +1,236 @@
+"""Settings from TOML or JSON: dataclasses from plain values, and errors that name the line."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import re
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from steropes.errors import DataError
+
+__all__ = ["Source", "build", "schema_of"]
+
+Place = tuple[str | int, ...]
+HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
+KEY = re.compile(r"^\s*([A-Za-z0-9_\-\"'.]+)\s*=")
+
+
+class Source:
+    """A text of settings, and where in it each value stands.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        What messages call it.
+    kind : "toml" or "json"
+    """
+
+    def __init__(self, text: str, name: str, kind: Literal["toml", "json"]) -> None:
+        self.name, self.text = name, text
+        if kind == "json":
+            try:
+                self.values = json.loads(text)
+            except json.JSONDecodeError as error:
+                raise DataError(f"{name}, line {error.lineno}: {error.msg}") from None
+            self._lines: dict[Place, int] = {}
+        else:
+            import tomllib
+
+            try:
+                self.values = tomllib.loads(text)
+            except tomllib.TOMLDecodeError as error:
+                raise DataError(f"{name}: {error}") from None
+            self._lines = _toml_lines(text)
+        if not isinstance(self.values, dict):
+            raise DataError(f"{name}: settings must be a table of names and values")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Source:
+        """Read a file; its ending says which kind it is."""
+        path = Path(path)
+        if path.suffix not in (".toml", ".json"):
+            raise DataError(f"{path}: a specification is a .toml or a .json file")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}") from None
+        return cls(text, path.name, "toml" if path.suffix == ".toml" else "json")
+
+    def where(self, place: Place) -> str:
+        """The line of a value, for messages; of its table if it has none of its own."""
+        at = place
+        while at and at not in self._lines:
+            at = at[:-1]
+        named = ".".join(str(p) if isinstance(p, str) else f"[{p + 1}]" for p in place)
+        line = f", line {self._lines[at]}" if at else ""
+        return f"{self.name}{line}{f' ({named})' if named else ''}"
+
+
+def _toml_lines(text: str) -> dict[Place, int]:
+    """The line on which each table and key stands."""
+    lines: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    table: Place = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := HEADER.match(line):
+            table = ()
+            names = [n.strip().strip("\"'") for n in found[2].split(".")]
+            for i, name in enumerate(names):
+                table = (*table, name)
+                if i == len(names) - 1 and found[1] == "[[":
+                    counts[table] = counts.get(table, -1) + 1
+                if table in counts:
+                    table = (*table, counts[table])
+            lines[table] = number
+        elif found := KEY.match(line):
+            names = [n.strip().strip("\"'") for n in found[1].split(".")]
+            lines.setdefault((*table, *names), number)
+    return lines
+
+
+def build(cls: type, values: Any, source: Source, place: Place = ()) -> Any:
+    """Build a dataclass from plain values.
+
+    Raises
+    ------
+    DataError
+        A name that the class does not have, a value of another type, or one that the class
+        itself refuses; with the line.
+    """
+    if not isinstance(values, Mapping):
+        raise DataError(f"{source.where(place)}: must be a table, not {values!r}")
+    hints = get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    made = {}
+    for name, value in values.items():
+        if name not in fields:
+            known = ", ".join(fields)
+            raise DataError(
+                f"{source.where((*place, name))}: there is no setting {name!r}; there are {known}"
+            )
+        made[name] = _convert(hints[name], value, source, (*place, name))
+    required = [
+        f.name
+        for f in fields.values()
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+    gone = [name for name in required if name not in made]
+    if gone:
+        raise DataError(f"{source.where(place)}: {gone[0]} is missing")
+    try:
+        return cls(**made)
+    except DataError as error:
+        raise DataError(f"{source.where(place)}: {error}") from None
+
+
+def _convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
+    """A value of the type that a field has."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        options = [a for a in arguments if a is not type(None)]
+        if value is False and bool not in options and type(None) in arguments:
+            return None  # TOML has no null: `propensity = false` is none
+        for option in options[:-1]:
+            try:
+                return _convert(option, value, source, place)
+            except DataError:
+                continue
+        return _convert(options[-1], value, source, place)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):  # an id alone
+            value = {dataclasses.fields(hint)[0].name: value}
+        return build(hint, value, source, place)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            value = [value]
+        inner = arguments[0]
+        return tuple(_convert(inner, v, source, (*place, i)) for i, v in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise DataError(f"{source.where(place)}: must be a table, not {value!r}")
+        return {
+            _convert(arguments[0], k, source, place): _convert(arguments[1], v, source, (*place, k))
+            for k, v in value.items()
+        }
+    if origin is Literal:
+        if value not in arguments:
+            allowed = ", ".join(map(repr, arguments))
+            raise DataError(f"{source.where(place)}: must be one of {allowed}, not {value!r}")
+        return value
+    return _scalar(hint, value, source, place)
+
+
+def _scalar(hint: Any, value: Any, source: Source, place: Place) -> Any:
+    if hint is int and isinstance(value, str) and re.fullmatch(r"-?\d+", value):
+        return int(value)  # a key
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is dt.date:
+        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+            return value
+        try:
+            return dt.date.fromisoformat(str(value))
+        except ValueError:
+            raise DataError(
+                f"{source.where(place)}: {value!r} is not a date like 2020-12-31"
+            ) from None
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    if hint in names and (
+        not isinstance(value, hint) or (hint is not bool and isinstance(value, bool))
+    ):
+        raise DataError(f"{source.where(place)}: must be {names[hint]}, not {value!r}")
+    return value
+
+
+def schema_of(cls: type) -> dict[str, Any]:
+    """The JSON Schema of a dataclass and of those in it."""
+    definitions: dict[str, Any] = {}
+    root = _schema(cls, definitions)
+    name = root["$ref"].rsplit("/", 1)[1]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": name,
+        **definitions.pop(name),
+        "$defs": definitions,
+    }
+
+
+def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema(a, definitions) for a in arguments]}
+    if origin is tuple:
+        return {"type": "array", "items": _schema(arguments[0], definitions)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if hint.__name__ not in definitions:
+            definitions[hint.__name__] = {}
+            hints = get_type_hints(hint)
+            properties, required = {}, []
+            for f in dataclasses.fields(hint):
+                properties[f.name] = _schema(hints[f.name], definitions)
+                if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+                    required.append(f.name)
+            definitions[hint.__name__] = {
+                "type": "object",
+                "description": (hint.__doc__ or "").strip().splitlines()[0],
+                "properties": properties,
+                "required": required,
+                "additionalProperties": False,
+            }
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    if hint is dt.date:
+        return {"type": "string", "format": "date"}
+    kinds = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
+    return {"type": kinds[hint]}

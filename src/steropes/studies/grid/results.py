@@ -1,0 +1,322 @@
+"""Results in the tables of CohortMethod's results model, without small cells.
+
+Names of tables and columns are those that OHDSI's viewer and meta-analysis read. A count below the
+smallest that may be written becomes minus that number, as there; zeros stay.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.adjust.comparability import Balance
+from steropes.studies.covariates.analyses import ANALYSES
+from steropes.studies.covariates.naming import CUSTOM
+from steropes.studies.grid.diagnostics import Diagnostics
+from steropes.studies.grid.settings import Question, StudyAnalysis
+from steropes.studies.grid.workbench import AnalysisResult, Shared
+
+__all__ = ["comparison_id", "outcome_tables", "shared_tables", "specification_tables"]
+
+Rows = list[dict[str, Any]]
+
+
+def comparison_id(question: Question) -> int:
+    """A number for a target, a comparator and a nesting cohort: a checksum of the three."""
+    return zlib.crc32(repr((question.target, question.comparator, question.nesting)).encode())
+
+
+def specification_tables(
+    questions: Iterable[Question], analyses: Iterable[StudyAnalysis]
+) -> dict[str, Rows]:
+    """What was asked: comparisons, outcomes, analyses."""
+    tables: dict[str, Rows] = {}
+    for q in questions:
+        key = {"target_comparator_id": comparison_id(q)}
+        tables.setdefault("cm_target_comparator", []).append(
+            {
+                "target_id": q.target,
+                "comparator_id": q.comparator,
+                "nesting_cohort_id": q.nesting,
+                **key,
+            }
+        )
+        for o in q.outcomes:
+            tables.setdefault("cm_target_comparator_outcome", []).append(
+                {
+                    "outcome_id": o.id,
+                    "outcome_of_interest": int(o.of_interest),
+                    "true_effect_size": o.true_ratio,
+                    **key,
+                }
+            )
+    for a in analyses:
+        definition = json.dumps(asdict(a), default=str, sort_keys=True)
+        tables.setdefault("cm_analysis", []).append(
+            {"analysis_id": a.id, "description": a.description, "definition": definition}
+        )
+    return tables
+
+
+def shared_tables(
+    question: Question, analysis: StudyAnalysis, shared: Shared, database: str, least: int
+) -> dict[str, Rows]:
+    """What all outcomes of a question and an analysis have in common."""
+    key = {
+        "target_comparator_id": comparison_id(question),
+        "analysis_id": analysis.id,
+        "database_id": database,
+    }
+    tables: dict[str, Rows] = {}
+    if shared.balance is not None:
+        tables["cm_shared_covariate_balance"] = _balance(shared.balance, key, shared, least)
+    if shared.scores is not None:
+        model = shared.scores.coefficients
+        tables["cm_propensity_model"] = [
+            {**key, "covariate_id": int(i), "coefficient": float(c)}
+            for i, c in zip(model["covariate_id"], model["coefficient"], strict=True)
+        ]
+        tables["cm_preference_score_dist"] = _preference(shared, key, least)
+    if shared.features is not None:
+        columns = shared.features.columns
+        tables["cm_covariate"] = [
+            {
+                "covariate_id": int(i),
+                "covariate_name": name,
+                "covariate_analysis_id": int(a),
+                "analysis_id": analysis.id,
+                "database_id": database,
+            }
+            for i, name, a in zip(
+                columns["covariate_id"], columns["name"], columns["analysis_id"], strict=True
+            )
+        ]
+        names = {CUSTOM: "Cohort"} | {n: a.name for n, a in ANALYSES.items()}
+        tables["cm_covariate_analysis"] = [
+            {
+                "covariate_analysis_id": n,
+                "covariate_analysis_name": names[n],
+                "analysis_id": analysis.id,
+            }
+            for n in (analysis.features.analyses if analysis.features else ())
+        ]
+    return tables
+
+
+def outcome_tables(
+    result: AnalysisResult, database: str, least: int, *, with_balance: bool = True
+) -> dict[str, Rows]:
+    """What is told of one outcome, but for calibration, which needs the others."""
+    key = {
+        "target_comparator_id": comparison_id(result.question),
+        "outcome_id": result.outcome,
+        "analysis_id": result.analysis.id,
+        "database_id": database,
+    }
+    tables: dict[str, Rows] = {
+        "cm_result": [_result(result, key, least)],
+        "cm_follow_up_dist": [{**key, **_follow_up(result, least)}],
+        "cm_attrition": _attrition(result, key, least),
+        "cm_diagnostics_summary": [{**key, **diagnostics_row(result.diagnostics)}],
+        "cm_kaplan_meier_dist": _curves(result, key, least),
+        "cm_likelihood_profile": [
+            {"log_rr": float(a), "log_likelihood": float(b), "gradient": float(c), **key}
+            for a, b, c in result.estimate.profile[
+                ["log_rr", "log_likelihood", "gradient"]
+            ].itertuples(index=False)
+        ],
+        "cm_interaction_result": _interactions(result, key, least),
+        "note": [
+            {
+                **key,
+                "note": result.estimate.note,
+                "interval": result.estimate.interval,
+                "proportional_p": result.estimate.proportional_p,
+                "e_value": result.estimate.e_value,
+                "tied": result.diagnostics.tied,
+                "target_lost": result.diagnostics.attrition,
+                "worst_covariate": result.diagnostics.worst_covariate,
+            }
+        ],
+    }
+    if with_balance and result.balance is not None:
+        tables["cm_covariate_balance"] = _balance(result.balance, key, result.shared, least)
+    return tables
+
+
+def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
+    """The columns of ``cm_diagnostics_summary``."""
+    return {
+        "max_sdm": d.largest_difference,
+        "sdm_family_wise_min_p": d.difference_p,
+        "balance_diagnostic": d.balance_verdict,
+        "shared_max_sdm": d.shared_difference,
+        "shared_sdm_family_wise_min_p": d.shared_p,
+        "shared_balance_diagnostic": d.shared_balance_verdict,
+        "equipoise": d.equipoise,
+        "equipoise_diagnostic": d.equipoise_verdict,
+        "generalizability_max_sdm": d.generalizability,
+        "generalizability_diagnostic": d.generalizability_verdict,
+        "mdrr": d.detectable if math.isfinite(d.detectable) else math.nan,
+        "mdrr_diagnostic": d.detectable_verdict,
+        "attrition_fraction": d.attrition,
+        "attrition_diagnostic": d.attrition_verdict,
+        "ease": d.systematic_error,
+        "ease_diagnostic": d.systematic_error_verdict,
+        "unblind_for_evidence_synthesis": int(d.unblind_for_evidence_synthesis),
+        "unblind": int(d.unblind),
+    }
+
+
+def censored(count: float, least: int) -> int:
+    """A count, or minus the smallest that may be written."""
+    return -least if 0 < count < least else int(count)
+
+
+def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str, Any]:
+    e = result.estimate
+    has = math.isfinite(e.log_rr)
+    nothing = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr")
+    effect: dict[str, Any] = {f"calibrated_{c}": math.nan for c in nothing}
+    return {
+        **key,
+        "rr": _exp(e.log_rr),
+        "ci_95_lb": _exp(e.lower),
+        "ci_95_ub": _exp(e.upper),
+        "p": e.p if has else math.nan,
+        "one_sided_p": e.one_sided_p if has else math.nan,
+        **{
+            name: count if name.endswith("days") else censored(count, least)
+            for name, count in result.counts.items()
+        },
+        "log_rr": e.log_rr,
+        "se_log_rr": e.se,
+        "llr": e.llr,
+        **effect,
+        "target_estimator": result.estimand,
+    }
+
+
+def _interactions(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
+    counts = {
+        name: count if name.endswith("days") else censored(count, least)
+        for name, count in result.counts.items()
+    }
+    calibrated = ("rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr")
+    return [
+        {
+            **key,
+            "interaction_covariate_id": int(line.covariate_id),
+            "rr": _exp(line.log_rr),
+            "ci_95_lb": _exp(line.lower),
+            "ci_95_ub": _exp(line.upper),
+            "p": line.p,
+            **counts,
+            "log_rr": line.log_rr,
+            "se_log_rr": line.se,
+            **{f"calibrated_{c}": math.nan for c in calibrated},
+            "target_estimator": result.estimand,
+        }
+        for line in result.estimate.interactions.itertuples(index=False)
+    ]
+
+
+def _follow_up(result: AnalysisResult, least: int) -> dict[str, Any]:
+    """Follow-up, without the extremes of an arm that is small (they are single people's)."""
+    found = dict(result.follow_up)
+    for arm in ("target", "comparator"):
+        if 0 < result.counts[f"{arm}_subjects"] < least:
+            found |= {k: None for k in found if k.startswith(arm)}
+    return found
+
+
+def _attrition(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
+    exposures = {"target": result.question.target, "comparator": result.question.comparator}
+    return [
+        {
+            "sequence_number": i + 1,
+            "description": line["rule"],
+            "subjects": censored(line[f"{arm}_people"], least),
+            "exposure_id": exposure,
+            **key,
+        }
+        for arm, exposure in exposures.items()
+        for i, line in enumerate(result.attrition.to_dict("records"))
+    ]
+
+
+def _curves(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
+    rows = []
+    for line in result.curves.to_dict("records"):
+        for arm in ("target", "comparator"):
+            at_risk = line[f"{arm}_at_risk"]
+            line[f"{arm}_at_risk"] = None if math.isnan(at_risk) else censored(at_risk, least)
+        rows.append({**line, "time_day": int(line["time_day"]), **key})
+    return rows
+
+
+def _balance(balance: Balance, key: dict[str, Any], shared: Shared, least: int) -> Rows:
+    """Means to three digits; a 0/1 covariate that fewer than ``least`` people have is censored."""
+    people = shared.population.people
+    arms = [int((people["treated"] == a).sum()) for a in (1, 0)]
+    columns = {
+        "target_mean": arms[0],
+        "comparator_mean": arms[1],
+        "mean": sum(arms),
+    }
+    t = balance.table
+    ps = {"before": balance.threshold, "after": balance.threshold}
+    made: dict[str, Any] = {"covariate_id": t["covariate_id"]}
+    for when in ps:
+        for name, n in columns.items():
+            made[f"{name}_{when}"] = _censored_share(t[f"{name}_{when}"].to_numpy(), n, least)
+        made[f"std_diff_{when}"] = t[f"smd_{when}"].round(3)
+        made[f"std_diff_var_{when}"] = t[f"smd_variance_{when}"]
+        made[f"balanced_{when}"] = (t[f"smd_{when}"].abs() <= balance.threshold).astype(int)
+    made |= {
+        "target_std_diff": t["target_smd"].round(3),
+        "comparator_std_diff": t["comparator_smd"].round(3),
+        "target_comparator_std_diff": t["both_smd"].round(3),
+    }
+    return [{**line, **key} for line in pd.DataFrame(made).to_dict("records")]
+
+
+def _censored_share(mean: np.ndarray, n: int, least: int) -> np.ndarray:
+    if n == 0:
+        return np.full(len(mean), np.nan)
+    few = (mean > 0) & (mean * n < least - 1e-9)
+    return np.where(few, -least / n, mean).round(3)
+
+
+def _preference(shared: Shared, key: dict[str, Any], least: int) -> Rows:
+    """Smoothed densities of the preference score at a hundred points."""
+    from steropes.studies.plots import density
+
+    assert shared.scores is not None
+    treated = shared.population.people["treated"].to_numpy() == 1
+    points = np.linspace(0, 1, 100)
+    curves = {}
+    for arm, of_arm in (("target", treated), ("comparator", ~treated)):
+        scores = shared.scores.preference[of_arm]
+        few = len(scores) < max(least, 1)
+        curves[arm] = np.full(100, np.nan) if few else density(scores, 100)[1]
+    return [
+        {
+            "preference_score": float(x),
+            "target_density": float(a),
+            "comparator_density": float(b),
+            **key,
+        }
+        for x, a, b in zip(points, curves["target"], curves["comparator"], strict=True)
+    ]
+
+
+def _exp(x: float) -> float:
+    return math.inf if x > 700 else math.exp(x)

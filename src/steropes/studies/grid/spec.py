@@ -1,0 +1,212 @@
+"""The specification of a grid: cohorts, questions and analyses, as an object or from a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.cohorts.sources import (
+    ConceptSet,
+    condition_cohorts,
+    drug_era_cohorts,
+    read_cohorts,
+)
+from steropes.studies.grid.diagnostics import DiagnosticThresholds
+from steropes.studies.grid.reading import Place, Source, build, schema_of
+from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
+from steropes.studies.omop import OmopDatabase
+from steropes.studies.requirements import text, whole
+
+__all__ = ["CohortSources", "ControlSet", "GridSpec", "grid_schema", "read_spec"]
+
+
+@dataclass(frozen=True)
+class CohortSources:
+    """Where the cohorts of a grid come from; each may be given by one of the three ways.
+
+    Attributes
+    ----------
+    table, schema : str
+        An existing cohort table, and its schema (default: that of the CDM); "" for none.
+    drugs : dict of int to ConceptSet
+        Cohorts of drug eras, by id.
+    conditions : dict of int to ConceptSet
+        Cohorts of condition records, by id.
+    names : dict of int to str
+        Names of cohorts.
+    """
+
+    table: str = ""
+    schema: str = ""
+    drugs: dict[int, ConceptSet] = field(default_factory=dict)
+    conditions: dict[int, ConceptSet] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        both = {*self.drugs} & {*self.conditions}
+        if both:
+            raise DataError(f"cohort {min(both)} is defined twice")
+        if not (self.table or self.drugs or self.conditions):
+            raise DataError("name a cohort table, or define cohorts of drugs or conditions")
+
+    def make(self, db: OmopDatabase, wanted: set[int]) -> CohortTable:
+        """The cohorts themselves; those of the table that nobody asked for are not read."""
+        parts = []
+        defined = {*self.drugs, *self.conditions}
+        if self.drugs:
+            parts.append(drug_era_cohorts(db, self.drugs))
+        if self.conditions:
+            parts.append(condition_cohorts(db, self.conditions))
+        others = sorted(wanted - defined)
+        if others and not self.table:
+            raise DataError(f"cohort {others[0]} is not defined")
+        if others:
+            where = {"table": self.table, "schema": self.schema or None}
+            parts.append(read_cohorts(db, None, **where).only(others))  # type: ignore[arg-type]
+        made = parts[0]
+        for part in parts[1:]:
+            made = made + part
+        names = {**(made.names or {}), **self.names}
+        return CohortTable(
+            made.definition, made.subject, made.start, made.end, made.database, names
+        )
+
+
+@dataclass(frozen=True)
+class ControlSet:
+    """Outcomes whose effect is known to be none.
+
+    Attributes
+    ----------
+    cohorts : tuple of int
+        Ids of cohorts that are defined elsewhere.
+    concepts : tuple of int
+        Condition concepts; each, with its descendants, becomes a cohort with its own id.
+    """
+
+    cohorts: tuple[int, ...] = ()
+    concepts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GridSpec:
+    """Questions × outcomes × analyses.
+
+    Attributes
+    ----------
+    cohorts : CohortSources
+    question : tuple of Question
+    analysis : tuple of StudyAnalysis
+    controls : ControlSet
+        Negative controls of every question, besides those that it lists itself.
+    thresholds : DiagnosticThresholds
+    database_id : str, default "database"
+        What result tables call the database.
+    schema : str, default "main"
+        Of the CDM tables.
+    min_cell : int, default 5
+        Counts of fewer people (but not of none) are not written.
+    """
+
+    cohorts: CohortSources
+    question: tuple[Question, ...]
+    analysis: tuple[StudyAnalysis, ...]
+    controls: ControlSet = field(default_factory=ControlSet)
+    thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
+    database_id: str = "database"
+    schema: str = "main"
+    min_cell: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("question", "analysis"):
+            if not getattr(self, name):
+                raise DataError(f"a grid needs at least one {name}")
+        ids = [a.id for a in self.analysis]
+        if len({*ids}) < len(ids):
+            raise DataError(f"two analyses have the id {next(i for i in ids if ids.count(i) > 1)}")
+        text("database_id", self.database_id)
+        text("schema", self.schema)
+        whole("min_cell", self.min_cell, 0)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions with the negative controls of all."""
+        shared = [*self.controls.cohorts, *self.controls.concepts]
+        made = []
+        for q in self.question:
+            listed = {o.id for o in q.outcomes}
+            more = tuple(Outcome(c, 1.0) for c in shared if c not in listed)
+            made.append(
+                Question(q.target, q.comparator, (*q.outcomes, *more), q.nesting, q.exclude)
+            )
+        return tuple(made)
+
+    def make_cohorts(self, db: OmopDatabase) -> CohortTable:
+        """All cohorts that the questions and analyses need."""
+        wanted = {a.competing for a in self.analysis if a.competing is not None}
+        for q in self.questions:
+            wanted |= {q.target, q.comparator, *(o.id for o in q.outcomes)}
+            wanted |= {q.nesting} if q.nesting is not None else set()
+        concepts = {c: ConceptSet((c,)) for c in self.controls.concepts}
+        repeated = {*concepts} & {*self.cohorts.drugs, *self.cohorts.conditions}
+        if repeated:
+            raise DataError(f"control {min(repeated)} is also the id of a cohort")
+        sources = CohortSources(
+            self.cohorts.table,
+            self.cohorts.schema,
+            self.cohorts.drugs,
+            {**self.cohorts.conditions, **concepts},
+            self.cohorts.names,
+        )
+        return sources.make(db, wanted)
+
+    def to_json(self) -> str:
+        """The specification as JSON text, every setting named."""
+        return json.dumps(asdict(self), indent=1, default=str, sort_keys=True) + "\n"
+
+
+def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
+    """Read a specification.
+
+    Parameters
+    ----------
+    source : path or mapping
+        A ``.toml`` or ``.json`` file, or its values. In an ``analysis`` table ``preset =
+        "cohort_method"`` starts from the defaults of R's CohortMethod instead of ours.
+
+    Raises
+    ------
+    DataError
+        With the line of what cannot be used.
+    """
+    if isinstance(source, Mapping):
+        read = Source(json.dumps(source, default=str), "the specification", "json")
+    else:
+        read = Source.read(source)
+    values = dict(read.values)
+    listed = values.get("analysis", [])
+    if isinstance(listed, list):
+        values["analysis"] = [_preset(a, read, ("analysis", i)) for i, a in enumerate(listed)]
+    return build(GridSpec, values, read)
+
+
+def _preset(values: Any, source: Source, place: Place) -> Any:
+    """An analysis with the settings of its preset filled in."""
+    if not isinstance(values, Mapping) or "preset" not in values:
+        return values
+    own = {k: v for k, v in values.items() if k != "preset"}
+    if values["preset"] != "cohort_method":
+        where = source.where((*place, "preset"))
+        raise DataError(f"{where}: there is no preset {values['preset']!r}, only 'cohort_method'")
+    model = {"interval": "profile", **dict(own.get("outcome_model", {}))}
+    return {**own, "outcome_model": model}
+
+
+def grid_schema() -> dict[str, Any]:
+    """The JSON Schema of a specification."""
+    return schema_of(GridSpec)

@@ -1,0 +1,171 @@
+"""One DuckDB file that results go into as they come, and that tells what is done.
+
+What belongs to one step is written in one transaction. A process that is killed leaves whole steps
+behind, and the next one goes on from there; at the end the file is written anew, sorted, so that
+its rows are the same however often the work was interrupted. (DuckDB puts something random into
+every file; the archive of :meth:`ResultStore.export` is the same to the byte.)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies._extras import need
+from steropes.studies.grid.tables import KEYS, TABLES
+
+__all__ = ["ResultStore"]
+
+
+class ResultStore:
+    """Result tables in a DuckDB file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Made if it is not there.
+    signature : str
+        What the results are of: a file with another one is refused.
+
+    Raises
+    ------
+    DataError
+        The file is not a result file, or holds the results of something else.
+    """
+
+    def __init__(self, path: str | Path, signature: str) -> None:
+        self.path, self.signature = Path(path), signature
+        duckdb = need("duckdb")
+        new = not self.path.exists()
+        try:
+            self._db = duckdb.connect(str(self.path))
+        except duckdb.Error as error:
+            said = str(error).strip().splitlines()[0]
+            raise DataError(f"cannot open {self.path}: {said}") from error
+        if new:
+            self._make(self._db)
+            self._db.execute("INSERT INTO progress VALUES ('signature', $1)", [signature])
+        else:
+            self._recognise()
+
+    def __enter__(self) -> ResultStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @property
+    def done(self) -> set[str]:
+        """The steps that are done."""
+        rows = self._db.execute("SELECT step FROM progress WHERE kind = 'done'").fetchall()
+        return {step for (step,) in rows}
+
+    def add(self, step: str, tables: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Write what a step found, and that it is done, together."""
+        self._db.execute("BEGIN")
+        try:
+            for table, rows in tables.items():
+                self._insert(table, rows)
+            self._db.execute("INSERT INTO progress VALUES ('done', $1)", [step])
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    def table(self, name: str) -> pd.DataFrame:
+        """The rows of a table, sorted by its key."""
+        order = ", ".join(f"{c} NULLS FIRST" for c in KEYS[name])
+        found: pd.DataFrame = self._db.execute(f"SELECT * FROM {name} ORDER BY {order}").df()
+        return found
+
+    def replace(self, name: str, rows: pd.DataFrame) -> None:
+        """Put other rows in a table's place."""
+        self._db.execute("BEGIN")
+        self._db.execute(f"DELETE FROM {name}")
+        self._insert(name, rows.to_dict("records"))
+        self._db.execute("COMMIT")
+
+    def finish(self) -> None:
+        """Write the file anew, every table sorted by its key, without the record of the steps."""
+        duckdb = need("duckdb")
+        part = self.path.with_suffix(".part")
+        part.unlink(missing_ok=True)
+        tables = {name: self.table(name) for name in TABLES}
+        self._db.close()
+        with duckdb.connect(str(part)) as db:
+            self._make(db)
+            db.execute("INSERT INTO progress VALUES ('signature', $1)", [self.signature])
+            db.execute("INSERT INTO progress VALUES ('done', 'all')")
+            for name, rows in tables.items():
+                db.register("rows", rows)
+                columns = ", ".join(f"{c}::{kind} AS {c}" for c, kind in TABLES[name].items())
+                db.execute(f"INSERT INTO {name} SELECT {columns} FROM rows")
+                db.unregister("rows")
+        os.replace(part, self.path)
+        self._db = duckdb.connect(str(self.path), read_only=True)
+
+    def export(self, path: str | Path) -> Path:
+        """Write the tables as CSV files in a zip archive, as R's package does; the same bytes.
+
+        Numbers have up to 17 digits; missing ones are empty.
+        """
+        path = Path(path)
+        part = path.with_suffix(".part")
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in TABLES:
+                entry = zipfile.ZipInfo(f"{name}.csv", (1980, 1, 1, 0, 0, 0))
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(entry, self.table(name).to_csv(index=False, lineterminator="\n"))
+        shutil.move(part, path)
+        return path
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _make(db: Any) -> None:
+        db.execute("CREATE TABLE progress (kind VARCHAR, step VARCHAR)")
+        for name, columns in TABLES.items():
+            listed = ", ".join(f"{c} {kind}" for c, kind in columns.items())
+            db.execute(f"CREATE TABLE {name} ({listed})")
+
+    def _recognise(self) -> None:
+        """Refuse a file of something else."""
+        names = {
+            n for (n,) in self._db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
+        if not {"progress", *TABLES} <= names:
+            self.close()
+            raise DataError(f"{self.path} is not a file of results; choose another folder")
+        rows = self._db.execute("SELECT step FROM progress WHERE kind = 'signature'").fetchall()
+        if rows != [(self.signature,)]:
+            self.close()
+            raise DataError(
+                f"{self.path} holds results of another specification or database; choose another "
+                "folder, or remove the file"
+            )
+
+    def _insert(self, table: str, rows: list[dict[str, Any]]) -> None:
+        if not rows:
+            return
+        frame = pd.DataFrame(rows, columns=list(TABLES[table]))
+        self._db.register("brought", frame)
+        columns = ", ".join(f"{c}::{kind}" for c, kind in TABLES[table].items())
+        self._db.execute(f"INSERT INTO {table} SELECT {columns} FROM brought")
+        self._db.unregister("brought")

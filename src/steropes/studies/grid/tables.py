@@ -1,0 +1,118 @@
+"""The columns of the result tables, their types, and what makes a row one of a kind."""
+
+from __future__ import annotations
+
+__all__ = ["KEYS", "TABLES"]
+
+_TYPES = {"i": "BIGINT", "f": "DOUBLE", "t": "VARCHAR", "d": "DATE"}
+_EFFECT = "rr:f ci_95_lb:f ci_95_ub:f p:f "
+_COUNTS = (
+    "target_subjects:i comparator_subjects:i target_days:i comparator_days:i target_outcomes:i "
+    "comparator_outcomes:i log_rr:f se_log_rr:f "
+)
+_BALANCE = " ".join(
+    f"target_mean_{w}:f comparator_mean_{w}:f mean_{w}:f std_diff_{w}:f std_diff_var_{w}:f "
+    f"balanced_{w}:i"
+    for w in ("before", "after")
+)
+_BALANCE += " target_std_diff:f comparator_std_diff:f target_comparator_std_diff:f"
+_DAYS = " ".join(
+    f"{arm}_{q}_days:f"
+    for arm in ("target", "comparator")
+    for q in ("min", "p_10", "p_25", "median", "p_75", "p_90", "max")
+)
+_DIAGNOSTICS = (
+    "max_sdm:f sdm_family_wise_min_p:f balance_diagnostic:t shared_max_sdm:f "
+    "shared_sdm_family_wise_min_p:f shared_balance_diagnostic:t equipoise:f "
+    "equipoise_diagnostic:t generalizability_max_sdm:f generalizability_diagnostic:t mdrr:f "
+    "mdrr_diagnostic:t attrition_fraction:f attrition_diagnostic:t ease:f ease_diagnostic:t "
+    "unblind_for_evidence_synthesis:i unblind:i"
+)
+_TC, _O, _A, _DB = "target_comparator_id:i ", "outcome_id:i ", "analysis_id:i ", " database_id:t"
+_CALIBRATED = (
+    "calibrated_rr:f calibrated_ci_95_lb:f calibrated_ci_95_ub:f calibrated_p:f {}"
+    "calibrated_log_rr:f calibrated_se_log_rr:f target_estimator:t"
+)
+_COLUMNS = {
+    "cm_target_comparator": _TC + "target_id:i comparator_id:i nesting_cohort_id:i",
+    "cm_target_comparator_outcome": _TC + _O + "outcome_of_interest:i true_effect_size:f",
+    "cm_analysis": _A + "description:t definition:t",
+    "cm_covariate_analysis": _A + "covariate_analysis_id:i covariate_analysis_name:t",
+    "cm_covariate": _A + "covariate_id:i covariate_name:t covariate_analysis_id:i" + _DB,
+    "cm_propensity_model": _TC + _A + "covariate_id:i coefficient:f" + _DB,
+    "cm_preference_score_dist": _TC
+    + _A
+    + "preference_score:f target_density:f comparator_density:f"
+    + _DB,
+    "cm_shared_covariate_balance": _TC + _A + "covariate_id:i " + _BALANCE + _DB,
+    "cm_covariate_balance": _TC + _O + _A + "covariate_id:i " + _BALANCE + _DB,
+    "cm_attrition": _TC
+    + _O
+    + _A
+    + "exposure_id:i sequence_number:i description:t subjects:i"
+    + _DB,
+    "cm_follow_up_dist": _TC
+    + _O
+    + _A
+    + _DAYS
+    + " target_min_date:d target_max_date:d comparator_min_date:d comparator_max_date:d"
+    + _DB,
+    "cm_result": _TC
+    + _O
+    + _A
+    + _EFFECT
+    + "one_sided_p:f "
+    + _COUNTS
+    + "llr:f "
+    + _CALIBRATED.format("calibrated_one_sided_p:f ")
+    + _DB,
+    "cm_interaction_result": _TC
+    + _O
+    + _A
+    + "interaction_covariate_id:i "
+    + _EFFECT
+    + _COUNTS
+    + _CALIBRATED.format("")
+    + _DB,
+    "cm_diagnostics_summary": _TC + _O + _A + _DIAGNOSTICS + _DB,
+    "cm_kaplan_meier_dist": _TC
+    + _O
+    + _A
+    + "time_day:i target_survival:f target_survival_lb:f target_survival_ub:f target_at_risk:i "
+    + "comparator_survival:f comparator_survival_lb:f comparator_survival_ub:f "
+    + "comparator_at_risk:i"
+    + _DB,
+    "cm_likelihood_profile": _TC + _O + _A + "log_rr:f log_likelihood:f gradient:f" + _DB,
+    # ours: why there is no estimate, and what the results model has no place for
+    "note": _TC
+    + _O
+    + _A
+    + "note:t interval:t proportional_p:f e_value:f tied:f target_lost:f worst_covariate:t"
+    + _DB,
+    "cohort": "cohort_id:i name:t",
+    "database": "database_id:t name:t vocabulary:t release:t",
+}
+TABLES: dict[str, dict[str, str]] = {
+    table: {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
+    for table, columns in _COLUMNS.items()
+}
+_LAST = {
+    "cm_covariate_analysis": "covariate_analysis_id",
+    "cm_covariate": "covariate_id",
+    "cm_propensity_model": "covariate_id",
+    "cm_preference_score_dist": "preference_score",
+    "cm_shared_covariate_balance": "covariate_id",
+    "cm_covariate_balance": "covariate_id",
+    "cm_attrition": "exposure_id, sequence_number",
+    "cm_interaction_result": "interaction_covariate_id",
+    "cm_kaplan_meier_dist": "time_day",
+    "cm_likelihood_profile": "log_rr",
+    "cohort": "cohort_id",
+    "database": "database_id",
+}
+# By these columns the rows of a table are sorted; together they are its key.
+KEYS: dict[str, tuple[str, ...]] = {
+    table: tuple(c for c in ("target_comparator_id", "outcome_id", "analysis_id") if c in columns)
+    + tuple(_LAST[table].split(", ") if table in _LAST else ())
+    for table, columns in TABLES.items()
+}

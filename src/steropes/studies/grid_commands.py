@@ -1,0 +1,131 @@
+"""The commands for grids, for looking up concepts, and for putting databases together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from steropes.errors import DataError
+
+__all__ = ["add_commands"]
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(grid)
+    app.command()(concepts)
+    app.command()(combine)
+
+
+def grid(
+    spec: Annotated[
+        Path | None, typer.Argument(help="Specification, a .toml or .json file.")
+    ] = None,
+    database: Annotated[
+        Path | None, typer.Option(help="DuckDB file that holds an OMOP CDM v5.x.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("steropes-grid"),
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema and exit.")
+    ] = False,
+    unblind: Annotated[
+        bool, typer.Option(help="Show estimates that fail a diagnostic too.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run targets x comparators x outcomes x analyses from one specification.
+
+    An interrupted run goes on where it was when the same command is given again.
+    """
+    from steropes.studies.grid.spec import grid_schema, read_spec
+
+    if schema:
+        print(json.dumps(grid_schema(), indent=1))
+        return
+    if spec is None or database is None:
+        raise DataError("name a specification and --database; steropes grid --schema tells more")
+    if not database.exists():
+        raise DataError(f"there is no file {database}")
+    run_and_report(database, read_spec(spec), output, unblind, quiet)
+
+
+def run_and_report(database: Any, spec: Any, output: Path, unblind: bool, quiet: bool) -> None:
+    """Run a grid, write its report, and print a summary."""
+    from steropes.studies.grid.report import write_grid_report
+    from steropes.studies.grid.run import run_grid
+    from steropes.studies.report import output_folder
+    from steropes.studies.terminal import Progress
+
+    folder = output_folder(output)
+    with Progress(quiet) as progress:
+        results = run_grid(database, spec, folder, progress=progress)
+        progress("writing the report")
+        page = write_grid_report(results, folder, unblind=unblind)
+    if quiet:
+        return
+    print(results)
+    for line in results.estimates(unblind).itertuples(index=False):
+        effect = (
+            f"{line.rr:.2f} ({line.ci_95_lb:.2f} to {line.ci_95_ub:.2f})"
+            if line.rr == line.rr
+            else line.note or ("not shown: a diagnostic failed" if not line.unblind else "none")
+        )
+        print(f"  outcome {line.outcome_id}, analysis {line.analysis_id}: {effect}")
+    for path in (page, results.path, results.path.with_suffix(".zip")):
+        print(path)
+
+
+def concepts(
+    database: Annotated[Path, typer.Argument(help="DuckDB file that holds an OMOP CDM v5.x.")],
+    words: Annotated[str, typer.Argument(help="Words of the name, in any order, or an id.")],
+    domain: Annotated[str | None, typer.Option(help="Only this domain, such as Drug.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most lines to print.")] = 20,
+    schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
+) -> None:
+    """Find concepts by name in the vocabulary of a database, the most recorded first."""
+    from steropes.studies.concepts import find_concepts
+    from steropes.studies.omop import OmopDatabase
+
+    if not database.exists():
+        raise DataError(f"there is no file {database}")
+    with OmopDatabase(database, schema) as db:
+        found = find_concepts(db, words, domain=domain, limit=limit)
+    if found.empty:
+        raise DataError(f"no concept of {database.name} has {words!r} in its name")
+    for line in found.itertuples(index=False):
+        about = ", ".join(str(x) for x in (line.domain, line.vocabulary) if x)
+        kind = f" ({about})" if about else ""
+        print(f"{line.concept_id:>12}  {line.name}{kind}, {line.people} people")
+
+
+def combine(
+    archives: Annotated[list[Path], typer.Argument(help="results.zip of each database.")],
+    output: Annotated[Path | None, typer.Option(help="CSV file for the table.")] = None,
+    unblind: Annotated[
+        bool, typer.Option(help="Use estimates that fail a diagnostic too.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put the results of databases together: fixed and random effects."""
+    from steropes.studies.evidence.archives import combine_archives
+
+    found = combine_archives(archives, unblind=unblind)
+    if output is not None:
+        found.to_csv(output, index=False, lineterminator="\n")
+    if quiet:
+        return
+    if found.empty:
+        print("no result passes the diagnostics for evidence synthesis in any database")
+    for line in found.itertuples(index=False):
+        effect = line.note or f"{line.rr:.3f} ({line.ci_95_lb:.3f} to {line.ci_95_ub:.3f})"
+        print(
+            f"comparison {line.target_comparator_id}, outcome {line.outcome_id}, "
+            f"analysis {line.analysis_id}, {line.method}, {line.databases} databases: {effect}"
+        )
+    if output is not None:
+        print(output)

@@ -1,0 +1,209 @@
+"""Weights, trimming, matching, strata, balance and scores: facts that hold whatever the data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies.test_features import made
+
+from steropes.errors import DataError
+from steropes.studies import (
+    Match,
+    PropensityRules,
+    Stratify,
+    Trim,
+    covariate_balance,
+    fit_scores,
+    match_scores,
+    matched_weights,
+    propensity_weights,
+    score_strata,
+    trim,
+)
+
+RNG = np.random.default_rng(7)
+N = 400
+SCORE = RNG.uniform(0.05, 0.95, N)
+TREATED = (RNG.random(N) < SCORE).astype(int)
+IDS = RNG.permutation(10_000)[:N]
+
+
+@pytest.mark.parametrize(
+    ("estimand", "target", "comparator"),
+    [
+        ("att", lambda e: e / e, lambda e: e / (1 - e)),
+        ("atu", lambda e: (1 - e) / e, lambda e: e / e),
+        ("ate", lambda e: 1 / e, lambda e: 1 / (1 - e)),
+        ("ato", lambda e: 1 - e, lambda e: e),
+    ],
+)
+def test_weights_of_each_estimand(estimand, target, comparator):
+    plain = propensity_weights(SCORE, TREATED, estimand, stabilized=False)
+    np.testing.assert_allclose(plain, np.where(TREATED == 1, target(SCORE), comparator(SCORE)))
+    stable = propensity_weights(SCORE, TREATED, estimand)
+    for arm in (0, 1):  # stabilising changes each arm by one factor
+        ratio = (stable / plain)[arm == TREATED]
+        np.testing.assert_allclose(ratio, ratio[0])
+    assert propensity_weights(SCORE, TREATED, estimand, largest=0.5).max() <= 0.5
+
+
+def test_infinite_weights_are_refused_with_a_remedy():
+    with pytest.raises(DataError, match="row 1 has the score 1, so its weight is infinite; trim"):
+        propensity_weights([0.5, 1.0], [1, 0])
+    assert propensity_weights([0.5, 1.0], [1, 0], largest=10)[1] == 10
+
+
+def test_trimming_by_score_preference_and_weight():
+    def kept(rule, weight=None):
+        return trim(SCORE, TREATED, rule, weight)[-1][1]
+
+    np.testing.assert_array_equal(kept(Trim(0.1)), (SCORE > 0.1) & (SCORE < 0.9))
+    low, high = (kept(Trim(0.05, m)) for m in ("asymmetric", "reverse asymmetric"))
+    assert SCORE[low & (TREATED == 1)].min() > SCORE[high & (TREATED == 1)].min()
+    assert SCORE[low & (TREATED == 0)].max() < SCORE[high & (TREATED == 0)].max()
+    share = TREATED.mean()
+    odds = SCORE / (1 - SCORE) * (1 - share) / share
+    preference = odds / (1 + odds)
+    np.testing.assert_array_equal(
+        kept(Trim(equipoise=(0.3, 0.7))), (preference >= 0.3) & (preference <= 0.7)
+    )
+    weight = propensity_weights(SCORE, TREATED)
+    np.testing.assert_array_equal(kept(Trim(max_weight=1.0), weight), weight <= 1)
+    with pytest.raises(DataError, match="trimming needs a fraction"):
+        Trim()
+
+
+@pytest.mark.parametrize("scale", ["standardized logit", "standardized", "propensity score"])
+@pytest.mark.parametrize("max_ratio", [1, 3, 0])
+def test_matched_sets_have_one_target_and_stay_within_the_caliper(scale, max_ratio):
+    rule = Match(0.2, scale, max_ratio)
+    sets = match_scores(SCORE, TREATED, rule, ids=IDS)
+    value = np.log(SCORE / (1 - SCORE)) if "logit" in scale else SCORE
+    width = 0.2 * (1 if scale == "propensity score" else np.std(value, ddof=1))
+    for s in range(sets.max() + 1):
+        rows = np.flatnonzero(sets == s)
+        assert TREATED[rows].sum() == 1
+        assert 2 <= len(rows) <= 1 + (max_ratio or N)
+        lead = rows[TREATED[rows] == 1][0]
+        assert np.abs(value[rows] - value[lead]).max() < width
+    if max_ratio == 0:  # whoever is left is too far from every open target person
+        left = np.flatnonzero((sets < 0) & (TREATED == 0))
+        of_target = np.flatnonzero((sets >= 0) & (TREATED == 1))
+        apart = np.abs(value[left][:, None] - value[of_target])
+        assert (apart > width * (1 - 1e-6)).all()
+
+
+def test_matching_does_not_hang_on_the_order_of_rows_but_on_seed_and_id():
+    score = np.round(SCORE, 1)
+    rule = Match(max_ratio=2)
+    sets = match_scores(score, TREATED, rule, ids=IDS)
+    order = RNG.permutation(N)
+    again = match_scores(score[order], TREATED[order], rule, ids=IDS[order])
+    pairs = [
+        {frozenset(ids[s == k]) for k in range(s.max() + 1)}
+        for s, ids in ((sets, IDS), (again, IDS[order]))
+    ]
+    assert pairs[0] == pairs[1]
+    other = match_scores(score, TREATED, Match(max_ratio=2, seed=2), ids=IDS)
+    assert (other != sets).any()
+
+
+def test_one_to_one_matching_is_that_of_the_one_question_study():
+    from steropes.studies import match_propensity
+
+    mine = match_scores(SCORE, TREATED, Match(), ids=IDS)
+    theirs = match_propensity(np.log(SCORE / (1 - SCORE)), TREATED, 0.2, ids=IDS, seed=1)
+    np.testing.assert_array_equal(mine >= 0, theirs >= 0)
+
+
+def test_exact_matching_and_reversal():
+    label = RNG.integers(0, 3, N)
+    sets = match_scores(SCORE, TREATED, Match(exact=(1,)), ids=IDS, labels=label)
+    for s in range(sets.max() + 1):
+        assert len(set(label[sets == s])) == 1
+    many = np.ones(N, dtype=int)
+    many[:50] = 0
+    reverse = match_scores(SCORE, many, Match(max_ratio=3, reverse=True), ids=IDS)
+    for s in range(reverse.max() + 1):
+        assert (many[reverse == s] == 0).sum() == 1
+
+
+def test_weights_of_matched_sets_give_each_arm_the_same_say():
+    sets = match_scores(SCORE, TREATED, Match(max_ratio=0), ids=IDS)
+    weight = matched_weights(sets, TREATED)
+    for arm in (0, 1):
+        sums = np.bincount(
+            sets[(sets >= 0) & (arm == TREATED)], weight[(sets >= 0) & (arm == TREATED)]
+        )
+        np.testing.assert_allclose(sums, 1)
+    assert (weight[sets < 0] == 0).all()
+
+
+def test_strata_are_quantiles_of_their_base():
+    every = score_strata(SCORE, TREATED, Stratify(5))
+    assert np.bincount(every).tolist() == [80] * 5
+    of_target = score_strata(SCORE, TREATED, Stratify(5, "target"))
+    assert np.ptp(np.bincount(of_target[TREATED == 1])) <= 1
+    label = (SCORE * 1000).astype(int) % 2
+    split = score_strata(SCORE, TREATED, Stratify(2), label)
+    assert len(np.unique(split)) == 4
+    assert len(np.unique(score_strata(np.full(N, 0.5), TREATED, Stratify(10)))) == 1
+
+
+def test_balance_by_hand_and_by_repeated_rows():
+    x = {5210: RNG.integers(0, 2, N), 6901: RNG.integers(0, 5, N)}
+    features = made(x, N)
+    counts = RNG.integers(1, 4, N).astype(float)
+    table = covariate_balance(features, TREATED, counts).table.set_index("covariate_id")
+    for covariate, values in x.items():
+        arms = [np.repeat(values[a == TREATED], counts[a == TREATED].astype(int)) for a in (1, 0)]
+        line = table.loc[covariate]
+        assert line["target_mean_after"] == pytest.approx(arms[0].mean())
+        w = [counts[a == TREATED] / counts[a == TREATED].sum() for a in (1, 0)]
+        variance = [a.var() / (1 - (u**2).sum()) for a, u in zip(arms, w, strict=True)]
+        smd = (arms[0].mean() - arms[1].mean()) / np.sqrt(np.mean(variance))
+        assert line["smd_after"] == pytest.approx(smd)
+        raw = [values[a == TREATED] for a in (1, 0)]
+        plain = (raw[0].mean() - raw[1].mean()) / np.sqrt((raw[0].var() + raw[1].var()) / 2)
+        assert line["smd_before"] == pytest.approx(plain)
+
+
+def test_ideal_weights_balance_what_the_score_is_made_of():
+    """With true scores per stratum, ATT weights make the comparator look like the target."""
+    group = RNG.integers(0, 4, N)
+    share = np.array([TREATED[group == g].mean() for g in range(4)])[group]
+    features = made({1000 * (g + 1) + 210: group == g for g in range(4)}, N)
+    balance = covariate_balance(features, TREATED, propensity_weights(share, TREATED))
+    assert balance.largest < 1e-10
+    assert balance.generalizability("att") < 1e-10
+    assert balance.generalizability("atu") > 0.01
+
+
+def scored(rules, x=None, treated=TREATED, ids=None):
+    x = x or {1000 * i + 210: RNG2[:, i] for i in range(1, 12)}
+    return fit_scores(made(x, len(treated)), treated, rules, ids=ids)
+
+
+RNG2 = np.random.default_rng(11).integers(0, 2, (N, 12))
+
+
+def test_scores_are_the_librarys_logistic_lasso():
+    import steropes as st
+
+    found = scored(PropensityRules(variance=0.05))
+    x = pd.DataFrame({str(1000 * i + 210): RNG2[:, i] for i in range(1, 12)}).astype(float)
+    model = st.LogisticRegression(prior=st.Laplace(variance=0.05)).fit(x, TREATED)
+    np.testing.assert_allclose(found.score, model.predict_proba(x)[:, 1], atol=1e-6)
+
+
+def test_a_sample_for_fitting_corrects_the_intercept():
+    treated = (np.random.default_rng(3).random(N) < 0.8).astype(int)
+    found = scored(PropensityRules(variance=1e-8, max_people=60), treated=treated, ids=IDS)
+    assert found.sampled
+    # with hardly a coefficient the scores are the share of the target among all
+    np.testing.assert_allclose(found.score, treated.mean(), atol=1e-3)
+
+
+def test_a_covariate_that_defines_the_arm_is_named():
+    x = {1210: RNG2[:, 1], 7410: TREATED}
+    with pytest.raises(DataError, match=r"covariate 7410 \(c7410\) has a correlation of 1.00"):
+        scored(PropensityRules(variance=0.1), x)

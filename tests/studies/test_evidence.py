@@ -1,0 +1,130 @@
+"""Evidence of several databases: profiles, normal estimates, random effects, archives."""
+
+import math
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steropes.errors import DataError
+from steropes.studies.evidence import Profile, combine_normal, combine_profiles, random_effects
+from steropes.studies.evidence.archives import combine_archives
+from steropes.studies.outcomes.two_groups import TwoGroups
+
+Y, S = np.array([0.3, 0.1, 0.7, -0.2]), np.array([0.2, 0.35, 0.3, 0.15])
+
+
+def normal(y, s, points=None):
+    x = np.linspace(-3, 3, 61) if points is None else points
+    return Profile(x, -(((x - y) / s) ** 2) / 2, -(x - y) / s**2)
+
+
+def test_fixed_effects_are_weighted_means():
+    """R: meta::metagen(Y, S), common effect."""
+    w = 1 / S**2
+    found = combine_normal(Y, S)
+    assert found.log_rr == pytest.approx((w * Y).sum() / w.sum())
+    assert found.se == pytest.approx(w.sum() ** -0.5)
+    q = (w * (Y - found.log_rr) ** 2).sum()
+    assert found.i_squared == pytest.approx(max(0, (q - 3) / q))
+    random = combine_normal(Y, S, random=True)
+    tau2 = (q - 3) / (w.sum() - (w**2).sum() / w.sum())
+    assert random.tau == pytest.approx(math.sqrt(tau2))
+    assert random.se == pytest.approx((1 / (S**2 + tau2)).sum() ** -0.5)
+
+
+def test_normal_profiles_give_what_their_estimates_give():
+    wanted = combine_normal(Y, S)
+    found = combine_profiles([normal(y, s) for y, s in zip(Y, S, strict=True)])
+    np.testing.assert_allclose(
+        [found.log_rr, found.se, found.lower, found.upper],
+        [wanted.log_rr, wanted.se, wanted.lower, wanted.upper],
+        atol=2e-4,
+    )
+
+
+def test_profiles_of_parts_give_the_fit_stratified_by_part():
+    rng = np.random.default_rng(1)
+    part, treated = rng.integers(0, 3, 400), rng.integers(0, 2, 400)
+    time = np.ceil(rng.exponential(30 * np.exp(-0.5 * treated) * (1 + part)))
+    event = time < 60
+    points = np.linspace(-3, 3, 25)
+    profiles = []
+    for k in range(3):
+        g = TwoGroups.of(*(a[part == k] for a in (time, event, treated)))
+        profiles.append(Profile(points, g.log_likelihood(points), g.gradient(points)))
+    whole = TwoGroups.of(time, event, treated, strata=part)
+    found = combine_profiles(profiles)
+    assert found.log_rr == pytest.approx(whole.maximum(), abs=1e-4)
+    np.testing.assert_allclose([found.lower, found.upper], whole.interval(), atol=1e-4)
+
+
+def test_a_database_without_events_in_an_arm_takes_part():
+    one_sided = Profile(np.linspace(-3, 3, 30), -np.exp(np.linspace(-3, 3, 30)))
+    alone = normal(0.5, 0.3)
+    both = combine_profiles([alone, one_sided])
+    assert both.log_rr < 0.5
+    with pytest.raises(DataError, match="rise for ever"):
+        combine_profiles([Profile([-1, 1], [0.0, 1.0])])
+
+
+def test_random_effects_without_spread_between_databases_are_near_the_fixed():
+    likelihoods = [normal(0.4, 0.2) for _ in range(12)]
+    found = random_effects(likelihoods, tau_sd=1e-4)
+    # with hardly any τ the posterior is normal: precision 12 / 0.04 and the prior's 1/4
+    precision = 12 / 0.04 + 0.25
+    assert found.log_rr == pytest.approx(0.4 * 12 / 0.04 / precision, abs=1e-3)
+    assert found.se == pytest.approx(precision**-0.5, rel=1e-2)
+    assert found.lower == pytest.approx(found.log_rr - 1.96 * found.se, abs=5e-3)
+
+
+def test_random_effects_agree_with_a_direct_double_integral():
+    m, t = np.linspace(-2.5, 2.5, 401), np.linspace(0, 3, 1501)
+    joint = np.exp(-(m[:, None] ** 2) / 8 - t**2 / 0.5)
+    for y, s in zip(Y, S, strict=True):
+        v = s**2 + t**2
+        joint *= np.exp(-((y - m[:, None]) ** 2) / (2 * v)) / np.sqrt(v)
+    p = joint.sum(axis=1)
+    p /= p.sum()
+    found = random_effects(
+        [lambda b, y=y, s=s: -(((b - y) / s) ** 2) / 2 for y, s in zip(Y, S, strict=True)]
+    )
+    assert found.log_rr == pytest.approx(float(m @ p), abs=2e-3)
+    assert found.se == pytest.approx(math.sqrt(float((m - m @ p) ** 2 @ p)), abs=2e-3)
+    assert found.predicted_lower < found.lower < found.log_rr < found.upper < found.predicted_upper
+
+
+def archive(path, database, y, s, unblind=1):
+    key = {"target_comparator_id": 1, "outcome_id": 3, "analysis_id": 2, "database_id": database}
+    x = np.linspace(-2, 2, 21)
+    tables = {
+        "cm_result": pd.DataFrame([{**key, "log_rr": y, "se_log_rr": s}]),
+        "cm_diagnostics_summary": pd.DataFrame(
+            [{**key, "unblind_for_evidence_synthesis": unblind}]
+        ),
+        "cm_likelihood_profile": pd.DataFrame(
+            {"log_rr": x, "log_likelihood": -(((x - y) / s) ** 2) / 2, "gradient": -(x - y) / s**2}
+        ).assign(**key),
+    }
+    with zipfile.ZipFile(path, "w") as file:
+        for name, table in tables.items():
+            file.writestr(f"{name}.csv", table.to_csv(index=False))
+    return path
+
+
+def test_archives_are_combined_and_blinded_results_left_out(tmp_path):
+    paths = [
+        archive(tmp_path / f"{i}.zip", f"d{i}", y, s, int(i < 3))
+        for i, (y, s) in enumerate(zip(Y, S, strict=True))
+    ]
+    found = combine_archives(paths).set_index("method")
+    wanted = combine_normal(Y[:3], S[:3])
+    assert found.loc["fixed, normal", "databases"] == 3
+    assert found.loc["fixed, profile", "log_rr"] == pytest.approx(wanted.log_rr, abs=1e-4)
+    assert combine_archives(paths, unblind=True)["databases"].tolist() == [4] * 4
+    with pytest.raises(DataError, match="2 archives hold 1 databases"):
+        combine_archives([paths[0], paths[0]])
+    (tmp_path / "no.zip").write_text("no")
+    with pytest.raises(DataError, match="is not an archive"):
+        combine_archives([tmp_path / "no.zip"])

@@ -1,0 +1,307 @@
+"""Covariates of the catalogue: ids, windows, groups, values and scores, and what tidying drops."""
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies.conftest import START, day
+
+from steropes.backends import get_backend
+from steropes.errors import DataError
+from steropes.studies import (
+    CohortTable,
+    FeatureRules,
+    Features,
+    OmopDatabase,
+    TidyRules,
+    extract_features,
+    tidy,
+)
+
+TABLES = {
+    "condition_era": "person_id BIGINT, condition_concept_id BIGINT, condition_era_start_date DATE,"
+    " condition_era_end_date DATE",
+    "visit_occurrence": "person_id BIGINT, visit_concept_id BIGINT, visit_start_date DATE,"
+    " visit_end_date DATE",
+    "concept_relationship": "concept_id_1 BIGINT, concept_id_2 BIGINT, relationship_id VARCHAR",
+}
+CONCEPT = (
+    "concept_id BIGINT, concept_name VARCHAR, domain_id VARCHAR, vocabulary_id VARCHAR, "
+    "concept_class_id VARCHAR, standard_concept VARCHAR, concept_code VARCHAR"
+)
+ANCESTOR = (
+    "ancestor_concept_id BIGINT, descendant_concept_id BIGINT, min_levels_of_separation BIGINT"
+)
+VALUES = (
+    "person_id BIGINT, measurement_concept_id BIGINT, measurement_date DATE, "
+    "value_as_number DOUBLE, range_low DOUBLE, range_high DOUBLE, value_as_concept_id BIGINT, "
+    "unit_concept_id BIGINT"
+)
+CONCEPTS = [
+    (441840, "Clinical finding", "Condition", "SNOMED", "Clinical Finding", "S", "0"),
+    (201820, "Diabetes mellitus", "Condition", "SNOMED", "Clinical Finding", "S", "1"),
+    (201826, "Type 2 diabetes", "Condition", "SNOMED", "Clinical Finding", "S", "2"),
+    (77, "Disorder of glucose", "Condition", "SNOMED", "Clinical Finding", "S", "3"),
+    (4030518, "Renal impairment", "Condition", "SNOMED", "Clinical Finding", "S", "4"),
+    (21600001, "A", "Drug", "ATC", "ATC 1st", "C", "A"),
+    (21600002, "A10BA02", "Drug", "ATC", "ATC 5th", "C", "A10BA02"),
+    (503, "metformin", "Drug", "RxNorm", "Ingredient", "S", "503"),
+    (600, "Glucose", "Measurement", "LOINC", "Lab Test", "S", "600"),
+    (9202, "Outpatient", "Visit", "Visit", "Visit", "S", "OP"),
+    (45, "ICD", "Condition", "ICD9CM", "code", None, "250.50"),
+]
+ANCESTORS = [
+    (441840, 201820, 3),
+    (441840, 201826, 4),
+    (441840, 77, 5),
+    (441840, 4030518, 3),
+    (201820, 201820, 0),
+    (201820, 201826, 1),
+    (201826, 201826, 0),
+    (77, 201826, 1),
+    (4030518, 4030518, 0),
+    (21600001, 503, 4),
+    (21600002, 503, 1),
+    (503, 503, 0),
+]
+
+
+@pytest.fixture
+def vocabulary(omop):
+    """Make the database with a small vocabulary and the tables of the catalogue."""
+
+    def write(**rows):
+        path = omop.write()
+        with duckdb.connect(str(path)) as con:
+            for table, columns in TABLES.items():
+                con.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
+            for table, columns in (
+                ("concept", CONCEPT),
+                ("concept_ancestor", ANCESTOR),
+                ("measurement", VALUES),
+            ):
+                con.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
+            rows = {"concept": CONCEPTS, "concept_ancestor": ANCESTORS, **rows}
+            for table, values in rows.items():
+                marks = ", ".join("?" * len(values[0]))
+                con.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
+        return path
+
+    return write
+
+
+def extract(path, n, *analyses, **rules):
+    entries = pd.DataFrame({"person_id": np.arange(1, n + 1), "start": pd.Timestamp(START)})
+    with OmopDatabase(path) as db:
+        return extract_features(db, entries, FeatureRules(analyses=analyses, **rules))
+
+
+def values(features):
+    """{covariate: {row: value}}"""
+    x = features.matrix().tocoo()
+    ids = features.columns["covariate_id"].to_numpy()
+    found = {int(i): {} for i in ids}
+    for row, column, value in zip(x.coords[0], x.coords[1], x.data, strict=True):
+        found[int(ids[column])][int(row)] = float(value)
+    return found
+
+
+def test_demographics_have_the_ids_of_their_analyses(omop, vocabulary):
+    omop.person(born=1970, sex=8532)
+    omop.person(born=2009, sex=0)
+    found = extract(vocabulary(), 2, 1, 3, 6, 7)
+    assert values(found) == {
+        8532001: {0: 1.0},
+        3: {1: 1.0},
+        8003: {0: 1.0},
+        2010006: {0: 1, 1: 1},
+        6007: {0: 1, 1: 1},
+    }
+    assert found.columns["name"].tolist()[0] == "age group: 0-4"
+
+
+def test_windows_end_on_the_start_and_eras_count_by_overlap(omop, vocabulary):
+    for _ in range(5):
+        omop.person()
+    eras = [
+        (1, 201826, day(-400), day(-366)),
+        (2, 201826, day(-400), day(-365)),
+        (3, 201826, day(-31), day(-30)),
+        (4, 201826, day(0), day(0)),
+        (5, 201826, day(1), day(9)),
+    ]
+    found = values(extract(vocabulary(condition_era=eras), 5, 201, 202, 204, 205))
+    assert found == {
+        201826201: {0: 1, 1: 1, 2: 1, 3: 1},
+        201826202: {1: 1, 2: 1, 3: 1},
+        201826204: {2: 1, 3: 1},
+        201826205: {3: 1},
+    }
+    before = extract(vocabulary(condition_era=eras), 5, 202, end_day=-1)
+    assert values(before) == {201826202: {1: 1, 2: 1}}
+
+
+def test_conditions_stand_for_their_groups_but_for_vague_ones(omop, vocabulary):
+    omop.person()
+    path = vocabulary(condition_era=[(1, 201826, day(-9), day(-9))])
+    assert set(values(extract(path, 1, 210))) == {201820210, 201826210}
+    assert set(values(extract(path, 1, 210, exclude=(201826,)))) == set()
+    assert set(values(extract(path, 1, 210, include=(201826,)))) == {201826210}
+
+
+def test_drugs_stand_for_ingredients_and_classes_of_some_lengths(omop, vocabulary):
+    omop.drug(omop.person(), 503, -5)
+    assert set(values(extract(vocabulary(), 1, 410))) == {503410, 21600001410}
+
+
+def test_measurements_by_range_value_and_concept(omop, vocabulary):
+    omop.person()
+    rows = [
+        (1, 600, day(-5), 4.0, 5.0, 9.0, 0, 8753),
+        (1, 600, day(-4), 7.0, 5.0, 9.0, 45877985, 8753),
+        (1, 600, day(-4), 6.0, 5.0, None, None, 8753),
+    ]
+    path = vocabulary(measurement=rows)
+    assert set(values(extract(path, 1, 710))) == {6001710, 6002710}
+    assert values(extract(path, 1, 706)) == {600753706: {0: 6.0}}
+    [code] = values(extract(path, 1, 714))
+    about, value = 600 * 2654435769 // 4096 & 1048575, 45877985 * 2654435769 // 1024 & 4194303
+    assert code == about * 4194304000 + value * 1000 + 714
+
+
+def test_counts_of_visits_and_of_different_concepts(omop, vocabulary):
+    person = omop.person()
+    for concept in (503, 503, 504):
+        omop.drug(person, concept, -5)
+    visits = [(1, 9202, day(-5), day(-5)), (1, 9202, day(-4), day(-4)), (1, 9203, day(-3), day(-3))]
+    found = values(extract(vocabulary(visit_occurrence=visits), 1, 908, 920, 923))
+    assert found == {1908: {0: 2}, 1920: {0: 3}, 9202923: {0: 2}, 9203923: {0: 1}}
+
+
+def test_scores_count_a_category_once(omop, vocabulary):
+    omop.person(born=1930)
+    omop.person(born=1990, sex=8507)
+    eras = [
+        (1, 201826, day(-2000), day(-2000)),
+        (1, 201820, day(-9), day(-9)),
+        (1, 4030518, day(-9), day(-9)),
+        (2, 201826, day(1), day(1)),
+    ]
+    relations = [(45, 201826, "Maps to")]
+    found = values(
+        extract(
+            vocabulary(condition_era=eras, concept_relationship=relations), 2, 901, 902, 903, 904
+        )
+    )
+    # Charlson: diabetes 1, renal 2. DCSI: retinopathy 1. Diabetes 1, and 80 years old, a woman.
+    assert found == {1901: {0: 3}, 1902: {0: 1}, 1903: {0: 2}, 1904: {0: 4}}
+
+
+def test_cohorts_serve_as_covariates(omop, vocabulary):
+    omop.person()
+    omop.person()
+    cohorts = CohortTable([7, 7], [1, 2], [day(-9), day(1)], [day(-2), day(5)], names={7: "frail"})
+    entries = pd.DataFrame({"person_id": [1, 2], "start": pd.Timestamp(START)})
+    with OmopDatabase(vocabulary()) as db:
+        found = extract_features(
+            db, entries, FeatureRules(analyses=()), cohorts=cohorts, as_covariates=(7,)
+        )
+    assert values(found) == {7999: {0: 1}}
+    assert found.columns["name"].tolist() == ["frail"]
+
+
+def test_tables_that_are_not_there_make_none_and_missing_columns_are_named(omop):
+    omop.drug(omop.person(), 503, -5)
+    path = omop.write()
+    assert len(extract(path, 1, 602, 920).columns) == 0
+    with pytest.raises(
+        DataError, match=r"410 \(DrugGroupEraLongTerm\) needs the column vocabulary"
+    ):
+        extract(path, 1, 410)
+    with pytest.raises(DataError, match="there is no covariate analysis 999"):
+        FeatureRules(analyses=(999,))
+    with pytest.raises(DataError, match="concept 12345 is unknown"):
+        extract(path, 1, 1, exclude=(12345,))
+
+
+def made(columns, n):
+    """Features of given dense columns: {id: values}."""
+    x = np.column_stack([np.asarray(c, dtype=float) for c in columns.values()])
+    ids = np.array(sorted(columns))
+    x = x[:, np.argsort(list(columns))]
+    at = [np.flatnonzero(c) for c in x.T]
+    indptr = np.concatenate(([0], np.cumsum([len(a) for a in at])))
+    entries = np.concatenate([c[a] for c, a in zip(x.T, at, strict=True)])
+    table = pd.DataFrame(
+        {
+            "covariate_id": ids,
+            "name": [f"c{i}" for i in ids],
+            "analysis_id": ids % 1000,
+            "concept_id": 0,
+            "people": [len(a) for a in at],
+            "largest": x.max(axis=0),
+            "binary": [(c[a] == 1).all() for c, a in zip(x.T, at, strict=True)],
+        }
+    )
+    return Features(
+        n, indptr, np.concatenate(at).astype(np.int32), entries.astype(np.float32), table
+    )
+
+
+def test_tidying_drops_what_is_rare_common_to_all_or_follows_from_others():
+    n = 4000
+    row = np.arange(n)
+    columns = {
+        1003: row < 2500,
+        2003: (row >= 2500) & (row < 3999),
+        3003: row == 3999,  # exhaustive
+        1210: row < 3,
+        2210: row < 4,
+        3210: row >= 0,
+        1901: np.where(row < 100, 1 + row % 5, 0),
+    }
+    found = tidy(made(columns, n))
+    assert found.features.columns["covariate_id"].tolist() == [1901, 2003, 2210, 3003]
+    assert found.scale.tolist() == [5, 1, 1, 1]
+    assert dict(zip(found.dropped["covariate_id"], found.dropped["why"], strict=True)) == {
+        1003: "redundant",
+        1210: "rare",
+        3210: "redundant",
+    }
+    everything = tidy(made(columns, n), TidyRules(0.0, False, False))
+    assert len(everything.scale) == 7
+    assert tidy(made(columns, n), exclude=(1901,)).features.columns["covariate_id"].tolist() == [
+        2003,
+        2210,
+        3003,
+    ]
+    assert tidy(made(columns, n), include=(1901,)).design.shape == (n, 1)
+    with pytest.raises(DataError, match="there is no covariate 5"):
+        tidy(made(columns, n), include=(5,))
+
+
+def test_the_design_holds_the_scaled_columns():
+    rng = np.random.default_rng(1)
+    columns = {
+        10 + i: (rng.random(50) < 0.4) * (1 if i % 3 else rng.integers(1, 9, 50)) for i in range(9)
+    }
+    found = tidy(made(columns, 50), TidyRules(0, False))
+    design, backend = found.design, get_backend()
+    units = np.diag(design.scale)
+    dense = np.hstack([design.matmul(units[:, [j]], backend) for j in range(9)])
+    wanted = found.features.matrix().toarray() / found.scale
+    np.testing.assert_allclose(dense, wanted)
+    assert wanted.max() == 1
+
+
+def test_people_taken_keep_their_values_and_the_order_of_columns():
+    rng = np.random.default_rng(2)
+    features = made({i: rng.integers(0, 3, 30) for i in range(5, 12)}, 30)
+    some = np.sort(rng.choice(30, 11, replace=False))
+    np.testing.assert_array_equal(
+        features.take(some).matrix().toarray(), features.matrix().toarray()[some]
+    )
+    np.testing.assert_array_equal(
+        features.select(np.array([3, 1])).matrix().toarray(), features.matrix().toarray()[:, [3, 1]]
+    )
+    np.testing.assert_array_equal(features.column(7), features.matrix().toarray()[:, 2])

@@ -1,0 +1,347 @@
+"""Grids: specifications and their errors, runs that are interrupted, result tables, the page."""
+
+import hashlib
+import html.parser
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steropes.errors import DataError
+from steropes.studies import OmopDatabase, Outcome, OutcomeModel, Question, StudyAnalysis
+from steropes.studies.cli import run as command
+from steropes.studies.concepts import find_concepts
+from steropes.studies.grid import workbench
+from steropes.studies.grid.report import grid_page, write_grid_report
+from steropes.studies.grid.run import run_grid
+from steropes.studies.grid.spec import GridSpec, grid_schema, read_spec
+from steropes.studies.grid.store import ResultStore
+from steropes.studies.grid.tables import KEYS, TABLES
+
+SPEC = """
+database_id = "tiny"
+[cohorts.drugs]
+11 = { include = [1] }
+12 = { include = [2] }
+[cohorts.conditions]
+13 = { include = [3] }
+14 = { include = [4] }
+[controls]
+concepts = [5, 6, 7, 8, 9]
+
+[thresholds]
+balance = 0.5
+
+[[question]]
+target = 11
+comparator = 12
+outcomes = [13, 14]
+exclude = [1, 2]
+
+[[analysis]]
+id = 1
+description = "crude"
+propensity = false
+features = false
+[analysis.at_risk]
+end = 500
+end_anchor = "cohort start"
+
+[[analysis]]
+id = 2
+description = "weighted"
+truncate = 10
+[analysis.at_risk]
+end = 500
+end_anchor = "cohort start"
+[analysis.features]
+analyses = [1, 3, 6]
+[analysis.propensity]
+variance = 0.1
+[analysis.outcome_model]
+weighted = true
+"""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """400 people, two drugs, an outcome (3), one that nobody has (4), and controls (5 to 9)."""
+    from tests.studies.conftest import TinyOmop
+
+    omop, rng = TinyOmop(tmp_path_factory.mktemp("omop")), np.random.default_rng(1)
+    for concept in range(4, 10):
+        omop.concept(concept, f"condition {concept}")
+    for _ in range(400):
+        born, sex = int(rng.integers(1930, 1990)), int(rng.choice([8507, 8532]))
+        drug = "target" if rng.random() < 0.3 + 0.4 * (born < 1960) else "comparator"
+        person = omop.person(**{drug: int(rng.integers(0, 100))}, born=born, sex=sex)
+        for concept in (3, 5, 6, 7, 8, 9):
+            if rng.random() < 0.25:
+                omop.condition(person, concept, int(rng.integers(101, 600)))
+    return omop.write()
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory):
+    path = tmp_path_factory.mktemp("spec") / "grid.toml"
+    path.write_text(SPEC)
+    return read_spec(path)
+
+
+@pytest.fixture(scope="module")
+def results(database, spec, tmp_path_factory):
+    return run_grid(database, spec, tmp_path_factory.mktemp("results"))
+
+
+def checksum(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "message"),
+    [
+        ("target = 11", "target = 11\ncolour = 2", "colour", "there is no setting 'colour'"),
+        ("target = 11", "target = 'x'", "target", "must be a whole number, not 'x'"),
+        ("end = 500\n", "end = 1.5\n", "end = 1.5", "must be a whole number, not 1.5"),
+        ('"cohort start"', '"start"', 'end_anchor = "start"', "must be one of 'cohort start'"),
+        ("variance = 0.1", "variance = -1", "[analysis.propensity]", "variance must be a finite"),
+        ("comparator = 12", "comparator = 11", "[[question]]", "the same cohort, 11"),
+        ("comparator = 12\n", "", "[[question]]", "comparator is missing"),
+        ("include = [2]", "include = []", "12 = { include = []", "must include a concept"),
+        ('description = "crude"', 'preset = "x"', 'preset = "x"', "there is no preset 'x'"),
+    ],
+)
+def test_errors_name_the_line(tmp_path, old, new, at, message):
+    path = tmp_path / "grid.toml"
+    text = SPEC.replace(old, new, 1)
+    path.write_text(text)
+    line = text[: text.index(at)].count("\n") + 1
+    with pytest.raises(DataError, match=message) as caught:
+        read_spec(path)
+    assert f"grid.toml, line {line} " in str(caught.value)
+
+
+def test_what_is_no_toml_or_no_file_is_refused(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text(SPEC.replace("[[question]]", "[[question", 1))
+    with pytest.raises(DataError, match=r"grid.toml: .*line \d+"):
+        read_spec(path)
+    with pytest.raises(DataError, match=r"is a .toml or a .json file"):
+        read_spec(tmp_path / "grid.yaml")
+    with pytest.raises(DataError, match="No such file"):
+        read_spec(tmp_path / "none.toml")
+    path.write_text(SPEC.replace("id = 2", "id = 1", 1))
+    with pytest.raises(DataError, match="two analyses have the id 1"):
+        read_spec(path)
+
+
+def test_json_and_toml_and_objects_are_one_specification(spec, tmp_path):
+    path = tmp_path / "grid.json"
+    path.write_text(spec.to_json())
+    assert read_spec(path) == spec
+    assert read_spec(json.loads(spec.to_json())) == spec
+    assert spec.analysis[0].propensity is None
+    assert [o.true_ratio for o in spec.questions[0].outcomes] == [None] * 2 + [1.0] * 5
+
+
+def test_the_schema_knows_every_setting():
+    schema = grid_schema()
+    assert set(schema["properties"]) == set(GridSpec.__dataclass_fields__)
+    assert schema["$defs"]["TimeAtRisk"]["properties"]["end"] == {"type": "integer"}
+    assert schema["$defs"]["Question"]["required"] == ["target", "comparator", "outcomes"]
+    json.dumps(schema)
+
+
+def test_every_result_is_there_and_calibrated(results):
+    found = results.tables["cm_result"]
+    assert len(found) == 7 * 2
+    of = found[found["outcome_id"] == 13].set_index("analysis_id")
+    assert of["rr"].notna().all()
+    assert of["calibrated_rr"].notna().all()
+    assert of["target_estimator"].tolist() == ["ate", "att"]
+    nothing = results.tables["note"].query("outcome_id == 14")
+    assert nothing["note"].tolist() == ["nobody had the outcome during the time at risk"] * 2
+    checks = results.tables["cm_diagnostics_summary"]
+    assert checks["ease"].notna().all()
+    assert checks.loc[checks["outcome_id"] == 14, "mdrr_diagnostic"].tolist() == ["FAIL"] * 2
+
+
+def test_tables_have_their_columns_and_keys(results):
+    for name, table in results.tables.items():
+        assert list(table.columns) == list(TABLES[name])
+        assert not table.duplicated(list(KEYS[name])).any(), name
+    assert len(results.tables["cm_covariate_balance"]) > 0
+
+
+def test_small_cells_are_not_written(database, spec, tmp_path):
+    import dataclasses
+
+    found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path).tables
+    counts = found["cm_result"][["target_outcomes", "comparator_outcomes"]].to_numpy()
+    assert (counts == -80).any()
+    assert not ((counts > 0) & (counts < 80)).any()
+    assert not found["cm_attrition"]["subjects"].between(1, 79).any()
+    means = found["cm_shared_covariate_balance"]["target_mean_before"]
+    assert (means < 0).any()
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(
+    database, spec, results, tmp_path, monkeypatch
+):
+    estimate, calls = workbench.estimate_effect, []
+
+    def interrupted(*args, **settings):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return estimate(*args, **settings)
+
+    monkeypatch.setattr(workbench, "estimate_effect", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_grid(database, spec, tmp_path)
+    again = run_grid(database, spec, tmp_path)
+    assert len(calls) == 14 + 1  # only what was cut short is done twice
+    archive = results.path.with_suffix(".zip")
+    assert checksum(tmp_path / "results.zip") == checksum(archive)
+    for name, table in results.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], table)
+    run_grid(database, spec, tmp_path)
+    assert len(calls) == 15
+
+
+def test_results_of_something_else_are_not_added_to(database, spec, results, tmp_path):
+    import dataclasses
+
+    other = dataclasses.replace(spec, database_id="other")
+    with pytest.raises(DataError, match="holds results of another specification"):
+        run_grid(database, other, results.path.parent)
+    (tmp_path / "results.duckdb").write_text("no")
+    with pytest.raises(DataError, match="cannot open"):
+        ResultStore(tmp_path / "results.duckdb", "x")
+
+
+def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
+    import dataclasses
+
+    bad = StudyAnalysis(
+        9, "interaction", propensity=None, outcome_model=OutcomeModel(interactions=(1,)),
+        at_risk=spec.analysis[0].at_risk, features=spec.analysis[1].features,
+    )  # fmt: skip
+    many = dataclasses.replace(spec, analysis=(bad, spec.analysis[0]))
+    found = run_grid(database, many, tmp_path).tables
+    notes = found["note"].query("outcome_id == 13").set_index("analysis_id")["note"]
+    assert "there is no covariate 1 among these people" in notes[9]
+    assert notes[1] == ""
+
+
+def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):
+    import dataclasses
+
+    checks = results.tables["cm_diagnostics_summary"].assign(unblind=0)
+    blind = dataclasses.replace(
+        results, tables={**results.tables, "cm_diagnostics_summary": checks}
+    )
+    hidden = blind.estimates()
+    for column in ("rr", "ci_95_lb", "p", "log_rr", "llr", "calibrated_rr", "calibrated_p"):
+        assert hidden[column].isna().all()
+    assert blind.estimates(unblind=True)["rr"].notna().any()
+    page, open_page = grid_page(blind), grid_page(blind, unblind=True)
+    one = results.tables["cm_result"].query("outcome_id == 13").iloc[0]
+    said = f"{one.rr:.2f} ({one.ci_95_lb:.2f} to {one.ci_95_ub:.2f})"
+    assert said in open_page
+    assert said not in page
+    assert "Survival curves" not in page
+
+
+class Checker(html.parser.HTMLParser):
+    """Counts what is open, and what would load something."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.loads, self.labels = [], [], 0
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if tag not in ("meta", "line", "circle", "polygon", "polyline"):
+            self.open.append(tag)
+        self.loads += [v for k, v in attributes if k in ("src", "href")]
+        self.labels += tag == "svg" and bool(values.get("aria-label"))
+
+    def handle_endtag(self, tag):
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+
+def test_the_page_is_whole_by_itself_and_says_what_its_pictures_show(results, tmp_path):
+    path = write_grid_report(results, tmp_path)
+    text = path.read_text()
+    checker = Checker()
+    checker.feed(text)
+    assert checker.open == []
+    assert checker.loads == []
+    assert "<script" not in text
+    assert checker.labels == text.count("<svg") >= 4
+    assert "prefers-color-scheme: dark" in text
+    assert "newdrug against olddrug" in text
+
+
+def test_concepts_are_found_by_words_and_number(database):
+    with OmopDatabase(database) as db:
+        found = find_concepts(db, "COND 7")
+        assert found["concept_id"].tolist() == [7]
+        assert int(found["people"][0]) > 50
+        assert find_concepts(db, "3")["name"].tolist() == ["bleeding"]
+        assert find_concepts(db, "nothing like it").empty
+        with pytest.raises(DataError, match="name a word"):
+            find_concepts(db, " ")
+
+
+def test_the_commands(database, tmp_path, capsys):
+    path = tmp_path / "grid.toml"
+    path.write_text(SPEC)
+    folder = tmp_path / "out"
+    assert (
+        command(["grid", str(path), "--database", str(database), "--output", str(folder), "-q"])
+        == 0
+    )
+    assert {f.name for f in folder.iterdir()} == {"report.html", "results.duckdb", "results.zip"}
+    assert command(["concepts", str(database), "bleed"]) == 0
+    assert "bleeding" in capsys.readouterr().out
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(folder / "results.zip") as source, zipfile.ZipFile(other, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name).replace(b"tiny", b"huge"))
+    table = tmp_path / "combined.csv"
+    assert (
+        command(
+            [
+                "combine",
+                str(folder / "results.zip"),
+                str(other),
+                "--unblind",
+                "--output",
+                str(table),
+            ]
+        )
+        == 0
+    )
+    combined = pd.read_csv(table)
+    assert set(combined["databases"]) <= {0, 2}
+    assert command(["grid", "--schema"]) == 0
+    assert '"GridSpec"' in capsys.readouterr().out
+    assert command(["grid", str(path)]) == 2
+
+
+def test_questions_and_analyses_that_cannot_be_are_refused():
+    with pytest.raises(DataError, match="listed twice"):
+        Question(1, 2, (Outcome(3), Outcome(3, 1.0)))
+    with pytest.raises(DataError, match="analysis 1: a stratified outcome model needs matching"):
+        StudyAnalysis(1, outcome_model=OutcomeModel(stratified=True))
+    with pytest.raises(
+        DataError, match="a Fine-Gray model and a competing outcome belong together"
+    ):
+        StudyAnalysis(1, outcome_model=OutcomeModel("fine-gray"))
+    with pytest.raises(DataError, match="without a propensity model there is nothing"):
+        StudyAnalysis(1, propensity=None, outcome_model=OutcomeModel(weighted=True))
