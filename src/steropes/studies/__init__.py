@@ -52,6 +52,14 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .omop import OmopDatabase
     from .outcomes import Estimate, OutcomeModel, curve_table, detectable_ratio, estimate_effect
     from .propensity import Propensity, auc, fit_propensity, preference_score
+    from .sccs.grid import (
+        CaseSeriesGrid,
+        CaseSeriesGridResults,
+        SeriesAnalysis,
+        SeriesQuestion,
+        read_case_series_grid,
+        run_case_series_grid,
+    )
     from .sccs.parity import compare_with_r
     from .sccs.presets import case_series_settings
     from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
@@ -124,6 +132,12 @@ _WHERE = {
     "auc": "propensity",
     "fit_propensity": "propensity",
     "preference_score": "propensity",
+    "CaseSeriesGrid": "sccs.grid",
+    "CaseSeriesGridResults": "sccs.grid",
+    "SeriesAnalysis": "sccs.grid",
+    "SeriesQuestion": "sccs.grid",
+    "read_case_series_grid": "sccs.grid",
+    "run_case_series_grid": "sccs.grid",
     "compare_with_r": "sccs.parity",
     "case_series_settings": "sccs.presets",
     "CaseRules": "sccs.settings",
@@ -142,6 +156,8 @@ __all__ = [
     "Balance",
     "CaseRules",
     "CaseSeries",
+    "CaseSeriesGrid",
+    "CaseSeriesGridResults",
     "CaseSeriesSettings",
     "Cohort",
     "CohortRules",
@@ -166,6 +182,8 @@ __all__ = [
     "PropensityRules",
     "PropensityScores",
     "Question",
+    "SeriesAnalysis",
+    "SeriesQuestion",
     "Spline",
     "Stratify",
     "StudyAnalysis",
@@ -206,7 +224,9 @@ __all__ = [
     "new_user_cohort",
     "preference_score",
     "propensity_weights",
+    "read_case_series_grid",
     "read_cohorts",
+    "run_case_series_grid",
     "score_strata",
     "standardized_differences",
     "study_population",

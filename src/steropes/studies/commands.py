@@ -11,7 +11,7 @@ from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
 from steropes.studies.grid_commands import add_commands
-from steropes.studies.sccs.command import sccs, sccs_parity
+from steropes.studies.sccs.command import sccs, sccs_grid, sccs_parity
 
 __all__ = ["app"]
 
@@ -132,6 +132,7 @@ def demo(
 
 add_commands(app)
 app.command()(sccs)
+app.command("sccs-grid")(sccs_grid)
 app.command("sccs-parity")(sccs_parity)
 
 

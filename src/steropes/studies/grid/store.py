@@ -34,6 +34,10 @@ class ResultStore:
         Made if it is not there.
     signature : str
         What the results are of: a file with another one is refused.
+    tables : mapping of str to mapping of str to str, optional
+        Columns and types of each table. Default: those of comparative studies.
+    keys : mapping of str to tuple of str, optional
+        By what the rows of each table are sorted.
 
     Raises
     ------
@@ -41,8 +45,15 @@ class ResultStore:
         The file is not a result file, or holds the results of something else.
     """
 
-    def __init__(self, path: str | Path, signature: str) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        signature: str,
+        tables: Mapping[str, Mapping[str, str]] = TABLES,
+        keys: Mapping[str, tuple[str, ...]] = KEYS,
+    ) -> None:
         self.path, self.signature = Path(path), signature
+        self.tables, self.keys = tables, keys
         duckdb = need("duckdb")
         new = not self.path.exists()
         try:
@@ -91,7 +102,7 @@ class ResultStore:
 
     def table(self, name: str) -> pd.DataFrame:
         """The rows of a table, sorted by its key."""
-        order = ", ".join(f"{c} NULLS FIRST" for c in KEYS[name])
+        order = ", ".join(f"{c} NULLS FIRST" for c in self.keys[name])
         found: pd.DataFrame = self._db.execute(f"SELECT * FROM {name} ORDER BY {order}").df()
         return found
 
@@ -107,7 +118,7 @@ class ResultStore:
         duckdb = need("duckdb")
         part = self.path.with_suffix(".part")
         part.unlink(missing_ok=True)
-        tables = {name: self.table(name) for name in TABLES}
+        tables = {name: self.table(name) for name in self.tables}
         self._db.close()
         with duckdb.connect(str(part)) as db:
             self._make(db)
@@ -115,7 +126,7 @@ class ResultStore:
             db.execute("INSERT INTO progress VALUES ('done', 'all')")
             for name, rows in tables.items():
                 db.register("rows", rows)
-                columns = ", ".join(f"{c}::{kind} AS {c}" for c, kind in TABLES[name].items())
+                columns = ", ".join(f"{c}::{kind} AS {c}" for c, kind in self.tables[name].items())
                 db.execute(f"INSERT INTO {name} SELECT {columns} FROM rows")
                 db.unregister("rows")
         os.replace(part, self.path)
@@ -129,7 +140,7 @@ class ResultStore:
         path = Path(path)
         part = path.with_suffix(".part")
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in TABLES:
+            for name in self.tables:
                 entry = zipfile.ZipInfo(f"{name}.csv", (1980, 1, 1, 0, 0, 0))
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, self.table(name).to_csv(index=False, lineterminator="\n"))
@@ -138,10 +149,9 @@ class ResultStore:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    @staticmethod
-    def _make(db: Any) -> None:
+    def _make(self, db: Any) -> None:
         db.execute("CREATE TABLE progress (kind VARCHAR, step VARCHAR)")
-        for name, columns in TABLES.items():
+        for name, columns in self.tables.items():
             listed = ", ".join(f"{c} {kind}" for c, kind in columns.items())
             db.execute(f"CREATE TABLE {name} ({listed})")
 
@@ -150,7 +160,7 @@ class ResultStore:
         names = {
             n for (n,) in self._db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         }
-        if not {"progress", *TABLES} <= names:
+        if not {"progress", *self.tables} <= names:
             self.close()
             raise DataError(f"{self.path} is not a file of results; choose another folder")
         rows = self._db.execute("SELECT step FROM progress WHERE kind = 'signature'").fetchall()
@@ -164,8 +174,8 @@ class ResultStore:
     def _insert(self, table: str, rows: list[dict[str, Any]]) -> None:
         if not rows:
             return
-        frame = pd.DataFrame(rows, columns=list(TABLES[table]))
+        frame = pd.DataFrame(rows, columns=list(self.tables[table]))
         self._db.register("brought", frame)
-        columns = ", ".join(f"{c}::{kind}" for c, kind in TABLES[table].items())
+        columns = ", ".join(f"{c}::{kind}" for c, kind in self.tables[table].items())
         self._db.execute(f"INSERT INTO {table} SELECT {columns} FROM brought")
         self._db.unregister("brought")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,7 +157,7 @@ def _columns_of(
         return [(column, [i for i in ids if i in present])]
     kept = [i for i in ids if i in present]
     names = sources.names(table, kept)
-    twice = {n for n in names.values() if list(names.values()).count(n) > 1}
+    twice = {n for n, times in Counter(names.values()).items() if times > 1}
     return [
         (
             Column(

@@ -1,4 +1,4 @@
-"""The commands ``steropes sccs`` and ``steropes sccs-parity``."""
+"""The commands ``steropes sccs``, ``sccs-grid`` and ``sccs-parity``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from steropes.errors import DataError
 
-__all__ = ["sccs", "sccs_parity"]
+__all__ = ["sccs", "sccs_grid", "sccs_parity"]
 
 
 def sccs(
@@ -155,6 +155,38 @@ def sccs_parity(
         parity.table.to_csv(output, index=False)
     if len(parity.disagreements):
         raise typer.Exit(1)
+
+
+def sccs_grid(
+    spec: Annotated[Path, typer.Argument(help="Specification, a .toml file.")],
+    database: Annotated[Path, typer.Option(help="DuckDB file that holds an OMOP CDM v5.x.")],
+    output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
+        "steropes-sccs-grid"
+    ),
+    cohort_table: Annotated[
+        str | None, typer.Option(help="Cohort table (schema.table), where ids are cohorts.")
+    ] = None,
+    unblind: Annotated[
+        bool, typer.Option("--unblind", help="Show estimates that fail a diagnostic too.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Run many case series from one specification; an interrupted run goes on where it was."""
+    from steropes.studies.omop import OmopDatabase
+    from steropes.studies.report import output_folder
+    from steropes.studies.sccs.grid import read_case_series_grid, run_case_series_grid
+    from steropes.studies.sccs.terminal import print_grid
+    from steropes.studies.terminal import Progress
+
+    if not database.exists():
+        raise DataError(f"there is no file {database}")
+    grid = read_case_series_grid(spec)
+    folder = output_folder(output)
+    with Progress(quiet) as progress, OmopDatabase(database, grid.schema) as db:
+        cohorts = _cohorts(db, cohort_table)
+        results = run_case_series_grid(db, grid, folder, cohorts=cohorts, progress=progress)
+    if not quiet:
+        print_grid(results, unblind)
 
 
 def _run(

@@ -21,15 +21,22 @@ from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.sources import ConceptSet, condition_cohorts, drug_era_cohorts
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.sccs.columns import CONTROL, era_columns
-from steropes.studies.sccs.diagnostics import time_stability
+from steropes.studies.sccs.diagnostics import diagnose
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
 from steropes.studies.sccs.model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.population import Population, find_cases
-from steropes.studies.sccs.r_conventions import r_detectable, r_monthly_rates, r_p_values
+from steropes.studies.sccs.r_conventions import (
+    r_age_spans,
+    r_calendar_spans,
+    r_detectable,
+    r_monthly_rates,
+    r_p_values,
+)
 from steropes.studies.sccs.r_settings import settings_from_r
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.sources import Sources
 from steropes.studies.sccs.study import exposures_of_interest
+from steropes.studies.sccs.thresholds import Thresholds
 from steropes.studies.sccs.timing import time_to_event
 
 __all__ = ["Parity", "compare_with_r", "demo_cohorts"]
@@ -213,6 +220,14 @@ def _nobody(population: Population, rows: _Rows) -> None:
         )  # fmt: skip
 
 
+VERDICTS = {
+    "time stability": "time_stability_diagnostic",
+    "pre-exposure": "event_exposure_diagnostic",
+    "end of observation": "event_observation_diagnostic",
+    "rarity": "rare_outcome_diagnostic",
+    "detectable ratio": "mdrr_diagnostic",
+    "EASE": "ease_diagnostic",
+}
 COUNTED = ("outcome_subjects", "outcome_events", "outcome_observation_periods", "observed_days")
 
 
@@ -310,11 +325,21 @@ def _diagnostics(
 ) -> None:
     table = "sccs_diagnostics_summary"
     interest = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.of_interest]
-    _, p = time_stability(r_monthly_rates(population))
     probe = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
+    monthly = r_monthly_rates(population)
+    verdicts = {
+        d.covariate: d for d in diagnose(population, intervals, model, monthly, Thresholds())
+    }
     for name, (_, line) in zip(interest, rows.theirs(table).iterrows(), strict=False):
-        stats = intervals.statistics.loc[name]
+        stats, d = intervals.statistics.loc[name], verdicts[name]
+        p = d.verdicts["time stability"].p
         rows.add(table, "time_stability_p", p, line["time_stability_p"])
+        for ours, theirs in VERDICTS.items():
+            why = NO_EVENT if ours == "pre-exposure" else ""
+            rows.add(table, theirs, d.verdicts[ours].verdict, line[theirs], 0.0, why)
+        rows.add(table, "unblind", int(d.unblind), line["unblind"], 0.0)
+        both = "unblind_for_evidence_synthesis"
+        rows.add(table, both, int(d.unblind_for_evidence_synthesis), line[both], 0.0)
         rows.add(
             table, "rare_outcome_prevalence", population.prevalence,
             line["rare_outcome_prevalence"],
@@ -349,6 +374,7 @@ def _time(population: Population, seen: dict[str, Any], rows: _Rows) -> None:
                      _censored(round(month["cases"])), line["observed_subjects"], 0.0)  # fmt: skip
             for name in ("ratio", "adjusted_ratio"):
                 rows.add("sccs_time_trend", where + name, month[name], line[name])
+    _spans(population, rows)
     theirs = rows.theirs("sccs_time_period")
     if len(theirs):
         first, last = population.restricted or (
@@ -357,6 +383,26 @@ def _time(population: Population, seen: dict[str, Any], rows: _Rows) -> None:
         )
         rows.add("sccs_time_period", "min_date", str(first), theirs["min_date"].iloc[0])
         rows.add("sccs_time_period", "max_date", str(last), theirs["max_date"].iloc[0])
+
+
+def _spans(population: Population, rows: _Rows) -> None:
+    """Spans of age and calendar time, by R's conventions."""
+    for table, ours, key in (
+        ("sccs_age_spanning", r_age_spans, ["age_month"]),
+        ("sccs_calendar_time_spanning", r_calendar_spans, ["calendar_year", "calendar_month"]),
+    ):
+        theirs = rows.theirs(table)
+        if not len(theirs):
+            continue
+        found = ours(population)
+        found.columns = [*key, "cases"]
+        found = found.set_index(key)["cases"]
+        rows.add(table, "months", len(found), len(theirs), 0.0)
+        for _, line in theirs.iterrows():
+            month = tuple(int(line[k]) for k in key)
+            n = found.get(month if len(month) > 1 else month[0], 0)
+            item = "-".join(map(str, month))
+            rows.add(table, item, _censored(n), line["cover_before_after_subjects"], 0.0)
 
 
 def _censored(n: Any) -> int:

@@ -18,7 +18,7 @@ from steropes.studies.sccs.power import minimal_detectable_ratio
 from steropes.studies.sccs.splines import month_of
 from steropes.studies.sccs.timing import observed_months, observed_outcomes, rates_table
 
-__all__ = ["r_calendar_spans", "r_detectable", "r_monthly_rates", "r_p_values"]
+__all__ = ["r_age_spans", "r_calendar_spans", "r_detectable", "r_monthly_rates", "r_p_values"]
 
 
 def r_monthly_rates(population: Population) -> pd.DataFrame:

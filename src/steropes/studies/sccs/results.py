@@ -313,7 +313,8 @@ def _time_to_event(study: CaseSeries) -> pd.DataFrame:
                 }
             )
         )
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    columns = ["era_id", "week", "observed_subjects", "outcomes"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def _age_spans(study: CaseSeries) -> pd.DataFrame:

@@ -293,15 +293,14 @@ def _refuse_unseen(work: Workspace, sources: Sources, settings: CaseSeriesSettin
 def exposures_of_interest(
     work: Workspace, sources: Sources, intervals: Intervals, settings: CaseSeriesSettings
 ) -> dict[str, Exposures]:
-    """The cases' eras of each exposure of interest."""
+    """The cases' eras of each exposure of interest that is named; not of all drugs there are."""
     found = {}
     for name, column in zip(intervals.names, intervals.columns, strict=True):
-        if not column.of_interest:
+        if not column.of_interest or settings.windows[column.window].eras is None:
             continue
         window = settings.windows[column.window]
-        every = window.eras is None and not column.eras
-        ids = None if every else sources.members(sources.table_of(window), column.eras)
-        some = "" if ids is None else f" AND era_id IN ({', '.join(map(str, ids)) or 'NULL'})"
+        ids = sources.members(sources.table_of(window), column.eras)
+        some = f" AND era_id IN ({', '.join(map(str, ids)) or 'NULL'})"
         rows = work.run(
             "SELECT case_id, first::BIGINT AS first, last::BIGINT AS last FROM eras "
             f"WHERE kind = '{window.kind}'{some} ORDER BY 1, 2, 3"

@@ -10,10 +10,11 @@ from steropes.studies.sccs.results import public_attrition
 from steropes.studies.wording import count, decimals, p_value, title_case
 
 if TYPE_CHECKING:
+    from steropes.studies.sccs.grid import CaseSeriesGridResults
     from steropes.studies.sccs.parity import Parity
     from steropes.studies.sccs.study import CaseSeries
 
-__all__ = ["print_parity", "print_series", "ratio_text", "shown_estimates"]
+__all__ = ["print_grid", "print_parity", "print_series", "ratio_text", "shown_estimates"]
 
 MOST_ROWS = 20
 
@@ -69,6 +70,24 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
     console.print()
     for path in paths:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def print_grid(results: CaseSeriesGridResults, unblind: bool) -> None:
+    """Print the estimates of the questions of interest, and where the files are."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(escape(repr(results)))
+    for _, line in results.estimates(unblind).iterrows():
+        shown = line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"})
+        rr, interval = ratio_text(shown)
+        blind = "not shown: a diagnostic failed" if not line["unblind"] else "none"
+        effect = f"{rr} ({interval})" if rr != "–" else line["note"] or blind
+        where = f"outcome {line['outcome_id']}, analysis {line['analysis_id']}"
+        console.print(escape(f"  exposure {line['era_id']}, {where}: {effect}"))
+    console.print(f"[bold]{escape(str(results.path))}[/]")
+    console.print(f"[bold]{escape(str(results.path.with_suffix('.zip')))}[/]")
 
 
 def print_parity(parity: Parity) -> None:

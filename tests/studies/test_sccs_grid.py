@@ -1,0 +1,179 @@
+"""A grid of case series: one file of results, resumable, calibrated by negative controls."""
+
+import math
+import zipfile
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
+
+from steropes import DataError
+from steropes.studies import Thresholds
+from steropes.studies.cli import run
+from steropes.studies.sccs.grid import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesQuestion,
+    read_case_series_grid,
+    run_case_series_grid,
+)
+
+CONTROLS = (61, 62, 63, 64, 65, 66)
+FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """Cases of an outcome and of six controls, in whom exposure raises every rate by half."""
+    omop = TinyOmop(tmp_path_factory.mktemp("omop"))
+    rng = np.random.default_rng(11)
+    for outcome in (OUTCOME, *CONTROLS):
+        if outcome != OUTCOME:
+            omop.concept(outcome, f"control {outcome}")
+        for _ in range(36):
+            person = omop.person(observed=(0, 400))
+            start = int(rng.integers(20, 350))
+            omop.drug(person, TARGET, start, start + 40)
+            ratio = 4.0 if outcome == OUTCOME else 1.5
+            inside = rng.random() < 41 * ratio / (41 * ratio + 360)
+            day = start + int(rng.integers(0, 41)) if inside else int(rng.integers(0, 401))
+            omop.condition(person, outcome, day)
+    return omop.write()
+
+
+def a_grid(**more):
+    more = {"thresholds": Thresholds(prevalence=1.0, detectable=20), **more}
+    questions = [SeriesQuestion(TARGET, OUTCOME), SeriesQuestion(TARGET, 999)]
+    questions += [SeriesQuestion(TARGET, c, 1.0) for c in CONTROLS]
+    analyses = (
+        SeriesAnalysis(1, "the era", FAST),
+        SeriesAnalysis(2, "a month", {**FAST, "risk_end": 30, "risk_end_at": "start"}),
+    )
+    return CaseSeriesGrid(tuple(questions), analyses, **more)
+
+
+@pytest.fixture(scope="module")
+def results(database, tmp_path_factory):
+    return run_case_series_grid(database, a_grid(), tmp_path_factory.mktemp("out"))
+
+
+def test_every_question_has_a_result_or_a_note(results):
+    t = results.tables
+    assert len(t["sccs_result"]) == len(t["note"]) == 2 * 8
+    missing = t["sccs_result"]["log_rr"].isna()
+    assert missing.sum() == 2
+    notes = t["note"].loc[t["note"]["note"] != "", "note"]
+    assert notes.str.contains("concept 999 is unknown").sum() == 2
+
+
+def test_estimates_are_calibrated_by_the_controls(results):
+    t = results.tables["sccs_result"].merge(
+        results.tables["sccs_exposure"], on="exposures_outcome_set_id"
+    )
+    for _, rows in t.groupby("analysis_id"):
+        known = rows[rows["true_effect_size"] == 1]
+        asked = rows[rows["true_effect_size"].isna() & rows["rr"].notna()].iloc[0]
+        # the six controls are off by about the same
+        w = 1 / known["se_log_rr"] ** 2
+        mean = float((w * known["log_rr"]).sum() / w.sum())
+        assert mean > 0.1
+        assert asked["calibrated_log_rr"] == pytest.approx(asked["log_rr"] - mean, abs=0.05)
+        z = norm.ppf(0.975)
+        upper = asked["calibrated_log_rr"] + z * asked["calibrated_se_log_rr"]
+        assert math.log(asked["calibrated_ci_95_ub"]) == pytest.approx(upper)
+    checks = results.tables["sccs_diagnostics_summary"]
+    assert checks["ease"].notna().all()
+    assert set(checks["ease_diagnostic"]) <= {"PASS", "FAIL"}
+
+
+def test_estimates_that_fail_a_diagnostic_are_hidden(results):
+    hidden, shown = results.estimates(), results.estimates(unblind=True)
+    assert shown["rr"].notna().sum() == 2
+    failed = shown["unblind"] == 0
+    assert hidden.loc[failed, ["rr", "calibrated_rr", "p"]].isna().all(axis=None)
+    assert hidden.loc[~failed, "rr"].equals(shown.loc[~failed, "rr"])
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(database, results, tmp_path):
+    def stop(line):
+        if "(5 of" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_case_series_grid(database, a_grid(), tmp_path, progress=stop)
+    said = []
+    again = run_case_series_grid(database, a_grid(), tmp_path, progress=said.append)
+    assert "(1 of 12)" in said[0]
+    for name, table in results.tables.items():
+        assert table.equals(again.tables[name]), name
+    with zipfile.ZipFile(tmp_path / "results.zip") as archive:
+        assert "sccs_result.csv" in archive.namelist()
+
+
+def test_results_of_another_grid_are_not_mixed_in(database, results):
+    with pytest.raises(DataError, match="another specification"):
+        run_case_series_grid(database, a_grid(min_cell=7), results.path.parent)
+
+
+SPEC = """
+database_id = "tiny"
+controls = [61, 62]
+
+[[question]]
+exposure = 1
+outcome = 3
+
+[[analysis]]
+id = 1
+description = "the era"
+pre_exposure_days = 0
+end_of_observation_days = 0
+
+[thresholds]
+ease = 0.5
+"""
+
+
+def test_a_specification_is_read_from_a_file(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC)
+    grid = read_case_series_grid(path)
+    assert [(q.outcome, q.true_ratio) for q in grid.questions] == [(3, None), (61, 1.0), (62, 1.0)]
+    assert grid.thresholds.ease == 0.5
+    assert grid.analyses[0].settings == {"pre_exposure_days": 0, "end_of_observation_days": 0}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("outcome = 3", "outcomes = 3", "no setting 'outcomes'"),
+        ("ease = 0.5", "eases = 0.5", "no setting 'eases'"),
+        ("controls", "control", "no setting 'control'"),
+        ("id = 1\n", "id = -1\n", "id must be"),
+        ("[[analysis]]", "[[analysis", "spec.toml"),
+        ("pre_exposure_days = 0", "outcome = 5", "belongs to the questions"),
+    ],
+)
+def test_a_wrong_specification_is_refused(tmp_path, old, new, match):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC.replace(old, new))
+    with pytest.raises(DataError, match=match):
+        read_case_series_grid(path)
+
+
+def test_a_wrong_setting_of_an_analysis_is_refused_before_the_work(database, tmp_path):
+    analysis = SeriesAnalysis(3, "x", {"naive_days": -5})
+    grid = CaseSeriesGrid((SeriesQuestion(TARGET, OUTCOME),), (analysis,))
+    with pytest.raises(DataError, match="naive_days"):
+        run_case_series_grid(database, grid, tmp_path)
+
+
+def test_the_command_runs_a_grid(database, tmp_path, capsys):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC)
+    arguments = ["sccs-grid", path, "--database", database, "--output", tmp_path / "o", "--unblind"]
+    assert run([str(a) for a in arguments]) == 0
+    out = capsys.readouterr().out
+    assert "3 results" in out
+    assert "outcome 3, analysis 1:" in out
