@@ -9,7 +9,7 @@ there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -211,6 +211,14 @@ class ProfiledCurvature:
     coarse: bool = False
     safer: Callable[[], ProfiledCurvature] | None = None
     grouped = True
+
+    def among(self, order: NDArray[np.int64] | None, n: int) -> ProfiledCurvature:
+        """The same over n rows of which these are those at ``order``; None is all, in order."""
+        if order is None:
+            return self
+        v = np.zeros(n)
+        v[order] = self.v
+        return replace(self, v=v, rows=order if self.rows is None else order[self.rows])
 
 
 AnyCurvature = (

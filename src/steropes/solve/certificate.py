@@ -91,7 +91,7 @@ def certificate(
     step = int(np.clip(ENTRIES * design.p // max(design.nnz, 1), 1, COLUMNS))
     for a in range(0, len(counted), step):
         at = counted[a : a + step]
-        h = backend.to_host(diagonal(design.by_rows(at, order, backend), curvature))
+        h = backend.to_host(diagonal(design.by_rows(at, there.order, backend), curvature))
         if smooth is not None:
             h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
         unit[at] = units(l1[at], h * noise)
@@ -103,6 +103,7 @@ class _There(NamedTuple):
 
     loss: np.ndarray
     r: Any
+    order: np.ndarray | None  # of the curvature's rows
     curvature: Callable[[], Any]
     unsettled: float
 
@@ -113,12 +114,16 @@ def _at(problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float)
         weights = bound_weights(problem)
         loss, r = likelihood.evaluate(eta, weights)
         loss = likelihood.backend.to_host(loss)
-        return _There(loss, r, lambda: likelihood.curvature(eta, weights), 0.0)
+        return _There(loss, r, likelihood.order, lambda: likelihood.curvature(eta, weights), 0.0)
     own = np.ascontiguousarray(eta[:, 0])
     point = nuisance.at(own)
     loss = np.array([point.loss])
     if not np.isfinite(point.loss):
-        return _There(loss, None, point.curvature, np.inf)
+        return _There(loss, None, None, point.curvature, np.inf)
     r = point.gradient()[:, None]
     unsettled = np.inf if nuisance.readmitted(own, tol) is not None else point.unsettled
-    return _There(loss, r, point.curvature, unsettled)
+
+    def curvature() -> Any:  # in the order of X's rows, which need not be moved then
+        return point.curvature().among(likelihood.order, problem.design.n)
+
+    return _There(loss, r, None, curvature, unsettled)
