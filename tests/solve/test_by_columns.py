@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import steropes as st
-from steropes.solve import batch
+from steropes.solve import worth
 
 
 def _data():
@@ -29,8 +29,8 @@ def test_descent_on_columns_finds_the_optimum_of_the_gram_matrix(monkeypatch, fa
         "cox": st.CoxRegression,
     }[family]
     narrow = model(prior=prior).fit(X, outcome)
-    monkeypatch.setattr(batch, "WIDE", 10)
-    monkeypatch.setattr(batch, "WIDEST", 10)
+    monkeypatch.setattr(worth, "WIDE", 10)
+    monkeypatch.setattr(worth, "WIDEST", 10)
     wide = model(prior=prior).fit(X, outcome)
     assert wide.converged_
     np.testing.assert_allclose(wide.coef_, narrow.coef_, atol=1e-6)
@@ -40,7 +40,7 @@ def test_folds_descend_on_columns_inside_the_thread_pool(monkeypatch):
     X, y, _ = _data()
     cv = st.CrossValidation(5, random_state=0, search=[0.02, 0.05], tol=1e-6)
     narrow = st.LogisticRegression(prior=st.Laplace(), cv=cv, n_jobs=2).fit(X, y)
-    monkeypatch.setattr(batch, "WIDE", 10)
-    monkeypatch.setattr(batch, "WIDEST", 10)
+    monkeypatch.setattr(worth, "WIDE", 10)
+    monkeypatch.setattr(worth, "WIDEST", 10)
     wide = st.LogisticRegression(prior=st.Laplace(), cv=cv, n_jobs=2).fit(X, y)
     np.testing.assert_allclose(wide.cv_results_["mean"], narrow.cv_results_["mean"], rtol=1e-6)

@@ -10,6 +10,7 @@ from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import batch as driver
+from steropes.solve import worth
 from steropes.solve.data_term import LocalTerm
 
 
@@ -54,7 +55,7 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
     whole = model.fit(X, y).coef_
     thins = []
     thin = driver.Batch._thin
-    monkeypatch.setattr(driver, "MANY_PAIRS", 0)
+    monkeypatch.setattr(worth, "MANY_PAIRS", 0)
     monkeypatch.setattr(driver.Batch, "_thin", lambda *a: thins.append(thin(*a)) or thins[-1])
     part = model.fit(X, y)
     assert max(thins) > 1

@@ -21,27 +21,19 @@ from .certificate import units, violations
 from .data_term import DataTerm
 from .fit import Fit
 from .growth import idle, most_urgent
-from .point import Penalty, Point
+from .point import Penalty, Point, on_the_way
 from .quadratic import Quadratic
 from .run import EARLY_LOOKS, Run
 from .shared_hessian import SharedHessian
 from .step import Curvatures, commit, propose, search
 from .trace import Trace
+from .worth import in_single_precision, one_row_in, too_wide
 
 __all__ = ["Batch"]
 
 LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
-SOFTER = 2.5  # ratio of one penalty on the way to the next
 MANY = 500  # columns that violate at the start from which on there is a way
-THINNEST = 8  # rows of which one goes into a Hessian, at most,
-ENOUGH = 16  # of rows or events for each column
-MANY_PAIRS = 2e7  # additions of a Hessian for which leaving rows out is worth it
 TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
-WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
-WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is needed in double
-DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
-SMALL = 512  # columns up to which a Hessian is in double precision,
-MANY_ROWS = 4  # and rows for each column from which on it need not be
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
@@ -181,10 +173,7 @@ class Batch:
         if term.p <= 3 * MANY:  # most will be in: the rest costs less than a search
             term.join(np.arange(term.p))
             return []
-        factors = [float(urgency.max()) / SOFTER]
-        while factors[-1] > SOFTER:
-            factors.append(factors[-1] / SOFTER)
-        return factors if factors[-1] > 1 else factors[:-1]
+        return on_the_way(float(urgency.max()))
 
     def _descend(
         self,
@@ -268,13 +257,11 @@ class Batch:
         """Largest violation within W for each lane, and the units of W."""
         assert self.penalty is not None
         term, W = self.term, self.term.W
-        if len(W) == 0:
-            return term.unsettled, np.ones((0, term.lanes))
         self._have_diagonal()
         l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
         unit = units(l1, self._score_variance)
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
-        return np.maximum(v.max(axis=0), term.unsettled), unit
+        return np.maximum(v.max(axis=0, initial=0.0), term.unsettled), unit
 
     def _look(self, run: Run) -> bool:
         """Compute the certificate over all columns; let violators in and say if any did."""
@@ -340,13 +327,8 @@ class Batch:
 
     @property
     def _rough(self) -> bool:
-        """Whether a Hessian may be rounded to single precision.
-
-        Under an ℓ1 penalty, which a matrix that is nearly singular does no harm, if the rows are
-        enough to tell the columns apart; small ones cost little in any precision.
-        """
-        k = len(self.term.W)
-        return self._lasso and k > SMALL and self.term.rows > MANY_ROWS * k
+        """Whether a Hessian may be rounded to single precision."""
+        return in_single_precision(self.term, self._lasso)
 
     def _have_diagonal(self) -> None:
         """Let the shared Hessian be of the working set as it is, or at least its diagonal."""
@@ -359,13 +341,7 @@ class Batch:
 
     def _wide(self) -> bool:
         """Whether there are too many columns for a Gram matrix; models are by columns then."""
-        k = len(self.term.W)
-        if k <= WIDE or not self.term.columnar:
-            return False
-        if k > WIDEST or self._lasso:
-            return k > WIDEST
-        # A model by columns sees one rank-one term of the curvature, and slows with more.
-        return k**2 > DENSER * self.term.entries and not self.shared.grouped
+        return too_wide(self.term, self._lasso, self.shared.grouped)
 
     def _compute(self, lane: int, rough: bool) -> None:
         """Compute the shared Hessian again, where a replicate is."""
@@ -383,18 +359,13 @@ class Batch:
 
     def _thin(self) -> int:
         """The rows of which one goes into the Hessian, 1 for all."""
-        term, penalty = self.term, self.penalty
-        if self.settled or penalty is None or not penalty.l1[term.W].any():
-            return 1
-        if (term.entries / term.rows) ** 2 * term.rows < MANY_PAIRS:
-            return 1
-        return int(np.clip(term.evidence // (ENOUGH * max(len(term.W), 1)), 1, THINNEST))
+        return 1 if self.settled or self.penalty is None else one_row_in(self.term, self.penalty)
 
     def _renew(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> None:
         """See to the Hessians: keep the shared one, compute it again, or give some their own."""
         slow = run.rates.slow(violation, todo)
-        near = violation.max(where=todo, initial=0.0) < LOOSE
-        self._exact |= bool(len(slow)) and self.shared.known and near
+        if len(slow) and self.shared.known and violation.max(where=todo, initial=0.0) < LOOSE:
+            self._exact = True
         if self._wide():
             run.fresh = True  # each step takes each replicate's own diagonal
         elif (

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Penalty", "Point"]
+__all__ = ["Penalty", "Point", "on_the_way"]
+
+SOFTER = 2.5  # ratio of one penalty on the way to the next
 
 
 @dataclass
@@ -76,3 +78,11 @@ def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.n
     out[:, :B] = scaled
     out[:, B:] = scaled[:, :1]
     return out
+
+
+def on_the_way(strongest: float) -> list[float]:
+    """Factors of the penalties on the way from one that is so much stronger, largest first."""
+    factors = [strongest / SOFTER]
+    while factors[-1] > SOFTER:
+        factors.append(factors[-1] / SOFTER)
+    return factors if factors[-1] > 1 else factors[:-1]

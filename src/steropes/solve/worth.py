@@ -1,0 +1,52 @@
+"""What a Hessian is worth making: of which rows, in which precision, or none at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .data_term import DataTerm
+from .point import Penalty
+
+__all__ = ["in_single_precision", "one_row_in", "too_wide"]
+
+THINNEST = 8  # rows of which one goes into a Hessian, at most,
+ENOUGH = 16  # of rows or events for each column
+MANY_PAIRS = 2e7  # additions of a Hessian for which leaving rows out is worth it
+WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
+WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is needed in double
+DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
+SMALL = 512  # columns up to which a Hessian is in double precision,
+MANY_ROWS = 4  # and rows for each column from which on it need not be
+
+
+def one_row_in(term: DataTerm, penalty: Penalty) -> int:
+    """The rows of which one goes into a Hessian far from the end, 1 for all."""
+    if not penalty.l1[term.W].any():
+        return 1
+    if (term.entries / term.rows) ** 2 * term.rows < MANY_PAIRS:
+        return 1
+    return int(np.clip(term.evidence // (ENOUGH * max(len(term.W), 1)), 1, THINNEST))
+
+
+def in_single_precision(term: DataTerm, lasso: bool) -> bool:
+    """Whether a Hessian may be rounded to single precision.
+
+    Under an ℓ1 penalty, which a matrix that is nearly singular does no harm, if the rows are
+    enough to tell the columns apart; small ones cost little in any precision.
+    """
+    k = len(term.W)
+    return lasso and k > SMALL and term.rows > MANY_ROWS * k
+
+
+def too_wide(term: DataTerm, lasso: bool, grouped: bool) -> bool:
+    """Whether there are too many columns for a Gram matrix; models are by columns then.
+
+    ``grouped`` is whether the curvature has rank-one terms: a model by columns sees one of them,
+    and slows with more.
+    """
+    k = len(term.W)
+    if k <= WIDE or not term.columnar:
+        return False
+    if k > WIDEST or lasso:
+        return k > WIDEST
+    return k**2 > DENSER * term.entries and not grouped
