@@ -54,7 +54,8 @@ def calibration_table(
         A row a group, by risk: ``people`` (sum of weights), ``predicted`` (mean risk),
         ``observed``, ``lower``, ``upper``. Observed are shares with Wilson's limits (1927, JASA
         22:209); of survival outcomes one minus the Kaplan–Meier curve, or where there are
-        competing events the Aalen–Johansen incidence, with log(−log) limits.
+        competing events the Aalen–Johansen incidence, with log(−log) limits; where nobody or
+        everybody had the event, the limit is Clopper and Pearson's (1934, Biometrika 26:404).
 
     Raises
     ------
@@ -128,9 +129,12 @@ def _by_time(
             "fewer bins."
         )
     i = int(np.searchsorted(curve.times, t, side="right")) - 1
-    if i < 0 or not (event[at] == cause).any():
-        return 0.0, 0.0, 0.0
-    if not ((event[at] > 0) & (event[at] != cause)).any():
+    own, other = (event[at] == cause) & (time[at] <= t), (event[at] > 0) & (event[at] != cause)
+    if not own.any():  # Clopper and Pearson's limit, of those who were seen until then
+        return 0.0, 0.0, 1.0 - (0.5 - level / 2) ** (1.0 / weight[time[at] >= t].sum())
+    if curve.survival[i] == 0 and not other.any():
+        return 1.0, float((0.5 - level / 2) ** (1.0 / weight.sum())), 1.0
+    if not other.any():
         lower, upper = curve.interval(level)
         return float(1 - curve.survival[i]), float(1 - upper[i]), float(1 - lower[i])
     names = {"time": time[at], "event": event[at]} | ({} if entry is None else {"entry": entry})

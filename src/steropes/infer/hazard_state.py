@@ -13,9 +13,15 @@ import numpy as np
 
 from .baseline import fitted_state
 
-__all__ = ["HazardState"]
+__all__ = ["HazardState", "relative_hazard"]
 
 COLUMNS = 64  # worked on together
+TOP = 300.0  # of log hazards: nobody lives on from there, and squares are finite
+
+
+def relative_hazard(eta: np.ndarray, shift: float) -> np.ndarray:
+    """exp(η + shift), as large as makes no more difference to a survival."""
+    return np.exp(np.minimum(eta + shift, TOP))
 
 
 class HazardState:

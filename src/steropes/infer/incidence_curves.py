@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .baseline import fitted_state
-from .hazard_state import HazardState
+from .hazard_state import HazardState, relative_hazard
 from .scores import UnitScores
 
 __all__ = ["IncidenceErrors"]
@@ -79,7 +79,7 @@ class IncidenceErrors:
             d = z[:, None, :] * hazard[:, None] - means  # (rows, T, p)
             D = scale[:, None] * (self.V @ d.reshape(-1, d.shape[2]).T)
             influence = self.scores.along(D).reshape(len(base), len(z), T) + base[:, None, :]
-            factor = np.exp(eta[a : a + step] + state.shift[run])[:, None]
+            factor = relative_hazard(eta[a : a + step], state.shift[run])[:, None]
             total[a : a + step] = factor * hazard
             se[a : a + step] = factor * np.sqrt((influence**2).sum(axis=0))
         return total, se

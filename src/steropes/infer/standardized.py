@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .hazard_state import HazardState
+from .hazard_state import HazardState, relative_hazard
 
 __all__ = ["Averages", "Population", "averages"]
 
@@ -118,7 +118,9 @@ def _linear(
     for s in np.unique(codes):
         rows = np.flatnonzero(codes == s)
         runs = [int(r) for r in np.flatnonzero(state.stratum == s)]
-        factor = {r: np.exp(people.eta[rows, state.interval[r]] + state.shift[r]) for r in runs}
+        factor = {
+            r: relative_hazard(people.eta[rows, state.interval[r]], state.shift[r]) for r in runs
+        }
         hazard = {r: state.until(r, grid)[0] for r in runs}
         A = {r: np.zeros(U) for r in runs}
         step = max(1, ENTRIES // len(rows))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from .hazard_state import HazardState
+from .hazard_state import HazardState, relative_hazard
 
 __all__ = ["cumulative_hazards", "log_log_limits", "time_grid"]
 
@@ -59,7 +59,7 @@ def cumulative_hazards(
         d, variance = np.zeros((len(Z[at]), T, p)), np.zeros((len(Z[at]), T))
         for r, (hazard, spread, means) in zip(runs, parts, strict=True):
             q = state.interval[r]
-            factor = np.exp(eta[at, q] + state.shift[r])[:, None]
+            factor = relative_hazard(eta[at, q], state.shift[r])[:, None]
             total[at] += factor * hazard
             variance += factor**2 * spread
             z = Z[at] * acts[:, q]

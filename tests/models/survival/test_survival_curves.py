@@ -276,3 +276,16 @@ def test_what_has_no_interval_is_refused(rng):
         m.standardized_survival(X, 2.0, by=1)
     with pytest.raises(DataError, match="There is no coefficient 'drug'"):
         m.standardized_survival(X, 2.0, by="drug")
+
+
+def test_people_far_from_all_others_have_curves_too(rng):
+    X, y, _ = drawn(rng)
+    m = CoxRegression().fit(X, y)
+    far = X[:2].copy()
+    far[:, 1] += [5e4, -5e4]
+    table = m.survival_curves(far, [0.01, 2.0, 5.0])
+    assert np.isfinite(table[COLUMNS]).all(axis=None)
+    expected = m.predict_survival(far, [0.01, 2.0, 5.0])
+    np.testing.assert_allclose(table["survival"], expected.ravel(), atol=1e-12)
+    found = m.standardized_survival(far, [2.0, 5.0], by="x0")
+    assert np.isfinite(found.survival[COLUMNS]).all(axis=None)

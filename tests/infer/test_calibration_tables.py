@@ -67,3 +67,11 @@ def test_survival_outcomes_by_their_curves(rng):
 def test_refusals(risk, y, more, words):
     with pytest.raises(DataError, match=words):
         calibration_table(risk, y, **more)
+
+
+def test_a_group_without_events_has_an_upper_limit():
+    y = Surv([5.0, 6.0, 7.0, 1.0, 2.0, 3.0], [0, 0, 0, 1, 1, 1])
+    table = calibration_table([0.1, 0.1, 0.1, 0.9, 0.9, 0.9], y, time=4, bins=2)
+    assert table["observed"].tolist() == [0, 1]
+    limit = 0.025 ** (1 / 3)
+    np.testing.assert_allclose(table[["lower", "upper"]], [[0, 1 - limit], [limit, 1]])
