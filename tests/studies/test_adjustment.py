@@ -207,3 +207,18 @@ def test_a_covariate_that_defines_the_arm_is_named():
     x = {1210: RNG2[:, 1], 7410: TREATED}
     with pytest.raises(DataError, match=r"covariate 7410 \(c7410\) has a correlation of 1.00"):
         scored(PropensityRules(variance=0.1), x)
+
+
+def test_table_one_has_percentages_of_ones_and_means_of_scores():
+    from steropes.studies import table_one
+
+    x = {8003: RNG.integers(0, 2, N), 1901: RNG.integers(0, 5, N), 201820210: RNG.integers(0, 2, N)}
+    features = made(x, N)
+    table = table_one(covariate_balance(features, TREATED, SCORE), features)
+    assert table["section"].tolist() == [
+        "Age group", "Medical history: general", "Charlson comorbidity index",
+    ]  # fmt: skip
+    share = x[8003][TREATED == 1].mean()
+    assert table["target_before"].tolist()[0] == pytest.approx(100 * share)
+    after = np.average(x[1901][TREATED == 0], weights=SCORE[TREATED == 0])
+    assert table["comparator_after"].tolist()[2] == pytest.approx(after)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .adjust.matching import Match, match_scores, matched_weights
     from .adjust.scores import PropensityRules, PropensityScores, fit_scores
     from .adjust.strata import Stratify, score_strata
+    from .adjust.table_one import table_one
     from .adjust.trimming import Trim, trim
     from .adjust.weights import propensity_weights
     from .balance import balance_table, standardized_differences
@@ -34,11 +35,15 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         study_population,
     )
     from .comparative import ComparativeStudy, StudySettings, comparative_study
+    from .concepts import find_concepts
+    from .controls import SystematicError, calibrate, fit_systematic_error, leave_one_out
     from .covariates import CovariateRules, Covariates, extract_covariates
     from .covariates.features import FeatureRules, Features, extract_features
     from .covariates.tidy import Tidied, TidyRules, tidy
     from .demo import DEMO, demo_database
     from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
+    from .evidence import combine_normal, combine_profiles, random_effects
+    from .evidence.archives import combine_archives
     from .grid import (
         AnalysisResult,
         Diagnostics,
@@ -48,6 +53,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         StudyAnalysis,
         Workbench,
     )
+    from .grid.run import GridResults, run_grid
+    from .grid.spec import CohortSources, ControlSet, GridSpec, read_spec
     from .matching import match_pairs, match_propensity
     from .omop import OmopDatabase
     from .outcomes import Estimate, OutcomeModel, curve_table, detectable_ratio, estimate_effect
@@ -77,6 +84,7 @@ _WHERE = {
     "fit_scores": "adjust.scores",
     "Stratify": "adjust.strata",
     "score_strata": "adjust.strata",
+    "table_one": "adjust.table_one",
     "Trim": "adjust.trimming",
     "trim": "adjust.trimming",
     "propensity_weights": "adjust.weights",
@@ -99,6 +107,11 @@ _WHERE = {
     "ComparativeStudy": "comparative",
     "StudySettings": "comparative",
     "comparative_study": "comparative",
+    "find_concepts": "concepts",
+    "SystematicError": "controls",
+    "calibrate": "controls",
+    "fit_systematic_error": "controls",
+    "leave_one_out": "controls",
     "CovariateRules": "covariates",
     "Covariates": "covariates",
     "extract_covariates": "covariates",
@@ -113,6 +126,10 @@ _WHERE = {
     "hazard_ratio": "effects",
     "incidence_rates": "effects",
     "minimum_detectable_ratio": "effects",
+    "combine_normal": "evidence",
+    "combine_profiles": "evidence",
+    "random_effects": "evidence",
+    "combine_archives": "evidence.archives",
     "AnalysisResult": "grid",
     "DiagnosticThresholds": "grid",
     "Diagnostics": "grid",
@@ -120,6 +137,12 @@ _WHERE = {
     "Question": "grid",
     "StudyAnalysis": "grid",
     "Workbench": "grid",
+    "GridResults": "grid.run",
+    "run_grid": "grid.run",
+    "CohortSources": "grid.spec",
+    "ControlSet": "grid.spec",
+    "GridSpec": "grid.spec",
+    "read_spec": "grid.spec",
     "match_pairs": "matching",
     "match_propensity": "matching",
     "OmopDatabase": "omop",
@@ -161,11 +184,13 @@ __all__ = [
     "CaseSeriesSettings",
     "Cohort",
     "CohortRules",
+    "CohortSources",
     "CohortTable",
     "ComparativeStudy",
     "Comparison",
     "ComparisonRules",
     "ConceptSet",
+    "ControlSet",
     "CovariateRules",
     "Covariates",
     "DiagnosticThresholds",
@@ -174,6 +199,8 @@ __all__ = [
     "ExposureWindow",
     "FeatureRules",
     "Features",
+    "GridResults",
+    "GridSpec",
     "Match",
     "OmopDatabase",
     "Outcome",
@@ -189,6 +216,7 @@ __all__ = [
     "StudyAnalysis",
     "StudyPopulation",
     "StudySettings",
+    "SystematicError",
     "Thresholds",
     "Tidied",
     "TidyRules",
@@ -197,8 +225,12 @@ __all__ = [
     "Workbench",
     "auc",
     "balance_table",
+    "calibrate",
     "case_series",
     "case_series_settings",
+    "combine_archives",
+    "combine_normal",
+    "combine_profiles",
     "comparative_study",
     "compare_cohorts",
     "compare_with_r",
@@ -212,10 +244,13 @@ __all__ = [
     "estimate_effect",
     "extract_covariates",
     "extract_features",
+    "find_concepts",
     "fit_propensity",
     "fit_scores",
+    "fit_systematic_error",
     "hazard_ratio",
     "incidence_rates",
+    "leave_one_out",
     "match_pairs",
     "match_propensity",
     "match_scores",
@@ -224,12 +259,16 @@ __all__ = [
     "new_user_cohort",
     "preference_score",
     "propensity_weights",
+    "random_effects",
     "read_case_series_grid",
     "read_cohorts",
+    "read_spec",
     "run_case_series_grid",
+    "run_grid",
     "score_strata",
     "standardized_differences",
     "study_population",
+    "table_one",
     "tidy",
     "trim",
 ]

@@ -20,6 +20,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(grid)
     app.command()(concepts)
     app.command()(combine)
+    app.command("cohort-parity")(cohort_parity)
 
 
 def grid(
@@ -129,3 +130,16 @@ def combine(
         )
     if output is not None:
         print(output)
+
+
+def cohort_parity(
+    folder: Annotated[Path, typer.Argument(help="Folder with the cm_*.csv files of R.")],
+) -> None:
+    """Run CohortMethod's own demonstration, and compare every number with R's."""
+    from steropes.studies.grid.parity import compare_with_cohort_method
+
+    found = compare_with_cohort_method(folder)
+    for line in found.itertuples(index=False):
+        print(f"{line.analysis}  {line.quantity}: {line.r:.12g}, here {line.here:.12g}")
+    worst = found.loc[found["difference"].idxmax()]
+    print(f"largest difference {worst['difference']:.2g}: {worst['quantity']}")

@@ -1,0 +1,141 @@
+"""The demonstration against the results that R's CohortMethod ships: number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.sources import condition_cohorts, drug_era_cohorts
+from steropes.studies.demo import DEMO, demo_database
+from steropes.studies.grid.settings import Question
+from steropes.studies.grid.workbench import AnalysisResult, Workbench
+from steropes.studies.omop import OmopDatabase
+from steropes.studies.outcomes.two_groups import TwoGroups
+from steropes.studies.presets import cohort_method_demo
+
+__all__ = ["compare_with_cohort_method"]
+
+Line = tuple[int, str, float, float]
+OUTCOME = 3
+TIED = (2, 4)  # analyses that hang on the order of equal scores
+
+
+def compare_with_cohort_method(folder: str | Path) -> pd.DataFrame:
+    """Run the four analyses of CohortMethod's own demonstration, and compare them with R's.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Holds R's ``cm_*.csv`` files (plain or gzipped).
+
+    Returns
+    -------
+    DataFrame
+        ``analysis``, ``quantity``, ``r``, ``here`` and ``difference``. Of tables with many numbers
+        the largest difference is given. Analyses 2 and 4 match people with equal scores, whom R
+        takes in the order of its rows: only what does not hang on that is compared.
+
+    Raises
+    ------
+    DataError
+        A file is not there.
+    """
+    tables = {
+        name: _read(Path(folder), f"cm_{name}")
+        for name in (
+            *("attrition", "result", "follow_up_dist", "likelihood_profile", "kaplan_meier_dist"),
+            *("diagnostics_summary", "shared_covariate_balance"),
+        )
+    }
+    drugs = (DEMO["target"], DEMO["comparator"])
+    lines: list[Line] = []
+    with OmopDatabase(demo_database()) as db:
+        cohorts = drug_era_cohorts(db, {1: drugs[0], 2: drugs[1]}) + condition_cohorts(
+            db, {OUTCOME: DEMO["outcome"]}
+        )
+        bench = Workbench(db, cohorts)
+        question = Question(1, 2, (OUTCOME,), exclude=drugs)  # type: ignore[arg-type]
+        for analysis in cohort_method_demo():
+            result = bench.run(question, OUTCOME, analysis)
+            of = {name: _of(table, analysis.id) for name, table in tables.items()}
+            lines += _compare(result, of)
+    found = pd.DataFrame(lines, columns=["analysis", "quantity", "r", "here"])
+    return found.assign(difference=(found["r"] - found["here"]).abs())
+
+
+def _read(folder: Path, name: str) -> pd.DataFrame:
+    for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz"):
+        if path.exists():
+            return pd.read_csv(path)
+    raise DataError(f"{folder} holds no {name}.csv")
+
+
+def _of(table: pd.DataFrame, analysis: int) -> pd.DataFrame:
+    """Rows of an analysis, of the first comparison, which is the one that has people."""
+    rows = table[table["analysis_id"] == analysis]
+    if "outcome_id" in rows:
+        rows = rows[rows["outcome_id"] == OUTCOME]
+    first = rows["target_comparator_id"].max() if len(rows) else 0
+    return rows[rows["target_comparator_id"] == first].reset_index(drop=True)
+
+
+def _compare(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Line]:
+    number = result.analysis.id
+    for exposure, arm in ((1, "target"), (2, "comparator")):
+        rules = of["attrition"][of["attrition"]["exposure_id"] == exposure]
+        here = result.attrition[f"{arm}_people"]
+        for rule, r, mine in zip(rules["description"], rules["subjects"], here, strict=True):
+            yield number, f"{arm}: {rule}", float(r), float(mine)
+    checks = of["diagnostics_summary"].iloc[0]
+    if result.shared.scores is not None:
+        yield number, "equipoise", float(checks["equipoise"]), result.diagnostics.equipoise
+    if number in TIED:
+        return
+    wanted, estimate = of["result"].iloc[0], result.estimate
+    for name, mine in result.counts.items():
+        yield number, name, float(wanted[name]), float(mine)
+    for name, value in (("log_rr", estimate.log_rr), ("llr", estimate.llr)):
+        yield number, name, float(wanted[name]), value
+    yield number, "detectable ratio", float(checks["mdrr"]), result.diagnostics.detectable
+    follow = of["follow_up_dist"].iloc[0]
+    days = [n for n in result.follow_up if n.endswith("days")]
+    worst = max(abs(float(follow[n]) - float(result.follow_up[n])) for n in days)  # type: ignore[arg-type]
+    yield number, "follow-up quantiles, largest difference", 0.0, worst
+    if number == 1:
+        yield from _curves(result, of)
+    if result.shared.balance is not None:
+        yield from _balance(result, of["shared_covariate_balance"])
+
+
+def _curves(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Line]:
+    profile, people = of["likelihood_profile"], result.people
+    groups = TwoGroups.of(people["time"], people["event"], people["treated"])
+    apart = groups.log_likelihood(profile["log_rr"]) - profile["log_likelihood"].to_numpy()
+    yield 1, "profile after a constant, largest difference", 0.0, float(np.ptp(apart))
+    slope = np.abs(groups.gradient(profile["log_rr"]) - profile["gradient"].to_numpy())
+    yield 1, "slope of the profile, largest difference", 0.0, float(slope.max())
+    curves = of["kaplan_meier_dist"][list(result.curves.columns)].to_numpy(float)
+    worst = np.nanmax(np.abs(curves - result.curves.to_numpy(float)))
+    yield 1, "Kaplan-Meier curves and limits, largest difference", 0.0, float(worst)
+
+
+def _balance(result: AnalysisResult, table: pd.DataFrame) -> Iterator[Line]:
+    assert result.shared.balance is not None
+    both = table.merge(result.shared.balance.table, on="covariate_id", suffixes=("", "_here"))
+    yield result.analysis.id, "covariates with the same id", float(len(table)), float(len(both))
+    worst = 0.0
+    for name in (
+        f"{arm}_mean_{w}" for arm in ("target", "comparator") for w in ("before", "after")
+    ):
+        told = both[both[name] >= 0]  # small cells are not
+        worst = max(worst, float((told[name] - told[f"{name}_here"]).abs().max()))
+    yield (
+        result.analysis.id,
+        "means of covariates (R's have 3 digits), largest difference",
+        0.0,
+        worst,
+    )
