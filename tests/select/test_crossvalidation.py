@@ -1,5 +1,7 @@
 """Cross-validation equals refitting each fold by hand, whatever the threads."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -325,3 +327,23 @@ def test_folds_may_be_a_number_of_numpy():
     tables = [m.fit(X, y).cv_results_ for m in fits]
     assert tables[0].equals(tables[1])
     assert tables[0].equals(tables[2])
+
+
+def test_a_fold_far_from_the_others_is_fitted_too(rng):
+    """In one fold a weak ridge alone holds the coefficients: its Hessian has to follow it."""
+    X = np.zeros((36, 2))
+    X[:9, 0], X[9:17, 1] = 1.0, 1e4
+    y = np.zeros(36)
+    y[[0, 9, 10, 11, 12, 35]] = 1.0
+    fold = np.arange(36) % 3
+    fold[[0, 35]] = 2  # the rest of the rows is separated but for the prior
+    pairs = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(3)]
+    cv = CrossValidation(pairs, search=[1.0, 10.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = LogisticRegression(prior=Normal(), cv=cv).fit(X, y).cv_results_
+    for f, (train, test) in enumerate(pairs):
+        alone = LogisticRegression(prior=Normal(1.0), tol=1e-10).fit(X[train], y[train])
+        eta = alone.linear_predictor(X[test])
+        held = -np.logaddexp(0, np.where(y[test] == 1, -eta, eta)).sum()
+        np.testing.assert_allclose(table[f"fold{f}"].iloc[0], held, rtol=0.01)

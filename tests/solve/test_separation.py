@@ -168,3 +168,50 @@ def test_strata_whose_risk_sets_underflow_far_out_hide_no_separation():
         steropes.CoxRegression(prior=steropes.Laplace(1.0, exclude=[0])).fit(
             X, y, strata=[1, 2, 0, 0, 0, 2, 0, 1]
         )
+
+
+def test_a_heavy_row_beside_a_rare_column_hides_no_separation():
+    """A leap to where 1 − p is zero in rounding would end where every slope seems to be gone."""
+    rng = np.random.default_rng(0)
+    x, y = np.zeros(60), np.zeros(60)
+    x[:6], y[:6], y[6] = -1.0, 1.0, 1.0
+    w = np.where(x == 0, rng.lognormal(0.0, 3.0, 60), 0.8)
+    w[10] = 800.0
+    with pytest.raises(SeparationError, match="no finite maximum"):
+        steropes.LogisticRegression().fit(x[:, None], y, sample_weight=w, offset=np.full(60, 15.0))
+
+
+RARE = {
+    "logistic": lambda X, t, e, w: steropes.LogisticRegression().fit(X, e, sample_weight=w),
+    "poisson": lambda X, t, e, w: steropes.PoissonRegression().fit(X, e, sample_weight=w),
+    "cox": lambda X, t, e, w: steropes.CoxRegression().fit(X, steropes.Surv(t, e), sample_weight=w),
+    "fine-gray": lambda X, t, e, w: steropes.FineGrayRegression().fit(
+        X, steropes.Surv(t, e), sample_weight=w
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("storage", "wide"), [(np.asarray, False), (sparse.csc_array, False), (sparse.csc_array, True)]
+)
+@pytest.mark.parametrize("kind", ["none", "all", "none but one", "all but one"])
+@pytest.mark.parametrize("family", RARE)
+def test_five_people_of_five_thousand_separate_unless_one_differs(family, kind, storage, wide):
+    """Where information is spent, slopes are rounding of all the other rows."""
+    rng = np.random.default_rng(1)
+    n, few = 5_000, np.arange(5)
+    X = np.zeros((n, 3))
+    X[few, 0], X[:, 1], X[:, 2] = 10.0, rng.random(n) < 0.3, rng.normal(size=n)
+    t, e = rng.exponential(size=n), (rng.random(n) < 0.05).astype(int)
+    e[few] = 0 if kind.startswith("none") else 1
+    if kind.startswith("all"):
+        t[few] = 1e-6 * (1 + few)  # before all others
+    if kind.endswith("but one"):
+        e[0], t[0] = 1 - e[0], 50.0 if kind.startswith("all") else t[0]
+    w = rng.lognormal(0.0, 2.0, n) if wide else None
+    fit = RARE[family]
+    if kind.endswith("but one") or (family == "poisson" and kind == "all"):
+        assert np.abs(fit(storage(X), t, e, w).coef_).max() < 2.0
+    else:
+        with pytest.raises(SeparationError, match="coefficients of 'x0' go"):
+            fit(storage(X), t, e, w)

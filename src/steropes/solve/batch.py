@@ -380,6 +380,8 @@ class Batch:
             for b in slow:
                 if b < self.term.B and b != self.curvature_of:
                     self.own[int(b)] = self._own_model(int(b))
+            # The shared one is of a point that its replicate has left since.
+            run.fresh = run.idle
         else:
             run.fresh = run.fresh and run.idle
 

@@ -85,13 +85,17 @@ def certificate(
     v = violations(g, beta, l1, l2)
     unit = np.where(l1 > 0, l1, 1.0)
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
-    curvature = there.curvature()
+    with np.errstate(all="ignore"):  # where coefficients run away there may be no numbers
+        curvature = there.curvature()
     total = problem.weights if order is None else problem.weights[order]
     noise = float(np.max(likelihood.dispersion(loss, total.sum(keepdims=True))))
     step = int(np.clip(ENTRIES * design.p // max(design.nnz, 1), 1, COLUMNS))
     for a in range(0, len(counted), step):
         at = counted[a : a + step]
-        h = backend.to_host(diagonal(design.by_rows(at, there.order, backend), curvature))
+        with np.errstate(all="ignore"):
+            h = backend.to_host(diagonal(design.by_rows(at, there.order, backend), curvature))
+        if not np.isfinite(h).all():
+            return np.inf
         if smooth is not None:
             h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
         unit[at] = units(l1[at], h * noise)

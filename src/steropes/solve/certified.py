@@ -46,6 +46,8 @@ def certified_fit(
         fit = _certified(problem, fit, l1, l2, tol, taken)
         if fit.converged or not content or taken >= max_iter:
             break
+        if not np.isfinite(fit.optimality):  # no Hessian has numbers there either
+            break
         batch.refresh()
         fit = batch.solve(l1, l2, tol, max_iter - taken, callback, "after")[0]
         taken += fit.n_iter

@@ -46,6 +46,9 @@ SPENT = 1e-10  # of the information met along a direction: what is left of it is
 FURTHER = (2000.0, 300.0, 50.0)  # Newton steps beyond which the loss would have risen
 RISE = 1e-5  # of the slope here: less there is contamination of the direction
 NOISE = 2e-15  # of the rows' weight: what differences of probabilities are off by
+LEFT = (1e-11, 1e-8, 1e-5)  # shares of the information at the start that are as good as none
+BACK = 6  # times that the way out is halved to where a Hessian has numbers
+ABSENT = 1e-9  # of that information: a slope that is contamination of the direction
 CLEAN = 0.01  # of the slope here, above which noise proves nothing
 STEPS = 80
 HALVINGS = 80
@@ -85,7 +88,9 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> An
     h0 = loss.diagonal(start)
     if _settled(loss, scaled[free], h0):
         return None
-    _, direction = _follow(loss, start)
+    direction = _run_away(loss, start, loss.hessian(start), scaled[free])
+    if direction is None:
+        _, direction = _follow(loss, start)
     return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
 
 
@@ -185,6 +190,7 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
     Returns where they ended, and the direction in which they would go on for ever or None.
     """
     met = np.zeros((len(b), len(b)))
+    begin, first = b, loss.hessian(b)
     for _ in range(STEPS):
         g, H = loss.gradient(b), loss.hessian(b)
         if not (np.isfinite(g).all() and np.isfinite(H).all()):
@@ -202,7 +208,47 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
         if t == 0.0:
             break
         b = b + t * s
-    return b, None
+    return b, _run_away(loss, begin, first, b)
+
+
+def _run_away(loss: _Loss, begin: np.ndarray, first: np.ndarray, b: np.ndarray) -> Any:
+    """The direction in which coefficients have gone from where there was information, or None.
+
+    Along the directions in which hardly any of the information is left that there was at the
+    beginning, (f, f) ``first``, what has been walked is a direction of its own, free of the
+    rounding that late gradients consist of. It is one of separation if the loss does not rise
+    on it any more.
+    """
+    H, walked = loss.hessian(b), b - begin
+    for _ in range(BACK):
+        if np.isfinite(H).all():
+            break
+        walked = 0.5 * walked  # nothing was left there, not even numbers
+        b = begin + walked
+        H = loss.hessian(b)
+    if not (np.isfinite(H).all() and np.isfinite(first).all() and walked.any()):
+        return None
+    h = np.diag(first)
+    size = np.sqrt(np.where(h > 0, h, 1.0))
+    C, now = first / size / size[:, None], H / size / size[:, None]
+    C[np.diag_indices(len(C))] += FLAT
+    try:
+        value, U = linalg.eigh(now, C)
+    except linalg.LinAlgError:
+        return None
+    along = U.T @ (C @ (walked * size))
+    for left in LEFT:
+        gone = value < left
+        if not gone.any():
+            continue
+        s = (U[:, gone] @ along[gone]) / size
+        far = loss.extent(s)
+        if not far > 1.0:
+            continue
+        s = s / far
+        if _far_slope(loss, b, s) <= max(ABSENT * float(s @ first @ s), loss.noise):
+            return s
+    return None
 
 
 def _far_slope(loss: _Loss, b: np.ndarray, s: np.ndarray) -> float:
@@ -271,7 +317,8 @@ class _Loss:
         return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
 
     def gradient(self, b: np.ndarray) -> np.ndarray:
-        _, r = self.likelihood.evaluate(self.eta(b), self.weights)
+        with np.errstate(all="ignore"):  # far out there may be no numbers, and callers look
+            _, r = self.likelihood.evaluate(self.eta(b), self.weights)
         return self.backend.to_host(self.rows.rmatmul(r))[:, 0]
 
     def slope(self, b: np.ndarray, s: np.ndarray) -> float:
@@ -284,8 +331,9 @@ class _Loss:
 
     def hessian(self, b: np.ndarray) -> np.ndarray:
         """Exact: pooled event times would leave information where there is none."""
-        curvature = self.likelihood.curvature(self.eta(b), self.weights, exact=True)
-        return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
+        with np.errstate(all="ignore"):
+            curvature = self.likelihood.curvature(self.eta(b), self.weights, exact=True)
+            return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
 
     def diagonal(self, b: np.ndarray) -> np.ndarray:
         """The Hessian's diagonal, nearly."""
