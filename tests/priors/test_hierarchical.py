@@ -121,6 +121,12 @@ def test_a_bootstrap_draw_is_a_fit_to_its_rows_under_the_joint_prior():
     np.testing.assert_array_equal(model.coef_, before)
 
 
+def test_more_columns_than_a_matrix_of_them_can_hold_are_refused():
+    X = sparse.csc_array((np.ones(20), (np.arange(20), np.arange(20))), shape=(20, 10_001))
+    with pytest.raises(DataError, match="at most 10,000"):
+        LogisticRegression(prior=Hierarchical(np.zeros(10_001))).fit(X, np.arange(20) % 2)
+
+
 def test_there_is_no_profile():
     model = case("logistic", np.random.default_rng(0)).fit(prior=Hierarchical(GROUPS))
     with pytest.raises(DataError, match="there is no profile"):

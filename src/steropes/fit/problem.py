@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..design.face import DesignLike
+from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import Penalty, Prior, SmoothTerm
@@ -18,6 +19,7 @@ from .smooth import BehindFree
 
 __all__ = ["Problem"]
 
+MOST_JOINED = 10_000  # columns under a prior that joins coefficients
 FAR = 30.0  # an offset beyond which zero is no place to start from
 
 
@@ -126,6 +128,12 @@ class Problem:
             inner = LocalTerm(self.design, self.likelihood, w, offset, B, active)
         if self.prior is None or self.prior.plain:
             return inner
+        if type(self.prior).smooth is not Prior.smooth and self.design.p > MOST_JOINED:
+            raise DataError(
+                f"{type(self.prior).__name__} joins coefficients, whose Hessian is a matrix of all "
+                f"columns: at most {MOST_JOINED:,} of them. X has {self.design.p:,}; use Normal() "
+                "or Laplace(), or leave rare columns out."
+            )
         return TermWithSmooth(inner, lambda prior: self.smooth_term(prior, w, offset), self.prior)
 
     def batch(

@@ -149,9 +149,12 @@ class WithinGroups:
 
     def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """See `SmoothTerm.hessian`."""
-        of = self.member[columns]
+        of, out = self.member[columns], np.zeros((len(columns), len(columns)))
         size = np.bincount(self.member[self.member >= 0], minlength=len(self.d))
-        d = np.where(of >= 0, self.d[of], 0.0) if len(self.d) else np.zeros(len(of))
-        m = np.where(of >= 0, size[of], 1) if len(self.d) else np.ones(len(of))
-        same = (of[:, None] == of) & (of >= 0)
-        return np.diag(d) - np.where(same, (d / m)[:, None], 0.0)
+        by = np.argsort(of, kind="stable")
+        for at in np.split(by, np.flatnonzero(np.diff(of[by])) + 1):
+            g = of[at[0]] if len(at) else -1
+            if g >= 0:
+                out[np.ix_(at, at)] = -self.d[g] / size[g]
+                out[at, at] += self.d[g]
+        return out

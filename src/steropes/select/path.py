@@ -61,7 +61,9 @@ class FoldsPath(VariancePath):
         prior = self.prior.with_variance(variance)
         l1, _ = problem.penalties(prior)
         # Without λ the unit is the score's standard error, far coarser than λ near the best one.
-        owed = tol = self.cv.tol if l1.any() else 1e-5 * self.cv.tol
+        # An adaptive prior's goes by the coefficients: there that is fine enough.
+        finer = 1e-2 if prior.adaptive else 1e-5
+        owed = tol = self.cv.tol if l1.any() else finer * self.cv.tol
         if l1.any() and problem.likelihood.n_eta * problem.design.p <= SMALL:
             tol *= FINER
         near = self._nearest(variance)
