@@ -267,3 +267,39 @@ def test_spans_by_rs_conventions_are_those_of_r():
         [1942, 1, 33], [1942, 2, 34], [1975, 5, 205],
     ]  # fmt: skip
     assert (len(months), months["cases"].sum()) == (928, 159170)
+
+
+def test_weights_are_the_lengths_of_the_rows(omop):
+    """Event-dependent observation crossed with penalised columns, rows put together, and chunks."""
+    rng = np.random.default_rng(7)
+    for k in range(80):
+        end = int(rng.integers(200, 900))
+        person = omop.person(observed=(0, end), born=1940 + k % 40)
+        for drug in (TARGET, 2):
+            start = int(rng.integers(0, end))
+            omop.drug(person, drug, start, min(start + 30, end))
+        omop.condition(person, OUTCOME, int(rng.integers(max(0, end - 150), end)))
+    settings = case_series_settings(
+        OUTCOME, TARGET, others=True, variance=0.2, event_dependent_observation=True
+    )
+    study = case_series(omop.write(), settings)
+    p, d, model = study.population, study.intervals, study.censoring
+    assert model.kind in MODELS
+    one = np.arange(len(p))
+    whole = model.weights(p.age, p.start, p.end, p.end_known, p.start[one], p.end[one])
+    by_case = np.bincount(d.case, d.days)
+    np.testing.assert_allclose(by_case, whole, rtol=1e-4)
+    plain = case_series(omop.write(), replace(settings, event_dependent_observation=False))
+    assert plain.intervals.days.sum() == (p.end - p.start + 1).sum()
+    assert (plain.intervals.events == d.events).all()
+    moved = study.estimates.loc["end of observation", "rr"]
+    assert moved != pytest.approx(plain.estimates.loc["end of observation", "rr"], rel=1e-3)
+    tables = study.tables()
+    assert tables["sccs_censor_model"]["parameter_id"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_penalised_spline_needs_a_prior():
+    with pytest.raises(DataError, match="prior is 'none'"):
+        case_series_settings(OUTCOME, TARGET, age=Spline(penalized=True), prior="none")
+    with pytest.raises(DataError, match="must be a Spline"):
+        case_series_settings(OUTCOME, TARGET, age=5)

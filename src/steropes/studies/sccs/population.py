@@ -219,7 +219,8 @@ def _sample(work: Workspace, rules: CaseRules, rows: list[tuple]) -> None:
     SELECT c.* FROM cases c
     WHERE EXISTS (SELECT 1 FROM outcomes x WHERE x.person_id = c.person_id
                   AND x.on_day BETWEEN c.first AND c.last)
-    ORDER BY hash(person_id * 1000003 + {int(rules.seed)}), case_id LIMIT {int(rules.max_cases)}""")
+    ORDER BY md5(concat(person_id, '-', {int(rules.seed)})), case_id
+    LIMIT {int(rules.max_cases)}""")
     _count(work, rows, f"in a random sample of {rules.max_cases}")
 
 

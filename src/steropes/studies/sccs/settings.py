@@ -327,8 +327,14 @@ class CaseSeriesSettings:
                 "event_dependent_observation weights all of a person's time, of which a risk "
                 "interval design uses a part; choose one of the two"
             )
-        if self.prior == "none" and any(w.penalized for w in self.windows):
-            raise DataError("a window is penalized, but prior is 'none'")
+        splines = {"age": self.age, "season": self.season, "calendar": self.calendar}
+        for name, spline in splines.items():
+            if spline is not None and not isinstance(spline, Spline):
+                raise DataError(f"{name} must be a Spline, such as Spline(5), not {spline!r}")
+        penalized = [w.penalized for w in self.windows]
+        penalized += [s.penalized for s in splines.values() if s is not None]
+        if self.prior == "none" and any(penalized):
+            raise DataError("a window or spline is penalized, but prior is 'none'")
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
