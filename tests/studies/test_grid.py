@@ -181,6 +181,8 @@ def test_small_cells_are_not_written(database, spec, tmp_path):
     found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path).tables
     counts = found["cm_result"][["target_outcomes", "comparator_outcomes"]].to_numpy()
     assert (counts == -80).any()
+    few = found["cm_result"][(counts == -80).any(axis=1)][["outcome_id", "analysis_id"]]
+    assert found["cm_kaplan_meier_dist"].merge(few).empty
     assert not ((counts > 0) & (counts < 80)).any()
     assert not found["cm_attrition"]["subjects"].between(1, 79).any()
     means = found["cm_shared_covariate_balance"]["target_mean_before"]

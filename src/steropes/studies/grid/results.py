@@ -253,6 +253,8 @@ def _attrition(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
 
 
 def _curves(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
+    if any(0 < result.counts[f"{arm}_outcomes"] < least for arm in ("target", "comparator")):
+        return []  # a curve steps at every event, and would count them
     rows = []
     for line in result.curves.to_dict("records"):
         for arm in ("target", "comparator"):
