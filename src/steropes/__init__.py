@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         PoissonRegression,
         PooledLogisticRegression,
         SelfControlledCaseSeries,
+        fit_many,
     )
     from .models.cumulative import (
         Censored,
@@ -85,6 +86,7 @@ _HOMES = {
         "PoissonRegression",
         "PooledLogisticRegression",
         "SelfControlledCaseSeries",
+        "fit_many",
     ],
     "models.cumulative": [
         "Censored",
@@ -164,6 +166,7 @@ __all__ = [
     "compare_links",
     "demo_database",
     "extract_covariates",
+    "fit_many",
     "fit_propensity",
     "glmnet_lambda",
     "kaplan_meier",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..backends.face import Backend
 from .curvature import AnyCurvature
 
-__all__ = ["Bound", "Likelihood"]
+__all__ = ["Bound", "Likelihood", "outcomes_beside"]
 
 Bound = Any  # what `Likelihood.weigh` returns: only the family knows
 
@@ -39,6 +40,8 @@ class Likelihood(ABC):
     additive : bool
         Whether `score_residuals` are −∂loss/∂η_i times the row's own z_i, so that their products
         are a matter of the rows of η. Not where other rows' z have a part, as in risk sets.
+    many_outcomes : bool
+        Whether replicates have outcomes of their own; see `beside`.
     reach : float
         Change of a coefficient of a column of size one beyond which the curvature at the start
         says nothing of the loss.
@@ -58,6 +61,7 @@ class Likelihood(ABC):
     quadratic = False
     evidence = 0
     additive = True
+    many_outcomes = False
     reach = 2.0
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -159,6 +163,13 @@ class Likelihood(ABC):
         """
         return -self.evaluate(eta, weights)[1] * Z
 
+    def beside(self, likelihoods: Sequence[Likelihood], lanes: int) -> Likelihood:
+        """One likelihood whose replicates have the outcomes of several, in as many lanes.
+
+        Of families that have an outcome a row and nothing else; its replicates differ in y.
+        """
+        raise NotImplementedError(type(self).__name__)
+
     def score(self, eta: Any, held_out: Any, train: Any) -> Any:
         """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training.
 
@@ -173,3 +184,11 @@ class Likelihood(ABC):
         such terms too.
         """
         return 0.0
+
+
+def outcomes_beside(outcomes: Sequence[Any], lanes: int, backend: Backend) -> Any:
+    """Outcomes (n, 1) as the columns of one array, (n, lanes), zero where there are no more."""
+    together = np.zeros((len(outcomes[0]), lanes))
+    for b, y in enumerate(outcomes):
+        together[:, b] = backend.to_host(y)[:, 0]
+    return backend.asarray(together)

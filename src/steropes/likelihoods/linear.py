@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .base import Likelihood
+from .base import Likelihood, outcomes_beside
 from .curvature import GroupedCurvature
 
 __all__ = ["LinearLikelihood"]
@@ -31,7 +35,7 @@ class LinearLikelihood(Likelihood):
         self.n = len(y)
         self.y = backend.asarray(np.array(y, np.float64)[:, None])  # a copy
         spread = float(np.std(y)) if np.ptp(y) > 0 else 0.0
-        self.spread = spread
+        self.spread: Any = spread
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
@@ -54,6 +58,16 @@ class LinearLikelihood(Likelihood):
     def dispersion(self, loss: Array, total: Array) -> Array:
         """The residual variance, as far as rounding lets it be told from zero."""
         return np.maximum(2.0 * loss / np.maximum(total, 1e-300), (LEAST * self.spread) ** 2)
+
+    def beside(self, likelihoods: Sequence[Any], lanes: int) -> LinearLikelihood:
+        """See `Likelihood.beside`."""
+        out = copy.copy(self)
+        out._repeated = {}
+        out.many_outcomes = True
+        out.y = outcomes_beside([x.y for x in likelihoods], lanes, self.backend)
+        out.spread = np.zeros(lanes)
+        out.spread[: len(likelihoods)] = [x.spread for x in likelihoods]
+        return out
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """v = w."""

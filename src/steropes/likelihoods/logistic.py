@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .base import Likelihood
+from .base import Likelihood, outcomes_beside
 from .curvature import GroupedCurvature
 
 __all__ = ["LogisticLikelihood"]
@@ -49,6 +53,14 @@ class LogisticLikelihood(Likelihood):
             return (loss,)
 
         return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
+
+    def beside(self, likelihoods: Sequence[Any], lanes: int) -> LogisticLikelihood:
+        """See `Likelihood.beside`."""
+        out = copy.copy(self)
+        out._repeated = {}
+        out.many_outcomes = True
+        out.y = outcomes_beside([x.y for x in likelihoods], lanes, self.backend)
+        return out
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """v = w p (1 − p)."""

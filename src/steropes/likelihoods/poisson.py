@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from scipy.special import gammaln
 
 from ..backends.face import Array, Backend
-from .base import Likelihood
+from .base import Likelihood, outcomes_beside
 from .curvature import GroupedCurvature
 
 __all__ = ["PoissonLikelihood"]
@@ -47,6 +51,17 @@ class PoissonLikelihood(Likelihood):
             return (self._weighted_mean(eta, w) - w * y * eta,)
 
         return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
+
+    def beside(self, likelihoods: Sequence[Any], lanes: int) -> PoissonLikelihood:
+        """See `Likelihood.beside`."""
+        out = copy.copy(self)
+        out._repeated = {}
+        out.many_outcomes = True
+        out.y = outcomes_beside([x.y for x in likelihoods], lanes, self.backend)
+        out.log_factorial = outcomes_beside(
+            [x.log_factorial for x in likelihoods], lanes, self.backend
+        )
+        return out
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """See `Likelihood.curvature`; v = w exp η."""

@@ -6,6 +6,7 @@ from .cox import CoxRegression
 from .fine_gray import FineGrayRegression
 from .linear import LinearRegression
 from .logistic import LogisticRegression
+from .many import fit_many
 from .poisson import PoissonRegression
 from .pooled_logistic import PooledLogisticRegression
 
@@ -19,4 +20,5 @@ __all__ = [
     "PoissonRegression",
     "PooledLogisticRegression",
     "SelfControlledCaseSeries",
+    "fit_many",
 ]

@@ -22,7 +22,7 @@ from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation
-from ..solve import Batch
+from ..solve import Batch, Fit
 from ..solve.trace import Trace
 from .annotations import Device, Seed, Solver
 from .formulas import FormulaMixin
@@ -239,20 +239,24 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         log_exposure = extras.pop("offset", None)
         if log_exposure is not None:
             offset = log_exposure if offset is None else offset + log_exposure
-        self._has_intercept = intercept = self._wants_intercept()
-        if intercept or likelihood.shift_invariant:
-            design = design.centered()
         names = design.names
         return Problem(
-            design=design.with_intercept() if intercept else design,
+            design=self._arrange(design, likelihood),
             likelihood=likelihood,
             weights=weights,
             offset=offset,
             prior=self._own_prior(),
             names=names,
-            n_free=int(intercept),
+            n_free=int(self._has_intercept),
             **extras,
         )
+
+    def _arrange(self, design: Design, likelihood: Likelihood) -> Design:
+        """The columns as the model has them: centred where that changes nothing, an intercept."""
+        self._has_intercept = intercept = self._wants_intercept()
+        if intercept or likelihood.shift_invariant:
+            design = design.centered()
+        return design.with_intercept() if intercept else design
 
     def _read_vectors(
         self, sample_weight: Any, offset: Any, n: int
@@ -328,6 +332,11 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         del batch, start  # with their copy of the active columns
         if prior is None or not prior.bounds_all:
             refuse_separated(problem, fit.beta, *problem.penalties(prior))
+        self._settle(problem, prior, fit)
+        self.trace_ = trace.table()
+
+    def _settle(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        """Take a fit as the model's own."""
         self._problem = problem
         self._information = None
         self._beta = fit.beta
@@ -342,7 +351,6 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         self.optimality_ = fit.optimality
         self.converged_ = fit.converged
         self.n_iter_ = fit.n_iter
-        self.trace_ = trace.table()
         self._set_likelihood(fit.loss, problem)
 
     def _warn_not_converged(self) -> None:

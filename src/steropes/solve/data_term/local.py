@@ -238,6 +238,8 @@ class LocalTerm:
         """
         assert isinstance(curvature, LocalCurvature)  # terms that share a Hessian are alike
         rows, xp = self.active.rows, self.backend.xp
+        if self.likelihood.many_outcomes:
+            return self._relative_now(curvature)
         base = curvature.base[:, None]
         if rows.layout != "rows" or bool(((base == 0) & (self.w > 0)).any()):
             return None
@@ -246,6 +248,19 @@ class LocalTerm:
         h0 = self.backend.to_host(rows.diagonals(v))
         h = self.backend.to_host(rows.diagonals(V))
         return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
+
+    def _relative_now(self, curvature: LocalCurvature) -> np.ndarray:
+        """The same where the outcomes differ, and with them the points: of the curvatures there."""
+        rows, xp = self.active.rows, self.backend.xp
+        assert rows.layout == "rows"  # families with an outcome a row
+        V = xp.zeros_like(self.w)
+        for b in range(self.B):
+            one = slice(b, b + 1)
+            at = self.likelihood.curvature(self.eta[:, one], self.likelihood.weigh(self.w[:, one]))
+            V[:, b] = at.v
+        h0 = self.backend.to_host(rows.diagonals(curvature.curvature.v[:, None]))
+        h = self.backend.to_host(rows.diagonals(V))
+        return np.clip(np.where(h0 * h > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-4, 1e4)
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
         """See `DataTerm.left_out_score`."""

@@ -1,0 +1,247 @@
+"""Many outcomes over one X: one tidy table, and one batch where the family allows it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from ..backends.blas import single_threaded_blas
+from ..data import refuse_other_order
+from ..design import Design, as_design
+from ..errors import DataError, SeparationError
+from ..fit import Problem
+from ..fit.outcomes import fit_outcomes
+from ..infer import refuse_separated, refuse_undetermined
+from ..solve import Fit
+from ..solve.certificate import certificate
+from .base import PenalizedModel
+from .linear import LinearRegression
+from .logistic import LogisticRegression
+from .poisson import PoissonRegression
+from .progress import Progress
+from .tables import check_level
+
+__all__ = ["fit_many"]
+
+TOGETHER = (LinearRegression, LogisticRegression, PoissonRegression)
+GIVEN = ("sample_weight", "offset", "exposure", "strata")
+Given = dict[str, Any]
+
+
+def fit_many(
+    estimator: Any,
+    X: Any,
+    outcomes: Any,
+    *,
+    level: float = 0.95,
+    sample_weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    strata: Any = None,
+) -> pd.DataFrame:
+    """Fit a model of each of many outcomes to the same covariates.
+
+    X is read once. Linear models, and logistic and Poisson ones under a Laplace prior, are lanes
+    of one batch, eight at a time, that share X's products. Others go one after another over the
+    same design: without that prior each needs its own Hessian, which is most of the work.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its settings are those of all fits; it is not fitted itself.
+    X : array, sparse matrix, data frame or Design, (n, p)
+    outcomes : mapping or data frame
+        The outcome of each name: y as ``fit`` takes it, or a mapping with ``"y"`` and what is the
+        outcome's own of ``"sample_weight"``, ``"offset"``, ``"exposure"``, ``"strata"`` (and
+        instead of the ones below). Rows whose y is missing (NaN) are left out of that outcome.
+    level : float
+        Of the Wald intervals.
+    sample_weight, offset, exposure, strata : optional
+        Of all outcomes, as in ``fit``.
+
+    Returns
+    -------
+    DataFrame
+        A row an outcome and coefficient: ``outcome``, ``coefficient``, then the columns of
+        ``summary()`` (``coef``, ``exp(coef)``, ``se``, ``z`` or ``t``, ``p``, ``lower``,
+        ``upper``), ``converged`` and ``note``. Of an outcome that cannot be fitted the numbers
+        are NaN and ``note`` says why; so are standard errors under a Laplace prior.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]])
+    >>> outcomes = {"a": [0, 1, 0, 1, 1, 0], "b": [1, 1, 0, 0, 1, np.nan]}
+    >>> table = steropes.fit_many(steropes.LogisticRegression(), X, outcomes)
+    >>> table.shape
+    (4, 11)
+    """
+    if not isinstance(estimator, PenalizedModel):
+        raise DataError(f"estimator must be a model of steropes, not {estimator!r}.")
+    check_level(level)
+    common = {
+        "sample_weight": sample_weight, "offset": offset, "exposure": exposure, "strata": strata,
+    }  # fmt: skip
+    given = _read(outcomes, common)
+    refuse_other_order(X, **{k: v for k, v in common.items() if v is not None})
+    design = as_design(X)
+    own = {name: _leave_out(part, design.n) for name, part in given.items()}
+    model = clone(estimator)
+    model._check_settings()
+    if not _goes_together(model, design):
+        parts = {name: _one(estimator, design, part, level) for name, part in own.items()}
+    else:
+        with single_threaded_blas():
+            parts = _batched(estimator, design, own, level)
+    like = next((table for table, *_ in parts.values() if table is not None), None)
+    tables = [_tidy(name, *part, design.names, like) for name, part in parts.items()]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _goes_together(model: Any, design: Design) -> bool:
+    """Whether outcomes are lanes of one batch."""
+    if model.cv is not None or model.solver != "newton" or type(model) not in TOGETHER:
+        return False
+    if model.prior is None or not model.prior.plain:
+        return model.prior is None and isinstance(model, LinearRegression)
+    sparse = bool((model.prior.separable(design.names).l1 > 0).any())
+    return sparse or isinstance(model, LinearRegression)
+
+
+Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
+
+
+def _read(outcomes: Any, common: Given) -> dict[str, Given]:
+    """What ``fit`` is given for each outcome."""
+    if isinstance(outcomes, pd.DataFrame):
+        outcomes = {str(name): outcomes[name] for name in outcomes.columns}
+    if not isinstance(outcomes, Mapping) or len(outcomes) == 0:
+        raise DataError("outcomes must be a mapping from names to outcomes, or a data frame.")
+    out: dict[str, Given] = {}
+    for name, value in outcomes.items():
+        own: Given = dict(value) if isinstance(value, Mapping) else {"y": value}
+        wrong = [key for key in own if key not in ("y", *GIVEN)]
+        if "y" not in own or wrong:
+            raise DataError(
+                f"Outcome {name!r} needs y, and may have {', '.join(GIVEN)}"
+                + (f"; it has {wrong[0]!r}." if wrong else ".")
+            )
+        out[str(name)] = {**common, **own}
+    return out
+
+
+def _leave_out(given: Given, n: int) -> Given:
+    """Rows whose y is missing have a weight of zero, and a y that some other row has."""
+    y = given["y"]
+    if getattr(getattr(y, "dtype", None), "names", None):  # a survival outcome has none
+        return given
+    y = np.asarray(y, object if not hasattr(y, "dtype") else None)
+    missing = np.asarray(pd.isna(y))
+    if y.ndim != 1 or len(y) != n or not missing.any() or missing.all():
+        return given
+    weight = given["sample_weight"]
+    weight = np.ones(n) if weight is None else np.array(weight, np.float64)
+    if weight.shape != (n,):
+        return given  # refused by name in the fit
+    weight[missing] = 0.0
+    filled = np.where(missing, y[int(np.argmin(missing))], y)
+    with contextlib.suppress(TypeError, ValueError):  # labels stay labels
+        filled = filled.astype(np.float64)
+    return {**given, "y": filled, "sample_weight": weight}
+
+
+def _one(estimator: Any, design: Design, given: Given, level: float) -> Part:
+    model = clone(estimator)
+    try:
+        model.fit(design, **{k: v for k, v in given.items() if k == "y" or v is not None})
+    except (DataError, SeparationError) as error:
+        return None, False, str(error)
+    table = model.summary(level)
+    return table, bool(model.converged_), str(table.attrs.get("note", ""))
+
+
+def _batched(
+    estimator: Any, design: Design, own: Mapping[str, Given], level: float
+) -> dict[str, Part]:
+    """Fits in lanes of one batch, with the checks that each fit has."""
+    parts: dict[str, Part] = {}
+    models: list[Any] = []
+    problems: list[Problem] = []
+    names: list[str] = []
+    for name, given in own.items():
+        model = clone(estimator)
+        model._names, model.n_features_in_ = design.names, design.p
+        if problems:
+            _share(model, models[0]._has_intercept, problems[0].design)
+        rest = {key: given[key] for key in GIVEN}
+        try:
+            refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
+            problem = model._make_problem(design, given["y"], *rest.values())
+            l1, l2 = problem.penalties(problem.prior)
+            refuse_undetermined(problem, problem.batch(), l1, l2)
+        except (DataError, SeparationError) as error:
+            parts[name] = None, False, str(error)
+            continue
+        names.append(name)
+        models.append(model)
+        problems.append(problem)
+    if problems:
+        model = models[0]
+        l1, l2 = problems[0].penalties(problems[0].prior)
+        for k, fit in fit_outcomes(problems, l1, l2, model.tol, model.max_iter):
+            parts[names[k]] = _finish(models[k], problems[k], fit, l1, l2, level)
+    return {name: parts[name] for name in own}
+
+
+def _share(model: Any, intercept: bool, design: Any) -> None:
+    """Let a model arrange its columns as another did."""
+
+    def arrange(*_: Any) -> Any:
+        model._has_intercept = intercept
+        return design
+
+    model.__dict__["_arrange"] = arrange
+
+
+def _finish(
+    model: Any, problem: Problem, fit: Fit, l1: np.ndarray, l2: np.ndarray, level: float
+) -> Part:
+    """A lane's fit as the model's own, with its table.
+
+    Its certificate is computed once more from X itself, as of every fit; where that is above the
+    tolerance the model goes on from there by itself.
+    """
+    optimality = certificate(problem, fit.beta, l1, l2, model.tol)
+    try:
+        if optimality > model.tol:
+            start = fit.beta * problem.design.scale
+            with Progress(0) as progress:
+                model._fit_problem(problem, problem.prior, start, progress)
+        else:
+            refuse_separated(problem, fit.beta, l1, l2)
+            model._settle(problem, problem.prior, replace(fit, optimality=optimality))
+        model._refuse_faint(problem)
+    except (DataError, SeparationError) as error:
+        return None, False, str(error)
+    table = model.summary(level)
+    note = str(table.attrs.get("note", ""))
+    if not model.converged_:
+        note = f"Stopped with a KKT violation of {model.optimality_:.2g}, above tol. {note}".strip()
+    return table, bool(model.converged_), note
+
+
+def _tidy(
+    name: str, table: pd.DataFrame | None, converged: bool, note: str, names: list[str], like: Any
+) -> pd.DataFrame:
+    if table is None:
+        table = like if like is not None else pd.DataFrame({"coef": np.nan}, names)
+        table = table.map(lambda _: np.nan)
+    front = {"outcome": name, "coefficient": list(table.index)}
+    rest = {column: table[column].to_numpy() for column in table}
+    return pd.DataFrame({**front, **rest, "converged": converged, "note": note})

@@ -1,0 +1,130 @@
+"""Many outcomes over one X are the fits of each, in one table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from every_family import case
+from steropes import (
+    CoxRegression,
+    DataError,
+    Laplace,
+    LinearRegression,
+    LogisticRegression,
+    Normal,
+    PoissonRegression,
+    Surv,
+    fit_many,
+)
+
+N = 200
+
+
+def drawn(rng, family, count=11):
+    """X and outcomes with their own weights and offsets, each differently frequent."""
+    X = np.column_stack([rng.random(N) < 0.4, rng.normal(5.0, 2.0, size=(N, 3))]).astype(float)
+    outcomes = {}
+    for k in range(count):
+        eta = X @ rng.normal(size=4) * 0.3 - rng.uniform(1.5, 3.0)
+        if family == "linear":
+            y = eta + rng.normal(size=N)
+        elif family == "logistic":
+            y = (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(float)
+        else:
+            y = rng.poisson(np.exp(np.clip(eta, -5, 2))).astype(float)
+        y[:20] = np.arange(20) % 2
+        outcomes[f"o{k}"] = {
+            "y": y,
+            "sample_weight": rng.integers(0, 3, N).astype(float),
+            "offset": rng.normal(size=N) * 0.2 if k % 2 else None,
+        }
+    return X, outcomes
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("prior", [None, Laplace(0.02, exclude=[0]), Normal(0.1)])
+@pytest.mark.parametrize(
+    ("family", "model"),
+    [
+        ("linear", LinearRegression),
+        ("logistic", LogisticRegression),
+        ("poisson", PoissonRegression),
+    ],
+)
+def test_each_outcome_is_a_fit_of_its_own(family, model, prior, store, rng):
+    X, outcomes = drawn(rng, family)
+    table = fit_many(model(prior=prior), store(X), outcomes, level=0.9)
+    assert len(table) == 11 * 5
+    assert table.converged.all()
+    for name, given in outcomes.items():
+        alone = model(prior=prior).fit(X, **{k: v for k, v in given.items() if v is not None})
+        part = table[table.outcome == name].set_index("coefficient")
+        own = alone.summary(0.9)
+        assert list(part.index) == list(own.index)
+        for column in own:
+            np.testing.assert_allclose(part[column], own[column], rtol=1e-5, atol=1e-6)
+        assert ("bootstrap()" in part.note.iloc[0]) == (prior is not None and "Lap" in repr(prior))
+
+
+def test_rows_without_an_outcome_are_left_out_of_it_alone(rng):
+    X, outcomes = drawn(rng, "logistic", 3)
+    frame = pd.DataFrame({name: given["y"] for name, given in outcomes.items()})
+    frame.loc[150:, "o1"] = np.nan
+    table = fit_many(LogisticRegression(), X, frame).set_index(["outcome", "coefficient"])
+    short = LogisticRegression().fit(X[:150], frame["o1"][:150]).summary()
+    whole = LogisticRegression().fit(X, frame["o2"]).summary()
+    np.testing.assert_allclose(table.loc["o1", "se"], short["se"], rtol=1e-6)
+    np.testing.assert_allclose(table.loc["o2", "coef"], whole["coef"], rtol=1e-6)
+    assert frame["o1"].isna().sum() == 50
+
+
+def test_an_outcome_that_cannot_be_fitted_says_why_and_holds_up_no_other(rng):
+    X, outcomes = drawn(rng, "logistic", 3)
+    outcomes["none"] = np.zeros(N)
+    outcomes["separated"] = (X[:, 0] * (np.arange(N) % 2)).astype(int)
+    table = fit_many(LogisticRegression(), X, outcomes).set_index("outcome")
+    assert table.loc["none", "coef"].isna().all()
+    assert "one class only" in table.loc["none", "note"].iloc[0]
+    assert "no finite maximum" in table.loc["separated", "note"].iloc[0]
+    assert not table.loc["separated", "converged"].any()
+    alone = LogisticRegression().fit(X, **{**outcomes["o0"], "offset": None})
+    np.testing.assert_allclose(table.loc["o0", "coef"], alone.summary()["coef"], rtol=1e-6)
+
+
+def test_other_families_and_searches_go_one_after_another(rng):
+    c = case("cox", rng)
+    times = {"a": c.y, "b": Surv(c.y["time"][::-1].copy(), c.y["event"][::-1].copy())}
+    table = fit_many(CoxRegression(), c.X, times).set_index("outcome")
+    np.testing.assert_allclose(table.loc["a", "coef"], c.fit().coef_)
+    X, outcomes = drawn(rng, "logistic", 2)
+    model = LogisticRegression(prior=Laplace(), cv=3, random_state=1)
+    table = fit_many(model, X, outcomes).set_index("outcome")
+    given = {k: v for k, v in outcomes["o1"].items() if v is not None}
+    alone = LogisticRegression(prior=Laplace(), cv=3, random_state=1).fit(X, **given)
+    np.testing.assert_allclose(table.loc["o1", "coef"][1:], alone.coef_, rtol=1e-6)
+    assert not hasattr(model, "coef_")
+
+
+def test_no_digit_depends_on_the_number_of_threads(rng):
+    X, outcomes = drawn(rng, "logistic")
+    one, two = (fit_many(LogisticRegression(n_jobs=k), X, outcomes) for k in (1, 2))
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "match"),
+    [
+        ({}, "must be a mapping"),
+        ([1, 0], "must be a mapping"),
+        ({"a": {"weights": 1, "y": 0}}, "it has 'weights'"),
+        ({"a": {"offset": 1}}, "needs y"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(outcomes, match, rng):
+    with pytest.raises(DataError, match=match):
+        fit_many(LogisticRegression(), np.ones((3, 1)), outcomes)
+    with pytest.raises(DataError, match="estimator must be"):
+        fit_many(LogisticRegression, np.ones((3, 1)), {"a": [0, 1, 1]})
