@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         compare_links,
     )
     from .models.paths import coefficient_path
+    from .models.standardized import StandardizedSurvival
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -98,6 +99,7 @@ _HOMES = {
         "compare_links",
     ],
     "models.paths": ["coefficient_path"],
+    "models.standardized": ["StandardizedSurvival"],
     "priors": [
         "BrokenAdaptiveRidge",
         "ElasticNet",
@@ -156,6 +158,7 @@ __all__ = [
     "RoundSignificant",
     "SelfControlledCaseSeries",
     "SeparationError",
+    "StandardizedSurvival",
     "StudySettings",
     "Surv",
     "aalen_johansen",

@@ -23,6 +23,7 @@ from steropes import (
     PoissonRegression,
     PooledLogisticRegression,
     SelfControlledCaseSeries,
+    StandardizedSurvival,
     StudySettings,
     Surv,
     as_design,
@@ -47,6 +48,8 @@ assert_type(cox.fit(X, y, strata=["a", "a", "b", "b"]), CoxRegression)
 assert_type(cox.predict_survival(X, [1.0, 2.0]), NDArray[Any])
 assert_type(cox.coef_, NDArray[Any])
 assert_type(cox.concordance(X, y), float)
+assert_type(cox.concordance(X, y, return_se=True), tuple[float, float])
+assert_type(cox.standardized_survival(X, [1.0]), StandardizedSurvival)
 assert_type(cox.converged_, bool)
 assert_type(cox.optimality_, float)
 cox.summary(0.9, exponentiate=True, kind="robust", cluster=[1, 1, 2, 2])
