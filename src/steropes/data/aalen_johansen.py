@@ -25,7 +25,7 @@ __all__ = ["AalenJohansen", "aalen_johansen"]
 Floats = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AalenJohansen:
     """Cumulative incidences F_k(t), the probability of event k by t, right-continuous.
 
@@ -51,6 +51,11 @@ class AalenJohansen:
     survival: Floats
     at_risk: Floats
     events: Floats
+
+    def __repr__(self) -> str:
+        """How much it is of: times are those of people, and stay out of logs."""
+        counts = zip(self.causes, self.events.sum(axis=0), strict=True)
+        return f"AalenJohansen({', '.join(f'cause {k}: {n:.6g} events' for k, n in counts)})"
 
     def at(self, times: ArrayLike) -> pd.DataFrame:
         """F at some times, (T, K): indexed by time, a column a cause.

@@ -32,7 +32,7 @@ class RestrictedMean(NamedTuple):
     se: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KaplanMeier:
     """A Kaplan–Meier curve: right-continuous, 1 before the first of its times.
 
@@ -58,6 +58,10 @@ class KaplanMeier:
     at_risk: Floats
     events: Floats
     log_variance: Floats
+
+    def __repr__(self) -> str:
+        """How much it is of: times are those of people, and stay out of logs."""
+        return f"{type(self).__name__}({_events(self.events)})"
 
     def at(self, times: ArrayLike, *, left: bool = False) -> Floats:
         """S at the given times; with ``left`` the limit S(t−), as inverse weights need it."""
@@ -291,6 +295,10 @@ def product_limit(
     log_variance = np.cumsum(terms)
     variance = np.where(survival > 0, survival**2 * np.where(survival > 0, log_variance, 0), 0.0)
     return KaplanMeier(times, survival, variance, n, d, log_variance)
+
+
+def _events(events: Floats) -> str:
+    return f"{float(events.sum()):.6g} events"
 
 
 def _from_the_end(x: Floats) -> Floats:

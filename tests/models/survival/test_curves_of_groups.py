@@ -225,3 +225,10 @@ def test_groups_have_the_causes_of_all(rng):
     curves = aalen_johansen(y, ["a", "a", "b", "b", "b"])
     assert list(curves["a"].causes) == [1, 2]
     assert curves["a"].at(9).loc[9.0].tolist() == [1.0, 0.0]
+
+
+def test_nobody_s_time_is_in_a_repr():
+    y = Surv([7001.25, 7002.5, 7003.75], [1, 0, 2])
+    curves = aalen_johansen(y), kaplan_meier(Surv(y["time"], y["event"] > 0))
+    assert repr(curves[0]) == "AalenJohansen(cause 1: 1 events, cause 2: 1 events)"
+    assert repr(curves[1]) == "KaplanMeier(2 events)"
