@@ -263,3 +263,20 @@ def test_the_bootstrap_gives_shares_and_limits(series):
     assert table.loc["drug: newdrug", "share"] > 0.8
     assert table.loc["end of observation", "share"] == 1
     assert (table["lower"] <= table["upper"]).all()
+
+
+def test_a_zero_estimate_beside_penalised_drugs_has_its_limit_too(omop):
+    """Another drug that a strong prior keeps near nothing leaves the closed form."""
+    for k in range(20):
+        a = omop.person(observed=(0, 99), outcome=60 + k)
+        omop.drug(a, TARGET, 10, 19)
+        omop.drug(a, COMPARATOR_DRUG, 30 + k, 49 + k)
+    omop.person(observed=(0, 49), outcome=20)
+    settings = case_series_settings(
+        OUTCOME, TARGET, pre_exposure_days=0, end_of_observation_days=0, others=True,
+        prior="normal", variance=1e-9,
+    )  # fmt: skip
+    line = case_series(omop.write(), settings).estimates.loc["exposure"]
+    assert line["lower"] == 0
+    assert line["upper"] == pytest.approx(9 * math.expm1(chi2.ppf(0.95, 1) / 2 / 20), rel=1e-5)
+    assert line["llr"] == pytest.approx(20 * math.log(10 / 9), rel=1e-5)

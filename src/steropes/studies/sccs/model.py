@@ -110,16 +110,20 @@ def fit_model(
     estimates.loc[fitted, "rr"] = np.exp(best.beta[finite])
     read = [int(j) for j in np.flatnonzero(free & present) if columns[j].window != -2]
     _limits_of_finite(estimates, best, [intervals.names[j] for j in read if finite[j]], settings)
-    for k in read:
-        if k in infinite:
-            _limits_of_infinite(estimates, profile, k, infinite, settings)
+    held = {
+        k: _limits_of_infinite(estimates, profile, k, infinite, settings)
+        for k in read
+        if k in infinite
+    }
     points = np.linspace(math.log(0.1), math.log(10), 10) if grid is None else np.asarray(grid)
     finer = grid is None
     profiles = {
         intervals.names[j]: (
-            profile.table(j, points, infinite)
-            if j in infinite
-            else _profile(best, intervals.names[j], points, estimates if finer else None)
+            _profile(best.estimator, intervals.names[j], points, estimates if finer else None)
+            if j not in infinite
+            else _profile(held[j], intervals.names[j], points, None)
+            if held[j] is not None
+            else profile.table(j, points, infinite)
         )
         for j in np.flatnonzero(present).tolist()
         if columns[j].profile
@@ -153,7 +157,9 @@ def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
     return ["" if there else NO_DAYS for there in present], present
 
 
-def _profile(best: Fit, name: str, points: NDArray, estimates: pd.DataFrame | None) -> pd.DataFrame:
+def _profile(
+    estimator: Any, name: str, points: NDArray, estimates: pd.DataFrame | None
+) -> pd.DataFrame:
     """The profile at some points, and over the interval of ``estimates``."""
     if estimates is not None:
         line = estimates.loc[name]
@@ -161,7 +167,7 @@ def _profile(best: Fit, name: str, points: NDArray, estimates: pd.DataFrame | No
         if math.isfinite(high - low):
             margin = 0.15 * (high - low)
             points = np.union1d(points, np.linspace(low - margin, high + margin, 20))
-    return best.estimator.profile(name, points).rename(columns={"point": "log_rr"})
+    return estimator.profile(name, points).rename(columns={"point": "log_rr"})
 
 
 def _limits_of_finite(
@@ -185,18 +191,29 @@ def _limits_of_infinite(
     j: int,
     infinite: dict[int, float],
     settings: CaseSeriesSettings,
-) -> None:
+) -> Any:
+    """Its finite limit; returns the estimator whose profile of it is used, if there is one."""
     name = profile.intervals.names[j]
-    drop = float(norm.ppf(0.5 + settings.level / 2)) ** 2 / 2
+    held = None
     try:
-        lower, upper = profile.interval(j, drop, infinite)
-        null = profile.at(j, 0.0, infinite)[0]
+        held = profile.held(j, infinite)
+        if held is not None:
+            with warnings.catch_warnings():  # it rises for ever, as is known
+                warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+                limits = held.confint([name], settings.level, method="profile")
+            lower, upper = (float(x) for x in limits.iloc[0])
+            null = float(held.profile(name, [0.0])["log_likelihood"].iloc[0])
+        else:
+            drop = float(norm.ppf(0.5 + settings.level / 2)) ** 2 / 2
+            lower, upper = profile.interval(j, drop, infinite)
+            null = profile.at(j, 0.0, infinite)[0]
     except (SeparationError, DataError) as error:  # of the others, at a value of this one
         estimates.loc[name, "note"] = f"no interval: {error}"
-        return
+        return None
     best = profile.maximum()
     fall = best.log_likelihood - best.penalty - null
     _enter(estimates, name, lower, upper, fall, settings)
+    return held
 
 
 def _enter(

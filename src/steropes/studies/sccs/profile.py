@@ -27,6 +27,7 @@ __all__ = ["Fit", "Profile", "log_likelihood"]
 
 FARTHEST = 30.0  # log rate ratios beyond it are infinite
 CLOSE = 1e-9
+WEAK = 4.0  # variance of the prior that keeps a coefficient finite
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,26 @@ class Profile:
             j, top, drop, side, self._inner(j, top, drop, -side, infinite), infinite
         )
         return (-math.inf, limit) if side > 0 else (limit, math.inf)
+
+    def held(self, j: int, infinite: dict[int, float]) -> Any:
+        """An estimator in which column j is, whose profile of it is that of the model.
+
+        A weak normal prior keeps its coefficient finite; a profile leaves it out. None where the
+        others are under a prior themselves, which cannot be had beside it.
+        """
+        d = self.intervals
+        columns = self.finite.copy()
+        columns[j] = True
+        chosen = np.flatnonzero(columns)
+        if any(d.columns[k].penalized for k in chosen):
+            return None
+        part, key = self._part(self._rows_without(j, infinite))
+        design, names = self._design(part, chosen, key)
+        others = tuple(n for n in names if n != d.names[j])
+        model = steropes.SelfControlledCaseSeries(
+            prior=steropes.Normal(WEAK, exclude=others), random_state=self.settings.seed
+        )
+        return model.fit(design, part.events, strata=part.case, exposure=part.days)
 
     # -- steps -----------------------------------------------------------------------------------
 
