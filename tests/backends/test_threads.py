@@ -20,7 +20,8 @@ from steropes.backends.blas import single_threaded_blas
 from steropes.backends.threads import ThreadPool
 from steropes.design import Design
 
-MODELS = [*(getattr(models, name) for name in models.__all__), steropes.CumulativeProbabilityModel]
+OFFERED = [*(getattr(models, name) for name in models.__all__), steropes.CumulativeProbabilityModel]
+MODELS = [x for x in OFFERED if inspect.isclass(x)]
 
 
 def blas_threads():

@@ -43,7 +43,7 @@ def test_an_interrupted_cross_validation_leaves_nothing_broken():
         time.sleep(2.0)
         process.send_signal(signal.SIGINT)
         interrupted = time.monotonic()
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert out.split() == ["True", "False", "True"], out + err

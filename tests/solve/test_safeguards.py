@@ -73,14 +73,6 @@ def test_folds_start_where_the_full_data_are_and_not_at_zero(family, rng):
     np.testing.assert_allclose(walked.iloc[0, 4:], alone.iloc[0, 4:], rtol=1e-6)
 
 
-def test_folds_that_stop_short_are_told_of(rng):
-    X = rng.normal(size=(60, 3))
-    cv = steropes.CrossValidation(3, search=[1.0], tol=1e-300, random_state=1)
-    model = steropes.LogisticRegression(prior=steropes.Laplace(), cv=cv)
-    with pytest.warns(steropes.NotConvergedWarning, match="of the cross-validation's fits"):
-        model.fit(X, np.arange(60) % 2)
-
-
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_a_row_that_is_never_at_risk_may_have_any_predictor(ties, rng):
     time = np.append(0.5, np.repeat(np.arange(1.0, 21), 2))

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..data.outcome import Surv
 from ..errors import DataError
+from .one_thread import OneBlasThread
 
 __all__ = ["FormulaMixin"]
 
@@ -183,7 +184,7 @@ def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:
     return DOT.sub(f"({' + '.join(others)})", right)
 
 
-class FormulaMixin:
+class FormulaMixin(OneBlasThread):
     """Fitting from a formula, and X of new data by the same formula."""
 
     _intercept: bool
