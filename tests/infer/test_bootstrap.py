@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse, stats
 
@@ -180,6 +183,15 @@ def test_reselect_chooses_the_variance_in_each_draw(rng):
         np.testing.assert_allclose(drawn.coef[k], again._coefficients(), atol=1e-3)
     with pytest.raises(DataError, match="fit with cv"):
         c.fit(prior=Laplace()).bootstrap(4, reselect=True)
+
+
+def test_a_pickle_has_the_intervals_and_not_the_data(rng):
+    c = case("logistic", rng, n=5000)
+    drawn = c.fit().bootstrap(3, random_state=1)
+    stored = pickle.dumps(drawn)
+    assert len(stored) < 5000
+    again = pickle.loads(stored)
+    pd.testing.assert_frame_equal(again.confint(method="bca"), drawn.confint(method="bca"))
 
 
 def test_settings_that_make_no_sense_are_refused(rng):

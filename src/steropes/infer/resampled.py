@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ class Bootstrap:
     estimate : (p,) array
         The fit's own coefficients.
     acceleration : (p,) array
-        Of BCa intervals.
+        Of BCa intervals; computed when it is first needed.
     units : {"rows", "strata", "clusters"}
         What was drawn.
     converged : (n,) bool array
@@ -42,7 +43,7 @@ class Bootstrap:
     coef: np.ndarray
     names: list[str]
     estimate: np.ndarray
-    acceleration: np.ndarray
+    _acceleration: np.ndarray | Callable[[], np.ndarray]
     units: str
     converged: np.ndarray
     variance: np.ndarray | None = field(default=None)
@@ -58,6 +59,17 @@ class Bootstrap:
             if count:
                 text += f", {count} {what}"
         return f"<{text}>"
+
+    @property
+    def acceleration(self) -> np.ndarray:
+        """Of BCa intervals, (p,)."""
+        if callable(self._acceleration):
+            self._acceleration = self._acceleration()
+        return self._acceleration
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What it is computed from are the data, which stay out of a pickle.
+        return {**self.__dict__, "_acceleration": self.acceleration}
 
     @property
     def separated(self) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
 from ..infer.bootstrap import acceleration, fit_draws, fit_draws_reselecting
 from ..infer.draws import Draws, sampling_units
@@ -93,7 +94,6 @@ class Resampling(Inference):
         l1, l2 = problem.penalties(self.prior_)
         pool = problem.likelihood.backend.pool
         with pool.using(n_jobs), Progress(self.verbose) as progress:
-            a = acceleration(problem, self._beta, l1, l2, unit)
             if cv is None:
                 fits = fit_draws(problem, self._beta, l1, l2, draws, progress.report)
             else:
@@ -107,9 +107,15 @@ class Resampling(Inference):
                 NotConvergedWarning,
                 stacklevel=2,
             )
+        beta = self._beta
+
+        @single_threaded_blas()
+        def later() -> np.ndarray:
+            return acceleration(problem, beta, l1, l2, unit)
+
         return Bootstrap(
             fits.coef, self._coefficient_names(), np.array(self._coefficients(), np.float64),
-            a, units, fits.converged, fits.variance,
+            later, units, fits.converged, fits.variance,
         )  # fmt: skip
 
     def _reselection(self) -> CrossValidation:
