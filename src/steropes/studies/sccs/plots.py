@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.disclosure import small
 from steropes.studies.plots import COLOURS, FAINT, INK, MUTED, STYLE
@@ -167,8 +168,9 @@ def spline_curve(
     if study.model.estimator is None or not np.isfinite(beta).all():
         return np.full(len(x), np.nan), None
     names = study.effect_names(effect)
-    V = study.model.estimator.vcov().loc[names, names].to_numpy()
-    if not np.isfinite(V).all():
+    try:
+        V = study.model.estimator.vcov().loc[names, names].to_numpy()
+    except DataError:  # beside covariates under a Laplace prior there are no standard errors
         return centred @ beta, None
     return centred @ beta, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, V, centred), 0))
 
