@@ -111,9 +111,10 @@ class FineGrayLikelihood(CoxLikelihood):
         N = self.risk.over_rows(r) + self.risk.over_events(r)
         S = N + weights.G * self._stayed(r, weights)
         used = weights.share > 0
-        filled = xp.where(S > 0, S, 1.0)
+        there = S > 1e-300  # below it S has lost digits, and its reciprocal overflows
+        filled = xp.where(there, S, 1.0)
         with np.errstate(divide="ignore"):  # an underflow gives log 0: an infinite loss
-            log_S = xp.where(used, xp.log(xp.where(used, S, 1.0)), 0.0)
+            log_S = xp.where(used, xp.log(xp.where(used & there, S, ~used)), 0.0)
         loss = self.backend.column_sum(xp.where(used, weights.share * log_S, 0.0))
         return xp.where(xp.isneginf(loss), np.inf, loss), S, weights.share / filled
 

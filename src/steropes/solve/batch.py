@@ -19,7 +19,7 @@ from ..likelihoods.nuisance import Nuisance
 from .bfgs import BfgsPairs
 from .certificate import units, violations
 from .data_term import DataTerm
-from .fit import Fit
+from .fit import Fit, fits
 from .growth import idle, most_urgent
 from .point import Penalty, Point, on_the_way
 from .quadratic import Quadratic
@@ -27,6 +27,7 @@ from .run import EARLY_LOOKS, Run
 from .shared_hessian import SharedHessian
 from .step import Curvatures, commit, propose, search
 from .trace import Trace
+from .units import smaller, variances_here
 from .worth import in_single_precision, one_row_in, too_wide
 
 __all__ = ["Batch"]
@@ -68,6 +69,7 @@ class Batch:
         self.surprised = False
         self.settled = False  # whether the last penalty is in sight: no more thinned Hessians
         self._sigma: tuple[int, np.ndarray] | None = None
+        self._here: np.ndarray | None = None  # scores' variances where replicates stopped
         self._exact = False  # whether a coarse Hessian was found to be too coarse
         self._moved = False  # whether the points have moved since the Hessian was computed
         self.trace: Trace | None = None  # where steps are recorded, if anyone wants to know
@@ -158,7 +160,8 @@ class Batch:
             self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
         left = max_iter - int(self.point.steps.max())
         self._descend(penalty, tol, left, callback, look == "after")
-        return self._fits(tol)
+        count = self.shared.count
+        return fits(term, self.point, self.certificate, tol, count)
 
     def _way(self, penalty: Penalty) -> list[float]:
         """Factors of the penalties on the way, largest first; none where the way is short."""
@@ -185,7 +188,7 @@ class Batch:
         factor: float = 1.0,
     ) -> None:
         """Take steps until each replicate's certificate is at or below ``tol``."""
-        self.penalty, point = penalty, self.point
+        self.penalty, point, self._here = penalty, self.point, None
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
         run = Run(tol, complete, self.term.lanes)
         if point.gradients is not None:
@@ -194,6 +197,8 @@ class Batch:
             violation, unit = self._violation()
             todo = (violation > run.aim) & ~run.stuck
             last = run.steps == max_iter
+            if not last and not todo.any() and self._stale_units(run):
+                continue
             if not todo.any() or last:
                 added = self._look(run)
                 if last or (run.complete and not added):
@@ -259,9 +264,19 @@ class Batch:
         term, W = self.term, self.term.W
         self._have_diagonal()
         l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
-        unit = units(l1, self._score_variance)
+        unit = units(l1, smaller(self._score_variance, self._here))
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
         return np.maximum(v.max(axis=0, initial=0.0), term.unsettled), unit
+
+    def _stale_units(self, run: Run) -> bool:
+        """Whether replicates are not yet at the aim in the units of where they are.
+
+        Single fits are certified by themselves.
+        """
+        if self.alone or self._lasso or not len(self.term.W):
+            return False
+        self._here = variances_here(self.term)
+        return bool(((self._violation()[0] > run.aim) & ~run.stuck).any())
 
     def _look(self, run: Run) -> bool:
         """Compute the certificate over all columns; let violators in and say if any did."""
@@ -273,7 +288,7 @@ class Batch:
         W = self.term.W
         if len(W):
             self._have_diagonal()
-            unit[W] = units(self.penalty.l1[W], self._score_variance)
+            unit[W] = units(self.penalty.l1[W], smaller(self._score_variance, self._here))
         self.certificate = np.maximum((v / unit).max(axis=0, initial=0.0), self.term.unsettled)
         added = self._join_urgent(v / unit, run.tol)
         self.surprised |= added
@@ -431,21 +446,3 @@ class Batch:
     def _score_variance(self) -> np.ndarray:
         """Variance of the score of each column of the working set, (k, lanes)."""
         return self.shared.h[:, None] * (self._weights * self.term.dispersion)
-
-    # -- results ---------------------------------------------------------------------------------
-
-    def _fits(self, tol: float) -> list[Fit]:
-        beta = self.point.beta / self.term.scale[:, None]
-        return [
-            Fit(
-                beta=beta[:, b].copy(),
-                loss=float(self.term.data_loss[b]),
-                objective=float(self.point.objective[b]),
-                optimality=float(self.certificate[b]),
-                tol=tol,
-                n_iter=int(self.point.steps[b]),
-                n_hessian=self.shared.count,
-                nuisance=self.term.nuisance(b),
-            )
-            for b in range(self.term.B)
-        ]

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..likelihoods.nuisance import Nuisance
+from .data_term import DataTerm
+from .point import Point
 
-__all__ = ["Fit"]
+__all__ = ["Fit", "fits"]
 
 
 @dataclass
@@ -51,3 +53,23 @@ class Fit:
     def converged(self) -> bool:
         """Whether the certificate is at or below the tolerance."""
         return bool(self.optimality <= self.tol)
+
+
+def fits(
+    term: DataTerm, point: Point, certificate: np.ndarray, tol: float, n_hessian: int
+) -> list[Fit]:
+    """The records of replicates where they are, with their certificates (lanes,)."""
+    beta = point.beta / term.scale[:, None]
+    return [
+        Fit(
+            beta=beta[:, b].copy(),
+            loss=float(term.data_loss[b]),
+            objective=float(point.objective[b]),
+            optimality=float(certificate[b]),
+            tol=tol,
+            n_iter=int(point.steps[b]),
+            n_hessian=n_hessian,
+            nuisance=term.nuisance(b),
+        )
+        for b in range(term.B)
+    ]
