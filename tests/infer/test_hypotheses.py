@@ -202,6 +202,7 @@ def test_the_cases_count_in_conditional_models(rng):
         ("x0", "a", "must be a number"),
         ([], 0.0, "one equation at least"),
         ("no", 0.0, "no coefficient"),
+        ([0, 1, -1, 0, 0, 0], 0.0, r"write \[\[0, 1, -1, 0, 0, 0\]\]"),
     ],
 )
 def test_hypotheses_that_make_no_sense_are_refused(hypothesis, value, match, rng):

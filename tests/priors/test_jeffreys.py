@@ -18,6 +18,7 @@ from steropes import (
     LogisticRegression,
     PoissonRegression,
     SelfControlledCaseSeries,
+    SeparationError,
     Surv,
 )
 
@@ -206,3 +207,14 @@ def test_bootstrap_draws_are_finite_where_they_are_separated():
     drawn = LogisticRegression(prior=Jeffreys()).fit(X, y).bootstrap(8, random_state=0)
     assert np.isfinite(drawn.coef[~np.isnan(drawn.coef)]).all()
     assert drawn.converged.all()
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson", "cox", "conditional efron"])
+def test_columns_that_have_no_information_are_named(name):
+    own = case(name, np.random.default_rng(0))
+    own.X = np.column_stack([own.X, np.zeros(len(own.X))])
+    with pytest.raises(SeparationError, match="say nothing about"):
+        own.fit(prior=Jeffreys())
+    own.X[:, -1] = 2.0 * own.X[:, 0]
+    with pytest.raises(SeparationError, match="Collinear"):
+        own.fit(prior=Jeffreys())

@@ -22,6 +22,8 @@ from .baseline import fitted_state
 
 __all__ = ["proportionality_test"]
 
+ALONE = 1e-10  # share of a change's information that what else is estimated leaves it
+
 
 def proportionality_test(
     problem: Any,
@@ -50,6 +52,12 @@ def proportionality_test(
     -------
     DataFrame
         One row a coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``.
+
+    Raises
+    ------
+    DataError
+        Coefficients whose change with g cannot be told from the effect itself: those that the
+        events of one time alone, or of times with the same g, say something about.
     """
     likelihood = problem.likelihood
     there = problem.weights > 0  # how much they weigh has no part in g, as in R
@@ -62,14 +70,31 @@ def proportionality_test(
     V0, V1, V2 = (
         host(hessian(rows, likelihood.weighted_curvature(eta, weights, g**k))) for k in (0, 1, 2)
     )
-    size = np.sqrt(np.diag(V0))
     left = V2 - V1 @ linalg.solve(V0, V1, assume_a="sym")  # information beside that of β
-    left, U = left / size / size[:, None], U / size
+    size = np.sqrt(np.diag(V2))
+    if (size > 0).all():
+        left, U = left / size / size[:, None], U / size
+    _refuse_unchanging(left, size, names)
     total = float(U @ linalg.solve(left, U, assume_a="sym"))
     chisq = np.append(U**2 / np.diag(left), total)
     df = np.append(np.ones(len(beta), np.int64), len(beta))
     table = {"chisq": chisq, "df": df, "p": stats.chi2.sf(chisq, df)}
     return pd.DataFrame(table, index=[*names, "GLOBAL"])
+
+
+def _refuse_unchanging(left: np.ndarray, size: np.ndarray, names: Sequence[str]) -> None:
+    """Raise where the information on the changes, beside that on the effects, is singular."""
+    bad = [name for name, s in zip(names, size, strict=True) if not s > 0]
+    if not bad:
+        _, pivot, rank, _ = linalg.lapack.dpstrf(left, tol=ALONE, lower=1)
+        bad = [names[j] for j in sorted(pivot[rank:] - 1)]
+    if bad:
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        raise DataError(
+            f"Whether the effects of {', '.join(map(repr, bad[:5]))}{more} change with time cannot "
+            "be tested: it takes events at two times, with different values of transform, among "
+            "people at risk who differ in them. Test a model without them."
+        )
 
 
 def _transformed(

@@ -312,10 +312,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         else:
             batch = start if isinstance(start, Batch) else problem.batch()
             if not np.isfinite(batch.term.loss[0]):
-                raise DataError(
-                    "The log-likelihood is not finite at the start: the offsets are further "
-                    "apart than exp can hold. Check their unit, or centre them."
-                )
+                _refuse_start(problem)
             known = batch is start
             trace = batch.trace = Trace()  # of this fit, not of the path that led to it
             if not known:
@@ -424,6 +421,19 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _refuse_start(problem: Problem) -> None:
+    """Say why the objective is not finite where the fit would start."""
+    plain = replace(problem, prior=None)  # that of Jeffreys is infinite here too
+    batch, nothing = plain.batch(), np.zeros(plain.design.p)
+    if np.isfinite(batch.term.loss[0]):
+        refuse_undetermined(plain, batch, nothing, nothing)
+        raise DataError("The information is singular at the start: columns of X are collinear.")
+    raise DataError(
+        "The log-likelihood is not finite at the start: the offsets are further apart than exp can "
+        "hold. Check their unit, or centre them."
+    )
 
 
 def _has_names(X: Any) -> bool:

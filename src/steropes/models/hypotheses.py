@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -222,7 +223,7 @@ class Hypotheses(Inference):
         the events, as in R's ``BIC(coxph(…))`` (Volinsky and Raftery 2000, Biometrics 56:256).
         """
         n = self._count(self._batched("bic_"))
-        return -2.0 * self.log_likelihood_ + np.log(n) * self._degrees_of_freedom()
+        return -2.0 * self.log_likelihood_ + math.log(n) * self._degrees_of_freedom()
 
 
 def _read(
@@ -244,6 +245,11 @@ def _read(
                 f"The hypothesis has {R.shape[1]} columns, but there are {len(names)} coefficients."
             )
     else:
+        if array is not None and _looks_like_a_row(array, len(names)):
+            raise DataError(
+                f"{hypothesis!r} are no positions. For a row of a matrix write "
+                f"{[array.tolist()]!r}, or floats."
+            )
         chosen = positions(hypothesis, names)
         R = np.zeros((len(chosen), len(names)))
         R[np.arange(len(chosen)), chosen] = 1.0
@@ -266,6 +272,13 @@ def _read(
         return R, q, None
     columns = np.argmax(R != 0, axis=1)
     return R, q, columns if (R[np.arange(len(R)), columns] == 1).all() else None
+
+
+def _looks_like_a_row(array: np.ndarray, p: int) -> bool:
+    """Whether whole numbers, one a coefficient, are a contrast such as 1, −1, 0."""
+    if array.dtype.kind not in "iu" or array.shape != (p,):
+        return False
+    return p > 1 and bool((array < 0).any() or len(np.unique(array)) < p)
 
 
 def _result(statistic: float, df: int) -> pd.Series:

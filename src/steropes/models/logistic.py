@@ -109,7 +109,8 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
                 "outcome use LinearRegression."
             )
         if len(classes) == 1:
-            raise DataError(f"y has one class only, {classes[0]!r}; two classes are needed.")
+            only = classes.tolist()[0]
+            raise DataError(f"y has one class only, {only!r}; two classes are needed.")
         if len(classes) > 2:
             raise DataError(
                 "Only binary classification is supported. The type of the target is "
@@ -122,7 +123,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         if len(np.unique(label)) == 1:
             raise DataError(
                 f"The rows with a positive weight have one class only, "
-                f"{self.classes_[label[0]]!r}; two classes are needed."
+                f"{self.classes_.tolist()[label[0]]!r}; two classes are needed."
             )
 
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:

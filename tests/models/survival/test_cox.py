@@ -339,3 +339,17 @@ def test_nothing_passed_in_is_changed():
     m.predict_survival(X, [3], strata=strata)
     for now, before in zip((X, y, w, strata), kept, strict=True):
         np.testing.assert_array_equal(now, before)
+
+
+def test_proportionality_takes_events_at_two_times_of_people_who_differ():
+    X = np.random.default_rng(3).normal(size=(30, 2))
+    time = np.append([1.0, 1.5, 1.0], np.arange(3.0, 30.0))
+    one = steropes.CoxRegression().fit(X, steropes.Surv(time, time == 1.0))
+    with pytest.raises(steropes.DataError, match="effects of 'x0', 'x1' change with time cannot"):
+        one.test_proportionality()
+    X[:, 1] = np.arange(30) < 2  # nobody has it after the first events
+    m = steropes.CoxRegression().fit(X, steropes.Surv(time, (np.arange(30) % 3 != 1).astype(int)))
+    with pytest.raises(steropes.DataError, match="effects of 'x1' change with time cannot"):
+        m.test_proportionality()
+    with pytest.raises(steropes.DataError, match="effects of 'x0', 'x1' change"):
+        m.test_proportionality(np.ones_like)
