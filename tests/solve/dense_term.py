@@ -91,6 +91,7 @@ class Direction:
 
 class Curve:
     grouped = False
+    convex = True
 
     def __init__(self, term, v):
         self.term, self.v = term, v

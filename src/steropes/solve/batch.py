@@ -189,6 +189,8 @@ class Batch:
     ) -> None:
         """Take steps until each replicate's certificate is at or below ``tol``."""
         self.penalty, point, self._here = penalty, self.point, None
+        # Replicates that share a Hessian differ in their factors: no ridge is that of all.
+        self.shared.ridge = penalty.l2[:, 0] if self.alone else None
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
         run = Run(tol, complete, self.term.lanes)
         if point.gradients is not None:
@@ -418,6 +420,7 @@ class Batch:
         assert at is not None
         self.shared.count += 1
         G = at.matrix(rough=self._rough)
+        G = self.shared.usable(self.term, at, G, self.penalty.l2[:, b])
         return Quadratic(G, self.penalty.free[self.term.W], self.term.pool)
 
     def _curvatures(self) -> Curvatures:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from .predictor import bound_weights, linear_predictor
 
 __all__ = ["refuse_separated", "refuse_undetermined_columns"]
 
+LEAST = 1e-12  # the same, of a maximum of a likelihood that is not concave
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
 FLAT = 1e-4  # information along a direction, relative to that at the start
 CLOSE = 12.0  # range of η within which nothing has run away
 NEVER = 1e300  # an ℓ1 penalty that keeps a column out
 FAR = 10.0  # how far to walk in η along a direction that looks flat
+ROUNDING = 1e-9  # of a loss
 NAMED = 8  # columns listed in a message
 
 
@@ -101,7 +104,10 @@ def refuse_separated(
 
     The direction with the least information, relative to the start, is walked in both senses
     with α fitted anew: at a finite maximum the likelihood has fallen by the time η has changed by
-    ten; along a direction of separation it has not.
+    ten; along a direction of separation it has not. A likelihood that is not concave may be flat
+    at a maximum, and higher elsewhere than at a point that is none: of it a fit that converged
+    where the curvature is positive is a maximum, and otherwise the likelihood has to be higher
+    still as far out again as the fit has gone.
 
     Parameters
     ----------
@@ -114,6 +120,8 @@ def refuse_separated(
     if not np.isfinite(fit.loss):
         return
     design, backend = problem.design, problem.likelihood.backend
+    if not problem.likelihood.convex and _maximum(problem, fit, free, h0):
+        return
     H, at = batch.prepare(free), _places(batch, free)
     if H.ndim == 1:  # too many columns for a matrix
         return
@@ -135,9 +143,16 @@ def refuse_separated(
         return
     if problem.offset is not None:
         eta = eta + problem.offset
-    slack = 1e-3 * float(problem.weights.max()) + 1e-9 * abs(fit.loss)
+    slack = ROUNDING * abs(fit.loss)
+    if problem.likelihood.convex:
+        slack += 1e-3 * float(problem.weights.max())
     for sense in (1.0, -1.0):
-        if _loss_there(problem, fit, eta + sense * FAR / reach * step) <= fit.loss + slack:
+        there = _loss_there(problem, fit, eta + sense * FAR / reach * step)
+        rises = there <= fit.loss + slack
+        if rises and not problem.likelihood.convex:
+            as_far_again = sense * (FAR + spread) / reach
+            rises = _loss_there(problem, fit, eta + as_far_again * step) <= there + slack
+        if rises:
             names, share = problem.design.names, np.abs(vector[:, 0])
             bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
             raise SeparationError(
@@ -146,6 +161,19 @@ def refuse_separated(
                 "merge these columns, or give them a prior.",
                 bad,
             )
+
+
+def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:
+    """Whether a fit has converged where the curvature over the free columns is positive."""
+    if not fit.converged or fit.nuisance is None:
+        return False
+    likelihood = problem.likelihood
+    eta = linear_predictor(problem, fit.beta * problem.design.scale)[:, 0]
+    curvature = replace(fit.nuisance.at(np.ascontiguousarray(eta)).curvature(), safer=None)
+    S = hessian(problem.design.by_rows(free, likelihood.order, likelihood.backend), curvature)
+    root = np.sqrt(h0)
+    least = linalg.eigvalsh(S / root / root[:, None], subset_by_index=[0, 0])[0]
+    return bool(least > LEAST)
 
 
 def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backends.threads import ThreadPool
 from .data_term import CurvatureAt, DataTerm
+from .positive import positive
 from .quadratic import Quadratic
 
 __all__ = ["SharedHessian"]
@@ -19,6 +20,9 @@ class SharedHessian:
     Attributes
     ----------
     G : (k, k) array or None
+    ridge : (p,) array or None
+        What the models have on their diagonals, for a loss that is not convex: where its Hessian
+        is not positive with that, G is made so.
     h : (k,) array
         Its diagonal, also where the working set is too wide for the matrix.
     at : CurvatureAt or None
@@ -36,6 +40,8 @@ class SharedHessian:
     def __init__(self, pool: ThreadPool) -> None:
         self.pool = pool
         self.G: np.ndarray | None = None
+        self._exact: np.ndarray | None = None  # before it was made positive
+        self.ridge: np.ndarray | None = None
         self.h = np.empty(0)
         self.at: CurvatureAt | None = None
         self.weight = 1.0
@@ -54,12 +60,11 @@ class SharedHessian:
         self, term: DataTerm, at: CurvatureAt, lane: int, rough: bool, matrix: bool = True
     ) -> None:
         """Take the curvature of a replicate as it stands, or only its diagonal."""
-        self.G = None  # two need not be held
+        self.G = self._exact = None  # two need not be held
         self.at, self.weight = at, max(float(term.total[lane]), 1e-300)
         self.grouped = at.grouped
         if matrix:
-            self.G = at.matrix(rough=rough)
-            self.h = np.diagonal(self.G).astype(np.float64)
+            self._take(term, at, at.matrix(rough=rough))
         else:
             self.h = at.diagonal()
         self._changed()
@@ -69,21 +74,22 @@ class SharedHessian:
         k = len(term.W)
         if self.G is None or self.at is None or len(self.G) == k:
             return
-        old, first = self.G, len(self.G)
+        old, first = self.G if self._exact is None else self._exact, len(self.G)
         H = self.at.matrix(first, rough)
 
         def stripe(a: int, b: int) -> None:
             H[a:b, :first] = old[a:b]
 
         self.pool.map(stripe, [(a, min(a + STRIPE, first)) for a in range(0, first, STRIPE)])
-        self.G = H
-        self.h = np.diagonal(H).astype(np.float64)
+        self._take(term, self.at, H)
         self._changed()
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these places of the working set stay."""
         if self.G is not None:
             self.G = self.G[np.ix_(at, at)]
+        if self._exact is not None:
+            self._exact = self._exact[np.ix_(at, at)]
         if len(self.h):
             self.h = self.h[at]
         self._model = None  # its factor is of other places
@@ -91,7 +97,22 @@ class SharedHessian:
 
     def forget(self) -> None:
         """Drop the matrix, which is to be computed again anyway; its diagonal stays."""
-        self.G = self.at = None
+        self.G = self._exact = self.at = None
+
+    def _take(self, term: DataTerm, at: CurvatureAt, H: np.ndarray) -> None:
+        self.G = self.usable(term, at, H, self.ridge)
+        self._exact = None if at.convex else H
+        self.h = np.diagonal(self.G).astype(np.float64)
+
+    @staticmethod
+    def usable(
+        term: DataTerm, at: CurvatureAt, H: np.ndarray, ridge: np.ndarray | None
+    ) -> np.ndarray:
+        """The Hessian of a loss that is perhaps not convex as one for a model."""
+        if at.convex:
+            return H
+        added = np.zeros(len(H)) if ridge is None else ridge[term.W]
+        return positive(H, added, at.uncentred())
 
     def _changed(self) -> None:
         self.count += 1

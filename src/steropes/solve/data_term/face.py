@@ -42,9 +42,12 @@ class CurvatureAt(Protocol):
     ----------
     grouped : bool
         Whether there are rank-one terms beside the diagonal of the linear predictors.
+    convex : bool
+        Whether the Hessian is never indefinite.
     """
 
     grouped: bool
+    convex: bool
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
         """The Hessian, (k, k); only rows and columns from ``first`` on are needed.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from ...design.face import ColumnStore, DesignLike
 from ...likelihoods import Likelihood
+from ...likelihoods.curvature import ProfiledCurvature
 from ...likelihoods.nuisance import Nuisance
 from ..hessian import diagonal, hessian
 from .active import ActiveColumns
@@ -313,7 +315,10 @@ class LocalCurvature:
 
     def __init__(self, active: ActiveColumns, curvature: Any, base: Any) -> None:
         self.active, self.curvature, self.base = active, curvature, base
-        self.grouped = curvature.grouped
+        self.grouped, self.convex = curvature.grouped, True
+        if isinstance(curvature, ProfiledCurvature) and curvature.safer is not None:
+            # As it is: what to make of it is the solver's to say, who knows the penalties.
+            self.curvature, self.convex = replace(curvature, safer=None), False
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `CurvatureAt.matrix`."""
@@ -326,4 +331,5 @@ class LocalCurvature:
 
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""
-        return self.active.backend.to_host(self.active.rows.diagonal(self.curvature.v))
+        v = self.curvature.v if self.convex else np.abs(self.curvature.v)
+        return self.active.backend.to_host(self.active.rows.diagonal(v))

@@ -127,7 +127,7 @@ class ProfiledTerm(LocalTerm):
 
     def by_columns(self, lane: int) -> ColumnModel:
         """See `DataTerm.by_columns`; all of α moves as one there."""
-        v = self.points[lane].curvature(positive=True).v
+        v = self.points[lane].curvature(magnitude=True).v
         return self._by_columns().model(v, True, self.backend)
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:

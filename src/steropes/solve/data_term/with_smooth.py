@@ -202,10 +202,11 @@ class _Curvature:
     """The curvature of losses with that of the smooth term where it was asked for."""
 
     grouped: bool
+    convex: bool
 
     def __init__(self, term: TermWithSmooth, inner: CurvatureAt, beta: np.ndarray) -> None:
         self.term, self.inner, self.beta = term, inner, beta
-        self.grouped = inner.grouped
+        self.grouped, self.convex = inner.grouped, inner.convex
 
     def _added(self) -> np.ndarray:
         W = self.term.W
