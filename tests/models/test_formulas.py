@@ -89,6 +89,25 @@ def test_survival_with_strata_offset_entry_and_weights(data):
     assert m.formula_.startswith("Surv(")
 
 
+def test_offsets_and_outcomes_know_the_functions_that_terms_know(data):
+    settings = {"data": data, "sample_weight": "w"}
+    short = CoxRegression.from_formula(
+        "Surv(time, I(dead == 1)) ~ log(age) + offset(log(years))", **settings
+    )
+    long = CoxRegression.from_formula(
+        "Surv(time, dead == 1) ~ np.log(age) + offset(np.log(years))", **settings
+    )
+    np.testing.assert_array_equal(short.coef_, long.coef_)
+    new = short.design_vectors(data.head(3))
+    np.testing.assert_array_equal(new["offset"], np.log(data["years"].head(3)))
+
+
+def test_messages_have_no_colours_of_a_terminal(data):
+    with pytest.raises(DataError, match="cannot be evaluated") as caught:
+        LinearRegression.from_formula("y ~ drug +", data)
+    assert "\x1b" not in str(caught.value)
+
+
 def test_splines_keep_their_knots_for_new_people(data):
     m = LogisticRegression.from_formula("sick ~ bs(age, df=4) + poly(years, 2)", data)
     assert m.coef_.shape == (6,)

@@ -19,6 +19,11 @@ __all__ = ["FormulaMixin"]
 
 FIT = ("sample_weight", "offset", "exposure", "strata")  # arguments of `fit`
 SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
+# What terms of a formula know by name (formulaic's transforms that remember nothing of the data).
+ELEMENTWISE = {
+    "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
+}  # fmt: skip
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in formulaic's messages
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
 
 
@@ -105,7 +110,8 @@ def _evaluated(call: Any) -> Any:
             cause = error.__cause__ or error
             if isinstance(cause, DataError):
                 raise cause from None
-            raise DataError(f"The formula cannot be evaluated: {cause}") from None
+            said = COLOURS.sub("", str(cause))
+            raise DataError(f"The formula cannot be evaluated: {said}") from None
 
 
 def _value(text: str, data: pd.DataFrame) -> Any:
@@ -115,7 +121,8 @@ def _value(text: str, data: pd.DataFrame) -> Any:
     from .cumulative import Censored
 
     env = {
-        "np": np, "Surv": _surv, "Censored": Censored, "strata": _strata, "offset": lambda x: x,
+        **ELEMENTWISE, "np": np, "Surv": _surv, "Censored": Censored,
+        "strata": _strata, "offset": lambda x: x,
         **{str(name): data[name] for name in data.columns},
     }  # fmt: skip
     value = _evaluated(lambda: stateful_eval(text, env, {}, {}, None))
