@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal, assert_series_equal
 from scipy import stats
 
 from every_family import EVERY, case
@@ -103,6 +104,23 @@ def test_the_intercept_is_one_coefficient_among_others(rng):
     ratio = m.linear_hypothesis(R, test="likelihood ratio")
     expected = 2 * (m.log_likelihood_ - other.log_likelihood_)
     np.testing.assert_allclose(ratio.chisq, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["logistic", "cox", "linear"])
+def test_units_of_columns_do_not_matter(name, rng):
+    own = case(name, rng)
+    units = np.array([1e7, 1e-7, 1.0, 1e4, 1e-4])
+    one, two = own.fit(), own.fit(own.X * units)
+    k = len(one.summary()) - 5
+    R = np.zeros((2, k + 5))
+    R[:, k : k + 4] = [[1, -1, 0, 0], [0, 1, 0, 2]]
+    scaled = R.copy()
+    scaled[:, k:] *= units
+    assert_frame_equal(one.model_tests(), two.model_tests(), rtol=1e-6)
+    for test in ("wald", "score", "likelihood ratio"):
+        assert_series_equal(
+            one.linear_hypothesis(R, test=test), two.linear_hypothesis(scaled, test=test), rtol=1e-6
+        )
 
 
 def test_robust_covariances_go_with_walds_test(rng):

@@ -90,7 +90,10 @@ class Hypotheses(Inference):
         if test == "wald":
             V = self.vcov(kind, cluster).to_numpy()
             gap = R @ np.asarray(self._coefficients()) - q
-            statistic = float(gap @ linalg.solve(R @ V @ R.T, gap, assume_a="sym"))
+            V = R @ V @ R.T
+            size = np.sqrt(np.diag(V))  # units of the columns may be worlds apart
+            gap, V = gap / size, V / size / size[:, None]
+            statistic = float(gap @ linalg.solve(V, gap, assume_a="sym"))
             return _result(statistic, len(q))
         if kind != "model" or cluster is not None:
             raise DataError("kind='robust' and cluster go with test='wald'.")
