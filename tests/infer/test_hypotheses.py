@@ -109,17 +109,15 @@ def test_the_intercept_is_one_coefficient_among_others(rng):
 @pytest.mark.parametrize("name", ["logistic", "cox", "linear"])
 def test_units_of_columns_do_not_matter(name, rng):
     own = case(name, rng)
-    units = np.array([1e7, 1e-7, 1.0, 1e4, 1e-4])
+    units = np.array([1e8, 1e8, 1e-8, 1e-8, 1.0])
     one, two = own.fit(), own.fit(own.X * units)
     k = len(one.summary()) - 5
     R = np.zeros((2, k + 5))
-    R[:, k : k + 4] = [[1, -1, 0, 0], [0, 1, 0, 2]]
-    scaled = R.copy()
-    scaled[:, k:] *= units
+    R[:, k : k + 4] = [[1, -1, 0, 0], [0, 0, 1, 2]]  # as they are: rows of the same equation
     assert_frame_equal(one.model_tests(), two.model_tests(), rtol=1e-6)
     for test in ("wald", "score", "likelihood ratio"):
         assert_series_equal(
-            one.linear_hypothesis(R, test=test), two.linear_hypothesis(scaled, test=test), rtol=1e-6
+            one.linear_hypothesis(R, test=test), two.linear_hypothesis(R, test=test), rtol=1e-6
         )
 
 

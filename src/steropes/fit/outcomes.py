@@ -13,7 +13,7 @@ from .replicates import LANES
 
 __all__ = ["fit_outcomes"]
 
-NEVER = 1e300  # an ℓ1 penalty that keeps a column out
+NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 LEVEL = 0.3  # standard errors within which the intercepts alone are fitted first
 
 

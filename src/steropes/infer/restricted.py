@@ -14,7 +14,7 @@ from ..solve.predictor import bound_weights, linear_predictor
 
 __all__ = ["RestrictedFit", "held_fit", "restricted_fit", "score_statistic"]
 
-NEVER = 1e300  # an ℓ1 penalty that keeps a column out
+NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 TOL = 1e-8  # largest step or violation, in standard errors or units of λ
 STEPS = 100
 HALVINGS = 40
@@ -96,10 +96,13 @@ def restricted_fit(
     """
     design = problem.design
     to_units = design.uncentered_coefficients(np.diag(1.0 / design.scale))
+    size = np.linalg.norm(R @ to_units, axis=1)  # units of the columns may be worlds apart
+    R, q = R / size[:, None], q / size
     # The best of a quadratic likelihood under the restriction is where to start.
     gap = R @ design.uncentered_coefficients(beta) - q
     move = V @ R.T @ linalg.solve(R @ V @ R.T, gap, assume_a="sym")
-    b = beta * design.scale - linalg.solve(to_units, move)
+    move = 2.0 * move - design.uncentered_coefficients(move)  # (I − N)⁻¹, N² = 0
+    b = (beta - move) * design.scale
     Z = linalg.null_space(R @ to_units)
     loss, g, H = _derivatives(problem, b, True)
     for _ in range(STEPS):

@@ -16,7 +16,7 @@ from ..solve.separation import named, separating_without_others, undetermined_co
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
 
-NEVER = 1e300  # an ℓ1 penalty that keeps a column out
+NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 NAMED = 8  # columns, or fits, listed in a message
 REMEDY = "Use fewer folds, or other ones."
 
