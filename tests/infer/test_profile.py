@@ -260,3 +260,13 @@ def test_what_makes_no_sense_is_refused(rng):
         model.confint("x0", method="profile", cluster=np.arange(200))
     with pytest.raises(DataError, match="method must be"):
         model.confint(method="likelihood")
+
+
+@pytest.mark.parametrize("name", ["logistic", "cox"])
+def test_intervals_are_in_the_units_of_the_columns(name, rng):
+    own = case(name, rng)
+    units = np.array([1e9, 1e-9, 1.0, 1e4, 1e-4])
+    names = [f"x{j}" for j in range(5)]
+    one = own.fit().confint(names, method="profile").to_numpy()
+    two = own.fit(own.X * units).confint(names, method="profile").to_numpy()
+    np.testing.assert_allclose(two * units[:, None], one, rtol=1e-4)

@@ -138,3 +138,12 @@ def test_there_is_no_profile():
     model = case("logistic", np.random.default_rng(0)).fit(prior=BrokenAdaptiveRidge())
     with pytest.raises(DataError, match="there is no profile"):
         model.profile(1)
+
+
+def test_a_column_of_tiny_numbers_is_held_at_zero():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(150, 3)) * [1.0, 1e-9, 1.0]
+    y = (X[:, 0] + rng.logistic(size=150) > 0).astype(int)
+    model = LogisticRegression(prior=BrokenAdaptiveRidge()).fit(X, y)
+    alone = LogisticRegression(prior=BrokenAdaptiveRidge()).fit(X[:, [0, 2]], y)
+    np.testing.assert_allclose(model.coef_, np.insert(alone.coef_, 1, 0.0), rtol=1e-6)

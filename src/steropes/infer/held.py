@@ -19,7 +19,7 @@ from ..fit import Replicates
 
 __all__ = ["HeldFits", "Value"]
 
-NEVER = 1e300  # an ℓ1 penalty that keeps a column out
+NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 TOL = 1e-6  # largest KKT violation, in units of λ or of standard errors
 HOLDS = 500.0  # change of η that exp can hold
 

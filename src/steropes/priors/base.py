@@ -31,7 +31,7 @@ Columns = str | int | Sequence[str | int] | np.ndarray
 
 __all__ = ["HELD", "Columns", "Penalty", "Prior", "SmoothTerm", "Variance"]
 
-HELD = 1e300  # a λ that keeps a coefficient at zero whatever the data
+HELD = 1e200  # a λ that keeps a coefficient at zero whatever the data and the unit
 
 
 @dataclass(frozen=True)
