@@ -76,6 +76,7 @@ class Hierarchical(Prior):
         return replace(self, variance=float(variance))
 
     def _variances(self) -> tuple[float, float]:
+        values = []
         for what in ("variance", "group_variance"):
             value: Any = getattr(self, what)
             number = isinstance(value, Real) and not isinstance(value, bool)
@@ -85,7 +86,8 @@ class Hierarchical(Prior):
                 raise DataError(
                     f"Hierarchical's {what} must be a positive number, not {value!r}{more}."
                 )
-        return float(self.variance), float(self.group_variance)  # type: ignore[arg-type]
+            values.append(float(value))
+        return values[0], values[1]
 
     def _members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Number of each column's group, -1 for none, and how many columns each group has."""

@@ -160,8 +160,7 @@ class Batch:
             self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
         left = max_iter - int(self.point.steps.max())
         self._descend(penalty, tol, left, callback, look == "after")
-        count = self.shared.count
-        return fits(term, self.point, self.certificate, tol, count)
+        return fits(term, self.point, self.certificate, tol, self.shared.count)
 
     def _way(self, penalty: Penalty) -> list[float]:
         """Factors of the penalties on the way, largest first; none where the way is short."""

@@ -59,7 +59,7 @@ def demo_grid(min_cell: int = 5) -> Any:
     """
     from steropes.studies.cohorts.population import TimeAtRisk
     from steropes.studies.cohorts.sources import ConceptSet
-    from steropes.studies.grid.settings import Question
+    from steropes.studies.grid.settings import Outcome, Question
     from steropes.studies.grid.spec import CohortSources, ControlSet, GridSpec
     from steropes.studies.presets import cohort_method_demo
 
@@ -70,7 +70,7 @@ def demo_grid(min_cell: int = 5) -> Any:
             drugs={1: ConceptSet((drugs[0],)), 2: ConceptSet((drugs[1],))},
             conditions={3: ConceptSet((DEMO["outcome"],))},
         ),
-        (Question(1, 2, (3,), exclude=drugs),),  # type: ignore[arg-type]
+        (Question(1, 2, (Outcome(3),), exclude=drugs),),
         tuple(replace(a, at_risk=at_risk) for a in cohort_method_demo()),
         ControlSet(concepts=CONTROLS),
         database_id="Eunomia",

@@ -7,7 +7,9 @@ outcomes. Everything here is an optimum or a sum, so that the same estimates giv
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -117,17 +119,17 @@ def fit_systematic_error(
     return SystematicError(profile(sd2)[1], math.sqrt(sd2), int(usable.sum()))
 
 
-def _largest(profile: object, slope: object, top: float) -> float:
+def _largest(profile: Callable[[float], Any], slope: Callable[[float], float], top: float) -> float:
     """The variance of largest likelihood: of all stationary points and zero, the best."""
     from scipy.optimize import brentq
 
     grid = np.concatenate(([0.0], np.geomspace(1e-8, top, 200)))
-    slopes = np.array([slope(v) for v in grid])  # type: ignore[operator]
+    slopes = np.array([slope(v) for v in grid])
     found = [0.0]
     for low, high, a, b in zip(grid[:-1], grid[1:], slopes[:-1], slopes[1:], strict=True):
         if a > 0 >= b:
             found.append(float(brentq(slope, low, high, xtol=1e-15)))
-    return max(found, key=lambda v: profile(v)[0])  # type: ignore[operator]
+    return max(found, key=lambda v: profile(v)[0])
 
 
 def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:

@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.cohorts.sources import condition_cohorts, drug_era_cohorts
 from steropes.studies.demo import DEMO, demo_database
-from steropes.studies.grid.settings import Question
+from steropes.studies.grid.settings import Outcome, Question
 from steropes.studies.grid.workbench import AnalysisResult, Workbench
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.outcomes.two_groups import TwoGroups
@@ -58,7 +58,7 @@ def compare_with_cohort_method(folder: str | Path) -> pd.DataFrame:
             db, {OUTCOME: DEMO["outcome"]}
         )
         bench = Workbench(db, cohorts)
-        question = Question(1, 2, (OUTCOME,), exclude=drugs)  # type: ignore[arg-type]
+        question = Question(1, 2, (Outcome(OUTCOME),), exclude=drugs)
         for analysis in cohort_method_demo():
             result = bench.run(question, OUTCOME, analysis)
             of = {name: _of(table, analysis.id) for name, table in tables.items()}

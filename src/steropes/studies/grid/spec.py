@@ -63,11 +63,11 @@ class CohortSources:
         if self.conditions:
             parts.append(condition_cohorts(db, self.conditions))
         others = sorted(wanted - defined)
-        if others and not self.table:
-            raise DataError(f"cohort {others[0]} is not defined")
         if others:
-            where = {"table": self.table, "schema": self.schema or None}
-            parts.append(read_cohorts(db, None, **where).only(others))  # type: ignore[arg-type]
+            if not self.table:
+                raise DataError(f"cohort {others[0]} is not defined")
+            table = read_cohorts(db, None, table=self.table, schema=self.schema or None)
+            parts.append(table.only(others))
         made = parts[0]
         for part in parts[1:]:
             made = made + part

@@ -232,7 +232,7 @@ class Profile:
     def _variance(self, model: Any) -> float | None:
         if model is None or model.prior is None:
             return None if self._best is None else self._best.variance
-        chosen = model.variance_ if hasattr(model, "variance_") else model.prior.variance
+        chosen = model.prior.variance if model.cv is None else model.variance_
         return float(chosen)
 
     def _penalty(self, beta: NDArray, variance: float | None) -> float:

@@ -224,8 +224,9 @@ class CaseRules:
         for name in ("min_age", "max_age"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 0, 150)
-        if None not in (self.min_age, self.max_age) and self.max_age < self.min_age:  # type: ignore[operator]
-            raise DataError(f"max_age {self.max_age} is below min_age {self.min_age}")
+        low, high = self.min_age, self.max_age
+        if low is not None and high is not None and high < low:
+            raise DataError(f"max_age {high} is below min_age {low}")
         object.__setattr__(self, "sexes", concepts("sexes", self.sexes))
         object.__setattr__(self, "study_periods", _periods(self.study_periods))
 
