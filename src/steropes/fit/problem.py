@@ -12,7 +12,14 @@ from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import Penalty, Prior, SmoothTerm
 from ..solve import Batch, Common
-from ..solve.data_term import ActiveColumns, DataTerm, LocalTerm, ProfiledTerm, TermWithSmooth
+from ..solve.data_term import (
+    ActiveColumns,
+    ColumnSet,
+    DataTerm,
+    LocalTerm,
+    ProfiledTerm,
+    TermWithSmooth,
+)
 from ..solve.determinant import LogDeterminant
 from ..solve.shared_hessian import SharedHessian
 from .smooth import BehindFree
@@ -111,7 +118,7 @@ class Problem:
         self,
         weights: np.ndarray | None = None,
         B: int = 1,
-        active: ActiveColumns | None = None,
+        active: ColumnSet | None = None,
         offset: np.ndarray | None = None,
     ) -> DataTerm:
         """The data term, with the prior's smooth term where there is one.
@@ -121,11 +128,7 @@ class Problem:
         w = self.weights[:, None] if weights is None else weights
         if offset is None and self.offset is not None:
             offset = self.offset[:, None]
-        inner: DataTerm
-        if isinstance(self.likelihood, NuisanceLikelihood):
-            inner = ProfiledTerm(self.design, self.likelihood, w, offset, B, active)
-        else:
-            inner = LocalTerm(self.design, self.likelihood, w, offset, B, active)
+        inner = self._of_data(w, offset, B, active)
         if self.prior is None or self.prior.plain:
             return inner
         if type(self.prior).smooth is not Prior.smooth and self.design.p > MOST_JOINED:
@@ -135,6 +138,16 @@ class Problem:
                 "or Laplace(), or leave rare columns out."
             )
         return TermWithSmooth(inner, lambda prior: self.smooth_term(prior, w, offset), self.prior)
+
+    def _of_data(
+        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: ColumnSet | None
+    ) -> DataTerm:
+        """The data term without what the prior adds."""
+        assert active is None or isinstance(active, ActiveColumns)  # as `common` makes it
+        likelihood = self.likelihood
+        if isinstance(likelihood, NuisanceLikelihood):
+            return ProfiledTerm(self.design, likelihood, weights, offset, B, active)
+        return LocalTerm(self.design, likelihood, weights, offset, B, active)
 
     def batch(
         self,

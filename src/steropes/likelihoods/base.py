@@ -177,6 +177,14 @@ class Likelihood(ABC):
         """
         return -self.loss(eta, self.weigh(held_out))
 
+    def score_parts(self, eta: Any, held_out: Any, train: Any) -> Any:
+        """What of `score` is a sum over rows, (m, B); see `score_of`."""
+        return self.score(eta, held_out, train)[None]
+
+    def score_of(self, parts: np.ndarray) -> np.ndarray:
+        """`score` of all rows, (B,), from the sums over them."""
+        return np.asarray(parts[0])
+
     def log_likelihood_constant(self, weights: Any) -> Any:
         """Terms of the log-likelihood that do not depend on η, left out of the loss.
 

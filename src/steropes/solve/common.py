@@ -1,10 +1,10 @@
-"""What batches of one model share: the working set's rows, and a Hessian over it."""
+"""What batches of one model share: the working set, and a Hessian over it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .data_term import ActiveColumns
+from .data_term import ColumnSet
 from .shared_hessian import SharedHessian
 
 __all__ = ["Common"]
@@ -16,9 +16,9 @@ class Common:
 
     Attributes
     ----------
-    active : ActiveColumns
+    active : ColumnSet
     hessian : SharedHessian
     """
 
-    active: ActiveColumns
+    active: ColumnSet
     hessian: SharedHessian

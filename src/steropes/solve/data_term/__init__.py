@@ -1,17 +1,25 @@
 """What the solver asks of model and data, and the implementation for rows on this machine."""
 
-from .active import ActiveColumns
+from .active import ActiveColumns, ColumnSet
 from .face import CurvatureAt, DataTerm, Trial
 from .local import LocalTerm
 from .profiled import ProfiledTerm
+from .shard import LocalShard
+from .sharded import ShardedFamily, ShardedTerm
+from .together import Together
 from .with_smooth import TermWithSmooth
 
 __all__ = [
     "ActiveColumns",
+    "ColumnSet",
     "CurvatureAt",
     "DataTerm",
+    "LocalShard",
     "LocalTerm",
     "ProfiledTerm",
+    "ShardedFamily",
+    "ShardedTerm",
     "TermWithSmooth",
+    "Together",
     "Trial",
 ]

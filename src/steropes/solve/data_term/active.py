@@ -1,4 +1,4 @@
-"""The columns that matter now, by rows; the terms of one model share them."""
+"""The columns that matter now, and their rows; the terms of one model share them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ import numpy as np
 
 from ...design.face import DesignLike
 
-__all__ = ["ActiveColumns"]
+__all__ = ["ActiveColumns", "ColumnSet"]
 
 
-class ActiveColumns:
-    """Columns W of a design in the model's row order.
+class ColumnSet:
+    """Columns W of p.
 
     Attributes
     ----------
     W : (k,) int array
         In the order in which they joined.
     inside : (p,) bool array
-    rows : rows of those columns, as `Design.by_rows` makes them
     version : int
         Counts the changes of W.
     """
 
-    def __init__(self, design: DesignLike, order: np.ndarray | None, backend: Any) -> None:
-        self.design, self.order, self.backend = design, order, backend
+    def __init__(self, p: int) -> None:
         self.W = np.empty(0, np.int64)
-        self.inside = np.zeros(design.p, bool)
-        self.rows = design.by_rows(self.W, order, backend)
+        self.inside = np.zeros(p, bool)
         self.version = 0
 
     def join(self, columns: np.ndarray) -> int:
@@ -39,7 +36,7 @@ class ActiveColumns:
         self.version += 1
         self.W = np.concatenate([self.W, new])
         self.inside[new] = True
-        self.rows = self.rows.grown(self.design, self.W, self.order)
+        self._grown()
         return len(new)
 
     def keep(self, at: np.ndarray) -> None:
@@ -48,5 +45,46 @@ class ActiveColumns:
         self.inside[self.W] = False
         self.W = self.W[at]
         self.inside[self.W] = True
+        self._made_anew()
+
+    def become(self, columns: np.ndarray) -> None:
+        """Let W be these columns, in this order."""
+        k = len(self.W)
+        if np.array_equal(columns, self.W):
+            return
+        grown = len(columns) > k and np.array_equal(columns[:k], self.W)
+        self.version += 1
+        self.inside[self.W] = False
+        self.W = np.array(columns, np.int64)
+        self.inside[self.W] = True
+        if grown:
+            self._grown()
+        else:
+            self._made_anew()
+
+    def _grown(self) -> None:
+        """Columns have joined at the end."""
+
+    def _made_anew(self) -> None:
+        """W is another."""
+
+
+class ActiveColumns(ColumnSet):
+    """Columns W of a design in the model's row order.
+
+    Attributes
+    ----------
+    rows : rows of those columns, as `Design.by_rows` makes them
+    """
+
+    def __init__(self, design: DesignLike, order: np.ndarray | None, backend: Any) -> None:
+        super().__init__(design.p)
+        self.design, self.order, self.backend = design, order, backend
+        self.rows = design.by_rows(self.W, order, backend)
+
+    def _grown(self) -> None:
+        self.rows = self.rows.grown(self.design, self.W, self.order)
+
+    def _made_anew(self) -> None:
         del self.rows  # before the new copy is made: nothing else is as large
         self.rows = self.design.by_rows(self.W, self.order, self.backend)

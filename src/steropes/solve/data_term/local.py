@@ -239,17 +239,23 @@ class LocalTerm:
         or rows of η are not rows of weights.
         """
         assert isinstance(curvature, LocalCurvature)  # terms that share a Hessian are alike
-        rows, xp = self.active.rows, self.backend.xp
         if self.likelihood.many_outcomes:
             return self._relative_now(curvature)
+        found = self.relative_diagonals(curvature)
+        if found is None:
+            return None
+        h0, h = found
+        return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
+
+    def relative_diagonals(self, curvature: LocalCurvature) -> tuple[np.ndarray, np.ndarray] | None:
+        """A curvature's diagonal, (k, 1), and those with the replicates' weights, (k, lanes)."""
+        rows, xp = self.active.rows, self.backend.xp
         base = curvature.base[:, None]
         if rows.layout != "rows" or bool(((base == 0) & (self.w > 0)).any()):
             return None
         v = curvature.curvature.v[:, None]
         V = v * (self.w / xp.where(base > 0, base, 1.0))
-        h0 = self.backend.to_host(rows.diagonals(v))
-        h = self.backend.to_host(rows.diagonals(V))
-        return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
+        return self.backend.to_host(rows.diagonals(v)), self.backend.to_host(rows.diagonals(V))
 
     def _relative_now(self, curvature: LocalCurvature) -> np.ndarray:
         """The same where the outcomes differ, and with them the points: of the curvatures there."""
@@ -266,16 +272,24 @@ class LocalTerm:
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
         """See `DataTerm.left_out_score`."""
+        parts = self.left_out_parts(weights, difference)
+        score = self.likelihood.score_of(parts[0])
+        return score - self.likelihood.score_of(parts[1]) if difference else score
+
+    def left_out_parts(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """The sums over rows that make the scores, (1, m, B); see `Likelihood.score_parts`.
+
+        With ``difference`` those of all rows and those of the replicates' own, (2, m, B).
+        """
         likelihood, B = self.likelihood, self.B
         whole = np.zeros((likelihood.n, self.lanes))
         whole[:, :B] = (weights if self.order is None else weights[self.order])[:, None]
         everything = self.backend.asarray(whole)
         if difference:
-            score = likelihood.score(self.eta, everything, self.w)
-            score = score - likelihood.score(self.eta, self.w, self.w)
+            parts = [likelihood.score_parts(self.eta, w, self.w) for w in (everything, self.w)]
         else:
-            score = likelihood.score(self.eta, everything - self.w, self.w)
-        return self.backend.to_host(score)[:B]
+            parts = [likelihood.score_parts(self.eta, everything - self.w, self.w)]
+        return np.stack([self.backend.to_host(x)[:, :B] for x in parts])
 
 
 class LocalTrial:
