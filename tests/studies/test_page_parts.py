@@ -1,0 +1,133 @@
+"""The parts of pages: pictures with words, drawn for wide and narrow screens; tables; numbers."""
+
+import html.parser
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steropes.errors import DataError
+from steropes.studies.page.balance import balance_scatter, love_plot
+from steropes.studies.page.canvas import Canvas, log_ticks, ticks
+from steropes.studies.page.controls import calibration_plot
+from steropes.studies.page.flow import attrition_diagram
+from steropes.studies.page.forest import Row, forest
+from steropes.studies.page.html import (
+    counted,
+    document,
+    effect,
+    number_table,
+    table,
+    verdict,
+    write_files,
+)
+from steropes.studies.page.overlap import score_overlap
+from steropes.studies.page.survival import survival_curves
+
+NAMES = {"target": "new & better <drug>", "comparator": "old drug"}
+
+
+class Balanced(html.parser.HTMLParser):
+    """Fails where a tag is closed that is not open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def pictures():
+    density = pd.DataFrame({"preference_score": np.linspace(0, 1, 5)})
+    density = density.assign(target_density=[0, 1, 2, 1, 0], comparator_density=[0, 2, 2, 0, 0])
+    balance = pd.DataFrame(
+        {
+            "covariate_name": ["age & sex", "b", "c"],
+            "std_diff_before": [0.3, -0.2, np.nan],
+            "std_diff_after": [0.05, -0.12, 0.0],
+        }
+    )
+    curve = pd.DataFrame({"time_day": [0, 50, 100]})
+    for arm in ("target", "comparator"):
+        curve = curve.assign(
+            **{f"{arm}_survival": [1, 0.9, 0.8], f"{arm}_survival_lb": [1, 0.85, 0.7],
+               f"{arm}_survival_ub": [1, 0.95, 0.9], f"{arm}_at_risk": [100, np.nan, -5]}
+        )  # fmt: skip
+    rows = [Row("crude", 1.5, 1.1, math.inf, (1.4, 0.9, 2.0)), Row("none", note="nobody is left")]
+    controls = pd.DataFrame({"log_rr": [0.1, 2.0, np.nan], "se_log_rr": [0.2, 0.3, 0.1]})
+    return {
+        "forest": (forest("a", rows, "hazard ratio"), "crude: 1.50 (1.10 to ∞), calibrated 1.40"),
+        "flow": (
+            attrition_diagram("b", [("All", 20, -5), ("Old", 10, 7)], NAMES),
+            "All: 20 and <5",
+        ),
+        "overlap": (score_overlap("c", density, density.iloc[:0], NAMES), "Before adjustment: 75%"),
+        "scatter": (balance_scatter("d", balance, 0.1), "after it 1, and 0.12"),
+        "love": (love_plot("e", balance, 0.1), "age & sex: 0.30, then 0.05"),
+        "curves": (survival_curves("f", curve, NAMES), "80.0% of the comparator"),
+        "calibration": (calibration_plot("g", controls, 0.1, 0.2), "the intervals of 1 do not"),
+    }
+
+
+@pytest.mark.parametrize("name", list(pictures()))
+def test_pictures_say_what_they_show_and_are_whole(name):
+    picture, said = pictures()[name]
+    assert said in picture.said
+    page = Balanced()
+    page.feed(picture.figure("A caption."))
+    assert page.open == []
+    text = picture.figure("x")
+    assert text.count('role="img"') == 2
+    assert text.count("<title>") == 2
+    assert "nan" not in text
+    assert picture.file().startswith("<svg")
+    assert "--target" in picture.file()
+    assert picture.figure("x") == pictures()[name][0].figure("x")
+
+
+def test_pictures_of_nothing_are_none():
+    empty = pd.DataFrame({"std_diff_before": [np.nan], "std_diff_after": [1.0]})
+    assert balance_scatter("a", empty, 0.1) is None
+    assert love_plot("a", empty, 0.1) is None
+    assert forest("a", [Row("x")], "odds ratio") is None
+    assert attrition_diagram("a", [], NAMES) is None
+    assert survival_curves("a", pd.DataFrame(), NAMES) is None
+
+
+def test_ticks_are_round_and_few():
+    assert ticks(0, 1, 6) == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert ticks(-0.3, 0.3, 5) == [-0.2, 0.0, 0.2]
+    assert log_ticks(0.8, 1.7) == [0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.6]
+    assert log_ticks(0.05, 20)[0] == 0.1 or 1 in log_ticks(0.05, 20)
+    assert Canvas.wrapped("", 100) == [""]
+
+
+def test_numbers_and_cells():
+    assert [counted(n) for n in (0, 1234, -5, np.nan)] == ["0", "1,234", "<5", "–"]
+    assert effect(1.234, 0.5, math.inf) == "1.23 (0.50 to ∞)"
+    assert effect(math.nan, 0, 1) == ""
+    assert verdict(0.123, "FAIL") == '<span class="FAIL">0.12 (fail)</span>'
+    assert "–" in verdict(math.nan, "NOT EVALUATED")
+    assert "a &lt; b" in table(("x", "y"), [("a < b", "<b>1</b>")], raw=(1,))
+    assert 'data-label="y"' in table(("x", "y"), [("a", "1")])
+    assert "--columns:1" in number_table(("x", "y"), {"Age": [("a", "1")]})
+    page = Balanced()
+    page.feed(document("a <b>", ["<h1>x</h1>"]))
+    assert page.open == []
+
+
+def test_files_are_written_whole_or_refused(tmp_path):
+    paths = write_files(tmp_path, {"a.html": "x", "figures/b.svg": "y"})
+    assert [p.read_text() for p in paths] == ["x", "y"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.html", "figures"]
+    with pytest.raises(DataError, match="cannot write"):
+        write_files(tmp_path / "a.html", {"c": "z"})
