@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         glmnet_lambda,
         variance_from_glmnet,
     )
-    from .select import CrossValidation
+    from .select import CrossValidation, CyclopsSearch, InformationCriterion
     from .studies import (
         ComparativeStudy,
         OmopDatabase,
@@ -110,7 +110,7 @@ _HOMES = {
         "glmnet_lambda",
         "variance_from_glmnet",
     ],
-    "select": ["CrossValidation"],
+    "select": ["CrossValidation", "CyclopsSearch", "InformationCriterion"],
     "studies": [
         "ComparativeStudy",
         "OmopDatabase",
@@ -136,6 +136,7 @@ __all__ = [
     "CoxRegression",
     "CrossValidation",
     "CumulativeProbabilityModel",
+    "CyclopsSearch",
     "DataError",
     "Design",
     "DivideAndCombine",
@@ -143,6 +144,7 @@ __all__ = [
     "EqualQuantileBins",
     "FineGrayRegression",
     "Hierarchical",
+    "InformationCriterion",
     "Jeffreys",
     "KaplanMeier",
     "Laplace",

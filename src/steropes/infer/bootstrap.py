@@ -20,12 +20,14 @@ from .information import Information
 from .loose import LooseColumns
 from .scores import UnitScores
 
-__all__ = ["DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
+__all__ = ["Choose", "DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
 
 TOL = 1e-4  # largest KKT violation of a draw, in units of λ or of standard errors
 BLOCK = 64  # coefficients whose influences are computed together
 
 Progress = Callable[[str, float], None]
+# Takes the problem of a draw and a seed of its own, and chooses the prior's variance.
+Choose = Callable[[Any, np.random.Generator], Any]
 
 
 @dataclass
@@ -91,13 +93,13 @@ def fit_draws(
 
 def fit_draws_reselecting(
     problem: Any,
-    cv: Any,
+    choose: Choose,
     draws: Draws,
     tol: float,
     max_iter: int,
     progress: Progress | None = None,
 ) -> DrawnFits:
-    """Fit the model to each draw, with the prior's variance chosen anew by cross-validation.
+    """Fit the model to each draw, with the prior's variance chosen anew.
 
     All copies of a unit are in one fold. A draw that has a fold without an optimum has
     coefficients of NaN.
@@ -105,8 +107,9 @@ def fit_draws_reselecting(
     Parameters
     ----------
     problem : steropes.fit.Problem
-    cv : CrossValidation
-        Each draw cuts its own folds, from its own seed.
+    choose : callable
+        Takes the problem of a draw and a seed of its own, from which folds are cut, and returns
+        a `steropes.select.search.Selection`.
     draws : Draws
     tol, max_iter
         Of the final fits.
@@ -116,9 +119,8 @@ def fit_draws_reselecting(
     for k in range(n):
         part = replace(problem, weights=draws.one(k))
         seed = np.random.default_rng([int(draws.seeds[k]), 1])
-        again = replace(cv, random_state=seed) if isinstance(cv.folds, int) else cv
         try:
-            chosen = again.run(part)
+            chosen = choose(part, seed)
         except SeparationError:
             out.converged[k] = True
             continue

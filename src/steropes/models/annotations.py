@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..likelihoods.cox import Ties
+from ..select import CrossValidation, InformationCriterion
 from ..select.folds import Seed
 
 __all__ = [
+    "Chooser",
     "Device",
     "IntervalMethod",
     "Kind",
@@ -24,6 +26,8 @@ __all__ = [
 ]
 
 Solver = Literal["newton", "ccd"]
+# What chooses the variance of a prior.
+Chooser = CrossValidation | InformationCriterion
 Device = Literal["cpu", "cuda", "auto"]
 # Which standard errors.
 Kind = Literal["model", "robust"]

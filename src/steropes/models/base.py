@@ -21,10 +21,10 @@ from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import Prior
-from ..select import CrossValidation
+from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.trace import Trace
-from .annotations import Device, Seed, Solver
+from .annotations import Chooser, Device, Seed, Solver
 from .formulas import FormulaMixin
 from .intervals import Intervals
 from .progress import Progress
@@ -67,7 +67,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         As in scikit-learn; the names only where X had some.
     cv_results_ : DataFrame
         With ``cv``: ``variance``, ``mean`` (average over folds of the held-out log-likelihood),
-        ``se``, ``nonzero`` and one column a fold.
+        ``se``, ``nonzero`` and one column a fold; of an `InformationCriterion` ``variance``,
+        ``criterion``, ``log_likelihood``, ``df``, ``nonzero``.
     variance_ : float
         With ``cv``: the variance chosen, one of those in ``cv_results_``.
     """
@@ -93,7 +94,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         self,
         *,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         solver: Solver = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -280,17 +281,29 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         """
         if self.cv is None:
             return problem.prior, None
-        cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
-        if cv.random_state is None and self.random_state is not None:
-            cv = copy.copy(cv)
-            object.__setattr__(cv, "random_state", self.random_state)
+        chooser = self._chooser()
         if problem.prior is not None:
             first = replace(problem, prior=problem.prior.candidates()[0])
             self._refuse_undetermined(first, first.batch(), *first.penalties(first.prior))
-        selection = cv.run(problem, progress.report)
+        if isinstance(chooser, InformationCriterion):
+            selection = chooser.run(problem, self._measure, progress.report)
+        else:
+            selection = chooser.run(problem, progress.report)
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
         return selection.prior, selection.beta if selection.batch is None else selection.batch
+
+    def _chooser(self) -> Chooser:
+        """What chooses the variance; a cross-validation without a seed has the model's."""
+        assert self.cv is not None
+        known = isinstance(self.cv, CrossValidation | InformationCriterion)
+        cv = self.cv if known else CrossValidation(self.cv)
+        if isinstance(cv, InformationCriterion):
+            return cv
+        if cv.random_state is None and self.random_state is not None:
+            cv = copy.copy(cv)
+            object.__setattr__(cv, "random_state", self.random_state)
+        return cv
 
     def _fit_problem(
         self, problem: Problem, prior: Prior | None, start: Any, progress: Progress

@@ -17,8 +17,7 @@ from ..likelihoods import (
     MatchedCoxLikelihood,
 )
 from ..priors import Prior
-from ..select import CrossValidation
-from .annotations import Device, Seed, Solver
+from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel, Problem
 from .logistic import _refuse_extras
 
@@ -102,7 +101,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
         *,
         method: Literal["exact", "efron", "breslow"] = "exact",
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         solver: Solver = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -167,7 +166,7 @@ class ConditionalPoissonRegression(_ConditionalModel):
         self,
         *,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         solver: Solver = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,

@@ -24,8 +24,7 @@ from ..infer.proportionality import proportionality_test
 from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
 from ..priors import Prior
-from ..select import CrossValidation
-from .annotations import Device, Seed, Solver, StepTimes, Ties
+from .annotations import Chooser, Device, Seed, Solver, StepTimes, Ties
 from .base import Problem
 from .discrimination import auc_table, concordance_of
 from .logistic import _refuse_extras
@@ -88,7 +87,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         ties: Ties = "efron",
         time_varying: StepTimes | None = None,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         solver: Solver = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,

@@ -17,8 +17,7 @@ from ..infer.incidence_curves import IncidenceErrors
 from ..infer.survival_curves import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
-from ..select import CrossValidation
-from .annotations import Seed
+from .annotations import Chooser, Seed
 from .discrimination import concordance_of
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
@@ -83,7 +82,7 @@ class FineGrayRegression(SurvivalModel):
         *,
         cause: int = 1,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         solver: Literal["newton"] = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,

@@ -11,8 +11,11 @@ import pandas as pd
 from scipy import linalg, stats
 
 from ..errors import DataError
-from ..infer import Information
+from ..fit import Problem
+from ..infer.degrees import degrees_of_freedom
 from ..infer.restricted import RestrictedFit, held_fit, restricted_fit, score_statistic
+from ..select import Measured
+from ..solve import Fit
 from .annotations import Kind
 from .inference import Inference
 from .tables import positions
@@ -188,24 +191,25 @@ class Hypotheses(Inference):
     # -- information criteria --------------------------------------------------------------------
 
     def _degrees_of_freedom(self) -> float:
-        """Effective number of coefficients, the residual variance of a linear model included."""
+        """Effective number of parameters, all that are fitted."""
         extra = float(self._free_beside_coefficients())
         if self.prior_ is None:
             return extra + len(self._coefficients())
         problem = self._batched("degrees of freedom under a prior")
-        l1, l2 = problem.penalties(self.prior_)
-        active = (self._beta != 0) | ((l1 == 0) & (l2 == 0))
-        if self.prior_.bounds_all or (self.prior_.plain and not l2[active].any()):
-            return extra + float(active.sum())
-        H, P = Information(problem, self._beta, l1, l2).parts()
-        size = np.sqrt(np.diag(H) + np.diag(P))
-        size = np.where(size > 0, size, 1.0)
-        A = (H + P) / size / size[:, None]
-        return extra + float(np.trace(linalg.solve(A, H / size / size[:, None], assume_a="sym")))
+        return extra + degrees_of_freedom(problem, self._beta)
 
     def _free_beside_coefficients(self) -> int:
         """Parameters that are fitted and have no line in ``summary()``."""
         return int(self._degrees() is not None)  # a linear model's residual variance
+
+    def _measure(self, problem: Problem, fit: Fit) -> Measured:
+        """What an information criterion is made of, at a fit under the problem's prior."""
+        df = degrees_of_freedom(problem, fit.beta)
+        free = float(len(problem.unbounded(problem.prior)))
+        extra = int(problem.likelihood.quadratic) + (fit.nuisance.K if fit.nuisance else 0)
+        return Measured(
+            self._from_objective(problem)(fit.loss)[0], df + extra, df - free, self._count(problem)
+        )
 
     @property
     def aic_(self) -> float:

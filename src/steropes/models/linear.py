@@ -11,8 +11,7 @@ from ..data import check_response
 from ..infer.held import FromObjective
 from ..likelihoods import Likelihood, LinearLikelihood
 from ..priors import Prior
-from ..select import CrossValidation
-from .annotations import Device, Seed, Solver
+from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel, Problem
 from .logistic import _refuse_extras
 from .residuals import GeneralizedResiduals
@@ -58,7 +57,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         self,
         *,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         fit_intercept: bool = True,
         solver: Solver = "newton",
         tol: float = 1e-8,

@@ -12,8 +12,7 @@ from ..data import check_classes
 from ..errors import DataError
 from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
-from ..select import CrossValidation
-from .annotations import Device, Seed, Solver
+from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel
 from .residuals import GeneralizedResiduals
 from .sklearn_base import ClassifierMixin
@@ -31,7 +30,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     ----------
     prior : Prior, optional
         `Laplace`, `Normal`, `ElasticNet`, …; None (default) is maximum likelihood.
-    cv : CrossValidation or int, optional
+    cv : CrossValidation, InformationCriterion or int, optional
         Choose the prior's variance; an int is the number of folds.
     fit_intercept : bool
         Default True.
@@ -78,7 +77,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         self,
         *,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         fit_intercept: bool = True,
         solver: Solver = "newton",
         tol: float = 1e-8,

@@ -11,8 +11,7 @@ from ..data import check_exposure, check_response, refuse_other_order
 from ..errors import DataError
 from ..likelihoods import Likelihood, PoissonLikelihood
 from ..priors import Prior
-from ..select import CrossValidation
-from .annotations import Device, Seed, Solver
+from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel
 from .logistic import _refuse_extras
 from .residuals import GeneralizedResiduals
@@ -45,7 +44,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         self,
         *,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         fit_intercept: bool = True,
         solver: Solver = "newton",
         tol: float = 1e-8,

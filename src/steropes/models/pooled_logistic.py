@@ -23,8 +23,7 @@ from ..likelihoods.pooled_logistic import (
     survival_curves,
 )
 from ..priors import Prior
-from ..select import CrossValidation
-from .annotations import Seed, TimeFunctions, VaryingEffects
+from .annotations import Chooser, Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
 from .discrimination import concordance_of
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
@@ -128,7 +127,7 @@ class PooledLogisticRegression(PenalizedModel):
         baseline: TimeFunctions | Literal["interval"] = 2,
         time_varying: VaryingEffects | None = None,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         solver: Literal["newton"] = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
-from ..infer.bootstrap import acceleration, fit_draws, fit_draws_reselecting
+from ..infer.bootstrap import Choose, acceleration, fit_draws, fit_draws_reselecting
 from ..infer.draws import Draws, sampling_units
 from ..infer.resampled import Bootstrap
-from ..select import CrossValidation
+from ..select import InformationCriterion
 from ..select.folds import random_generator
 from .annotations import Seed
 from .inference import Inference
@@ -35,6 +35,8 @@ class Resampling(Inference):
     verbose: Any
     _problem: Any
     _needs_data: Any
+    _chooser: Any
+    _measure: Any
 
     def bootstrap(
         self,
@@ -90,15 +92,15 @@ class Resampling(Inference):
         draws = Draws(problem.weights, unit, int(n), random_generator(random_state))
         if len(draws.present) < 2:
             raise DataError(f"A bootstrap needs at least two {units} with a positive weight.")
-        cv = self._reselection() if reselect else None
+        choose = self._reselection() if reselect else None
         l1, l2 = problem.penalties(self.prior_)
         pool = problem.likelihood.backend.pool
         with pool.using(n_jobs), Progress(self.verbose) as progress:
-            if cv is None:
+            if choose is None:
                 fits = fit_draws(problem, self._beta, l1, l2, draws, progress.report)
             else:
                 fits = fit_draws_reselecting(
-                    problem, cv, draws, self.tol, self.max_iter, progress.report
+                    problem, choose, draws, self.tol, self.max_iter, progress.report
                 )
         short = int((~fits.converged).sum())
         if short:
@@ -118,15 +120,17 @@ class Resampling(Inference):
             later, units, fits.converged, fits.variance,
         )  # fmt: skip
 
-    def _reselection(self) -> CrossValidation:
+    def _reselection(self) -> Choose:
         if self.cv is None or getattr(self, "cv_results_", None) is None:
             raise DataError(
                 "reselect=True chooses the variance anew as the fit did; fit with cv=… for it."
             )
-        cv = self.cv if isinstance(self.cv, CrossValidation) else CrossValidation(self.cv)
+        cv: Any = self._chooser()
+        if isinstance(cv, InformationCriterion):
+            return lambda part, seed: cv.run(part, self._measure)
         if not isinstance(cv.folds, Integral):
             raise DataError(
                 "reselect=True cuts folds anew in each draw; give cv a number of folds instead "
                 "of splits."
             )
-        return dataclasses.replace(cv)
+        return lambda part, seed: dataclasses.replace(cv, random_state=seed).run(part)

@@ -1,5 +1,7 @@
-"""Choosing the prior's variance by cross-validation; folds are replicates of one batch."""
+"""Choosing the prior's variance by cross-validation, or by information criteria."""
 
+from .criteria import InformationCriterion, Measured
 from .crossvalidation import CrossValidation
+from .cyclops import CyclopsSearch
 
-__all__ = ["CrossValidation"]
+__all__ = ["CrossValidation", "CyclopsSearch", "InformationCriterion", "Measured"]

@@ -2,47 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise, product
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .folds import random_generator
+from ..priors import Prior
 from .search import Selection, best_of
 
-__all__ = ["choose_among"]
+__all__ = ["check_compared", "choose_among"]
+
+# A prior to compare, and what the table says of it.
+Candidate = tuple[Prior | None, dict[str, Any]]
 
 
-def choose_among(cv: Any, problem: Any, choose: Callable[[Any, Any], Selection]) -> Selection:
+def choose_among(chooser: Any, problem: Any, choose: Callable[[Any, bool], Selection]) -> Selection:
     """Choose the prior of a problem, and its variance.
 
     Parameters
     ----------
-    cv : CrossValidation
+    chooser : CrossValidation or InformationCriterion
+        Its ``search`` and ``compare``.
     problem : steropes.fit.Problem
     choose : callable
-        Takes a cross-validation and a problem and finds the best variance of its prior.
+        Takes a problem, and whether its prior is the only one, and finds the best variance.
     """
     prior = problem.prior
-    if prior is not None and prior.adaptive and isinstance(cv.search, str):
+    if prior is not None and prior.adaptive and isinstance(chooser.search, str):
         raise DataError(
             f"A {type(prior).__name__} prior has no path of variances to walk: list those to try "
-            "in CrossValidation(search=[…])."
+            f"in {type(chooser).__name__}(search=[…])."
         )
-    priors = [prior] if prior is None else prior.candidates()
-    if len(priors) == 1:
-        return choose(cv, replace(problem, prior=priors[0]))
-    # One seed for all: a generator would cut other folds each time.
-    seed = int(random_generator(cv.random_state).integers(2**63))
-    fixed = replace(cv, random_state=seed)
-    found = [choose(fixed, replace(problem, prior=one)) for one in priors]
+    found: list[tuple[Selection, dict[str, Any]]] = []
+    candidates = _candidates(prior, chooser.compare)
+    for one, said in candidates:
+        selection = choose(replace(problem, prior=one), len(candidates) == 1)
+        found.append((selection, said))
+    if len(found) == 1:
+        return found[0][0]
     tables = []
-    for one, selection in zip(priors, found, strict=True):
+    for selection, said in found:
         table = selection.results.copy()
-        table.insert(0, prior.several, getattr(one, prior.several))
+        for at, (name, value) in enumerate(said.items()):
+            table.insert(at, f"prior__{name}" if name in table else name, value)
         tables.append(table)
-    best = best_of(np.array([selection.results["mean"].max() for selection in found]))
-    return replace(found[best], results=pd.concat(tables, ignore_index=True))
+    best = best_of(np.array([selection.score for selection, _ in found]))
+    return replace(found[best][0], results=pd.concat(tables, ignore_index=True))
+
+
+def _candidates(
+    prior: Prior | None, compare: Mapping[str, Sequence[Any]] | None
+) -> list[Candidate]:
+    """All combinations of what is compared, and of what the prior itself leaves open."""
+    if prior is None:
+        return [(None, {})]
+    names = [] if compare is None else list(compare)
+    known = prior.get_params()
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"compare names {name!r}, which {type(prior).__name__} has not; it has "
+                f"{', '.join(map(repr, known)) or 'none'}."
+            )
+    _refuse_moved(prior, compare)
+    out: list[Candidate] = []
+    for places in product(*([range(len(compare[n])) for n in names] if compare else [])):
+        changed: dict[str, Any] = {}
+        said: dict[str, Any] = {}
+        for name, place in zip(names, places, strict=True):
+            assert compare is not None
+            changed[name] = value = compare[name][place]
+            said[name] = value if isinstance(value, Real | str) else place
+        one = replace(prior, **changed)
+        for each in one.candidates():
+            own = {} if each is one else {str(one.several): getattr(each, str(one.several))}
+            out.append((each, {**said, **own}))
+    return out
+
+
+def _refuse_moved(prior: Prior, compare: Mapping[str, Sequence[Any]] | None) -> None:
+    """Refuse to compare what the path moves itself."""
+    for name, values in (compare or {}).items():
+        unit = [replace(prior, **{name: value}).with_variance(1.0).get_params() for value in values]
+        for before, after in pairwise(unit):
+            if all(_same(before[key], after[key]) for key in before):
+                raise DataError(
+                    f"compare has values of {name!r} that the path of {type(prior).__name__} "
+                    "moves itself; list them in search."
+                )
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Mapping) or isinstance(b, Mapping):
+        return bool(a == b)
+    return np.shape(a) == np.shape(b) and bool(np.all(np.asarray(a) == np.asarray(b)))
+
+
+def check_compared(compare: Any) -> None:
+    """Refuse what is no mapping of names to sequences."""
+    if compare is None:
+        return
+    if not isinstance(compare, Mapping) or not compare:
+        raise DataError(
+            "compare must map settings of the prior to the values to choose from, such as "
+            f"{{'normal_variance': [0.1, 1.0]}}, not {compare!r}."
+        )
+    for name, values in compare.items():
+        if not isinstance(values, list | tuple | np.ndarray) or len(values) == 0:
+            raise DataError(f"compare has no values to choose from for {name!r}.")

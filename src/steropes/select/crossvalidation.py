@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import DataError
-from .candidates import choose_among
-from .folds import Seed
+from .candidates import check_compared, choose_among
+from .cyclops import CyclopsSearch
+from .folds import Seed, random_generator
 from .search import Progress, Selection
 
-__all__ = ["CrossValidation"]
+__all__ = ["CrossValidation", "check_search"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,17 @@ class CrossValidation:
         rows must be all that are not test rows.
     repeats : int
         Times that the rows are cut anew.
-    search : "auto" or sequence of float
+    search : "auto", sequence of float, or CyclopsSearch
         Variances to try. ``"auto"`` walks a path from the variance at which the first
         coefficient leaves zero to beyond the best one and then refines around the best until
         the score is flat to 0.01 standard errors. Of variances whose scores are equal within
-        rounding the smallest is chosen.
+        rounding the smallest is chosen. `CyclopsSearch` is the R predecessor's search.
+    rule : {"best", "one_standard_error"}
+        ``"best"``: the variance with the best mean score (the default). ``"one_standard_error"``:
+        the smallest whose mean score is within one standard error of the best, a simpler model
+        that is about as good (Breiman and others 1984, §3.4.3); ``search="auto"`` looks for it to
+        a tenth in log variance. The standard error is that of the folds of one repeat, √repeats
+        times the column ``se``: repeats say nothing new of other data.
     scoring : {"held_out", "difference"}
         ``"held_out"``: the log-likelihood of the held-out rows by themselves, which for every
         family is a proper score of new data and for Cox's model their own partial likelihood
@@ -41,6 +48,20 @@ class CrossValidation:
         the training rows' (Verweij and van Houwelingen 1993), which for Cox's model compares
         held-out events with all rows at risk and is less noisy when a fold has few events. For
         models whose log-likelihood is a sum over rows the two are the same.
+    groups : (n,) labels, optional
+        Rows with the same label are in one fold: all rows of a person, a family or a site. With
+        strata that stay whole, a group and a stratum that share rows stay together.
+    stratify : bool or (n,) labels
+        Classes that are spread evenly over the folds: True (the default) the outcome's, as the
+        family has them, False none, or labels of your own, such as site and outcome. A group of
+        several classes counts as the rarest of yours, or has the event.
+    compare : mapping of names to sequences, optional
+        Other settings of the prior to choose, by name, each from a few: all combinations are
+        compared on the same folds, each along its own path of variances.
+        ``{"normal_variance": [0.1, 1, 10]}`` of an `ElasticNet` chooses both of its variances;
+        ``{"variance": [a, b]}`` with arrays or mappings compares the relative variances of
+        groups of columns. ``cv_results_`` has a column for each (``prior__variance`` where there
+        is one of the name), with the place in the sequence where an entry is no number or text.
     random_state : int, numpy Generator or None
         Seed of the cuts; None draws a new one.
     memory : float
@@ -54,12 +75,17 @@ class CrossValidation:
     ----------
     Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10, §4.4.
     Verweij and van Houwelingen (1993), Statistics in Medicine 12:2305–2314.
+    Breiman, Friedman, Olshen and Stone (1984), Classification and Regression Trees.
     """
 
     folds: int | Sequence[tuple[Any, Any]] = 10
     repeats: int = 1
-    search: Literal["auto"] | Sequence[float] | np.ndarray = "auto"
+    search: Literal["auto"] | Sequence[float] | np.ndarray | CyclopsSearch = "auto"
+    rule: Literal["best", "one_standard_error"] = "best"
     scoring: Literal["held_out", "difference"] = "held_out"
+    groups: Any = None
+    stratify: Any = True
+    compare: Mapping[str, Sequence[Any]] | None = None
     random_state: Seed = None
     memory: float = 4e9
     tol: float = 1e-3
@@ -76,6 +102,8 @@ class CrossValidation:
             )
         elif self.repeats != 1:
             raise DataError("repeats has no meaning where folds are given as splits.")
+        elif self.groups is not None or self.stratify is not True:
+            raise DataError("groups and stratify have no meaning where folds are given as splits.")
         if not (isinstance(self.repeats, Real) and _whole(self.repeats, 1)):
             raise DataError(f"repeats must be a whole number from 1, not {self.repeats!r}.")
         for name in ("tol", "memory"):
@@ -85,25 +113,43 @@ class CrossValidation:
                 raise DataError(f"{name} must be positive and finite, not {value!r}.")
         if not isinstance(self.scoring, str) or self.scoring not in ("held_out", "difference"):
             raise DataError(f"scoring must be 'held_out' or 'difference', not {self.scoring!r}.")
-        if isinstance(self.search, str):
-            if self.search != "auto":
-                raise DataError(f"search must be 'auto' or variances, not {self.search!r}.")
-        else:
-            try:
-                values = np.asarray(self.search, np.float64)
-            except (TypeError, ValueError):
-                raise DataError(f"search must be variances, not {self.search!r}.") from None
-            if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values < np.inf)).all():
-                raise DataError(
-                    "search must be a non-empty sequence of positive, finite variances."
-                )
+        if not isinstance(self.rule, str) or self.rule not in ("best", "one_standard_error"):
+            raise DataError(f"rule must be 'best' or 'one_standard_error', not {self.rule!r}.")
+        check_search(self.search)
+        if isinstance(self.search, CyclopsSearch) and self.rule != "best":
+            raise DataError("CyclopsSearch has a rule of its own; leave rule='best'.")
+        check_compared(self.compare)
 
     def run(self, problem: Any, progress: Progress | None = None) -> Selection:
         """Evaluate variances for a `steropes.fit.Problem`; see `path.choose`."""
         from .path import choose
 
         self.check()
-        return choose_among(self, problem, lambda cv, part: choose(cv, part, progress))
+        fixed: list[CrossValidation] = []
+
+        def each(part: Any, alone: bool) -> Selection:
+            if not alone and not fixed:  # one seed for all: a generator would cut other folds
+                seed = int(random_generator(self.random_state).integers(2**63))
+                fixed.append(replace(self, random_state=seed))
+            return choose(self if alone else fixed[0], part, progress)
+
+        return choose_among(self, problem, each)
+
+
+def check_search(search: Any) -> None:
+    """Refuse what says nothing of which variances to try."""
+    if isinstance(search, CyclopsSearch):
+        search.check()
+    elif isinstance(search, str):
+        if search != "auto":
+            raise DataError(f"search must be 'auto' or variances, not {search!r}.")
+    else:
+        try:
+            values = np.asarray(search, np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"search must be variances, not {search!r}.") from None
+        if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values < np.inf)).all():
+            raise DataError("search must be a non-empty sequence of positive, finite variances.")
 
 
 def _whole(x: Any, least: int) -> bool:

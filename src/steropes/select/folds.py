@@ -1,4 +1,4 @@
-"""Folds as numbers of rows: stratified by outcome, whole strata kept together."""
+"""Folds as numbers of rows: classes spread evenly, whole strata and groups kept together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import DataError
+from .units import classes_of, units_of
 
 __all__ = ["Seed", "cut", "make_folds", "random_generator", "read_splits"]
 
@@ -44,7 +45,7 @@ def cut(
     Parameters
     ----------
     label, together : (n,) int arrays or None
-        As in `make_folds`.
+        Of the model, as in `make_folds`; the cross-validation may have its own.
     weights : (n,) array
         Rows that count.
 
@@ -56,6 +57,7 @@ def cut(
         The parts that are held out in turn.
     """
     n = len(weights)
+    label, together = classes_of(cv.stratify, label, n), units_of(cv.groups, together, n)
     if isinstance(cv.folds, Real):
         folds = int(float(cv.folds))
         fold = make_folds(folds, int(cv.repeats), label, together, n, cv.random_state)
@@ -106,7 +108,7 @@ def make_folds(
             unit_label = np.zeros(units, np.int64)
             np.maximum.at(unit_label, together, label)
     if units < folds:
-        what = "rows" if together is None else "strata"
+        what = "rows" if together is None else "strata or groups"
         raise DataError(f"{folds} folds need at least as many {what}; there are {units}.")
     number = np.int16 if folds <= np.iinfo(np.int16).max else np.int64  # a byte or two a row
     out = np.empty((n, repeats), number)

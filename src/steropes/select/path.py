@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,10 @@ from scipy import sparse
 
 from ..fit import Problem, Replicates, solve_under
 from ..solve.data_term import DataTerm
+from .beginning import beginning
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
-from .search import BELOW, Progress, Selection, VariancePath, first_variance, own_information
+from .search import Progress, Selection, VariancePath
 
 __all__ = ["choose"]
 
@@ -38,7 +38,9 @@ class FoldsPath(VariancePath):
 
     def __init__(self, cv: Any, problem: Problem, progress: Progress | None) -> None:
         super().__init__(cv, problem.prior, progress)
-        self.problem = problem
+        self.problem, self.design = problem, problem.design
+        if cv.rule == "one_standard_error":
+            self.within = float(np.sqrt(cv.repeats))  # repeats say nothing new of other data
         self.fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
         self.pairs = pairs
         refuse_loose_folds(problem, len(pairs), self._train)
@@ -108,38 +110,8 @@ class FoldsPath(VariancePath):
 
     def first(self) -> float:
         """See `VariancePath.first`."""
-        problem = self.problem
-        unit = self.prior.with_variance(1.0)
-        l1, l2 = problem.penalties(unit)
-        smooth = problem.smooth_term(unit)
-        if smooth is not None:  # the means of groups are there without any variance about them
-            columns = np.arange(problem.design.p)
-            l2 = l2 + np.diag(smooth.hessian(np.zeros(len(columns)), columns))
-
-        def gradient(free: np.ndarray) -> np.ndarray:
-            self.full.solve(free, np.zeros_like(l2), tol=1e-6)
-            # Columns are stored divided by their scale, so theirs is the smaller gradient.
-            return self.full.gradients()[:, 0] * problem.design.scale
-
-        first = first_variance(l1, l2, gradient, self._information)
-        self.matters_to = 0.0 if smooth is None else first / BELOW
+        first, self.matters_to = beginning(self.problem, self.prior, self.full)
         return first
-
-    def _information(self, columns: np.ndarray) -> np.ndarray:
-        """See `first_variance`; at the coefficients that the full data's batch has."""
-        problem = self.problem
-        l1, l2 = problem.penalties(self.prior)
-        free = np.flatnonzero((l1 == 0) & (l2 == 0))
-        probe = replace(problem, prior=None).batch()  # the data's information alone
-        probe.start_at(self.full.beta)
-        h = probe.prepare(np.concatenate([free, columns]))
-        scale = problem.design.scale[columns]
-        place = np.empty(problem.design.p, np.int64)
-        place[probe.term.W] = np.arange(len(probe.term.W))
-        if h.ndim == 1:  # too many columns without penalty for a matrix
-            return h[place[columns]] * scale**2
-        whole = probe.uncentred()[place[columns]]
-        return own_information(h, place[free], place[columns], whole) * scale**2
 
     def _expect(self, l1: np.ndarray, near: float | None) -> None:
         """Let columns in that some fold is likely to need, and those go that none needs.

@@ -13,6 +13,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import Prior
+from .cyclops import CyclopsSearch, cyclops_variance
 
 __all__ = [
     "BELOW",
@@ -32,6 +33,8 @@ FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
 CLEAR = 0.05  # standard errors that make a drop clear
 MOST = 60  # variances
+FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
+NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
 ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
 TIE = 1e-8  # of a score: no difference, but what rounding and the folds' tolerance leave
 BELOW = 1e-3  # share of the prior's curvature that the data's is where a path of ridge begins
@@ -51,6 +54,8 @@ class Selection:
         The table of variances and scores.
     beta : (p,) array
         The full data's solution, nearly.
+    score : float
+        The best mean score, which priors on the same folds are compared by.
     batch : Batch or None
         The full data's batch, there: a fit to the end goes on with its Hessian.
     """
@@ -59,6 +64,7 @@ class Selection:
     prior: Prior
     results: pd.DataFrame
     beta: np.ndarray
+    score: float
     batch: Any = None
 
 
@@ -85,6 +91,8 @@ class VariancePath(ABC):
         self.scores: dict[float, np.ndarray] = {}  # of the folds
         self.nonzero: dict[float, int] = {}
         self.matters_to = 0.0  # a variance below which flat scores are no end of the walk
+        self.within = 0.0  # standard errors below the best within which the simplest is taken
+        self.design: Any = None  # whose density the published search begins with
 
     @abstractmethod
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
@@ -116,18 +124,54 @@ class VariancePath(ABC):
             self.solutions[variance], self.scores[variance] = beta, scores
 
     def search(self) -> Selection:
-        """Find the best variance, by the walk or among those given."""
-        if isinstance(self.cv.search, str):
+        """Find the best variance, by the walk, by Cyclops' search, or among those given."""
+        plan, last = self.cv.search, None
+        if isinstance(plan, CyclopsSearch):
+            last = cyclops_variance(self, plan)
+        elif isinstance(plan, str):
             self.walk()
             self.refine()
+            self.narrow()
         else:
-            for v in sorted({float(v) for v in self.cv.search}):
+            for v in sorted({float(v) for v in plan}):
                 self.score(v)
         table = self.table()
-        best = best_of(table["mean"].to_numpy())
-        variance = float(table["variance"].iloc[best])
+        mean = table["mean"].to_numpy()
+        variance = float(table["variance"].iloc[self._simplest(table)]) if last is None else last
         prior = self.prior.with_variance(variance)
-        return Selection(variance, prior, table, self.solutions[variance])
+        return Selection(variance, prior, table, self.solutions[variance], float(mean.max()))
+
+    def _simplest(self, table: pd.DataFrame) -> int:
+        """Where the smallest variance is whose score is as good as the rule asks for."""
+        mean = table["mean"].to_numpy()
+        best = best_of(mean)
+        if not self.within:
+            return best
+        se = float(table["se"].iloc[best])
+        if not np.isfinite(se):
+            raise DataError(
+                "rule='one_standard_error' needs the scores of two folds at least; there is one."
+            )
+        return int(np.argmax(mean >= mean[best] - self.within * se))
+
+    def narrow(self) -> None:
+        """Evaluate more variances where the scores leave one standard error of the best."""
+        for _ in range(MOST // 2 if self.within else 0):
+            table = self.table()
+            at = self._simplest(table)
+            x = np.log(table["variance"].to_numpy())
+            if at == 0:
+                if self.nonzero[float(table["variance"].iloc[0])] == 0 or x[-1] - x[0] > FARTHEST:
+                    return
+                target = x[0] - np.log(STEP)
+            elif x[at] - x[at - 1] < NARROW:
+                return
+            else:
+                target = 0.5 * (x[at] + x[at - 1])
+            target = _readable(float(np.exp(target)))
+            if target in self.scores:
+                return
+            self.score(target)
 
     def tell(self, variance: float, done: float) -> None:
         """Report progress."""

@@ -21,12 +21,11 @@ from ...likelihoods.cumulative import (
     fold_label,
 )
 from ...priors import Prior
-from ...select import CrossValidation
 from ...select.folds import random_generator
 from ...solve import Batch
 from ...solve.determined import refuse_undetermined_columns
 from ...solve.trace import Trace
-from ..annotations import Seed
+from ..annotations import Chooser, Seed
 from ..base import PenalizedModel
 from ..logistic import _refuse_extras
 from ..progress import Progress
@@ -117,7 +116,7 @@ class CumulativeProbabilityModel(
         link: Link = "logit",
         reduce: Reduction | Literal["auto"] | None = None,
         prior: Prior | None = None,
-        cv: CrossValidation | int | None = None,
+        cv: Chooser | int | None = None,
         solver: Literal["newton"] = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,

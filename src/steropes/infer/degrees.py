@@ -1,0 +1,38 @@
+"""Degrees of freedom of a penalised fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from .information import Information
+
+__all__ = ["degrees_of_freedom"]
+
+
+def degrees_of_freedom(problem: Any, beta: np.ndarray) -> float:
+    """Effective number of coefficients at a fit under a problem's prior.
+
+    The coefficients that are not zero and those without a prior (Zou, Hastie and Tibshirani 2007,
+    Annals of Statistics 35:2173); where the prior has a smooth part over them, tr[(H + P)⁻¹ H] of
+    the information H and that part's second derivative P.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+        With the prior that was fitted under.
+    beta : (p,) array
+        In X's units, the intercept first where there is one.
+    """
+    prior = problem.prior
+    l1, l2 = problem.penalties(prior)
+    active = (beta != 0) | ((l1 == 0) & (l2 == 0))
+    if prior is None or prior.bounds_all or (prior.plain and not l2[active].any()):
+        return float(active.sum())
+    H, P = Information(problem, beta, l1, l2).parts()
+    size = np.sqrt(np.diag(H) + np.diag(P))
+    size = np.where(size > 0, size, 1.0)
+    A = (H + P) / size / size[:, None]
+    return float(np.trace(linalg.solve(A, H / size / size[:, None], assume_a="sym")))

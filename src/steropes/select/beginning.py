@@ -1,0 +1,67 @@
+"""Where a path of variances begins, for a problem and a batch of its full data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..fit import Problem
+from ..priors import Prior
+from ..solve import Batch
+from .search import BELOW, first_variance, own_information
+
+__all__ = ["beginning"]
+
+
+def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float]:
+    """The first variance of a path.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    prior : Prior
+        Whose variance is walked.
+    full : Batch
+        Of one replicate; it is left where only the columns without penalty are fitted.
+
+    Returns
+    -------
+    first : float
+        See `first_variance`.
+    matters_to : float
+        A variance below which flat scores are no end of the walk.
+    """
+    unit = prior.with_variance(1.0)
+    l1, l2 = problem.penalties(unit)
+    smooth = problem.smooth_term(unit)
+    if smooth is not None:  # the means of groups are there without any variance about them
+        columns = np.arange(problem.design.p)
+        l2 = l2 + np.diag(smooth.hessian(np.zeros(len(columns)), columns))
+
+    def gradient(free: np.ndarray) -> np.ndarray:
+        full.solve(free, np.zeros_like(l2), tol=1e-6)
+        # Columns are stored divided by their scale, so theirs is the smaller gradient.
+        return full.gradients()[:, 0] * problem.design.scale
+
+    def information(columns: np.ndarray) -> np.ndarray:
+        return _information(problem, prior, full, columns)
+
+    first = first_variance(l1, l2, gradient, information)
+    return first, 0.0 if smooth is None else first / BELOW
+
+
+def _information(problem: Problem, prior: Prior, full: Batch, columns: np.ndarray) -> np.ndarray:
+    """See `first_variance`; at the coefficients that the full data's batch has."""
+    l1, l2 = problem.penalties(prior)
+    free = np.flatnonzero((l1 == 0) & (l2 == 0))
+    probe = replace(problem, prior=None).batch()  # the data's information alone
+    probe.start_at(full.beta)
+    h = probe.prepare(np.concatenate([free, columns]))
+    scale = problem.design.scale[columns]
+    place = np.empty(problem.design.p, np.int64)
+    place[probe.term.W] = np.arange(len(probe.term.W))
+    if h.ndim == 1:  # too many columns without penalty for a matrix
+        return h[place[columns]] * scale**2
+    whole = probe.uncentred()[place[columns]]
+    return own_information(h, place[free], place[columns], whole) * scale**2

@@ -1,0 +1,216 @@
+"""Choosing the prior's variance by an information criterion: the full data alone, no folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln
+
+from ..errors import DataError
+from ..fit import Problem, solve_under
+from ..priors import Penalty
+from ..solve import Fit
+from .beginning import beginning
+from .candidates import check_compared, choose_among
+from .crossvalidation import check_search
+from .cyclops import CyclopsSearch
+from .search import STEP, Progress, Selection, VariancePath, best_of
+
+__all__ = ["InformationCriterion", "Measure", "Measured"]
+
+PAST = 5  # steps beyond the best: the criterion jumps where a coefficient joins
+FINE = 4  # variances between two steps around the best
+MOST = 40
+FLAT = 0.005  # log-likelihood within which the last steps' scores are one
+FLAT_FOR = 12  # steps before that ends a walk: a ridge begins where it hardly matters
+TOL = 1e-6  # largest KKT violation along the path, in units of λ or of standard errors
+KINDS = ("aic", "bic", "ebic")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a criterion is made of, at a fit.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Without the prior.
+    df : float
+        Effective number of parameters.
+    chosen : float
+        How many of those are of columns that the prior chooses from.
+    n : float
+        Observations.
+    """
+
+    log_likelihood: float
+    df: float
+    chosen: float
+    n: float
+
+
+Measure = Callable[[Problem, Fit], Measured]
+
+
+@dataclass(frozen=True)
+class InformationCriterion:
+    """Choose the variance of a prior by an information criterion, in place of cross-validation.
+
+    Given to an estimator as ``cv``. It costs one path of fits of the full data. Along the path
+
+        AIC = −2 ℓ + 2 df,   BIC = −2 ℓ + log(n) df,
+        EBIC = BIC + 2 γ log (p choose k),
+
+    with the degrees of freedom of the lasso, the coefficients that are not zero (Zou, Hastie and
+    Tibshirani 2007), or of a ridge, tr[(H + κ)⁻¹ H]; n as in ``bic_``; of p columns under the
+    prior k are in. The smallest criterion is chosen.
+
+    Parameters
+    ----------
+    kind : {"aic", "bic", "ebic"}
+        AIC predicts, and keeps too many columns where there are many to choose from; BIC finds
+        few true ones among some; EBIC among very many.
+    gamma : float
+        Of EBIC, from 0 (BIC) to 1; default 0.5, with which false columns stay out in the end as
+        long as p grows slower than n (Chen and Chen 2008, Theorem 1).
+    search : "auto" or sequence of float
+        Variances to try. ``"auto"`` walks from the variance at which the first coefficient
+        leaves zero until the criterion has risen for five steps, and then looks more closely
+        around the smallest.
+    compare : mapping of names to sequences, optional
+        As in `CrossValidation`.
+
+    References
+    ----------
+    Akaike (1974), IEEE Transactions on Automatic Control 19:716–723. Schwarz (1978), Annals of
+    Statistics 6:461–464. Chen and Chen (2008), Biometrika 95:759–771; (2012), Statistica Sinica
+    22:555–574. Zou, Hastie and Tibshirani (2007), Annals of Statistics 35:2173–2192.
+    """
+
+    kind: Literal["aic", "bic", "ebic"] = "bic"
+    gamma: float = 0.5
+    search: Literal["auto"] | Sequence[float] | np.ndarray = "auto"
+    compare: Mapping[str, Sequence[Any]] | None = None
+
+    def check(self) -> None:
+        """Refuse settings that make no sense."""
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise DataError(f"kind must be 'aic', 'bic' or 'ebic', not {self.kind!r}.")
+        number = isinstance(self.gamma, Real) and not isinstance(self.gamma, bool)
+        if not (number and 0 <= self.gamma <= 1):
+            raise DataError(f"gamma must be a number from 0 to 1, not {self.gamma!r}.")
+        if isinstance(self.search, CyclopsSearch):
+            raise DataError("CyclopsSearch is a search for cross-validation.")
+        check_search(self.search)
+        check_compared(self.compare)
+
+    def of(self, found: Measured, p: int) -> float:
+        """The criterion of a fit with p columns under the prior."""
+        price = 2.0 if self.kind == "aic" else float(np.log(found.n))
+        value = -2.0 * found.log_likelihood + price * found.df
+        if self.kind == "ebic":
+            k = min(found.chosen, float(p))
+            value += 2 * self.gamma * (gammaln(p + 1) - gammaln(k + 1) - gammaln(p - k + 1))
+        return float(value)
+
+    def run(
+        self, problem: Problem, measure: Measure, progress: Progress | None = None
+    ) -> Selection:
+        """Evaluate variances for a `steropes.fit.Problem`.
+
+        Parameters
+        ----------
+        problem : Problem
+        measure : callable
+            Takes a problem and a fit and says what the criterion is made of.
+        """
+        self.check()
+
+        def each(part: Problem, _: bool) -> Selection:
+            return CriterionPath(self, part, measure, progress).chosen()
+
+        return choose_among(self, problem, each)
+
+
+class CriterionPath(VariancePath):
+    """A path of fits of the full data; the score is −½ the criterion."""
+
+    def __init__(
+        self,
+        criterion: InformationCriterion,
+        problem: Problem,
+        measure: Measure,
+        progress: Progress | None,
+    ) -> None:
+        super().__init__(criterion, problem.prior, progress)
+        self.criterion, self.problem, self.measure = criterion, problem, measure
+        self.full = problem.batch()
+        self.measured: dict[float, Measured] = {}
+        l1, l2 = problem.penalties(problem.prior)
+        self.penalised = int(((l1 > 0) | (l2 > 0)).sum())
+
+    def chosen(self) -> Selection:
+        """The variance with the smallest criterion."""
+        selection = self.search()
+        self.full.start_at(selection.beta[:, None])
+        selection.batch = self.full
+        selection.results = selection.results.drop(columns="mean")
+        return selection
+
+    def first(self) -> float:
+        """See `VariancePath.first`."""
+        return beginning(self.problem, self.prior, self.full)[0]
+
+    def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
+        """See `VariancePath.evaluate`."""
+        problem, prior = self.problem, self.prior.with_variance(variance)
+        solved = solve_under(problem, self.full, prior, TOL)
+        at = replace(problem, prior=prior, settled=None)
+        if prior.adaptive:
+            l1, l2 = (x if x.ndim == 1 else x[:, 0] for x in (solved.l1, solved.l2))
+            at = replace(at, settled=Penalty(l1[problem.n_free :], l2[problem.n_free :]))
+        found = self.measured[variance] = self.measure(at, solved.fits[0])
+        beta = self.full.beta[:, 0]
+        self.tell(variance, 1.0)
+        score = -0.5 * self.criterion.of(found, self.penalised)
+        return beta, int((beta[problem.n_free :] != 0).sum()), np.array([score])
+
+    def walk(self) -> None:
+        """From the first nonzero coefficient until the criterion has risen for some steps."""
+        v = self.first()
+        for _ in range(MOST):
+            self.score(_readable(v))
+            table = self.table()
+            mean = table["mean"].to_numpy()
+            beyond = len(mean) - 1 - best_of(mean)
+            if beyond >= PAST or (len(mean) > FLAT_FOR and np.ptp(mean[-PAST:]) < FLAT):
+                return  # it rises, or the prior no longer matters
+            v *= STEP
+
+    def refine(self) -> None:
+        """Look more closely on both sides of the smallest criterion."""
+        table = self.table()
+        x = np.log(table["variance"].to_numpy())
+        best = best_of(table["mean"].to_numpy())
+        for other in (best - 1, best + 1):
+            if 0 <= other < len(x):
+                for share in np.arange(1, FINE) / FINE:
+                    self.score(_readable(float(np.exp((1 - share) * x[best] + share * x[other]))))
+
+    def table(self) -> pd.DataFrame:
+        """One row a variance, in increasing order."""
+        table = super().table()[["variance", "mean", "nonzero"]]
+        found = [self.measured[v] for v in table["variance"]]
+        table.insert(1, "criterion", -2.0 * table["mean"])
+        table.insert(2, "log_likelihood", [m.log_likelihood for m in found])
+        table.insert(3, "df", [m.df for m in found])
+        return table
+
+
+def _readable(variance: float) -> float:
+    return float(f"{variance:.3g}")
