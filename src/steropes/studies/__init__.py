@@ -36,7 +36,19 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     )
     from .comparative import ComparativeStudy, StudySettings, comparative_study
     from .concepts import find_concepts
-    from .controls import SystematicError, calibrate, fit_systematic_error, leave_one_out
+    from .controls import (
+        ControlEstimates,
+        ErrorModel,
+        Synthesis,
+        SystematicError,
+        calibrate,
+        calibrate_interval,
+        control_performance,
+        fit_error_model,
+        fit_systematic_error,
+        leave_one_group_out,
+        leave_one_out,
+    )
     from .covariates import CovariateRules, Covariates, extract_covariates
     from .covariates.features import FeatureRules, Features, extract_features
     from .covariates.tidy import Tidied, TidyRules, tidy
@@ -53,6 +65,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         StudyAnalysis,
         Workbench,
     )
+    from .grid.controls import analysis_performance
+    from .grid.positive import PositiveControls
     from .grid.run import GridResults, run_grid
     from .grid.spec import CohortSources, ControlSet, GridSpec, read_spec
     from .matching import match_pairs, match_propensity
@@ -108,10 +122,17 @@ _WHERE = {
     "StudySettings": "comparative",
     "comparative_study": "comparative",
     "find_concepts": "concepts",
+    "ControlEstimates": "controls",
+    "ErrorModel": "controls",
+    "Synthesis": "controls",
     "SystematicError": "controls",
     "calibrate": "controls",
+    "calibrate_interval": "controls",
+    "fit_error_model": "controls",
     "fit_systematic_error": "controls",
+    "leave_one_group_out": "controls",
     "leave_one_out": "controls",
+    "control_performance": "controls",
     "CovariateRules": "covariates",
     "Covariates": "covariates",
     "extract_covariates": "covariates",
@@ -137,6 +158,8 @@ _WHERE = {
     "Question": "grid",
     "StudyAnalysis": "grid",
     "Workbench": "grid",
+    "analysis_performance": "grid.controls",
+    "PositiveControls": "grid.positive",
     "GridResults": "grid.run",
     "run_grid": "grid.run",
     "CohortSources": "grid.spec",
@@ -190,11 +213,13 @@ __all__ = [
     "Comparison",
     "ComparisonRules",
     "ConceptSet",
+    "ControlEstimates",
     "ControlSet",
     "CovariateRules",
     "Covariates",
     "DiagnosticThresholds",
     "Diagnostics",
+    "ErrorModel",
     "Estimate",
     "ExposureWindow",
     "FeatureRules",
@@ -205,6 +230,7 @@ __all__ = [
     "OmopDatabase",
     "Outcome",
     "OutcomeModel",
+    "PositiveControls",
     "Propensity",
     "PropensityRules",
     "PropensityScores",
@@ -216,6 +242,7 @@ __all__ = [
     "StudyAnalysis",
     "StudyPopulation",
     "StudySettings",
+    "Synthesis",
     "SystematicError",
     "Thresholds",
     "Tidied",
@@ -223,9 +250,11 @@ __all__ = [
     "TimeAtRisk",
     "Trim",
     "Workbench",
+    "analysis_performance",
     "auc",
     "balance_table",
     "calibrate",
+    "calibrate_interval",
     "case_series",
     "case_series_settings",
     "combine_archives",
@@ -235,6 +264,7 @@ __all__ = [
     "compare_cohorts",
     "compare_with_r",
     "condition_cohorts",
+    "control_performance",
     "control_window",
     "covariate_balance",
     "curve_table",
@@ -245,11 +275,13 @@ __all__ = [
     "extract_covariates",
     "extract_features",
     "find_concepts",
+    "fit_error_model",
     "fit_propensity",
     "fit_scores",
     "fit_systematic_error",
     "hazard_ratio",
     "incidence_rates",
+    "leave_one_group_out",
     "leave_one_out",
     "match_pairs",
     "match_propensity",

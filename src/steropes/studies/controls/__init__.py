@@ -7,5 +7,25 @@ from .calibration import (
     fit_systematic_error,
     leave_one_out,
 )
+from .error_model import ErrorModel, calibrate_interval, fit_error_model, leave_one_group_out
+from .performance import ControlEstimates, control_performance, performance_by_ratio
+from .synthesis import Added, Synthesis, add_outcomes, outcome_rates
 
-__all__ = ["Calibrated", "SystematicError", "calibrate", "fit_systematic_error", "leave_one_out"]
+__all__ = [
+    "Added",
+    "Calibrated",
+    "ControlEstimates",
+    "ErrorModel",
+    "Synthesis",
+    "SystematicError",
+    "add_outcomes",
+    "calibrate",
+    "calibrate_interval",
+    "control_performance",
+    "fit_error_model",
+    "fit_systematic_error",
+    "leave_one_group_out",
+    "leave_one_out",
+    "outcome_rates",
+    "performance_by_ratio",
+]

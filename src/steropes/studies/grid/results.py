@@ -23,7 +23,13 @@ from steropes.studies.grid.diagnostics import Diagnostics
 from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.grid.workbench import AnalysisResult, Shared
 
-__all__ = ["comparison_id", "outcome_tables", "shared_tables", "specification_tables"]
+__all__ = [
+    "comparison_id",
+    "outcome_tables",
+    "positive_control_row",
+    "shared_tables",
+    "specification_tables",
+]
 
 Rows = list[dict[str, Any]]
 
@@ -63,6 +69,12 @@ def specification_tables(
             {"analysis_id": a.id, "description": a.description, "definition": definition}
         )
     return tables
+
+
+def positive_control_row(row: dict[str, Any], database: str, least: int) -> dict[str, Any]:
+    """How a positive control was made."""
+    counts = {c: censored(row[c], least) for c in ("outcomes_before", "outcomes_added")}
+    return {**row, **counts, "database_id": database}
 
 
 def shared_tables(

@@ -15,16 +15,15 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.controls.calibration import (
-    LEAST_CONTROLS,
-    calibrate,
-    fit_systematic_error,
-)
+from steropes.studies.controls.calibration import LEAST_CONTROLS, fit_systematic_error
+from steropes.studies.controls.error_model import calibrate_interval, fit_error_model
 from steropes.studies.grid.diagnostics import Diagnostics, DiagnosticThresholds
+from steropes.studies.grid.positive import add_positive_controls
 from steropes.studies.grid.results import (
     comparison_id,
     diagnostics_row,
     outcome_tables,
+    positive_control_row,
     shared_tables,
     specification_tables,
 )
@@ -147,9 +146,11 @@ def _signature(db: OmopDatabase, spec: GridSpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _steps(spec: GridSpec) -> Iterator[tuple[str, Question, StudyAnalysis, int | None]]:
+def _steps(
+    spec: GridSpec, questions: tuple[Question, ...]
+) -> Iterator[tuple[str, Question, StudyAnalysis, int | None]]:
     """Every step with its name: first what outcomes share, then the outcomes."""
-    for question in spec.questions:
+    for question in questions:
         for analysis in spec.analysis:
             name = f"{comparison_id(question)} {analysis.id}"
             yield name, question, analysis, None
@@ -160,19 +161,24 @@ def _steps(spec: GridSpec) -> Iterator[tuple[str, Question, StudyAnalysis, int |
 def _work(db: OmopDatabase, spec: GridSpec, store: ResultStore, say: Callable[[str], None]) -> None:
     """Do what is not done yet."""
     done = store.done
-    if "specification" not in done:
-        tables = specification_tables(spec.questions, spec.analysis)
-        tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
-        store.add("specification", tables)
-    steps = [s for s in _steps(spec) if s[0] not in done]
-    if not steps:
-        return
     say("making cohorts")
-    cohorts = spec.make_cohorts(db)
-    if "cohorts" not in done:
-        names = sorted({o.id for q in spec.questions for o in q.outcomes})
-        names = sorted({*names, *(c for q in spec.questions for c in (q.target, q.comparator))})
-        store.add("cohorts", {"cohort": [{"cohort_id": c, "name": cohorts.name(c)} for c in names]})
+    cohorts, questions = spec.make_cohorts(db), spec.questions
+    made: list[dict[str, Any]] = []
+    if spec.controls.positive is not None:
+        bench = Workbench(db, cohorts)
+        found = add_positive_controls(bench, questions, spec.analysis, spec.controls.positive, say)
+        cohorts, questions, made = found.cohorts, found.questions, found.made
+    if "specification" not in done:
+        tables = specification_tables(questions, spec.analysis)
+        tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
+        tables["positive_control"] = [
+            positive_control_row(row, spec.database_id, spec.min_cell) for row in made
+        ]
+        names = {o.id for q in questions for o in q.outcomes}
+        names |= {c for q in questions for c in (q.target, q.comparator)}
+        tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
+        store.add("specification", tables)
+    steps = [s for s in _steps(spec, questions) if s[0] not in done]
     bench = Workbench(db, cohorts, spec.thresholds)
     began, last = time.monotonic(), None
     for i, (name, question, analysis, outcome) in enumerate(steps):
@@ -237,8 +243,12 @@ def _calibrate(store: ResultStore, spec: GridSpec) -> None:
         if len(negative) < LEAST_CONTROLS:
             continue
         error = fit_systematic_error(negative["log_rr"], negative["se_log_rr"])
+        known = of[of["true_effect_size"].notna() & passed & of["se_log_rr"].gt(0)]
+        model = fit_error_model(
+            known["log_rr"], known["se_log_rr"], np.log(known["true_effect_size"])
+        )
         for row in rows:
-            c = calibrate(results.at[row, "log_rr"], results.at[row, "se_log_rr"], error)
+            c = calibrate_interval(results.at[row, "log_rr"], results.at[row, "se_log_rr"], model)
             found = (c.log_rr, c.lower, c.upper)
             results.loc[row, ["calibrated_rr", "calibrated_ci_95_lb", "calibrated_ci_95_ub"]] = [
                 math.exp(min(x, 700)) if math.isfinite(x) else math.nan for x in found

@@ -17,6 +17,7 @@ from steropes.studies.cohorts.sources import (
     read_cohorts,
 )
 from steropes.studies.grid.diagnostics import DiagnosticThresholds
+from steropes.studies.grid.positive import PositiveControls
 from steropes.studies.grid.reading import Place, Source, build, schema_of
 from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.omop import OmopDatabase
@@ -79,7 +80,7 @@ class CohortSources:
 
 @dataclass(frozen=True)
 class ControlSet:
-    """Outcomes whose effect is known to be none.
+    """Outcomes whose effect is known: to be none, and what is made of those.
 
     Attributes
     ----------
@@ -87,10 +88,13 @@ class ControlSet:
         Ids of cohorts that are defined elsewhere.
     concepts : tuple of int
         Condition concepts; each, with its descendants, becomes a cohort with its own id.
+    positive : PositiveControls, optional
+        Make positive controls of all negative ones, of the ratios that are listed.
     """
 
     cohorts: tuple[int, ...] = ()
     concepts: tuple[int, ...] = ()
+    positive: PositiveControls | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,8 @@ class GridSpec:
         text("database_id", self.database_id)
         text("schema", self.schema)
         whole("min_cell", self.min_cell, 0)
+        if self.controls.positive is not None:
+            self.controls.positive.analysis(self.analysis)
 
     @property
     def questions(self) -> tuple[Question, ...]:

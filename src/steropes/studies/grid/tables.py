@@ -89,6 +89,11 @@ _COLUMNS = {
     + _A
     + "note:t interval:t proportional_p:f e_value:f tied:f target_lost:f worst_covariate:t"
     + _DB,
+    # ours: what each positive control was made of
+    "positive_control": _TC
+    + _O
+    + "negative_control_id:i target_ratio:f true_effect_size:f outcomes_before:i outcomes_added:i"
+    + _DB,
     "cohort": "cohort_id:i name:t",
     "database": "database_id:t name:t vocabulary:t release:t",
 }

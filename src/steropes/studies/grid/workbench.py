@@ -15,7 +15,7 @@ from steropes.studies.adjust.scores import PropensityScores, fit_scores
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import StudyPopulation, study_population
-from steropes.studies.covariates.features import Features, extract_features
+from steropes.studies.covariates.features import FeatureRules, Features, extract_features
 from steropes.studies.grid.adjustment import Adjusted, adjust
 from steropes.studies.grid.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.settings import Question, StudyAnalysis
@@ -138,13 +138,13 @@ class Workbench:
 
     def features(self, question: Question, analysis: StudyAnalysis) -> Features | None:
         """Covariates of all entries; None if the analysis uses none."""
-        rules = analysis.features
-        if rules is None or not (
-            analysis.propensity
-            or analysis.outcome_model.covariates
-            or analysis.outcome_model.interactions
-        ):
+        if analysis.features is None or not self._uses_features(analysis):
             return None
+        return self.all_features(question, analysis)
+
+    def all_features(self, question: Question, analysis: StudyAnalysis) -> Features:
+        """Covariates of all entries, whether the analysis uses any or not."""
+        rules = analysis.features or FeatureRules()
         exclude = tuple(sorted({*rules.exclude, *question.exclude}))
         made = replace(rules, exclude=exclude)
         comparison = self.comparison(question, analysis)

@@ -1,0 +1,208 @@
+"""Systematic error that changes with the true effect, and intervals that allow for it.
+
+With positive controls the mean and the spread of the error need not be those at no effect.
+Everything is an optimum or a root, so that the same estimates give the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.backends.blas import single_threaded_blas
+from steropes.errors import DataError
+from steropes.studies.controls.calibration import (
+    LEAST_CONTROLS,
+    Calibrated,
+    SystematicError,
+    calibrate,
+    fit_systematic_error,
+)
+
+__all__ = ["ErrorModel", "calibrate_interval", "fit_error_model", "leave_one_group_out"]
+
+Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+FARTHEST = 40.0  # log ratios are looked for within this distance of zero
+
+
+@dataclass(frozen=True)
+class ErrorModel:
+    """An estimate of the true log ratio t has mean a + b t and, besides its own, the sd c + d |t|.
+
+    Attributes
+    ----------
+    intercept, slope : float
+        a and b.
+    sd, sd_slope : float
+        c and d.
+    controls : int
+        Estimates that it was fitted to.
+    """
+
+    intercept: float
+    slope: float
+    sd: float
+    sd_slope: float
+    controls: int
+
+    def mean_at(self, t: float) -> float:
+        """Mean of estimates of a true log ratio."""
+        return self.intercept + self.slope * t
+
+    def sd_at(self, t: float) -> float:
+        """Standard deviation of the systematic error there."""
+        return max(self.sd + self.sd_slope * abs(t), 0.0)
+
+
+def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) -> ErrorModel:
+    """Fit the model to negative and positive controls by maximum likelihood.
+
+    An estimate y with standard error s is normal with mean a + b t and variance
+    (c + d |t|)² + s². The standard deviation is held at or above zero from no effect to the largest
+    true one. Estimates without a finite value and standard error are left out. With fewer than
+    five usable positive controls the error is that of the negative ones, whatever t.
+
+    Parameters
+    ----------
+    log_rr, se, true_log_rr : array_like, shape (n,)
+
+    Raises
+    ------
+    DataError
+        No usable estimate.
+
+    References
+    ----------
+    Schuemie, Hripcsak, Ryan, Madigan and Suchard (2018), PNAS 115:2571.
+    """
+    y, s, t = (np.asarray(v, dtype=float) for v in (log_rr, se, true_log_rr))
+    good = np.isfinite(y) & np.isfinite(s) & (s > 0) & np.isfinite(t)
+    y, s, t = y[good], s[good], t[good]
+    if (t != 0).sum() < LEAST_CONTROLS or len(np.unique(t)) < 2:
+        error = fit_systematic_error(y[t == 0], s[t == 0])
+        return ErrorModel(error.mean, 1.0, error.sd, 0.0, error.controls)
+    order = np.lexsort((s, y, t))  # the order of the controls changes no digit
+    y, s, t = y[order], s[order], t[order]
+    share = np.abs(t) / np.abs(t).max()
+    with single_threaded_blas():  # the digits are those of one thread
+        fits = [_descend(start, y, s, t, share) for start in (0.3, 0.03)]
+    _, (a, b), (low, high) = min(fits, key=lambda fit: fit[0])
+    return ErrorModel(a, b, low, (high - low) / float(np.abs(t).max()), len(y))
+
+
+def _line_through(y: NDArray, t: NDArray, w: NDArray) -> tuple[float, float]:
+    """Weighted least squares of y = a + b t."""
+    total = w.sum()
+    centre_t, centre_y = (w * t).sum() / total, (w * y).sum() / total
+    slope = (w * (t - centre_t) * (y - centre_y)).sum() / (w * (t - centre_t) ** 2).sum()
+    return float(centre_y - slope * centre_t), float(slope)
+
+
+def _descend(
+    start: float, y: NDArray, s: NDArray, t: NDArray, share: NDArray
+) -> tuple[float, tuple[float, float], tuple[float, float]]:
+    """Minus the log-likelihood at a minimum, (a, b), and the sd at no effect and at the largest.
+
+    Given both sds, a and b are those of weighted least squares, so that two numbers are sought.
+    """
+    from scipy.optimize import minimize
+
+    def value(ends: NDArray) -> tuple[float, NDArray]:
+        sd = ends[0] * (1 - share) + ends[1] * share
+        v = sd**2 + s**2
+        a, b = _line_through(y, t, 1 / v)
+        r = y - a - b * t
+        by_sd = sd / v * (1 - r**2 / v)
+        slopes = np.array([(by_sd * (1 - share)).sum(), (by_sd * share).sum()])
+        return float(0.5 * (np.log(v) + r**2 / v).sum()), slopes
+
+    limits = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 500}
+    found: Any = minimize(
+        value, [start, start], jac=True, bounds=[(0, None)] * 2, method="L-BFGS-B", options=limits
+    )
+    low, high = (float(x) for x in found.x)
+    sd = low * (1 - share) + high * share
+    return float(found.fun), _line_through(y, t, 1 / (sd**2 + s**2)), (low, high)
+
+
+def calibrate_interval(log_rr: float, se: float, model: ErrorModel) -> Calibrated:
+    """The true effects with which an estimate agrees, and the calibrated p value.
+
+    The limits are the t at which the estimate is 1.96 standard deviations from its mean, the
+    estimate the t whose mean it is. The p value is that of no effect.
+    """
+    if not (math.isfinite(log_rr) and math.isfinite(se) and se > 0):
+        return Calibrated(*(math.nan,) * 6)
+    null = calibrate(log_rr, se, SystematicError(model.intercept, model.sd, model.controls))
+    if model.slope == 1 and model.sd_slope == 0:
+        return null
+    if model.slope <= 0:  # estimates say nothing of how large an effect is
+        return Calibrated(math.nan, math.nan, -math.inf, math.inf, null.p, null.one_sided_p)
+    centre = (log_rr - model.intercept) / model.slope
+    low, high = (_where(side * Z, log_rr, se, model, centre) for side in (1.0, -1.0))
+    width = (high - low) / (2 * Z) if math.isfinite(high - low) else math.nan
+    return Calibrated(centre, width, low, high, null.p, null.one_sided_p)
+
+
+def _where(z: float, log_rr: float, se: float, model: ErrorModel, centre: float) -> float:
+    """The t next to the centre at which the estimate is z standard deviations above its mean."""
+    from scipy.optimize import brentq
+
+    def beyond(t: float) -> float:
+        return log_rr - model.mean_at(t) - z * math.hypot(model.sd_at(t), se)
+
+    # away from the centre the sd may grow faster than the mean: then there is no limit
+    side = -1.0 if z > 0 else 1.0
+    for step in np.geomspace(1e-3, FARTHEST, 200):
+        t = centre + side * float(step)
+        if beyond(t) * z >= 0:
+            return float(brentq(beyond, *sorted((centre, t)), xtol=1e-14))
+    return side * math.inf
+
+
+def leave_one_group_out(
+    log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike, group: ArrayLike
+) -> pd.DataFrame:
+    """Calibrate the controls of each group by those of all other groups.
+
+    A group is a negative control with the positive ones made of it, which know of each other.
+
+    Parameters
+    ----------
+    log_rr, se, true_log_rr : array_like, shape (n,)
+    group : array_like, shape (n,)
+        The negative control that each is, or was made of.
+
+    Returns
+    -------
+    DataFrame
+        One row a control, in order: ``log_rr``, ``lower``, ``upper``, ``se``, ``p`` as they were,
+        the same ``calibrated_…``, and whether each interval covers the truth, ``covers`` and
+        ``calibrated_covers``; missing where there is no estimate, or no other control.
+    """
+    y, s, t = (np.asarray(v, dtype=float) for v in (log_rr, se, true_log_rr))
+    of = np.asarray(group)
+    names = ("log_rr", "lower", "upper", "se", "p", "covers")
+    table = np.full((len(y), 2 * len(names)), np.nan)
+    plain = SystematicError(0.0, 0.0, 0)
+    for g in np.unique(of):
+        own, others = np.flatnonzero(of == g), of != g
+        try:
+            model: ErrorModel | None = fit_error_model(y[others], s[others], t[others])
+        except DataError:
+            model = None
+        for i in own:
+            table[i, : len(names)] = _line(calibrate(y[i], s[i], plain), t[i])
+            if model is not None:
+                table[i, len(names) :] = _line(calibrate_interval(y[i], s[i], model), t[i])
+    return pd.DataFrame(table, columns=[*names, *(f"calibrated_{n}" for n in names)])
+
+
+def _line(c: Calibrated, truth: float) -> tuple[float, ...]:
+    covers = math.nan if math.isnan(c.p) else float(c.lower <= truth <= c.upper)
+    return c.log_rr, c.lower, c.upper, c.se, c.p, covers
