@@ -13,7 +13,7 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase, Outcome, OutcomeModel, Question, StudyAnalysis
 from steropes.studies.cli import run as command
 from steropes.studies.concepts import find_concepts
-from steropes.studies.grid import workbench
+from steropes.studies.grid import answer
 from steropes.studies.grid.report import grid_page, write_grid_report
 from steropes.studies.grid.run import run_grid
 from steropes.studies.grid.spec import GridSpec, grid_schema, read_spec
@@ -192,7 +192,7 @@ def test_small_cells_are_not_written(database, spec, tmp_path):
 def test_an_interrupted_run_goes_on_and_ends_the_same(
     database, spec, results, tmp_path, monkeypatch
 ):
-    estimate, calls = workbench.estimate_effect, []
+    estimate, calls = answer.estimate_effect, []
 
     def interrupted(*args, **settings):
         calls.append(1)
@@ -200,7 +200,7 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(
             raise KeyboardInterrupt
         return estimate(*args, **settings)
 
-    monkeypatch.setattr(workbench, "estimate_effect", interrupted)
+    monkeypatch.setattr(answer, "estimate_effect", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_grid(database, spec, tmp_path)
     again = run_grid(database, spec, tmp_path)

@@ -217,3 +217,35 @@ def test_the_detectable_ratio_of_schoenfeld():
     assert detectable_ratio(people, "logistic") == pytest.approx(
         math.exp(2.8015852 / math.sqrt(50))
     )
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS, np.where(SICK, WEIGHTS, 0)])
+@pytest.mark.parametrize("sets", [None, SETS])
+def test_constant_effects_and_robust_errors_in_closed_form_are_those_of_a_fit(weights, sets):
+    model = OutcomeModel(
+        stratified=sets is not None, weighted=weights is not None, interval="robust"
+    )
+    found = estimate_effect(PEOPLE, model, weights=weights, sets=sets)
+    y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
+    cox = st.CoxRegression(ties="breslow").fit(
+        PEOPLE[["treated"]].astype(float), y, sample_weight=weights, strata=sets
+    )
+    clusters = PEOPLE["person_id"] if sets is None else sets
+    wanted = cox.summary(kind="robust", cluster=clusters).loc["treated"]
+    assert found.se == pytest.approx(wanted["se"], rel=1e-8)
+    assert found.lower == pytest.approx(wanted["lower"], abs=1e-8)
+    p = cox.test_proportionality().loc["treated", "p"]
+    assert found.proportional_p == pytest.approx(p, rel=1e-8)
+    plain = estimate_effect(PEOPLE, OutcomeModel(interval="wald"))
+    assert plain.se > 0
+
+
+def test_a_constant_effect_is_tested_beside_covariates_too():
+    model = OutcomeModel(covariates=True, variance=1e8, interval="wald")
+    found = estimate_effect(PEOPLE, model, features=FEATURES)
+    x = pd.DataFrame({"treatment": PEOPLE["treated"].astype(float)})
+    y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
+    both = st.CoxRegression(ties="breslow").fit(x.assign(sick=SICK), y)
+    alone = st.CoxRegression(ties="breslow").fit(x, y, offset=both.coef_[1] * SICK)
+    wanted = alone.test_proportionality().loc["treatment", "p"]
+    assert found.proportional_p == pytest.approx(wanted, rel=1e-4)

@@ -71,7 +71,15 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .grid.spec import CohortSources, ControlSet, GridSpec, read_spec
     from .matching import match_pairs, match_propensity
     from .omop import OmopDatabase
-    from .outcomes import Estimate, OutcomeModel, curve_table, detectable_ratio, estimate_effect
+    from .outcomes import (
+        AbsoluteEffect,
+        Estimate,
+        OutcomeModel,
+        absolute_effect,
+        curve_table,
+        detectable_ratio,
+        estimate_effect,
+    )
     from .propensity import Propensity, auc, fit_propensity, preference_score
     from .sccs.grid import (
         CaseSeriesGrid,
@@ -173,6 +181,8 @@ _WHERE = {
     "OutcomeModel": "outcomes",
     "curve_table": "outcomes",
     "detectable_ratio": "outcomes",
+    "AbsoluteEffect": "outcomes",
+    "absolute_effect": "outcomes",
     "estimate_effect": "outcomes",
     "Propensity": "propensity",
     "auc": "propensity",
@@ -198,6 +208,7 @@ _WHERE = {
 
 __all__ = [
     "DEMO",
+    "AbsoluteEffect",
     "AnalysisResult",
     "Balance",
     "CaseRules",
@@ -250,6 +261,7 @@ __all__ = [
     "TimeAtRisk",
     "Trim",
     "Workbench",
+    "absolute_effect",
     "analysis_performance",
     "auc",
     "balance_table",

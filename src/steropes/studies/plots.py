@@ -229,20 +229,24 @@ def _time_axis(curves: dict[str, KaplanMeier], pairs: int) -> tuple[np.ndarray, 
     return np.array([t for t in ticks if t >= 0]), days, unit
 
 
-def density(scores: np.ndarray, points: int = 201) -> tuple[np.ndarray, np.ndarray]:
+def density(
+    scores: np.ndarray, points: int = 201, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Gaussian kernel density on [0, 1], reflected at both ends so that none of it leaks out."""
     grid = np.linspace(0, 1, points)
-    spread = float(np.std(scores))
-    width = max(0.9 * spread * len(scores) ** -0.2, 0.01)
+    w = np.ones(len(scores)) if weights is None else weights
+    spread = float(np.sqrt(np.average((scores - np.average(scores, weights=w)) ** 2, weights=w)))
+    people = float(w.sum() ** 2 / (w**2).sum())  # that many would tell as much
+    width = max(0.9 * spread * people**-0.2, 0.01)
     # binned first, so that a million people cost no more than a thousand
     fine = 4 * (points - 1)
-    counts, edges = np.histogram(scores, fine, (0, 1))
+    counts, edges = np.histogram(scores, fine, (0, 1), weights=weights)
     centres = (edges[1:] + edges[:-1]) / 2
     density = np.zeros(points)
     for images in (centres, -centres, 2 - centres):
         z = (grid[:, None] - images[None, :]) / width
         density += np.exp(-0.5 * z * z) @ counts
-    return grid, density / (len(scores) * width * np.sqrt(2 * np.pi))
+    return grid, density / (float(w.sum()) * width * np.sqrt(2 * np.pi))
 
 
 def _floor(lowest: float) -> float:

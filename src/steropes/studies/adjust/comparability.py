@@ -51,9 +51,37 @@ class Balance:
 
     @property
     def smallest_p(self) -> float:
-        """Smallest p value after adjustment, times the number of covariates (at most 1)."""
+        """Smallest p value after adjustment, times the number of covariates (at most 1).
+
+        The significance rule: a covariate counts as unequal only if its difference is beyond the
+        threshold by more than chance, over all covariates.
+        """
         p = self.table["p_after"].dropna()
         return min(1.0, float(p.min()) * len(p)) if len(p) else float("nan")
+
+    def families(self) -> pd.DataFrame:
+        """Balance of each family of covariates, those of one analysis.
+
+        Returns
+        -------
+        DataFrame
+            One row a family, ordered by its number: ``analysis_id``, ``covariates``; how many of
+            them are beyond the threshold and the largest absolute difference, ``over_`` and
+            ``largest_`` ``before`` and ``after``; ``p_after``, the smallest p value after
+            adjustment times the number of covariates in the family (at most 1); ``worst``, the
+            covariate most unequal after it.
+        """
+        rows = []
+        for number, of in self.table.groupby("analysis_id", sort=True):
+            part = Balance(of.reset_index(drop=True), self.threshold)
+            row: dict[str, object] = {"analysis_id": int(str(number)), "covariates": len(of)}
+            for when in ("before", "after"):
+                size = of[f"smd_{when}"].abs()
+                row[f"over_{when}"] = int((size > self.threshold).sum())
+                row[f"largest_{when}"] = float(size.max())
+            rows.append({**row, "p_after": part.smallest_p, "worst": part.worst()[0]})
+        columns = ["analysis_id", "covariates", "over_before", "largest_before", "over_after"]
+        return pd.DataFrame(rows, columns=[*columns, "largest_after", "p_after", "worst"])
 
     def generalizability(self, estimand: str) -> float:
         """How far the population of an estimand was moved: the largest difference to before."""

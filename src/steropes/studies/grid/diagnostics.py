@@ -34,6 +34,12 @@ class DiagnosticThresholds:
         Largest standardised difference between the population of the estimand before and after.
     attrition : float, optional
         Largest share of the target that adjustment may drop.
+    outcomes : float, default 5
+        Fewest people of an arm with the outcome for the precision to pass.
+    tied : float, default 0.1
+        Largest share of matched people whose score others have too.
+
+    The last two are told beside a result and do not hide it.
     """
 
     detectable: float | None = 10.0
@@ -43,6 +49,8 @@ class DiagnosticThresholds:
     equipoise: float | None = 0.2
     generalizability: float | None = 999.0
     attrition: float | None = None
+    outcomes: float | None = 5.0
+    tied: float | None = 0.1
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -66,8 +74,12 @@ class Diagnostics:
     worst_covariate : str
         The covariate behind the largest difference.
     equipoise, detectable, generalizability, attrition, systematic_error : float
+    comparator_attrition : float
+        As ``attrition``, the share of the comparator that adjustment drops; without a verdict.
     tied : float
         Share of matched people whose score others have too: who of them was matched is a draw.
+    fewest : float
+        People with the outcome in the arm that has fewer of them.
     thresholds : DiagnosticThresholds
     """
 
@@ -80,8 +92,10 @@ class Diagnostics:
     detectable: float = math.nan
     generalizability: float = math.nan
     attrition: float = math.nan
+    comparator_attrition: float = math.nan
     systematic_error: float = math.nan
     tied: float = math.nan
+    fewest: float = math.nan
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
 
     @property
@@ -120,6 +134,16 @@ class Diagnostics:
     def systematic_error_verdict(self) -> Verdict:
         """Of the expected absolute systematic error."""
         return _verdict(abs(self.systematic_error), self.thresholds.systematic_error, strict=True)
+
+    @property
+    def precision_verdict(self) -> Verdict:
+        """Whether both arms have enough people with the outcome."""
+        return _verdict(self.fewest, self.thresholds.outcomes, least=True)
+
+    @property
+    def tied_verdict(self) -> Verdict:
+        """Whether a draw among equal scores can have decided who was matched."""
+        return _verdict(self.tied, self.thresholds.tied)
 
     @property
     def unblind_for_calibration(self) -> bool:

@@ -11,8 +11,9 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.cohorts.sources import condition_cohorts, drug_era_cohorts
 from steropes.studies.demo import DEMO, demo_database
+from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.settings import Outcome, Question
-from steropes.studies.grid.workbench import AnalysisResult, Workbench
+from steropes.studies.grid.workbench import Workbench
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.outcomes.two_groups import TwoGroups
 from steropes.studies.presets import cohort_method_demo

@@ -19,9 +19,9 @@ import pandas as pd
 from steropes.studies.adjust.comparability import Balance
 from steropes.studies.covariates.analyses import ANALYSES
 from steropes.studies.covariates.naming import CUSTOM
+from steropes.studies.grid.answer import AnalysisResult, Shared
 from steropes.studies.grid.diagnostics import Diagnostics
 from steropes.studies.grid.settings import Question, StudyAnalysis
-from steropes.studies.grid.workbench import AnalysisResult, Shared
 
 __all__ = [
     "comparison_id",
@@ -89,6 +89,7 @@ def shared_tables(
     tables: dict[str, Rows] = {}
     if shared.balance is not None:
         tables["cm_shared_covariate_balance"] = _balance(shared.balance, key, shared, least)
+        tables["covariate_family"] = _families(shared.balance, key)
     if shared.scores is not None:
         model = shared.scores.coefficients
         tables["cm_propensity_model"] = [
@@ -96,6 +97,8 @@ def shared_tables(
             for i, c in zip(model["covariate_id"], model["coefficient"], strict=True)
         ]
         tables["cm_preference_score_dist"] = _preference(shared, key, least)
+        if shared.balance is not None:
+            tables["preference_score_after"] = _preference(shared, key, least, after=True)
     if shared.features is not None:
         columns = shared.features.columns
         tables["cm_covariate"] = [
@@ -145,18 +148,8 @@ def outcome_tables(
             ].itertuples(index=False)
         ],
         "cm_interaction_result": _interactions(result, key, least),
-        "note": [
-            {
-                **key,
-                "note": result.estimate.note,
-                "interval": result.estimate.interval,
-                "proportional_p": result.estimate.proportional_p,
-                "e_value": result.estimate.e_value,
-                "tied": result.diagnostics.tied,
-                "target_lost": result.diagnostics.attrition,
-                "worst_covariate": result.diagnostics.worst_covariate,
-            }
-        ],
+        "absolute_effect": _absolute(result, key, least),
+        "note": [{**key, **_note(result)}],
     }
     if with_balance and result.balance is not None:
         tables["cm_covariate_balance"] = _balance(result.balance, key, result.shared, least)
@@ -214,6 +207,33 @@ def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str
         **effect,
         "target_estimator": result.estimand,
     }
+
+
+def _note(result: AnalysisResult) -> dict[str, Any]:
+    """What the results model has no place for."""
+    e, d = result.estimate, result.diagnostics
+    return {
+        "note": e.note,
+        "interval": e.interval,
+        "proportional_p": e.proportional_p,
+        "e_value": e.e_value,
+        "e_value_limit": e.e_value_limit,
+        "limit_ratio": _exp(e.upper - e.lower),
+        "precision_diagnostic": d.precision_verdict,
+        "tied": d.tied,
+        "tied_diagnostic": d.tied_verdict,
+        "target_lost": d.attrition,
+        "comparator_lost": d.comparator_attrition,
+        "worst_covariate": d.worst_covariate,
+    }
+
+
+def _absolute(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
+    """Risks and means; not of few people with the outcome, whom a risk would count."""
+    few = any(0 < result.counts[f"{arm}_outcomes"] < least for arm in ("target", "comparator"))
+    if few or math.isnan(result.absolute.horizon):
+        return []
+    return [{**key, **result.absolute.row()}]
 
 
 def _interactions(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
@@ -309,18 +329,26 @@ def _censored_share(mean: np.ndarray, n: int, least: int) -> np.ndarray:
     return np.where(few, -least / n, mean).round(3)
 
 
-def _preference(shared: Shared, key: dict[str, Any], least: int) -> Rows:
+def _preference(shared: Shared, key: dict[str, Any], least: int, *, after: bool = False) -> Rows:
     """Smoothed densities of the preference score at a hundred points."""
     from steropes.studies.plots import density
 
     assert shared.scores is not None
     treated = shared.population.people["treated"].to_numpy() == 1
+    weights = np.ones(len(treated))
+    if after and shared.adjusted is not None:
+        kept = shared.adjusted.kept
+        balancing = shared.adjusted.balancing(treated[kept])
+        weights = np.zeros(len(treated))
+        weights[kept] = 1.0 if balancing is None else balancing
     points = np.linspace(0, 1, 100)
     curves = {}
     for arm, of_arm in (("target", treated), ("comparator", ~treated)):
-        scores = shared.scores.preference[of_arm]
-        few = len(scores) < max(least, 1)
-        curves[arm] = np.full(100, np.nan) if few else density(scores, 100)[1]
+        of_arm = of_arm & (weights > 0)
+        few = of_arm.sum() < max(least, 1)
+        curves[arm] = np.full(100, np.nan)
+        if not few:
+            curves[arm] = density(shared.scores.preference[of_arm], 100, weights[of_arm])[1]
     return [
         {
             "preference_score": float(x),
@@ -332,5 +360,11 @@ def _preference(shared: Shared, key: dict[str, Any], least: int) -> Rows:
     ]
 
 
+def _families(balance: Balance, key: dict[str, Any]) -> Rows:
+    """Balance of each family of covariates."""
+    table = balance.families().rename(columns={"analysis_id": "covariate_analysis_id"})
+    return [{**line, **key} for line in table.to_dict("records")]
+
+
 def _exp(x: float) -> float:
-    return math.inf if x > 700 else math.exp(x)
+    return math.inf if x > 700 else math.exp(x)  # of NaN it is NaN

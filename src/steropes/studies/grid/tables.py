@@ -87,7 +87,25 @@ _COLUMNS = {
     "note": _TC
     + _O
     + _A
-    + "note:t interval:t proportional_p:f e_value:f tied:f target_lost:f worst_covariate:t"
+    + "note:t interval:t proportional_p:f e_value:f e_value_limit:f limit_ratio:f "
+    + "precision_diagnostic:t tied:f tied_diagnostic:t target_lost:f comparator_lost:f "
+    + "worst_covariate:t"
+    + _DB,
+    "absolute_effect": _TC
+    + _O
+    + _A
+    + "horizon_day:f target_risk:f comparator_risk:f risk_difference:f risk_difference_lb:f "
+    + "risk_difference_ub:f target_days_free:f comparator_days_free:f days_free_difference:f "
+    + "days_free_difference_lb:f days_free_difference_ub:f"
+    + _DB,
+    "preference_score_after": _TC
+    + _A
+    + "preference_score:f target_density:f comparator_density:f"
+    + _DB,
+    "covariate_family": _TC
+    + _A
+    + "covariate_analysis_id:i covariates:i over_before:i largest_before:f over_after:i "
+    + "largest_after:f p_after:f worst:t"
     + _DB,
     # ours: what each positive control was made of
     "positive_control": _TC
@@ -108,6 +126,8 @@ _LAST = {
     "cm_preference_score_dist": "preference_score",
     "cm_shared_covariate_balance": "covariate_id",
     "cm_covariate_balance": "covariate_id",
+    "covariate_family": "covariate_analysis_id",
+    "preference_score_after": "preference_score",
     "cm_attrition": "exposure_id, sequence_number",
     "cm_interaction_result": "interaction_covariate_id",
     "cm_kaplan_meier_dist": "time_day",

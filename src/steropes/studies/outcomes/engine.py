@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.errors import DataError
+from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.features import Features
 from steropes.studies.covariates.tidy import TidyRules, tidy
 from steropes.studies.outcomes.settings import OutcomeModel
 
-__all__ = ["Fitted", "fit_with_engine"]
+__all__ = ["Fitted", "clusters_of", "fit_with_engine"]
 
 TREATMENT = "treatment"
 Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
@@ -33,6 +33,7 @@ class Fitted:
     interactions: tuple[tuple[int, float, float, float, float], ...]
     llr: float = math.nan
     profile: pd.DataFrame | None = None
+    proportional_p: float = math.nan
 
 
 def fit_with_engine(
@@ -58,7 +59,7 @@ def fit_with_engine(
     if model.stratified:
         fit["strata"] = sets
     fitted = estimator.fit(x, y, **fit)
-    clusters = _clusters(people, sets)
+    clusters = clusters_of(people, sets)
     lines = _lines(fitted, model, free, clusters)
     interactions = tuple(
         (c, *lines[_product(c)]) for c in model.interactions if _product(c) in lines
@@ -68,7 +69,24 @@ def fit_with_engine(
         return Fitted(log_rr, se, lower, upper, interactions)
     profile = fitted.profile(TREATMENT, _points(model, log_rr)).rename(columns={"point": "log_rr"})
     at = fitted.profile(TREATMENT, [log_rr, 0.0])["log_likelihood"]
-    return Fitted(log_rr, se, lower, upper, interactions, float(at[0] - at[1]), profile)
+    llr = float(at[0] - at[1])
+    proportional = math.nan
+    if model.kind == "cox":
+        rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
+        proportional = _proportional(people, rest, y, fit)
+    return Fitted(log_rr, se, lower, upper, interactions, llr, profile, proportional)
+
+
+def _proportional(people: pd.DataFrame, rest: NDArray, y: Any, fit: dict[str, Any]) -> float:
+    """P value that the treatment's hazards are proportional, given what the covariates add."""
+    import steropes as st
+
+    treated = (people["treated"].to_numpy(dtype=float) == 1).astype(float)[:, None]
+    try:
+        alone = st.CoxRegression(ties="breslow").fit(treated, y, offset=rest, **fit)
+        return float(alone.test_proportionality()["p"].iloc[0])
+    except (SeparationError, DataError, np.linalg.LinAlgError):  # say, one event time alone
+        return math.nan
 
 
 def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
@@ -159,7 +177,7 @@ def _points(model: OutcomeModel, log_rr: float) -> NDArray:
     return np.unique(np.append(grid, log_rr)) if low < log_rr < high else grid
 
 
-def _clusters(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
+def clusters_of(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
     """Whose rows belong together: those of a matched set, else those of a person."""
     if sets is None or len(np.unique(sets)) < 20:  # score strata are not clusters
         return people["person_id"].to_numpy()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.features import Features
-from steropes.studies.outcomes.engine import Fitted, fit_with_engine
+from steropes.studies.outcomes.engine import Fitted, clusters_of, fit_with_engine
 from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
 from steropes.studies.outcomes.two_groups import TwoGroups
 
 __all__ = ["Estimate", "estimate_effect"]
@@ -84,8 +84,19 @@ class Estimate:
 
         VanderWeele and Ding (2017), Ann Intern Med 167:268, for rare outcomes.
         """
-        ratio = math.exp(abs(self.log_rr)) if math.isfinite(self.log_rr) else math.nan
-        return ratio + math.sqrt(ratio * (ratio - 1))
+        return _e_value(self.log_rr)
+
+    @property
+    def e_value_limit(self) -> float:
+        """The same for the limit that is nearer to no effect; 1 where the interval holds it."""
+        if math.isnan(self.lower + self.upper) or math.isnan(self.log_rr):
+            return math.nan
+        return _e_value(max(self.lower, -self.upper, 0.0))
+
+
+def _e_value(log_rr: float) -> float:
+    ratio = math.exp(abs(log_rr)) if math.isfinite(log_rr) else math.nan
+    return ratio + math.sqrt(ratio * (ratio - 1))
 
 
 def empty_profile() -> pd.DataFrame:
@@ -143,8 +154,8 @@ def estimate_effect(
     w = None if not model.weighted or weights is None else np.asarray(weights, dtype=float)
     s = None if sets is None else np.asarray(sets)
     try:
-        if model.plain and model.interval_used == "profile":
-            return _from_profile(people, model, w, s if model.stratified else None)
+        if model.plain and model.interval_used != "bootstrap":
+            return _from_counts(people, model, w, s)
         return _from_engine(people, model, w, s, features)
     except (SeparationError, DataError) as error:
         return Estimate(note=str(error))
@@ -168,16 +179,17 @@ def _counted(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> TwoG
     return TwoGroups.of(people["time"], people["event"] == 1, people["treated"], w, s)
 
 
-def _from_profile(
+def _from_counts(
     people: pd.DataFrame, model: OutcomeModel, w: NDArray | None, s: NDArray | None
 ) -> Estimate:
     """Cox's model of the treatment alone, from its exact likelihood."""
-    groups = _counted(people, w, s)
+    strata = s if model.stratified else None
+    groups = _counted(people, w, strata)
     best = groups.maximum()
     if math.isnan(best):
         return Estimate(note="no set or stratum has an outcome and people of both arms at risk")
-    lower, upper = groups.interval()
     if math.isinf(best):
+        lower, upper = groups.interval()
         arm = "comparator" if best > 0 else "target"
         return Estimate(
             lower=lower,
@@ -187,16 +199,28 @@ def _from_profile(
             note=f"nobody in the {arm} arm had the outcome during the time at risk, "
             "so no finite hazard ratio fits best",
         )
+    happened = (people["event"] == 1).to_numpy()
+    if model.interval_used == "profile":
+        lower, upper = groups.interval()
+        se = (upper - lower) / (2 * Z)
+    else:
+        se = 1 / math.sqrt(groups.information(best))
+        if model.interval_used == "robust":
+            clusters = clusters_of(people, s)
+            se = robust_error(
+                groups, best, people["time"], happened, people["treated"], w, strata, clusters
+            )
+        lower, upper = best - Z * se, best + Z * se
     at_best = float(groups.log_likelihood(best)[0])
     return Estimate(
         log_rr=best,
-        se=(upper - lower) / (2 * Z),
+        se=se,
         lower=lower,
         upper=upper,
         llr=at_best - float(groups.log_likelihood(0.0)[0]),
-        interval="profile",
+        interval=model.interval_used,
         profile=_profile(groups, model, best),
-        proportional_p=_proportional(people, w, s),
+        proportional_p=proportionality_p(groups, best, people["time"], happened, w),
     )
 
 
@@ -230,14 +254,14 @@ def _from_engine(
     if fitted.profile is not None:
         profile = fitted.profile[["log_rr", "log_likelihood", "gradient"]].reset_index(drop=True)
         profile["log_likelihood"] -= profile["log_likelihood"].max()
+    proportional = fitted.proportional_p
     if model.plain:  # its likelihood is known whatever the interval
         groups = _counted(people, w, s if model.stratified else None)
         profile = _profile(groups, model, fitted.log_rr)
         at = groups.log_likelihood([fitted.log_rr, 0.0])
         llr = float(at[0] - at[1])
-    proportional = (
-        _proportional(people, w, s if model.stratified else None) if model.plain else math.nan
-    )
+        happened = (people["event"] == 1).to_numpy()
+        proportional = proportionality_p(groups, fitted.log_rr, people["time"], happened, w)
     return Estimate(
         log_rr=fitted.log_rr,
         se=fitted.se,
@@ -260,16 +284,3 @@ def _interactions(fitted: Fitted) -> pd.DataFrame:
         fitted.interactions, columns=["covariate_id", "log_rr", "se", "lower", "upper"]
     )
     return table.assign(p=2 * ndtr(-np.abs(table["log_rr"] / table["se"])))
-
-
-def _proportional(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> float:
-    """P value of the test of proportional hazards; missing where it cannot be made."""
-    from steropes import CoxRegression, Surv
-
-    x: Any = pd.DataFrame({"treatment": people["treated"].to_numpy(dtype=float)})
-    y = Surv(people["time"].to_numpy(), (people["event"] == 1).to_numpy().astype(int))
-    try:
-        fit = CoxRegression(ties="breslow").fit(x, y, sample_weight=w, strata=s)
-        return float(fit.test_proportionality().loc["treatment", "p"])
-    except (SeparationError, DataError, np.linalg.LinAlgError):  # say, one event time alone
-        return math.nan

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from steropes.errors import DataError
-from steropes.studies.requirements import real, whole, yes_or_no
+from steropes.studies.requirements import LONGEST, real, whole, yes_or_no
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
 
@@ -48,6 +48,9 @@ class OutcomeModel:
         Of the bootstrap.
     lowest, highest : float, default 0.1 and 10
         The ratios between which the profile is stored.
+    horizon : int, optional
+        Day at risk by which differences of risks and of restricted means are told. Default: the
+        90 % quantile of all follow-up, but no later than somebody is left in either arm.
     """
 
     kind: Kind = "cox"
@@ -64,6 +67,7 @@ class OutcomeModel:
     draws: int = 200
     lowest: float = 0.1
     highest: float = 10.0
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("kind", get_args(Kind)), ("interval", get_args(Interval))):
@@ -78,6 +82,8 @@ class OutcomeModel:
         whole("folds", self.folds, 2)
         whole("seed", self.seed, 0)
         whole("draws", self.draws, 10)
+        if self.horizon is not None:
+            whole("horizon", self.horizon, 1, LONGEST)
         real("lowest", self.lowest, 1e-6, 1)
         real("highest", self.highest, 1, 1e6)
         for name in ("include", "exclude", "interactions"):

@@ -32,12 +32,19 @@ class TwoGroups:
         Weight of the events there, of both arms.
     in_target : float
         Weight of all events of the target arm.
+    time, stratum : ndarray, shape (m,)
+        When they are, and in which stratum (numbered from 0).
+    target_events : ndarray, shape (m,)
+        Weight of the events of the target arm.
     """
 
     target: NDArray
     comparator: NDArray
     events: NDArray
     in_target: float
+    time: NDArray
+    stratum: NDArray
+    target_events: NDArray
 
     @classmethod
     def of(
@@ -72,7 +79,15 @@ class TwoGroups:
         sums = [np.bincount(group, w * part, minlength=m) for part in (arm, ~arm, died, died & arm)]
         at_risk = [_running(s, stratum[new]) for s in sums[:2]]
         keep = sums[2] > 0
-        return cls(at_risk[0][keep], at_risk[1][keep], sums[2][keep], float(sums[3].sum()))
+        return cls(
+            at_risk[0][keep],
+            at_risk[1][keep],
+            sums[2][keep],
+            float(sums[3].sum()),
+            t[new][keep],
+            stratum[new][keep],
+            sums[3][keep],
+        )
 
     def log_likelihood(self, log_rr: ArrayLike) -> NDArray:
         """Log partial likelihood at each log hazard ratio."""
@@ -94,6 +109,10 @@ class TwoGroups:
     def _share(self, b: NDArray) -> NDArray:
         """Share of the hazard that the target arm has, (m, B)."""
         return np.exp(np.log(np.maximum(self.target, 1e-300))[:, None] + b - self._log_sum(b))
+
+    def share(self, log_rr: float) -> NDArray:
+        """Share of the hazard that the target arm has at each event time, (m,)."""
+        return self._share(np.array([log_rr]))[:, 0]
 
     def maximum(self) -> float:
         """The log hazard ratio of largest likelihood; infinite if events tell only one side.

@@ -1,0 +1,119 @@
+"""Of Cox's model of the treatment alone: is its effect constant, and how sure is it under weights.
+
+Both follow from the counts at risk in closed form, and are the numbers that a fit of the model
+gives: a grid asks for them hundreds of times.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.data.kaplan_meier import product_limit
+from steropes.studies.outcomes.two_groups import TwoGroups
+
+__all__ = ["proportionality_p", "robust_error"]
+
+ALONE = 1e-10  # share of the change's information that the effect itself leaves it
+
+
+def proportionality_p(
+    groups: TwoGroups, log_rr: float, time: ArrayLike, event: ArrayLike, weight: ArrayLike | None
+) -> float:
+    """P value of the score test of an effect that changes with time; missing if there is none.
+
+    Grambsch and Therneau (1994), Biometrika 81:515, with g(t) one minus the Kaplan–Meier curve of
+    everybody, as ``CoxRegression.test_proportionality``.
+
+    Parameters
+    ----------
+    groups : TwoGroups
+    log_rr : float
+        Its maximum.
+    time, event, weight : array_like, shape (n,)
+        Of the people; the weights are those of ``groups``.
+    """
+    from scipy.stats import chi2
+
+    t, died = np.asarray(time, dtype=float), np.asarray(event).astype(bool)
+    if weight is not None:  # how much they weigh has no part in g
+        there = np.asarray(weight) > 0
+        t, died = t[there], died[there]
+    curve = product_limit(t, died)
+    g = 1 - curve.at(groups.time, left=True)
+    g = g - float(np.mean(1 - curve.at(t[died], left=True)))
+    share = groups.share(log_rr)
+    score = float(g @ (groups.target_events - groups.events * share))
+    variance = groups.events * share * (1 - share)
+    v0, v1, v2 = (float(variance @ g**k) for k in (0, 1, 2))
+    left = v2 - v1**2 / v0 if v0 > 0 else 0.0
+    if not left > ALONE * v2:
+        return math.nan
+    return float(chi2.sf(score**2 / left, 1))
+
+
+def robust_error(
+    groups: TwoGroups,
+    log_rr: float,
+    time: ArrayLike,
+    event: ArrayLike,
+    treated: ArrayLike,
+    weight: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+) -> float:
+    """Standard error of the log hazard ratio that does not believe the weights to be counts.
+
+    The sum of squared scores, by cluster, over the squared information (Lin and Wei 1989, JASA
+    84:1074).
+
+    Parameters
+    ----------
+    groups : TwoGroups
+    log_rr : float
+        Its maximum.
+    time, event, treated, weight, strata
+        Those it was made of.
+    clusters : array_like, shape (n,), optional
+        Whose scores are added up before they are squared.
+    """
+    t, died = np.asarray(time, dtype=float), np.asarray(event).astype(bool)
+    arm = np.asarray(treated).astype(bool)
+    w = np.ones(len(t)) if weight is None else np.asarray(weight, dtype=float)
+    stratum = np.zeros(len(t), dtype=np.int64)
+    if strata is not None:
+        stratum = np.unique(np.asarray(strata), return_inverse=True)[1].astype(np.int64)
+    share = groups.share(log_rr)
+    with np.errstate(divide="ignore"):
+        total = np.logaddexp(np.log(groups.target) + log_rr, np.log(groups.comparator))
+    hazard = groups.events * np.exp(-total)
+    # event times in ascending order, stratum after stratum
+    order = np.lexsort((groups.time, groups.stratum))
+    span = max(float(t.max(initial=0.0)), 0.0) + 1.0
+    places = groups.stratum[order] * span + groups.time[order]
+    parts = []
+    for x in (1.0, 0.0):
+        lost = hazard * math.exp(log_rr * x) * (x - share)
+        parts.append(_within(lost[order], groups.stratum[order], places, stratum, span, t))
+    score = -np.where(arm, parts[0], parts[1])
+    at = np.searchsorted(places, stratum * span + t)
+    mine = np.minimum(at, max(len(places) - 1, 0))
+    if len(places):
+        score = score + np.where(died, arm - share[order][mine], 0.0)
+    score = w * score
+    if clusters is not None:
+        number = np.unique(np.asarray(clusters), return_inverse=True)[1]
+        score = np.bincount(number, score)
+    return math.sqrt(float(score @ score)) / groups.information(log_rr)
+
+
+def _within(
+    lost: NDArray, of: NDArray, places: NDArray, stratum: NDArray, span: float, t: NDArray
+) -> NDArray:
+    """For each person the sum over the event times of their stratum up to their own."""
+    running = np.concatenate(([0.0], np.cumsum(lost)))
+    first = np.searchsorted(of, stratum, side="left")
+    last = np.searchsorted(places, stratum * span + t, side="right")
+    return running[np.maximum(last, first)] - running[first]
