@@ -120,6 +120,18 @@ class SparseBlock:
         """Number of columns."""
         return len(self.indptr) - 1
 
+    def only(self, local: np.ndarray) -> SparseBlock:
+        """Some of the columns, ascending, as a block of their own."""
+        counts = np.diff(self.indptr)
+        mask = np.zeros(self.p, bool)
+        mask[local] = True
+        used = np.repeat(mask, counts)
+        # The sums keep the width of the pointers, which are of entries.
+        indptr = np.concatenate([[0], np.cumsum(counts[local])]).astype(self.indptr.dtype)
+        indices = self.indices[: len(used)][used]
+        data = self.data[: len(used)][used] if len(self.data) else self.data
+        return SparseBlock(self.n, indptr, indices, data, self.scale[local])
+
     @property
     def lines(self) -> Lines:
         """The columns as lines for the backend."""
@@ -175,6 +187,11 @@ class DenseBlock:
         """Number of columns."""
         return self.values.shape[1]
 
+    def only(self, local: np.ndarray) -> DenseBlock:
+        """Some of the columns, ascending, as a block of their own."""
+        values = np.ascontiguousarray(self.values[:, local])
+        return DenseBlock(values, self.center[local], self.scale[local])
+
     def taken(self, local: np.ndarray) -> np.ndarray:
         """Some of the columns' values; of neighbouring ones there is no copy."""
         first, m = int(local[0]) if len(local) else 0, len(local)
@@ -189,6 +206,10 @@ class ConstantBlock:
 
     n: int
     p: int = 1
+
+    def only(self, local: np.ndarray) -> ConstantBlock:
+        """The same."""
+        return self
 
     @property
     def scale(self) -> np.ndarray:

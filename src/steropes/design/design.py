@@ -175,6 +175,11 @@ class Design:
         """Return the same design with a column of ones in front."""
         return Design([ConstantBlock(self.n), *self.blocks], ["intercept", *self.names])
 
+    def only(self, kept: np.ndarray) -> Design:
+        """Return some of the columns, ascending, as a design of their own."""
+        blocks = [block.only(local) for block, local, _ in self.columns(kept)]
+        return Design(blocks, [self.names[j] for j in kept])
+
     def centered(self) -> Design:
         """Return the same design with dense columns centred, for models that allow a shift."""
         blocks: list[Block] = []

@@ -25,6 +25,7 @@ from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.trace import Trace
 from .annotations import Chooser, Device, Seed, Solver
+from .fixed import read_fixed, read_start, refuse_far_start
 from .formulas import FormulaMixin
 from .intervals import Intervals
 from .progress import Progress
@@ -78,7 +79,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
     _log_scale = True  # whether an offset is added to a logarithm
     _apart = np.inf  # largest difference between two offsets
     _fitted: frozenset[str]  # names of what a fit has set
-    _names: list[str]
+    _names: list[str]  # of the columns whose coefficients are estimated
+    _begin: np.ndarray | None = None  # coefficients to start from
     _problem: Problem
     log_likelihood_: float
     optimality_: float
@@ -136,6 +138,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         offset: Any = None,
         exposure: Any = None,
         strata: Any = None,
+        start_at: Any = None,
+        fixed: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -153,6 +157,13 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             Time at risk, > 0, where the family has one; its log is added to the offset.
         strata : (n,) labels, optional
             Any hashable labels, in any order, where the family has strata.
+        start_at : (p,) array or mapping of names or positions to numbers, optional
+            Coefficients to start from, zero where a mapping names none. They change how long the
+            fit takes and, of a loss that is convex, not where it ends.
+        fixed : mapping of names or positions to numbers, optional
+            Coefficients that are given and not estimated, as an offset is: those of an earlier
+            study, or zero. They are in ``coef_`` and in all predictions, and have no line in
+            ``summary()`` nor a part in the prior.
 
         Returns
         -------
@@ -167,7 +178,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         """
         draft = self._unfitted()
         unfitted = set(draft.__dict__)
-        draft._fit(X, y, sample_weight, offset, exposure, strata)
+        draft._fit(X, y, (sample_weight, offset, exposure, strata), start_at, fixed)
         draft._fitted = frozenset(draft.__dict__) - unfitted
         self.__dict__ = draft.__dict__  # one step, which nothing can interrupt half-way
         if not self.converged_:
@@ -186,19 +197,50 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         return draft
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+        self, X: Any, y: Any, given: tuple[Any, Any, Any, Any], start_at: Any, fixed: Any
     ) -> None:
         self._check_settings()
+        sample_weight, offset, exposure, strata = given
         refuse_other_order(
             X, y=y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
         )
-        problem = self._make_problem(  # without a name here for a design that may be replaced
-            self._read_design(X, y), y, sample_weight, offset, exposure, strata
-        )
+        design = self._read_design(X, y)
+        self._read_coefficients(start_at, fixed, design)
+        if self._fixed is not None:
+            own = check_offset(offset, design.n, self._log_scale, self._apart)
+            part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
+            offset = part if own is None else own + part
+            design = design.only(self._fixed.kept)
+            self._names = design.names
+        problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
+        del design  # which may be replaced
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)
             self._refuse_faint(problem)
+        if self._fixed is not None:
+            self.coef_ = self._fixed.whole(self.coef_)
+
+    def _read_coefficients(self, start_at: Any, fixed: Any, design: Design) -> None:
+        """Read what the user says of coefficients; ``_begin`` is of those that are estimated."""
+        self._fixed = read_fixed(fixed, design.names)
+        begin = read_start(start_at, design.names)
+        if self._effects_change() and not (self._fixed is None and begin is None):
+            raise DataError(
+                "start_at and fixed are not there for effects that change with time; a coefficient "
+                "that is given can be part of offset."
+            )
+        if begin is not None and self.cv is not None:
+            raise DataError("With cv a fit starts where its path ends; leave start_at out.")
+        if begin is not None and self.solver == "ccd":
+            raise DataError("solver='ccd' starts from zero; leave start_at out.")
+        if begin is not None and self._fixed is not None:
+            begin = begin[self._fixed.kept]
+        self._begin = begin
+
+    def _effects_change(self) -> bool:
+        """Whether a column of X has more than one coefficient."""
+        return False
 
     def _refuse_faint(self, problem: Problem) -> None:
         l1, l2 = problem.penalties(self.prior_)
@@ -214,7 +256,10 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
 
     def _own_prior(self) -> Prior | None:
         """The prior as it is now: ``set_params`` may change the user's after the fit."""
-        return copy.deepcopy(self.prior)
+        prior = copy.deepcopy(self.prior)
+        if self._fixed is not None and isinstance(prior, Prior):
+            prior = prior.of_columns(self._fixed.kept, self._fixed.names)
+        return prior
 
     def _read_design(self, X: Any, y: Any) -> Design:
         if y is None:
@@ -310,6 +355,9 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
     ) -> None:
         problem = replace(problem, prior=prior)
         l1, l2 = problem.penalties(prior)
+        if self._begin is not None:
+            start = np.zeros(problem.design.p) if start is None else start
+            start[problem.n_free :] = problem.design.scale[problem.n_free :] * self._begin
         if self.solver == "ccd":
             from ..solve.ccd import solve_ccd
 
@@ -332,6 +380,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
                 refuse_undetermined(problem, batch, l1, l2)
                 if start is not None:
                     batch.start_at(start[:, None])
+                    refuse_far_start(batch)
             look = "after" if known else "during"
             fit, problem = certified_under(
                 problem, batch, prior, self.tol, self.max_iter, progress.step, look
@@ -399,12 +448,21 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         backend = get_backend("cpu", self.n_jobs)
-        beta = (self.coef_ * design.scale)[:, None]
+        beta = (self._estimated * design.scale)[:, None]
         eta = design.matmul(beta, backend)[:, 0] + getattr(self, "intercept_", 0.0)
-        offset = check_offset(offset, design.n, self._log_scale)
+        offset = self._new_offset(X, offset, design.n)
         return eta if offset is None else eta + offset
 
+    def _new_offset(self, X: Any, offset: Any, n: int) -> np.ndarray | None:
+        """An offset of new rows, with what fixed coefficients add to it, (n,)."""
+        own = check_offset(offset, n, self._log_scale)
+        if self._fixed is None:
+            return own
+        part = self._fixed.part(as_design(X, copy=False), get_backend("cpu", self.n_jobs))
+        return part if own is None else own + part
+
     def _check_new(self, X: Any) -> Design:
+        """New X, of which the columns whose coefficients are estimated."""
         check_is_fitted(self, "coef_")
         design = as_design(X, copy=False)
         if design.p != self.n_features_in_:
@@ -419,7 +477,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
                 "The feature names should match those that were passed during fit: column "
                 f"{j} was {fitted[j]!r} and is {design.names[j]!r}."
             )
-        return design
+        return design if self._fixed is None else design.only(self._fixed.kept)
 
     # -- state ---------------------------------------------------------------------------------
 

@@ -64,6 +64,8 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
         offset: Any = None,
         exposure: Any = None,
         strata: Any = None,
+        start_at: Any = None,
+        fixed: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -82,6 +84,13 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
             logarithm.
         strata : (n,) labels
             The person of each interval: any hashable labels, in any order.
+        start_at : (p,) array or mapping of names or positions to numbers, optional
+            Coefficients to start from, zero where a mapping names none. They change how long the
+            fit takes and, of a loss that is convex, not where it ends.
+        fixed : mapping of names or positions to numbers, optional
+            Coefficients that are given and not estimated, as an offset is: those of an earlier
+            study, or zero. They are in ``coef_`` and in all predictions, and have no line in
+            ``summary()`` nor a part in the prior.
 
         Returns
         -------
@@ -100,5 +109,6 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
                 "exposure=days (numpy.ones(len(y)) where all are of equal length)."
             )
         return super().fit(
-            X, y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
-        )
+            X, y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata,
+            start_at=start_at, fixed=fixed,
+        )  # fmt: skip

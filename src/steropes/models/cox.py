@@ -145,6 +145,9 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
             )
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 
+    def _effects_change(self) -> bool:
+        return bool(self.time_varying)
+
     def _coefficient_names(self) -> list[str]:
         return list(self._names) if self._effects is None else list(self._effects.names)
 

@@ -16,6 +16,7 @@ from ..infer.draws import sampling_units
 from ..infer.sandwich import robust_covariance
 from ..priors import Prior
 from .annotations import Kind
+from .fixed import FixedCoefficients
 from .one_thread import OneBlasThread
 from .tables import check_level, cluster_codes, coefficient_table, positions
 
@@ -34,6 +35,7 @@ class Inference(OneBlasThread):
 
     # What `PenalizedModel` supplies.
     _names: list[str]
+    _fixed: FixedCoefficients | None = None
     _has_intercept: bool
     _information: Any
     _beta: np.ndarray
@@ -42,11 +44,17 @@ class Inference(OneBlasThread):
     prior_: Prior | None
     _needs_data: Any
 
+    @property
+    def _estimated(self) -> np.ndarray:
+        """Coefficients that are estimated, without those that are given."""
+        return self.coef_ if self._fixed is None else self.coef_[self._fixed.kept]
+
     def _coefficient_names(self) -> list[str]:
         return (["intercept"] if self._has_intercept else []) + list(self._names)
 
     def _coefficients(self) -> np.ndarray:
-        return np.append(self.intercept_, self.coef_) if self._has_intercept else self.coef_
+        own = self._estimated
+        return np.append(self.intercept_, own) if self._has_intercept else own
 
     def _dispersion(self) -> float:
         return 1.0
@@ -154,7 +162,7 @@ class Inference(OneBlasThread):
         if isinstance(problem, Problem):
             return bool((problem.penalties(self.prior_)[0] > 0).any())
         names = self._coefficient_names()
-        own = names[len(names) - len(self.coef_) :]
+        own = names[len(names) - len(self._estimated) :]
         return bool((self.prior_.separable(own).l1 > 0).any())
 
     def confint(

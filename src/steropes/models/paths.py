@@ -48,7 +48,7 @@ def coefficient_path(
     for value in values:
         model.set_params(prior=estimator.prior.with_variance(float(value)))
         model.fit(X, y, **fit_params)
-        rows.append(model.coef_)
+        rows.append(model._estimated)
     names = [name for name in model._coefficient_names() if name != "intercept"]
     names = names if len(names) == len(rows[0]) else list(model._names)
     return pd.DataFrame(rows, pd.Index(values, name="variance"), names)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..backends import get_backend
 from ..backends.face import Backend
-from ..data import check_offset, check_survival, check_weights, refuse_other_order
+from ..data import check_survival, check_weights, refuse_other_order
 from ..data.checks import vector
 from ..data.intervals import Intervals
 from ..design import Design
@@ -233,6 +233,9 @@ class PooledLogisticRegression(PenalizedModel):
         else:
             del self.intercept_  # the first of the baseline's: each interval has its own
 
+    def _effects_change(self) -> bool:
+        return self.time_varying is not None
+
     def _coefficient_names(self) -> list[str]:
         return self._time.names
 
@@ -248,7 +251,7 @@ class PooledLogisticRegression(PenalizedModel):
         whole = self._time.design(design)
         backend = get_backend("cpu", self.n_jobs)
         eta = whole.matmul((self._at_zero * whole.scale)[:, None], backend)[:, 0]
-        offset = check_offset(offset, design.n)
+        offset = self._new_offset(X, offset, design.n)
         if offset is not None:
             eta[: design.n] += offset
         return eta, whole.scaled, backend

@@ -33,6 +33,7 @@ class SurvivalCurves(Inference):
     _linear_predictors: Any
     _known_strata: Any
     _check_new: Any
+    _estimated: np.ndarray
     baseline_hazard_: pd.DataFrame
 
     def _curve_state(self) -> tuple[HazardState, np.ndarray]:
@@ -214,7 +215,7 @@ class SurvivalCurves(Inference):
         else:
             designs, etas = {None: self._check_new(X)}, {None: eta}
         groups = people_of_groups(
-            designs, etas, None if isinstance(by, dict) else by, self.coef_, self._source(p),
+            designs, etas, None if isinstance(by, dict) else by, self._estimated, self._source(p),
             self._acts(p), state, get_backend("cpu", self.n_jobs),
         )  # fmt: skip
         name = by if isinstance(by, str) else "group"

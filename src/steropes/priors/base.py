@@ -186,6 +186,26 @@ class Prior(ABC):
                 mask[item] = True
         return mask
 
+    def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self:
+        """Return the prior of some of the columns named, by their places.
+
+        Settings with one entry a column, or by name, lose those of the others.
+        """
+        if "exclude" not in self.get_params():
+            return self
+        free = self.excluded(names)
+        fewer: dict[str, Any] = {"exclude": [names[j] for j in kept if free[j]]}
+        gone = set(names) - {names[j] for j in kept}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "exclude":
+                continue
+            if isinstance(value, Mapping):
+                fewer[field.name] = {k: v for k, v in value.items() if k not in gone}
+            elif np.ndim(value) == 1 and len(value) == len(names):
+                fewer[field.name] = [value[int(j)] for j in kept]
+        return replace(self, **fewer)
+
     def of_copies(
         self, source: np.ndarray, names: Sequence[str], exclude: Sequence[str | int]
     ) -> Self:

@@ -14,6 +14,7 @@ from ...data import check_weights
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import Link, check_interval
+from ..fixed import FixedCoefficients
 from ..one_thread import OneBlasThread
 from ..tables import quantile
 
@@ -46,6 +47,7 @@ class CumulativeDiagnostics(OneBlasThread):
     thresholds_: np.ndarray
     _link: str
     _names: list[str]
+    _fixed: FixedCoefficients | None
     coef_: np.ndarray
     _eta: Any
     _covariances: Any
@@ -106,7 +108,10 @@ class CumulativeDiagnostics(OneBlasThread):
         for cut in cuts:
             m = clone(self).set_params(prior=None, cv=None, reduce=None)
             try:
-                m.fit(X, outcome.lower > cut, sample_weight=weights, offset=offset)
+                m.fit(
+                    X, outcome.lower > cut, sample_weight=weights, offset=offset,
+                    fixed=None if self._fixed is None else self._fixed.given,
+                )  # fmt: skip
             except SeparationError as error:
                 raise SeparationError(
                     f"At the cut y > {cut:g}: {error} Or choose quantiles further inside.",
@@ -119,7 +124,7 @@ class CumulativeDiagnostics(OneBlasThread):
                     m._covariances(),
                 )
             )  # fmt: skip
-            beta.append(m.coef_)
+            beta.append(m._estimated)
             se.append(np.sqrt((influences[-1] ** 2).sum(axis=0)))
         test = equality_test(np.array(beta), influences, self._names)
         index = pd.Index(cuts, name="cut")
@@ -162,9 +167,10 @@ class CumulativeDiagnostics(OneBlasThread):
         check_is_fitted(self, "coef_")
         if scale not in ("linear", "log", "symlog"):
             raise DataError(f"scale must be 'linear', 'log' or 'symlog', not {scale!r}.")
-        x = np.zeros(len(self._names)) if at is None else np.asarray(at, np.float64).reshape(-1)
-        if len(x) != len(self._names):
-            raise DataError(f"at has {len(x)} entries, but there are {len(self._names)} columns.")
+        p = len(self.coef_)
+        x = np.zeros(p) if at is None else np.asarray(at, np.float64).reshape(-1)
+        if len(x) != p:
+            raise DataError(f"at has {len(x)} entries, but there are {p} columns.")
         y = self.thresholds_
         keep = y > 0 if scale == "log" else np.ones(len(y), bool)
         if not keep.any():
@@ -173,7 +179,8 @@ class CumulativeDiagnostics(OneBlasThread):
         half = None
         if level is not None and not self._no_errors():
             information, q = self._covariances(), quantile(level)
-            row = (x / information.scale)[None, :]
+            own = x if self._fixed is None else x[self._fixed.kept]
+            row = (own / information.scale)[None, :]
             half = q * np.sqrt(information.predictor(np.flatnonzero(keep), row)[0])
         if ax is None:
             from matplotlib import pyplot

@@ -212,6 +212,8 @@ class CumulativeProbabilityModel(
     ) -> None:
         settings = (self.tol, self.max_iter, progress.step)
         trace = Trace()
+        begin = None if self._begin is None else problem.design.scale * self._begin
+        start = begin if start is None else start
         if self._subset is None:
             part, problem = fit_part(problem, prior, start, trace, *settings)
             self._parts = [part]
@@ -219,7 +221,7 @@ class CumulativeProbabilityModel(
             loss = part.fit.loss
         else:
             self._parts, values, alpha, beta, loss = fit_subsets(
-                problem, self._subset, prior, *settings
+                problem, self._subset, prior, *settings, begin
             )
         self._problem, self._information, self._robust = problem, None, {}
         self.prior_, self.trace_ = prior, trace.table()

@@ -17,6 +17,7 @@ from ...priors import Prior
 from ...solve import Batch
 from ...solve.determined import refuse_separated, refuse_undetermined_columns
 from ...solve.trace import Trace
+from ..fixed import refuse_far_start
 
 __all__ = ["fit_part", "fit_subsets"]
 
@@ -24,25 +25,29 @@ __all__ = ["fit_part", "fit_subsets"]
 def fit_part(
     problem: Problem,
     prior: Prior | None,
-    start: Batch | None,
+    start: Batch | np.ndarray | None,
     trace: Trace,
     tol: float,
     max_iter: int,
     step: Callable[[int, float], None] | None,
 ) -> tuple[FittedPart, Problem]:
-    """Fit a problem, on from a batch whose last fit is nearly the one wanted, if there is one.
+    """Fit a problem, on from a batch whose last fit is nearly the one wanted, or from coefficients.
 
     The problem returned knows the prior's weights at the end, where they depend on it.
     """
     problem = replace(problem, prior=prior)
     free = problem.unbounded(prior)
-    batch = problem.batch() if start is None else start
+    batch = start if isinstance(start, Batch) else problem.batch()
+    known = batch is start
     h0 = None
     if len(free):
-        first = batch if start is None else problem.batch()
+        first = problem.batch() if known else batch
         h0 = refuse_undetermined_columns(problem, first, free)
     batch.trace = trace
-    look = "during" if start is None else "after"
+    if isinstance(start, np.ndarray):
+        batch.start_at(start[:, None])
+        refuse_far_start(batch)
+    look = "after" if known else "during"
     fit, problem = certified_under(problem, batch, prior, tol, max_iter, step, look)
     nonzero = int(np.count_nonzero(fit.beta))
     trace.record(fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian)
@@ -58,6 +63,7 @@ def fit_subsets(
     tol: float,
     max_iter: int,
     step: Callable[[int, float], None] | None,
+    start: np.ndarray | None = None,
 ) -> tuple[Any, ...]:
     """Fit every subset of the rows and combine: (parts, values, α, β, loss)."""
     whole = problem.likelihood
@@ -72,7 +78,7 @@ def fit_subsets(
                 likelihood=CumulativeLikelihood(whole.y, whole.link, rows, whole.backend),
                 weights=np.where(rows, problem.weights, 0.0),
             )
-            parts.append(fit_part(part, prior, None, Trace(), tol, max_iter, step)[0])
+            parts.append(fit_part(part, prior, start, Trace(), tol, max_iter, step)[0])
         except SeparationError as error:
             raise SeparationError(where.format(error), error.columns) from None
         except DataError as error:

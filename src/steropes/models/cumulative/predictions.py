@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backends import get_backend
 from ...backends.threads import ThreadPool
-from ...data import check_offset, refuse_other_order
+from ...data import refuse_other_order
 from ...design import Design, RowMatrix
 from ...errors import DataError
 from ...infer.cumulative import row_slice
@@ -50,6 +50,8 @@ class CumulativePredictions(OneBlasThread):
     n_jobs: int | None
     _top: float  # where mass beyond all levels counts in a mean
     _check_new: Any
+    _new_offset: Any
+    _estimated: np.ndarray
     _covariances: Any
     _joint: Any
     _no_errors: Any
@@ -316,9 +318,9 @@ class CumulativePredictions(OneBlasThread):
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         # Not linear_predictor(design): a design has names even where X, an array, had none.
-        beta = (self.coef_ * design.scale)[:, None]
+        beta = (self._estimated * design.scale)[:, None]
         eta = design.matmul(beta, get_backend("cpu", self.n_jobs))[:, 0]
-        offset = check_offset(offset, design.n)
+        offset = self._new_offset(X, offset, design.n)
         return design, eta if offset is None else eta + offset
 
     def _scaled(self, design: Any) -> np.ndarray:

@@ -1,0 +1,131 @@
+"""Coefficients that a fit leaves where the user puts them, and those that it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..backends.face import Backend
+from ..design import Design
+from ..errors import DataError
+from ..solve import Batch
+
+__all__ = ["FixedCoefficients", "read_fixed", "read_start", "refuse_far_start"]
+
+
+@dataclass(frozen=True)
+class FixedCoefficients:
+    """Columns of X whose coefficients are given: an offset, to the fit.
+
+    Attributes
+    ----------
+    names : list of str
+        Of all columns of X.
+    kept : (k,) int array
+        Places of the columns whose coefficients are estimated.
+    values : (p,) array
+        The coefficients given, zero for the others.
+    """
+
+    names: list[str]
+    kept: np.ndarray
+    values: np.ndarray
+
+    @property
+    def given(self) -> dict[int, float]:
+        """The coefficients by the places of their columns."""
+        held = np.setdiff1d(np.arange(len(self.names)), self.kept)
+        return {int(j): float(self.values[j]) for j in held}
+
+    def part(self, design: Design, backend: Backend) -> np.ndarray:
+        """What the columns with given coefficients add to η, (n,)."""
+        return backend.to_host(design.matmul((self.values * design.scale)[:, None], backend))[:, 0]
+
+    def whole(self, coef: np.ndarray) -> np.ndarray:
+        """Coefficients of all columns, (p,), from those estimated, (k,)."""
+        out = self.values.copy()
+        out[self.kept] = coef
+        return out
+
+
+def read_fixed(fixed: Any, names: Sequence[str]) -> FixedCoefficients | None:
+    """Read ``fixed`` of a fit; None where nothing is."""
+    if fixed is None:
+        return None
+    if not isinstance(fixed, Mapping):
+        raise DataError(
+            "fixed must map names or positions of columns to their coefficients, such as "
+            f"{{'age': 0.02}}, not {fixed!r}."
+        )
+    if not fixed:
+        return None
+    values, held = _by_column("fixed", fixed, names)
+    if held.all():
+        raise DataError("fixed has all columns; there is no coefficient left to estimate.")
+    return FixedCoefficients(list(names), np.flatnonzero(~held), values)
+
+
+def read_start(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
+    """Read ``start_at`` of a fit: coefficients of all columns, (p,), or None."""
+    if start_at is None:
+        return None
+    if isinstance(start_at, Mapping):
+        return _by_column("start_at", start_at, names)[0]
+    try:
+        values = np.array(start_at, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"start_at must be numbers, not {start_at!r}.") from None
+    if values.shape != (len(names),):
+        raise DataError(
+            f"start_at must be a coefficient for each of the {len(names)} columns of X, not of "
+            f"shape {values.shape}."
+        )
+    _refuse_infinite("start_at", values, names)
+    return values
+
+
+def refuse_far_start(batch: Batch) -> None:
+    """Refuse to start where the loss is not finite."""
+    if not np.isfinite(batch.term.loss[0]):
+        raise DataError(
+            "The log-likelihood is not finite at start_at: it moves linear predictors further "
+            "than exp can hold. Check the units, or leave it out."
+        )
+
+
+def _by_column(
+    what: str, given: Mapping[Any, Any], names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values (p,) by name or position, zero where there is none, and where there is one."""
+    place = {name: j for j, name in enumerate(names)}
+    values, there = np.zeros(len(names)), np.zeros(len(names), bool)
+    for key, value in given.items():
+        if isinstance(key, str):
+            if key not in place:
+                raise DataError(f"{what} names {key!r}, which is not a column of X.")
+            j = place[key]
+        elif isinstance(key, Integral) and not isinstance(key, bool):
+            j = int(key)
+            if not -len(names) <= j < len(names):
+                raise DataError(f"{what} has position {j}, but X has {len(names)} columns.")
+            j %= len(names)
+        else:
+            raise DataError(f"{what} takes names or positions of columns, not {key!r}.")
+        if there[j]:
+            raise DataError(f"{what} has column {names[j]!r} twice.")
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise DataError(f"{what} has {value!r} for {names[j]!r}, which is no number.")
+        values[j], there[j] = float(value), True
+    _refuse_infinite(what, values, names)
+    return values, there
+
+
+def _refuse_infinite(what: str, values: np.ndarray, names: Sequence[str]) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        j = int(bad.argmax())
+        raise DataError(f"{what} has {values[j]} for {names[j]!r}; it must be finite.")
