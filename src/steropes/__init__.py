@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
     from .data.kaplan_meier import KaplanMeier, kaplan_meier
     from .design import Design, as_design
+    from .fit.shards import ShardedDesign
     from .infer.calibration import calibration_table
     from .infer.logrank import logrank_test
     from .models import (
@@ -98,6 +99,7 @@ _HOMES = {
         "RoundSignificant",
         "compare_links",
     ],
+    "fit.shards": ["ShardedDesign"],
     "models.paths": ["coefficient_path"],
     "models.standardized": ["StandardizedSurvival"],
     "priors": [
@@ -160,6 +162,7 @@ __all__ = [
     "RoundSignificant",
     "SelfControlledCaseSeries",
     "SeparationError",
+    "ShardedDesign",
     "StandardizedSurvival",
     "StudySettings",
     "Surv",

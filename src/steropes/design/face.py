@@ -146,8 +146,13 @@ class RowsLike(_Rows, Protocol):
     def diagonals(self, V: Array) -> Array:
         """Diagonals for several v at once: (n, B) → (k, B)."""
 
-    def sums(self, u: Array, pointers: NDArray[np.int64]) -> Array:
-        """Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1]: (s, k)."""
+    def sums(
+        self, u: Array, pointers: NDArray[np.int64], lines: NDArray[np.int64] | None = None
+    ) -> Array:
+        """Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1]: (s, k).
+
+        With ``lines`` (L,) a stream of rows, which ``u`` (L,) and the pointers are of.
+        """
 
 
 class PieceLike(_Rows, Protocol):

@@ -173,14 +173,21 @@ class RowMatrix:
             out[self.dense_at] = h
         return out
 
-    def sums(self, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:
-        """Σ u_i x_i over each run of rows pointers[s] … pointers[s+1]: (s, k)."""
+    def sums(
+        self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Σ u_i x_i over each run of rows pointers[s] … pointers[s+1]: (s, k).
+
+        With ``lines`` a stream of rows, which ``u`` and the pointers are of.
+        """
         if self.lines is not None:
-            out = self.backend.line_sums(self.lines, u, pointers)
+            entries = self.lines if lines is None else self.lines.take(lines)
+            out = self.backend.line_sums(entries, u, pointers)
         else:
             out = self.backend.xp.zeros((len(pointers) - 1, self.k))
         if self.dense is not None:
-            out[:, self.dense_at] = self.backend.segment_sum(self.dense * u[:, None], pointers)
+            dense = self.dense if lines is None else self.dense[lines]
+            out[:, self.dense_at] = self.backend.segment_sum(dense * u[:, None], pointers)
         return out
 
     def _lines_times(self, Z: np.ndarray) -> np.ndarray:

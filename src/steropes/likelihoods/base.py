@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from ..backends.face import Backend
 from .curvature import AnyCurvature
 
-__all__ = ["Bound", "Likelihood", "outcomes_beside"]
+__all__ = ["Bound", "Likelihood", "Part", "outcomes_beside"]
 
 Bound = Any  # what `Likelihood.weigh` returns: only the family knows
+Part = Callable[[Backend], "Likelihood | None"]  # see `Likelihood.parts`
 
 
 class Likelihood(ABC):
@@ -48,6 +49,8 @@ class Likelihood(ABC):
     ccd : {"linear", "logistic", "poisson", "strata", "cox"} or None
         Which coordinate-wise derivatives of `steropes.solve.ccd` are those of this likelihood. A
         subclass does not inherit it: its derivatives are others unless it says they are not.
+    grouped : bool
+        Whether its curvature has rank-one terms beside the diagonal.
     has_third : bool
         Whether there is `third`, which a subclass does not inherit either.
     """
@@ -62,6 +65,7 @@ class Likelihood(ABC):
     evidence = 0
     additive = True
     many_outcomes = False
+    grouped = False
     reach = 2.0
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -169,6 +173,14 @@ class Likelihood(ABC):
         Of families that have an outcome a row and nothing else; its replicates differ in y.
         """
         raise NotImplementedError(type(self).__name__)
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """Make the likelihoods of the rows of X between cuts; the whole one is their sum.
+
+        What makes one can be pickled, and makes None where the rows say nothing. None where the
+        loss is no such sum: where a stratum, or a risk set, is cut.
+        """
+        return None
 
     def score(self, eta: Any, held_out: Any, train: Any) -> Any:
         """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training.

@@ -15,6 +15,7 @@ A weight belongs to a whole stratum: it is there so many times.
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from ..backends.cpu import conditional_bernoulli as kernels
 from ..backends.face import Array, Backend
 from ..backends.threads import balanced_chunks
 from ..errors import DataError
-from .base import Likelihood
+from .base import Likelihood, Part
 from .curvature import AnyCurvature, GroupedCurvature, OperatorCurvature
-from .strata import gather_strata
+from .strata import gather_strata, parts_of_strata
 
 __all__ = ["ConditionalLogisticLikelihood"]
 
@@ -43,6 +44,7 @@ class ConditionalLogisticLikelihood(Likelihood):
     """
 
     shift_invariant = True
+    grouped = True
 
     def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -56,6 +58,20 @@ class ConditionalLogisticLikelihood(Likelihood):
         self._chunks = balanced_chunks(np.concatenate([[0.0], np.cumsum(work)]), CHUNKS)
         # The recursions go from row to row: on the host, whatever the device.
         self._pool = backend.pool
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        rows = np.arange(self.n) if self.order is None else self.order
+        stratum = np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
+        codes = parts_of_strata(rows, stratum, cuts)
+        if codes is None:
+            return None
+        case = np.zeros(cuts[-1], np.int64)
+        case[rows] = self.case
+        return [
+            partial(_of_part, case[a:b], own)
+            for (a, b), own in zip(pairwise(cuts), codes, strict=True)
+        ]
 
     def weigh(self, w: Array) -> Array:
         """Refuse weights that vary within a stratum; a row of weight zero is absent."""
@@ -118,3 +134,10 @@ class ConditionalLogisticLikelihood(Likelihood):
             self._chunks,
         )
         return out
+
+
+def _of_part(
+    case: np.ndarray, strata: np.ndarray, backend: Backend
+) -> ConditionalLogisticLikelihood | None:
+    """The likelihood of a part of the rows; None where they say nothing."""
+    return ConditionalLogisticLikelihood(case, strata, backend) if case.any() else None

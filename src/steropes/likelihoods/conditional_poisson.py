@@ -13,14 +13,16 @@ left out. A weight of 2 is a row that is there twice, in the numerator and in th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .base import Likelihood
+from .base import Likelihood, Part
 from .curvature import GroupedCurvature
-from .strata import gather_strata, single_rows
+from .strata import gather_strata, parts_of_strata, single_rows
 
 __all__ = ["ConditionalPoissonLikelihood"]
 
@@ -46,6 +48,7 @@ class ConditionalPoissonLikelihood(Likelihood):
     """
 
     shift_invariant = True
+    grouped = True
     ccd = "strata"
     has_third = True
 
@@ -86,6 +89,20 @@ class ConditionalPoissonLikelihood(Likelihood):
         loss = weights.total * lse - self.backend.segment_sum(weights.wy * eta, self.event_start)
         return self.backend.column_sum(loss)
 
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        rows = np.arange(self.n) if self.order is None else self.order
+        stratum = np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
+        codes = parts_of_strata(rows, stratum, cuts)
+        if codes is None:
+            return None
+        y = np.zeros(cuts[-1])
+        y[rows[self.rows]] = self.backend.to_host(self.y)[:, 0]
+        return [
+            partial(_of_part, y[a:b], own)
+            for (a, b), own in zip(pairwise(cuts), codes, strict=True)
+        ]
+
     def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> GroupedCurvature:
         """v = n_s π; the groups are the strata, m_s = Σ n_s π_i x_i with weight 1 / n_s."""
         _, v = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
@@ -111,3 +128,10 @@ class ConditionalPoissonLikelihood(Likelihood):
         """−Σ w y log w of rows that are alone in their stratum."""
         w, xp = weights[self.alone], self.backend.xp
         return -(self.y_alone * w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)
+
+
+def _of_part(
+    y: np.ndarray, strata: np.ndarray, backend: Backend
+) -> ConditionalPoissonLikelihood | None:
+    """The likelihood of a part of the rows; None where they say nothing."""
+    return ConditionalPoissonLikelihood(y, strata, backend) if y.any() else None

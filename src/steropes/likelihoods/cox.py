@@ -13,16 +13,19 @@ where N_g leaves the tied events out, so nothing is ever subtracted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .base import Likelihood
+from .base import Likelihood, Part
 from .curvature import AnyCurvature, GroupedCurvature
 from .event_bins import BINS, merge_hazards
 from .risk_set_lines import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
+from .strata import parts_of_strata
 
 __all__ = ["CoxLikelihood", "Ties"]
 
@@ -69,6 +72,7 @@ class CoxLikelihood(Likelihood):
     plain_risk_sets = True
     additive = False
     shift_invariant = True
+    grouped = True
     ccd = "cox"
     has_third = True
 
@@ -124,6 +128,19 @@ class CoxLikelihood(Likelihood):
         back = np.argsort(self.order)
         entry = None if self.entry is None else self.entry[back]
         return self.time[back], self.event[back], entry
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`: of whole strata."""
+        assert self.order is not None  # rows are sorted by time
+        codes = parts_of_strata(self.order, self.stratum, cuts)
+        if codes is None:
+            return None
+        time, event, entry = self.outcome()
+        out: list[Part] = []
+        for (a, b), strata in zip(pairwise(cuts), codes, strict=True):
+            own = None if entry is None else entry[a:b]
+            out.append(partial(_of_part, time[a:b], event[a:b], own, strata, self.ties))
+        return out
 
     def last_seen(self, weights: np.ndarray) -> np.ndarray:
         """The last time at which anyone was seen, by code of the strata; −∞ where no one was.
@@ -427,3 +444,11 @@ class CoxLikelihood(Likelihood):
     def _whole(self, S: Array) -> Array:
         """Sums over the risk sets with the tied events whole: the first of each group's shares."""
         return S[self.share_start[:-1]] if self.by_event else S
+
+
+def _of_part(
+    time: np.ndarray, event: np.ndarray, entry: np.ndarray | None, strata: np.ndarray, ties: Ties,
+    backend: Backend,
+) -> CoxLikelihood | None:  # fmt: skip
+    """The likelihood of a part of the rows; None where they say nothing."""
+    return CoxLikelihood(time, event, backend, entry, strata, ties) if event.any() else None

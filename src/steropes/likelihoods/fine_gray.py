@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .base import Bound
+from .base import Bound, Part
 from .censoring import CensoringDistribution
 from .cox import CoxLikelihood
 from .curvature import SubdistributionCurvature
@@ -84,6 +84,10 @@ class FineGrayLikelihood(CoxLikelihood):
         at = np.searchsorted(last, self.competing) - 1
         ok = (at >= 0) & (risk.group_stratum[at] == self.stratum[self.competing])
         self._place = np.where(ok, at, risk.m)
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`: there are none."""
+        return None
 
     def weigh(self, w: Array) -> Bound:
         """Bind row weights and estimate their censoring distribution."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .base import Likelihood, outcomes_beside
+from .base import Likelihood, Part, outcomes_beside
 from .curvature import GroupedCurvature
 
 __all__ = ["LinearLikelihood"]
@@ -68,6 +70,11 @@ class LinearLikelihood(Likelihood):
         out.spread = np.zeros(lanes)
         out.spread[: len(likelihoods)] = [x.spread for x in likelihoods]
         return out
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        y = self.backend.to_host(self.y)[:, 0]
+        return [partial(LinearLikelihood, y[a:b]) for a, b in pairwise(cuts)]
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """v = w."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
+
 import numpy as np
 
 from ..backends.face import Array, Backend
+from .base import Part
 from .cox import CoxLikelihood, Ties
-from .strata import gather_strata, single_rows
+from .strata import gather_strata, parts_of_strata, single_rows
 
 __all__ = ["MatchedCoxLikelihood"]
 
@@ -42,7 +46,27 @@ class MatchedCoxLikelihood(CoxLikelihood):
         self.order = rows[self.order]
         self.alone = single_rows(strata, case)
 
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        assert self.order is not None
+        codes = parts_of_strata(self.order, self.stratum, cuts)
+        if codes is None:
+            return None
+        case = np.zeros(cuts[-1], np.int8)
+        case[self.order] = self.event
+        return [
+            partial(_of_part, case[a:b], own, self.ties)
+            for (a, b), own in zip(pairwise(cuts), codes, strict=True)
+        ]
+
     def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w log w of the cases that are alone in their set."""
         w, xp = weights[self.alone], self.backend.xp
         return -(w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)
+
+
+def _of_part(
+    case: np.ndarray, strata: np.ndarray, ties: Ties, backend: Backend
+) -> MatchedCoxLikelihood | None:
+    """The likelihood of a part of the rows; None where they say nothing."""
+    return MatchedCoxLikelihood(case, strata, backend, ties) if case.any() else None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..backends.face import Array, Backend
-from .base import Likelihood, outcomes_beside
+from .base import Likelihood, Part, outcomes_beside
 from .curvature import GroupedCurvature
 
 __all__ = ["PoissonLikelihood"]
@@ -62,6 +64,11 @@ class PoissonLikelihood(Likelihood):
             [x.log_factorial for x in likelihoods], lanes, self.backend
         )
         return out
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        y = self.backend.to_host(self.y)[:, 0]
+        return [partial(PoissonLikelihood, y[a:b]) for a, b in pairwise(cuts)]
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """See `Likelihood.curvature`; v = w exp η."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["gather_strata", "single_rows"]
+__all__ = ["gather_strata", "parts_of_strata", "single_rows"]
 
 
 def gather_strata(
@@ -53,3 +55,26 @@ def single_rows(strata: np.ndarray, y: np.ndarray) -> np.ndarray:
     log-likelihood, which no coefficient changes.
     """
     return np.flatnonzero((np.bincount(strata) == 1)[strata] & (y > 0))
+
+
+def parts_of_strata(
+    rows: np.ndarray, stratum: np.ndarray, cuts: np.ndarray
+) -> list[np.ndarray] | None:
+    """Codes of strata for the rows of X between cuts, or None where a stratum is cut.
+
+    Parameters
+    ----------
+    rows : (m,) int array
+        The row of X for each row of the model. Rows of X that it leaves out get strata of their
+        own.
+    stratum : (m,) int array
+        Its stratum, ascending.
+    cuts : (K + 1,) int array
+        From 0 to the number of rows of X.
+    """
+    part = np.searchsorted(cuts, rows, side="right") - 1
+    if (np.diff(part)[np.diff(stratum) == 0] != 0).any():
+        return None
+    whole = stratum[-1] + 1 + np.arange(cuts[-1]) if len(rows) else np.arange(cuts[-1])
+    whole[rows] = stratum
+    return [np.unique(whole[a:b], return_inverse=True)[1] for a, b in pairwise(cuts)]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.face import Array, Backend
+from .base import Part
 from .cox import CoxLikelihood, Ties
 
 __all__ = ["PiecewiseCoxLikelihood", "cut_at"]
@@ -97,6 +98,10 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         self.order = None
         self.n = n
         self._given = np.array(time), np.array(event), None if entry is None else np.array(entry)
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`: there are none."""
+        return None
 
     @property
     def n_eta(self) -> int:

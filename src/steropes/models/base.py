@@ -17,6 +17,7 @@ from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem, certified_under
+from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
@@ -207,6 +208,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         design = self._read_design(X, y)
         self._read_coefficients(start_at, fixed, design)
         if self._fixed is not None:
+            if isinstance(design, ShardedDesign):
+                raise DataError("fixed has no rows in blocks; give X as one table or matrix.")
             own = check_offset(offset, design.n, self._log_scale, self._apart)
             part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
             offset = part if own is None else own + part
@@ -214,6 +217,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             self._names = design.names
         problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
         del design  # which may be replaced
+        if isinstance(problem.design, ShardedDesign):
+            problem = sharded_problem(problem)
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)
@@ -261,20 +266,30 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             prior = prior.of_columns(self._fixed.kept, self._fixed.names)
         return prior
 
-    def _read_design(self, X: Any, y: Any) -> Design:
+    def _read_design(self, X: Any, y: Any) -> Any:
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        design = as_design(X)
+        if isinstance(X, ShardedDesign):
+            self._check_sharded()
+        design = X if isinstance(X, ShardedDesign) else as_design(X)
         self.n_features_in_ = design.p
         self._names = design.names
         if _has_names(X):
             self.feature_names_in_ = np.array(design.names, dtype=object)
         return design
 
+    def _check_sharded(self) -> None:
+        """Refuse settings that have no meaning where rows are in blocks."""
+        name = type(self).__name__
+        if self.solver == "ccd":
+            raise DataError(f"{name}(solver='ccd') works on columns; use solver='newton'.")
+        if self.device != "cpu":
+            raise DataError(f"{name}(device={self.device!r}) has no blocks of rows; use 'cpu'.")
+
     def _make_problem(
-        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+        self, design: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
     ) -> Problem:
         n = design.n
         weights, offset = self._read_vectors(sample_weight, offset, n)
@@ -297,7 +312,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             **extras,
         )
 
-    def _arrange(self, design: Design, likelihood: Likelihood) -> Design:
+    def _arrange(self, design: Any, likelihood: Likelihood) -> Any:
         """The columns as the model has them: centred where that changes nothing, an intercept."""
         self._has_intercept = intercept = self._wants_intercept()
         if intercept or likelihood.shift_invariant:
@@ -461,10 +476,10 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         part = self._fixed.part(as_design(X, copy=False), get_backend("cpu", self.n_jobs))
         return part if own is None else own + part
 
-    def _check_new(self, X: Any) -> Design:
+    def _check_new(self, X: Any) -> Any:
         """New X, of which the columns whose coefficients are estimated."""
         check_is_fitted(self, "coef_")
-        design = as_design(X, copy=False)
+        design = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
         if design.p != self.n_features_in_:
             raise DataError(
                 f"X has {design.p} features, but {type(self).__name__} is expecting "
@@ -508,4 +523,6 @@ def _refuse_start(problem: Problem) -> None:
 
 
 def _has_names(X: Any) -> bool:
-    return isinstance(X, Design) or hasattr(X, "columns") or hasattr(X, "column_names")
+    return (
+        isinstance(X, Design | ShardedDesign) or hasattr(X, "columns") or hasattr(X, "column_names")
+    )

@@ -105,6 +105,11 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
 
     # -- fit -----------------------------------------------------------------------------------
 
+    def _check_sharded(self) -> None:
+        super()._check_sharded()
+        if self.time_varying:
+            raise DataError("time_varying has no rows in blocks; give X as one table or matrix.")
+
     def _make_problem(
         self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
     ) -> Problem:

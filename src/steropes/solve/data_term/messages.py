@@ -164,6 +164,16 @@ class Request:
     asks: tuple[Ask, ...]
     aside: bool = False
 
+    def replicates(self) -> list[str]:
+        """All that it speaks of."""
+        names = [self.at.replicates]
+        for ask in self.asks:
+            if isinstance(ask, Relative):
+                names.append(ask.others)
+            elif isinstance(ask, LeftOut):
+                names.append(ask.whole)
+        return names
+
 
 class Shard(Protocol):
     """Rows that answer."""

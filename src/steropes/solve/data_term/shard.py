@@ -59,6 +59,10 @@ class LocalShard:
         """See `Shard.bind`."""
         self._weights[key] = np.asarray(weights, np.float64), offset
 
+    def knows(self, key: str) -> bool:
+        """Whether replicates are bound."""
+        return key in self._weights
+
     def release(self, key: str) -> None:
         """See `Shard.release`."""
         for known in (self._weights, self._terms, self._where):

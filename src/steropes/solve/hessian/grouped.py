@@ -131,16 +131,7 @@ class _View:
         self.rows, self.lines = rows, lines
 
     def sums(self, u: Array, pointers: np.ndarray) -> Array:
-        if self.lines is None:
-            return self.rows.sums(u, pointers)
-        rows, xp = self.rows, self.rows.backend.xp
-        if rows.lines is not None:
-            out = rows.backend.line_sums(self.entries(), u, pointers)
-        else:
-            out = xp.zeros((len(pointers) - 1, rows.k))
-        if rows.dense is not None:
-            out[:, rows.dense_at] = rows.backend.segment_sum(self.dense() * u[:, None], pointers)
-        return out
+        return self.rows.sums(u, pointers, self.lines)
 
     def entries(self) -> Any:
         """The sparse columns' entries; there must be some."""

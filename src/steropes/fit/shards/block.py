@@ -1,0 +1,157 @@
+"""A block of rows where it is: products with its columns, and likelihoods of its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...backends.face import Backend
+from ...design import Design
+from ...solve.data_term import ActiveColumns, LocalShard
+from ...solve.data_term.messages import Answer, Request
+
+__all__ = ["Block", "Lost"]
+
+KEPT = 2  # sets of columns whose rows are kept
+
+
+class Lost(KeyError):
+    """A block does not have what it was given: it is a new one, made again."""
+
+
+class Block:
+    """Rows of X, with what they were given to keep.
+
+    Parameters
+    ----------
+    design : Design
+        These rows, with the scale and the centre of all.
+    backend
+    """
+
+    def __init__(self, design: Design, backend: Backend) -> None:
+        self.design, self.backend = design, backend
+        self._kept: dict[str, Any] = {}
+        self._shards: dict[str, LocalShard | None] = {}
+        self._active: dict[bytes, ActiveColumns] = {}
+
+    # -- what it keeps ---------------------------------------------------------------------------
+
+    def keep(self, key: str, value: Any) -> None:
+        """Take something to be used later."""
+        self._kept[key] = value
+
+    def drop(self, key: str) -> None:
+        """Let it go."""
+        self._kept.pop(key, None)
+        self._shards.pop(key, None)
+        for shard in self._shards.values():
+            if shard is not None:
+                shard.release(key)
+
+    def _given(self, key: str) -> Any:
+        if key not in self._kept:
+            raise Lost(key)
+        return self._kept[key]
+
+    def forget(self) -> None:
+        """Let all go that can be made again."""
+        self._shards.clear()
+        self._active.clear()
+
+    @property
+    def bytes(self) -> int:
+        """Of rows of columns that are kept, about."""
+        active = [*self._active.values(), *(s.active for s in self._shards.values() if s)]
+        return sum(10 * x.rows.entries for x in active)
+
+    # -- a likelihood of its rows ----------------------------------------------------------------
+
+    def answer(self, family: str, request: Request) -> Answer | None:
+        """See `Shard.answer`; None where the rows say nothing.
+
+        ``family`` is the key under which a maker of the likelihood was given.
+        """
+        if family not in self._shards:
+            likelihood = self._given(family)(self.backend)
+            self._shards[family] = (
+                None if likelihood is None else LocalShard(self.design, likelihood)
+            )
+        shard = self._shards[family]
+        if shard is None:
+            return None
+        for key in request.replicates():
+            if not shard.knows(key):
+                shard.bind(key, *self._given(key))
+        return shard.answer(request)
+
+    # -- products --------------------------------------------------------------------------------
+
+    def _rows(self, chosen: np.ndarray) -> Any:
+        """Columns by rows, those of the last sets being kept."""
+        key = chosen.tobytes()
+        if key not in self._active:
+            grows = [k for k in self._active if k and key.startswith(k)]
+            active = (
+                self._active.pop(max(grows, key=len))
+                if grows
+                else ActiveColumns(self.design, None, self.backend)
+            )
+            active.become(chosen)
+            self._active[key] = active
+            while len(self._active) > KEPT:
+                del self._active[next(iter(self._active))]
+        return self._active[key].rows
+
+    def products(self, chosen: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """X[:, chosen] D, (rows, B)."""
+        whole = np.zeros((self.design.p, D.shape[1]))
+        whole[chosen] = D
+        return np.asarray(self.backend.to_host(self.design.matmul(whole, self.backend)))
+
+    def row_products(self, chosen: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """The same for columns that are worked on."""
+        return np.asarray(self.backend.to_host(self._rows(chosen).matmul(D)))
+
+    def transposed(self, chosen: np.ndarray | None, R: np.ndarray) -> np.ndarray:
+        """X[:, chosen]' R; None is all columns."""
+        return np.asarray(self.backend.to_host(self.design.rmatmul(R, self.backend, chosen)))
+
+    def row_transposed(self, chosen: np.ndarray, R: np.ndarray) -> np.ndarray:
+        """The same for columns that are worked on."""
+        return np.asarray(self.backend.to_host(self._rows(chosen).rmatmul(R)))
+
+    def gram(self, chosen: np.ndarray, first: int, rough: bool, v: np.ndarray) -> np.ndarray:
+        """See `RowsLike.gram`: rows from ``first`` on."""
+        return np.asarray(self.backend.to_host(self._rows(chosen).gram(v, first, rough)))[first:]
+
+    def diagonals(self, chosen: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """See `RowsLike.diagonals`."""
+        return np.asarray(self.backend.to_host(self._rows(chosen).diagonals(V)))
+
+    def sums(
+        self, chosen: np.ndarray, segments: int, row: np.ndarray, u: np.ndarray, at: np.ndarray
+    ) -> np.ndarray:
+        """Σ u x of the rows of each segment, (segments, k): x of ``row``, to segment ``at``."""
+        rows = self._rows(chosen)
+        out = np.zeros((segments, rows.k))
+        A = sparse.csr_array((u, (at, row)), shape=(segments, self.design.n))
+        if rows.dense is not None:
+            out[:, rows.dense_at] += A @ rows.dense
+        if rows.lines is not None:
+            x = rows.lines
+            counts = np.asarray(x.ends - x.starts)
+            indptr = np.concatenate([[0], np.cumsum(counts)])
+            entry = np.arange(indptr[-1]) + np.repeat(x.starts - indptr[:-1], counts)
+            data = x.data[entry] if x.data.size else np.ones(len(entry))
+            X = sparse.csr_array(
+                (data, x.indices[entry].astype(np.int64), indptr), (rows.n, rows.k)
+            )
+            out += (A @ X).toarray()
+        return out
+
+    def entries(self, chosen: np.ndarray) -> int:
+        """Stored entries of columns that are worked on."""
+        return int(self._rows(chosen).entries)

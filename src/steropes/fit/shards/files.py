@@ -1,0 +1,75 @@
+"""A block's columns in files, mapped into memory and let go again after use."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...backends.cpu import NO_DATA
+from ...design import Design
+from ...design.blocks import Block, DenseBlock, SparseBlock
+
+__all__ = ["MappedDesign", "write_design"]
+
+
+def write_design(design: Design, folder: Path) -> None:
+    """Write the columns of a design without an intercept, one array a file."""
+    folder.mkdir()
+    kinds = []
+    for k, b in enumerate(design.blocks):
+        if isinstance(b, DenseBlock):
+            kinds.append("dense")
+            arrays = {"values": b.values, "center": b.center, "scale": b.scale}
+        elif isinstance(b, SparseBlock):
+            kinds.append("sparse")
+            arrays = {"indptr": b.indptr, "indices": b.indices, "data": b.data, "scale": b.scale}
+        else:
+            raise ValueError("an intercept is not written")
+        for name, x in arrays.items():
+            np.save(folder / f"{k}-{name}.npy", np.ascontiguousarray(x))
+    (folder / "kinds.json").write_text(json.dumps({"n": design.n, "kinds": kinds}))
+
+
+class MappedDesign:
+    """A design whose large arrays are maps of files.
+
+    Attributes
+    ----------
+    design : Design
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self._maps: list[Any] = []
+        about = json.loads((folder / "kinds.json").read_text())
+        blocks: list[Block] = []
+        for k, kind in enumerate(about["kinds"]):
+
+            def small(name: str, k: int = k) -> np.ndarray:
+                return np.asarray(np.load(folder / f"{k}-{name}.npy"))
+
+            if kind == "dense":
+                values = self._map(folder / f"{k}-values.npy")
+                blocks.append(DenseBlock(values, small("center"), small("scale")))
+            else:
+                indices = self._map(folder / f"{k}-indices.npy")
+                data = self._map(folder / f"{k}-data.npy")
+                data = data if len(data) else NO_DATA
+                at = small("indptr")
+                blocks.append(SparseBlock(about["n"], at, indices, data, small("scale")))
+        self.design = Design(blocks, names)
+
+    def _map(self, path: Path) -> np.ndarray:
+        whole = np.load(path) if path.stat().st_size < 4096 else np.load(path, mmap_mode="c")
+        if isinstance(whole, np.memmap):
+            self._maps.append(whole)
+        return np.asarray(whole)
+
+    def release(self) -> None:
+        """Let the pages go that were read; they are read again when they are needed."""
+        for x in self._maps:
+            x._mmap.madvise(mmap.MADV_DONTNEED)

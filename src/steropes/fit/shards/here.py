@@ -1,0 +1,79 @@
+"""Blocks of this process, in memory or in files that are read when they are worked on."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .block import Block
+from .files import MappedDesign, write_design
+from .sources import Recipe
+
+__all__ = ["BlocksHere"]
+
+MEMORY = 2e9  # bytes of active columns that a design in files keeps, where nobody says
+
+
+class BlocksHere:
+    """Blocks one after another; see `Blocks`.
+
+    Parameters
+    ----------
+    recipes : sequence of Recipe
+    rows : list of int
+    folder : path, optional
+        Where the blocks' files are; None keeps them in memory.
+    memory : float, optional
+        Bytes of columns that are worked on that blocks in files may keep.
+    """
+
+    def __init__(
+        self,
+        recipes: Sequence[Recipe],
+        rows: list[int],
+        folder: Path | None = None,
+        memory: float | None = None,
+    ) -> None:
+        self.rows = rows
+        self._maps: list[MappedDesign | None] = []
+        self._blocks: list[Block] = []
+        self._allowed = (MEMORY if memory is None else memory) / len(recipes)
+        if folder is None:
+            for recipe in recipes:
+                self._maps.append(None)
+                self._blocks.append(recipe.block(recipe.design()))
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(prefix="blocks-", dir=folder))
+        weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+        for k, recipe in enumerate(recipes):
+            write_design(recipe.design(), own / f"{k:06d}")
+            mapped = MappedDesign(own / f"{k:06d}", recipe.names)
+            self._maps.append(mapped)
+            self._blocks.append(recipe.block(mapped.design))
+            mapped.release()
+
+    def keep(self, key: str, values: Sequence[Any]) -> None:
+        """See `Blocks.keep`."""
+        for block, value in zip(self._blocks, values, strict=True):
+            block.keep(key, value)
+
+    def drop(self, key: str) -> None:
+        """See `Blocks.drop`."""
+        for block in self._blocks:
+            block.drop(key)
+
+    def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
+        """See `Blocks.call`."""
+        out = []
+        for block, mapped, mine in zip(self._blocks, self._maps, own, strict=True):
+            out.append(getattr(block, method)(*common, *mine))
+            if mapped is not None:
+                mapped.release()
+                if block.bytes > self._allowed:
+                    block.forget()
+        return out

@@ -1,0 +1,105 @@
+"""A model whose rows are in blocks: steps by sums over them, checks by vectors of all rows."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from ...solve import Common
+from ...solve.data_term import ColumnSet, DataTerm, ShardedFamily, ShardedTerm
+from ...solve.data_term.messages import Answer, Request
+from ...solve.data_term.together import Bindings
+from ...solve.shared_hessian import SharedHessian
+from ..problem import Problem
+from .design import ShardedDesign
+from .face import Blocks
+from .rows import split
+
+_numbers = itertools.count()  # models of one design keep their weights apart
+
+__all__ = ["FamilyInBlocks", "ShardedProblem", "sharded_problem"]
+
+
+class FamilyInBlocks:
+    """A likelihood that is a sum over blocks; see `Shards`.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    parts : sequence of callables
+        Each makes the likelihood of a block's rows; see `Likelihood.part`.
+    """
+
+    def __init__(self, blocks: Blocks, parts: Sequence[Any]) -> None:
+        self.blocks, self.rows = blocks, int(sum(blocks.rows))
+        self.bindings = Bindings()
+        self.key = f"family-{next(_numbers)}"
+        blocks.keep(self.key, parts)
+        weakref.finalize(self, blocks.drop, self.key).atexit = False
+
+    def bind(self, weights: np.ndarray, offset: np.ndarray | None, B: int) -> str:
+        """See `Shards.bind`."""
+        weights = np.broadcast_to(weights, (self.rows, B))
+        key, new = self.bindings.take(weights, offset, B)
+        key = f"{self.key}/{key}"
+        if new:
+            rows = self.blocks.rows
+            parts = [None] * len(rows) if offset is None else split(offset, rows)
+            self.blocks.keep(key, list(zip(split(weights, rows), parts, strict=True)))
+        return key
+
+    def release(self, key: str) -> None:
+        """See `Shards.release`."""
+        if self.bindings.drop(key.split("/", 1)[1]):
+            self.blocks.drop(key)
+
+    def ask(self, request: Request) -> list[Answer]:
+        """See `Shards.ask`; blocks without anything to say are left out."""
+        own: list[tuple[Any, ...]] = [()] * len(self.blocks.rows)
+        answers = self.blocks.call("answer", (self.key, request), own)
+        return [a for a in answers if a is not None]
+
+
+@dataclass
+class ShardedProblem(Problem):
+    """A problem whose likelihood is a sum over blocks of its design's rows."""
+
+    shards: FamilyInBlocks = field(kw_only=True)
+
+    def common(self) -> Common:
+        """See `Problem.common`."""
+        pool = self.likelihood.backend.pool
+        return Common(ColumnSet(self.design.p), SharedHessian(pool))
+
+    def _of_data(
+        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: ColumnSet | None
+    ) -> DataTerm:
+        likelihood, backend = self.likelihood, self.likelihood.backend
+        family = ShardedFamily(
+            likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
+        )
+        return ShardedTerm(
+            self.shards, family, self.design.scale, backend.pool, weights, offset, B,
+            backend.lanes(B), active,
+        )  # fmt: skip
+
+
+def sharded_problem(problem: Problem) -> Problem:
+    """The problem with steps by sums over blocks, where its likelihood is one.
+
+    Where it is not (risk sets that go across blocks), the likelihood stays here and each step
+    sends as many numbers as there are rows.
+    """
+    design = problem.design
+    assert isinstance(design, ShardedDesign)
+    blocks = design.blocks
+    parts = problem.likelihood.parts(np.concatenate([[0], np.cumsum(blocks.rows)]))
+    if parts is None:
+        return problem
+    known = {f.name: getattr(problem, f.name) for f in fields(Problem)}
+    return ShardedProblem(**known, shards=FamilyInBlocks(blocks, parts))

@@ -1,0 +1,132 @@
+"""Chosen columns of blocks, by rows in the model's order: sums are asked of the blocks.
+
+What goes to and fro are vectors as long as the rows; the solver's steps do without them wherever
+a family's likelihood is a sum over blocks (`ShardedTerm`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...backends.face import Backend
+from .face import Blocks
+
+__all__ = ["ShardedRows", "split"]
+
+
+def split(x: np.ndarray, rows: Sequence[int]) -> list[np.ndarray]:
+    """Rows of an array as the blocks have them."""
+    return np.split(x, np.cumsum(rows)[:-1])
+
+
+class ShardedRows:
+    """See `RowsLike`; neither ``lines`` nor ``dense`` are here.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    chosen : (k,) int array
+    order : (m,) int array or None
+        The row of X for each row of the model, each at most once; None is the identity.
+    backend
+    """
+
+    layout: ClassVar[Literal["rows"]] = "rows"
+    lines = None
+    dense = None
+
+    def __init__(
+        self, blocks: Blocks, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> None:
+        self.blocks, self.order, self.backend = blocks, order, backend
+        self.chosen = np.asarray(chosen, np.int64)
+        self.n_x = int(sum(blocks.rows))
+        self.n = self.n_x if order is None else len(order)
+        self.k = len(self.chosen)
+        self.sparse_at = self.dense_at = np.empty(0, np.int64)
+        self._entries: int | None = None
+
+    def grown(self, design: Any, chosen: np.ndarray, order: Any) -> ShardedRows:
+        """See `RowsLike.grown`."""
+        return ShardedRows(self.blocks, chosen, order, self.backend)
+
+    @property
+    def entries(self) -> int:
+        """See `RowsLike.entries`."""
+        if self._entries is None:
+            self._entries = int(sum(self._each("entries", ())))
+        return self._entries
+
+    def _each(self, method: str, common: tuple[Any, ...], *own: np.ndarray) -> list:
+        """Call the blocks with vectors of all rows, each with its part."""
+        rows = self.blocks.rows
+        parts = [split(x, rows) for x in own]
+        mine: list[tuple[Any, ...]] = [tuple(p[i] for p in parts) for i in range(len(rows))]
+        return self.blocks.call(method, (self.chosen, *common), mine)
+
+    def _of_x(self, x: np.ndarray) -> np.ndarray:
+        """Numbers of the model's rows as those of X's, zero where there are none."""
+        if self.order is None:
+            return x
+        out = np.zeros((self.n_x, *x.shape[1:]), x.dtype)
+        out[self.order] = x
+        return out
+
+    def _summed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        out = np.array(parts[0], np.float64)
+        for part in parts[1:]:
+            out += part
+        return out
+
+    def matmul(self, D: np.ndarray) -> np.ndarray:
+        """See `RowsLike.matmul`."""
+        if self.k == 0:
+            return np.zeros((self.n, D.shape[1]))
+        out = np.concatenate(self._each("row_products", (D,)))
+        return out if self.order is None else out[self.order]
+
+    def rmatmul(self, R: np.ndarray) -> np.ndarray:
+        """See `RowsLike.rmatmul`."""
+        if self.k == 0:
+            return np.zeros((0, R.shape[1]))
+        return self._summed(self._each("row_transposed", (), self._of_x(R)))
+
+    def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `RowsLike.gram`."""
+        strip = self._summed(self._each("gram", (first, rough), self._of_x(v)))
+        G = np.empty((self.k, self.k))
+        G[first:] = strip
+        G[:first, first:] = strip[:, :first].T
+        return G
+
+    def diagonal(self, v: np.ndarray) -> np.ndarray:
+        """See `RowsLike.diagonal`."""
+        return self.diagonals(v[:, None])[:, 0]
+
+    def diagonals(self, V: np.ndarray) -> np.ndarray:
+        """See `RowsLike.diagonals`."""
+        return self._summed(self._each("diagonals", (), self._of_x(V)))
+
+    def sums(
+        self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
+    ) -> np.ndarray:
+        """See `RowsLike.sums`."""
+        pointers = np.asarray(pointers)
+        counts = np.maximum(np.diff(pointers), 0)
+        segment = np.repeat(np.arange(len(counts)), counts)
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        line = np.arange(len(segment)) - before + np.repeat(pointers[:-1], counts)
+        row = line if lines is None else lines[line]
+        row = row if self.order is None else self.order[row]
+        weight = np.asarray(u)[line]
+        cuts = np.concatenate([[0], np.cumsum(self.blocks.rows)])
+        block = np.searchsorted(cuts, row, side="right") - 1
+        mine = []
+        for b, start in enumerate(cuts[:-1]):
+            at = np.flatnonzero(block == b)
+            mine.append((row[at] - start, weight[at], segment[at]))
+        parts = self.blocks.call("sums", (self.chosen, len(counts)), mine)
+        return self._summed(parts)

@@ -1,0 +1,191 @@
+"""Where blocks of rows come from: each can be read again, by whoever needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...backends import get_backend
+from ...design import Design, as_design
+from ...design.common_scale import Moments, moments_of, rescaled
+from ...errors import DataError
+from .block import Block
+
+__all__ = [
+    "Given",
+    "Made",
+    "ParquetRows",
+    "Recipe",
+    "Source",
+    "Survey",
+    "parquet_sources",
+    "survey",
+]
+
+
+class Source(Protocol):
+    """Rows of X."""
+
+    def load(self) -> Any:
+        """A matrix or table, as `as_design` takes it."""
+
+    def column(self, name: str) -> np.ndarray:
+        """Values of one column of the table, whether or not X has it."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A matrix that was given, converted."""
+
+    design: Design
+
+    def load(self) -> Any:
+        """See `Source.load`."""
+        return self.design
+
+    def column(self, name: str) -> np.ndarray:
+        """See `Source.column`."""
+        raise DataError("X was given as matrices: there are no other columns to read.")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a function without arguments returns; the same at each call."""
+
+    make: Callable[[], Any]
+
+    def load(self) -> Any:
+        """See `Source.load`."""
+        return self.make()
+
+    def column(self, name: str) -> np.ndarray:
+        """See `Source.column`."""
+        table = self.make()
+        try:
+            return np.asarray(table[name])
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise DataError(f"The blocks have no column {name!r}.") from None
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """Some row groups of a Parquet file."""
+
+    path: str
+    groups: tuple[int, ...]
+    columns: tuple[str, ...]
+
+    def load(self) -> Any:
+        """See `Source.load`."""
+        return self._table(self.columns)
+
+    def column(self, name: str) -> np.ndarray:
+        """See `Source.column`."""
+        from pyarrow import ArrowInvalid
+
+        try:
+            table = self._table((name,))
+        except (KeyError, ArrowInvalid):
+            table = None
+        if table is None or name not in table.column_names:
+            raise DataError(f"{self.path} has no column {name!r}.")
+        return np.asarray(table.column(name).to_numpy())
+
+    def _table(self, columns: Sequence[str]) -> Any:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path) as file:
+            return file.read_row_groups(list(self.groups), columns=list(columns))
+
+
+def parquet_sources(
+    paths: Any, columns: Sequence[str] | None, exclude: Sequence[str], rows: int
+) -> list[ParquetRows]:
+    """Cut Parquet files, or those of a folder by name, into runs of row groups."""
+    import pyarrow.parquet as pq
+
+    if isinstance(paths, str | Path):
+        paths = [paths]
+    files: list[Path] = []
+    for path in map(Path, paths):
+        files += sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"There is no Parquet file in {', '.join(map(str, paths))}.")
+    out = []
+    wanted: tuple[str, ...] | None = None if columns is None else tuple(columns)
+    for path in files:
+        if not path.exists():
+            raise DataError(f"There is no file {path}.")
+        meta = pq.read_metadata(path)
+        there = meta.schema.to_arrow_schema().names
+        lacking = [c for c in (*(wanted or ()), *exclude) if c not in there]
+        if lacking:
+            raise DataError(f"{path} has no column {lacking[0]!r}.")
+        if wanted is None:
+            wanted = tuple(c for c in there if c not in set(exclude))
+        counts = np.array([meta.row_group(g).num_rows for g in range(meta.num_row_groups)])
+        if counts.sum() == 0:
+            continue
+        number = (np.cumsum(counts) - counts) // max(rows, 1)
+        for block in np.unique(number):
+            groups = tuple(int(g) for g in np.flatnonzero(number == block))
+            out.append(ParquetRows(str(path.absolute()), groups, wanted))
+    if not out:
+        raise DataError("The Parquet files have no rows.")
+    return out
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a block says of itself before the columns' common scale is known."""
+
+    names: list[str]
+    moments: Moments
+    entries: int
+
+
+def survey(source: Source) -> Survey:
+    """Read a block for the first time."""
+    design = as_design(source.load())
+    return Survey(design.names, moments_of(design), design.nnz)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a block is made, as often as it has to be.
+
+    Attributes
+    ----------
+    source : Source
+    names : sequence of str
+    scale, center : (p,) arrays
+        Of X's columns.
+    constant : (p,) bool array
+        Dense columns that do not vary.
+    intercept : bool
+        Whether there is a column of ones in front.
+    threads : int or None
+    """
+
+    source: Source
+    names: Sequence[str]
+    scale: np.ndarray
+    center: np.ndarray
+    constant: np.ndarray
+    intercept: bool
+    threads: int | None
+
+    def design(self) -> Design:
+        """The block's columns with the common scale, without an intercept."""
+        design = as_design(self.source.load(), self.names, copy=False)
+        return rescaled(design, self.scale, self.center, self.constant)
+
+    def block(self, design: Design) -> Block:
+        """The block, of its columns as they are kept."""
+        if self.intercept:
+            design = design.with_intercept()
+        return Block(design, get_backend("cpu", self.threads))
