@@ -479,7 +479,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
     def _check_new(self, X: Any) -> Any:
         """New X, of which the columns whose coefficients are estimated."""
         check_is_fitted(self, "coef_")
-        design = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
+        plain = self._fixed is not None or not isinstance(X, ShardedDesign)
+        design: Any = as_design(X, copy=False) if plain else X
         if design.p != self.n_features_in_:
             raise DataError(
                 f"X has {design.p} features, but {type(self).__name__} is expecting "
