@@ -19,6 +19,7 @@ from steropes.studies import (
     score_strata,
     trim,
 )
+from steropes.studies.adjust.weights import set_weights
 
 RNG = np.random.default_rng(7)
 N = 400
@@ -44,6 +45,27 @@ def test_weights_of_each_estimand(estimand, target, comparator):
         ratio = (stable / plain)[arm == TREATED]
         np.testing.assert_allclose(ratio, ratio[0])
     assert propensity_weights(SCORE, TREATED, estimand, largest=0.5).max() <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("estimand", "of"),
+    [
+        ("att", lambda n1, n0: n1),
+        ("atu", lambda n1, n0: n0),
+        ("ate", lambda n1, n0: n1 + n0),
+        ("ato", lambda n1, n0: n1 * n0 / (n1 + n0)),
+    ],
+)
+def test_weights_of_sets_spread_both_arms_as_the_population_of_the_estimand(estimand, of):
+    n1, n0 = np.array([3, 1, 2, 4]), np.array([2, 5, 1, 0])
+    sets = np.concatenate((np.repeat(range(4), n1), np.repeat(range(4), n0)))
+    treated = np.repeat([1, 0], [n1.sum(), n0.sum()])
+    w = set_weights(sets, treated, estimand)
+    assert (w[sets == 3] == 0).all()  # nobody to compare with
+    expected = of(n1[:3], n0[:3]) / of(n1[:3], n0[:3]).sum()
+    for arm in (1, 0):
+        spread = np.bincount(sets, w * (treated == arm))[:3]
+        np.testing.assert_allclose(spread / spread.sum(), expected)
 
 
 def test_infinite_weights_are_refused_with_a_remedy():

@@ -146,6 +146,7 @@ def test_an_output_folder_that_cannot_be_written(capsys, small, tmp_path):
         (["study", "x", *STUDY, "--exclude", "9" * 30], "concept id"),
         (["study", "x", *STUDY[2:], "--target", "9" * 30], "target must be a concept id"),
         (["demo", "--seed", "-1"], "--seed"),
+        (["demo", "--grid", "--controls"], "choose one"),
         (["frobnicate"], "frobnicate"),
     ],
 )

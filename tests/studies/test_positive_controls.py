@@ -227,3 +227,39 @@ def test_the_specification_is_read_from_a_file(tmp_path):
     toml.write_text(toml.read_text().replace("[1.5, 2, 4]", "[1, 2]"))
     with pytest.raises(DataError, match=r"grid.toml, line 5 .*the negative control itself"):
         read_spec(toml)
+
+
+def test_the_page_of_controls_is_whole_by_itself(results, tmp_path):
+    from steropes.studies.grid.controls_page import write_controls_report
+
+    path = write_controls_report(results, tmp_path)
+    text = path.read_text()
+    assert path.name == "controls.html"
+    assert "<script" not in text
+    assert "src=" not in text
+    for words in ("Coverage", "Controls of ratio 4", "newdrug against olddrug", "crude"):
+        assert words in text
+    assert text.count('role="img"') == text.count("<svg") >= 2 * 4
+
+
+def test_a_grid_with_positive_controls_tells_how_the_analyses_fared(database, tmp_path, capsys):
+    from steropes.studies.cli import run as command
+
+    positive = PositiveControls(ratios=(4.0,), min_outcomes=30, min_for_model=1000)
+    spec = dataclasses.replace(a_spec(), controls=ControlSet((), (7, 8), positive))
+    path = tmp_path / "grid.json"
+    path.write_text(spec.to_json())
+    out = tmp_path / "out"
+    assert command(["grid", str(path), "--database", str(database), "--output", str(out)]) == 0
+    assert {f.name for f in out.iterdir()} >= {"controls.html", "report.html"}
+    assert "crude: coverage" in capsys.readouterr().out
+
+
+def test_the_demonstration_pairs_every_way_to_adjust_with_both_models():
+    from steropes.studies.demo import demo_controls
+
+    spec = demo_controls()
+    kinds = [a.outcome_model.kind for a in spec.analysis]
+    assert kinds == ["cox"] * 6 + ["fine-gray"] * 6
+    assert [o.true_ratio for o in spec.question[0].outcomes] == [1.0] * 14
+    assert spec.controls.positive.ratios == (1.5, 2.0, 4.0)

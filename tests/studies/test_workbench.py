@@ -68,6 +68,8 @@ def bench(database):
             "att",
         ),
         ({"stratify": Stratify(3, "comparator")}, "atu"),
+        ({"stratify": Stratify(3), "outcome_model": OutcomeModel(weighted=True)}, "ate"),
+        ({"match": Match(max_ratio=5), "outcome_model": OutcomeModel(weighted=True)}, "att"),
         ({"estimand": "ato", "outcome_model": OutcomeModel(weighted=True)}, "ato"),
         (
             {"trim": Trim(0.05), "truncate": 5.0, "outcome_model": OutcomeModel(weighted=True)},

@@ -116,16 +116,22 @@ def demo(
     grid: Annotated[
         bool, typer.Option("--grid", help="Four analyses with negative controls instead.")
     ] = False,
+    controls: Annotated[
+        bool,
+        typer.Option("--controls", help="Cox against Fine-Gray on negative and positive controls."),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Celecoxib against diclofenac and gastrointestinal bleeding, in synthetic data."""
-    from steropes.studies.demo import DEMO, demo_database
+    from steropes.studies.demo import DEMO, demo_controls, demo_database, demo_grid
+    from steropes.studies.grid_commands import run_and_report
 
-    if grid:
-        from steropes.studies.demo import demo_grid
-        from steropes.studies.grid_commands import run_and_report
-
-        run_and_report(demo_database(), demo_grid(min_cell), output / "grid", False, quiet)
+    if grid and controls:
+        raise DataError("--grid and --controls are two demonstrations; choose one")
+    if grid or controls:
+        name = "grid" if grid else "controls"
+        spec = demo_grid(min_cell) if grid else demo_controls(min_cell)
+        run_and_report(demo_database(), spec, output / name, False, quiet)
         return
     _run(demo_database(), StudySettings(**DEMO, seed=seed, min_cell=min_cell), output, quiet)
 

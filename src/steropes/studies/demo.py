@@ -9,7 +9,7 @@ from typing import Any
 
 from steropes.studies._extras import MissingExtraError
 
-__all__ = ["DEMO", "demo_database", "demo_grid"]
+__all__ = ["DEMO", "demo_controls", "demo_database", "demo_grid"]
 
 # Negative controls: conditions that neither drug causes.
 CONTROLS = (
@@ -76,3 +76,85 @@ def demo_grid(min_cell: int = 5) -> Any:
         database_id="Eunomia",
         min_cell=min_cell,
     )
+
+
+def demo_controls(min_cell: int = 5) -> Any:
+    """Cox's model against Fine and Gray's, judged on negative and positive controls.
+
+    Every way to adjust is there with both models; the competing outcome is gastrointestinal
+    haemorrhage. Positive controls have 1.5, 2 and 4 times the hazard. Time at risk is three years
+    from the day after the start.
+
+    Parameters
+    ----------
+    min_cell : int, default 5
+        Counts of fewer people are not written.
+
+    Returns
+    -------
+    GridSpec
+
+    References
+    ----------
+    The design is that of chapter 6 of Yang (2023), dissertation, University of California, Los
+    Angeles; positive controls follow Schuemie and others (2018), PNAS 115:2571.
+    """
+    from steropes.studies.cohorts.sources import ConceptSet
+    from steropes.studies.grid.positive import PositiveControls
+    from steropes.studies.grid.settings import Outcome, Question
+    from steropes.studies.grid.spec import CohortSources, ControlSet, GridSpec
+
+    drugs = (DEMO["target"], DEMO["comparator"])
+    return GridSpec(
+        CohortSources(
+            drugs={1: ConceptSet((drugs[0],)), 2: ConceptSet((drugs[1],))},
+            conditions={
+                **{c: ConceptSet((c,)) for c in CONTROLS},
+                3: ConceptSet((DEMO["outcome"],)),
+            },
+        ),
+        (Question(1, 2, tuple(Outcome(c, 1.0) for c in CONTROLS), exclude=drugs),),
+        _both_models(competing=3),
+        ControlSet(positive=PositiveControls(ratios=(1.5, 2.0, 4.0))),
+        database_id="Eunomia",
+        min_cell=min_cell,
+    )
+
+
+def _both_models(competing: int) -> tuple[Any, ...]:
+    """Ways to adjust, each with Cox's model and with Fine and Gray's (ids 1 and on, 101 and on)."""
+    from steropes.studies.adjust.matching import Match
+    from steropes.studies.adjust.scores import PropensityRules
+    from steropes.studies.adjust.strata import Stratify
+    from steropes.studies.adjust.trimming import Trim
+    from steropes.studies.cohorts.comparison import ComparisonRules
+    from steropes.studies.cohorts.population import TimeAtRisk
+    from steropes.studies.grid.settings import StudyAnalysis
+    from steropes.studies.outcomes.settings import OutcomeModel
+
+    scored: dict[str, Any] = {"propensity": PropensityRules(variance=0.01)}
+    by_weight: dict[str, Any] = {**scored, "outcome_model": OutcomeModel(weighted=True)}
+    ways: dict[str, dict[str, Any]] = {
+        "crude": {"propensity": None},
+        "matched 1:1": {**scored, "match": Match()},
+        "matched 1:k, weighted": {**by_weight, "match": Match(max_ratio=10)},
+        "five strata, weighted": {**by_weight, "stratify": Stratify(5)},
+        "weighted, trimmed": {**by_weight, "trim": Trim(equipoise=(0.3, 0.7))},
+        "matched 1:1, covariates": {
+            **scored,
+            "match": Match(),
+            "outcome_model": OutcomeModel(covariates=True, variance=0.01),
+        },
+    }
+    common: dict[str, Any] = {
+        "cohorts": ComparisonRules(both="remove all", washout_days=183),
+        "at_risk": TimeAtRisk(start=1, end=20_000, end_anchor="cohort start", look_back=365),
+    }
+    made = []
+    for first, kind, name in ((1, "cox", "Cox"), (101, "fine-gray", "Fine–Gray")):
+        for k, (way, settings) in enumerate(ways.items()):
+            model = replace(settings.get("outcome_model", OutcomeModel()), kind=kind)
+            rival = competing if kind == "fine-gray" else None
+            settings = {**common, **settings, "outcome_model": model, "competing": rival}
+            made.append(StudyAnalysis(first + k, f"{name}, {way}", **settings))
+    return tuple(made)

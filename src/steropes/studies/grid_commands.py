@@ -57,6 +57,7 @@ def grid(
 
 def run_and_report(database: Any, spec: Any, output: Path, unblind: bool, quiet: bool) -> None:
     """Run a grid, write its report, and print a summary."""
+    from steropes.studies.grid.controls_page import write_controls_report
     from steropes.studies.grid.report import write_grid_report
     from steropes.studies.grid.run import run_grid
     from steropes.studies.report import output_folder
@@ -66,7 +67,10 @@ def run_and_report(database: Any, spec: Any, output: Path, unblind: bool, quiet:
     with Progress(quiet) as progress:
         results = run_grid(database, spec, folder, progress=progress)
         progress("writing the report")
-        page = write_grid_report(results, folder, unblind=unblind)
+        pages = [write_grid_report(results, folder, unblind=unblind)]
+        judged = len(results.tables["positive_control"]) > 0
+        if judged:
+            pages.append(write_controls_report(results, folder))
     if quiet:
         return
     print(results)
@@ -77,8 +81,28 @@ def run_and_report(database: Any, spec: Any, output: Path, unblind: bool, quiet:
             else line.note or ("not shown: a diagnostic failed" if not line.unblind else "none")
         )
         print(f"  outcome {line.outcome_id}, analysis {line.analysis_id}: {effect}")
-    for path in (page, results.path, results.path.with_suffix(".zip")):
+    if judged:
+        _print_performance(results)
+    for path in (*pages, results.path, results.path.with_suffix(".zip")):
         print(path)
+
+
+def _print_performance(results: Any) -> None:
+    """A line for each analysis: how it fared on the controls."""
+    from steropes.studies.grid.controls import analysis_performance
+
+    names = results.tables["cm_analysis"].set_index("analysis_id")["description"]
+    table = analysis_performance(results)
+    every = table[table["ratio"].isna()]
+    calibrated = every[every["calibrated"]].set_index(["target_comparator_id", "analysis_id"])
+    for line in every[~every["calibrated"]].itertuples(index=False):
+        after = calibrated.loc[(line.target_comparator_id, line.analysis_id), "coverage"]
+        print(
+            f"  {names[line.analysis_id]}: coverage {100 * line.coverage:.0f}% (calibrated "
+            f"{100 * after:.0f}%), precision {line.precision:.1f}, squared error {line.mse:.3f}, "
+            f"type 1 {100 * line.type_1:.0f}%, type 2 {100 * line.type_2:.0f}%, "
+            f"auc {line.auc:.2f}"
+        )
 
 
 def concepts(

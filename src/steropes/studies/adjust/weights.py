@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-__all__ = ["Estimand", "effective_size", "propensity_weights"]
+__all__ = ["Estimand", "effective_size", "propensity_weights", "set_weights"]
 
 Estimand = Literal["att", "ate", "atu", "ato"]
 
@@ -89,6 +89,50 @@ def propensity_weights(
             "score, or set the largest weight"
         )
     return weight
+
+
+def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att") -> NDArray:
+    """Weights under which both arms are spread over matched sets or strata alike.
+
+    With n₁ target and n₀ comparator people in a set, they weigh
+
+    ==========  ==========================  ==========================
+    estimand    target                      comparator
+    ==========  ==========================  ==========================
+    "att"       1                           n₁ / n₀
+    "atu"       n₀ / n₁                     1
+    "ate"       p (n₁ + n₀) / n₁            (1 − p) (n₁ + n₀) / n₀
+    "ato"       n₀ / (n₁ + n₀)              n₁ / (n₁ + n₀)
+    ==========  ==========================  ==========================
+
+    where p is the share of target people in sets with both arms. In a set with one arm alone all
+    weigh 0.
+
+    Parameters
+    ----------
+    sets : array_like of int, shape (n,)
+        Numbers from 0.
+    treated : array_like, shape (n,)
+    estimand : str, default "att"
+
+    References
+    ----------
+    Hong (2010), J Educ Behav Stat 35:499; Desai and others (2017), Epidemiology 28:249.
+    """
+    s, t = np.asarray(sets), np.asarray(treated).astype(bool)
+    size = int(s.max(initial=-1)) + 1
+    n1, n0 = (np.bincount(s[a], minlength=size)[s].astype(float) for a in (t, ~t))
+    both = (n1 > 0) & (n0 > 0)
+    n1, n0 = np.where(both, n1, 1.0), np.where(both, n0, 1.0)
+    p = float(t[both].mean()) if both.any() else 0.0
+    n = n1 + n0
+    weight = {
+        "att": np.where(t, 1.0, n1 / n0),
+        "atu": np.where(t, n0 / n1, 1.0),
+        "ate": np.where(t, p * n / n1, (1 - p) * n / n0),
+        "ato": np.where(t, n0 / n, n1 / n),
+    }[estimand]
+    return np.where(both, weight, 0.0)
 
 
 def effective_size(weight: ArrayLike) -> float:

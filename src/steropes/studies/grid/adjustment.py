@@ -12,7 +12,7 @@ from steropes.studies.adjust.matching import match_scores, matched_weights
 from steropes.studies.adjust.scores import PropensityScores
 from steropes.studies.adjust.strata import score_strata
 from steropes.studies.adjust.trimming import trim
-from steropes.studies.adjust.weights import propensity_weights
+from steropes.studies.adjust.weights import propensity_weights, set_weights
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.covariates.features import Features
 from steropes.studies.grid.settings import StudyAnalysis
@@ -31,7 +31,7 @@ class Adjusted:
     sets : ndarray of int, shape (m,), or None
         Their matched set or stratum.
     weights : ndarray, shape (m,), or None
-        Their propensity weights.
+        Their propensity weights, or those of their sets.
     attrition : DataFrame
     estimand : str
         Whose effect an estimate is.
@@ -45,9 +45,9 @@ class Adjusted:
 
     def balancing(self, treated: NDArray) -> NDArray | None:
         """Weights under which the arms should be alike; None if nothing adjusts them."""
-        if self.sets is not None:
-            return matched_weights(self.sets, treated)
-        return self.weights
+        if self.weights is not None or self.sets is None:
+            return self.weights
+        return matched_weights(self.sets, treated)
 
 
 def adjust(
@@ -85,7 +85,8 @@ def adjust(
     if scores is None:
         return Adjusted(kept, None, None, counts.frame(), analysis.estimates())
     score = scores.score[place]
-    weighted = analysis.outcome_model.weighted
+    by_sets = bool(analysis.match or analysis.stratify)
+    weighted = analysis.outcome_model.weighted and not by_sets
     weight = None
     if weighted or (analysis.trim and analysis.trim.max_weight is not None):
         weight = propensity_weights(score, treated, analysis.estimand)
@@ -111,9 +112,14 @@ def adjust(
     elif analysis.stratify and len(kept):
         labels = _labels(features, entry[kept], analysis.stratify.exact)
         sets = score_strata(score[kept], treated[kept], analysis.stratify, labels)
-    return Adjusted(
-        kept, sets, weight if weighted else None, counts.frame(), analysis.estimates(reverse)
-    )
+    estimand = analysis.estimates(reverse)
+    if not weighted:
+        weight = None
+    if analysis.outcome_model.weighted and sets is not None:
+        weight = set_weights(sets, treated[kept], estimand)
+        if analysis.truncate is not None:
+            weight = np.minimum(weight, analysis.truncate)
+    return Adjusted(kept, sets, weight, counts.frame(), estimand)
 
 
 def _labels(features: Features | None, entries: NDArray, exact: tuple[int, ...]) -> NDArray | None:

@@ -144,9 +144,9 @@ class StudyAnalysis:
             raise DataError(f"{where}: a propensity model needs covariates (features)")
         if model.stratified and not (self.match or self.stratify):
             raise DataError(f"{where}: a stratified outcome model needs matching or strata")
-        if model.weighted and (self.match or self.stratify):
+        if model.weighted and model.stratified:
             raise DataError(
-                f"{where}: weights, and matching or strata, are two ways to adjust; choose one"
+                f"{where}: compare within sets (stratified), or weight by them (weighted), not both"
             )
         if (model.covariates or model.interactions) and self.features is None:
             raise DataError(f"{where}: covariates in the outcome model need features")
@@ -158,10 +158,11 @@ class StudyAnalysis:
         """Whether matching, strata or weights make the arms comparable."""
         return bool(self.match or self.stratify or self.outcome_model.weighted)
 
-    def estimates(self, reversed_match: bool = False) -> str:
+    def estimates(self, reversed_match: bool = False) -> Estimand:
         """The estimand: whose effect the estimate is."""
         if self.match:
             return "atu" if reversed_match else "att"
         if self.stratify:
-            return {"all": "ate", "target": "att", "comparator": "atu"}[self.stratify.base]
+            of: dict[str, Estimand] = {"all": "ate", "target": "att", "comparator": "atu"}
+            return of[self.stratify.base]
         return self.estimand if self.outcome_model.weighted else "ate"
