@@ -236,7 +236,7 @@ def test_table_one_has_percentages_of_ones_and_means_of_scores():
 
     x = {8003: RNG.integers(0, 2, N), 1901: RNG.integers(0, 5, N), 201820210: RNG.integers(0, 2, N)}
     features = made(x, N)
-    table = table_one(covariate_balance(features, TREATED, SCORE), features)
+    table = table_one(covariate_balance(features, TREATED, SCORE))
     assert table["section"].tolist() == [
         "Age group", "Medical history: general", "Charlson comorbidity index",
     ]  # fmt: skip

@@ -175,6 +175,27 @@ def test_tables_have_their_columns_and_keys(results):
     assert len(results.tables["cm_covariate_balance"]) > 0
 
 
+def test_families_scores_after_and_absolute_effects_are_told(results):
+    t = results.tables
+    families = t["covariate_family"]
+    assert families["covariates"].sum() == len(t["cm_shared_covariate_balance"])
+    largest = t["cm_shared_covariate_balance"]["std_diff_after"].abs().max()
+    assert families["largest_after"].max() == pytest.approx(largest, abs=6e-4)
+    before, after = (
+        t[name][["target_density", "comparator_density"]].min(axis=1).sum()
+        for name in ("cm_preference_score_dist", "preference_score_after")
+    )
+    assert after > before
+    effects = t["absolute_effect"].query("outcome_id == 13").set_index("analysis_id")
+    assert effects.index.tolist() == [1, 2]
+    of = t["cm_result"].query("outcome_id == 13 and analysis_id == 1").iloc[0]
+    assert effects.loc[1, "target_risk"] >= of["target_outcomes"] / of["target_subjects"] - 0.01
+    notes = t["note"].query("outcome_id == 13").set_index("analysis_id")
+    assert notes["precision_diagnostic"].tolist() == ["PASS", "PASS"]
+    assert notes.loc[2, "target_lost"] == notes.loc[2, "comparator_lost"] == 0
+    assert (notes["e_value_limit"] <= notes["e_value"]).all()
+
+
 def test_small_cells_are_not_written(database, spec, tmp_path):
     import dataclasses
 
@@ -252,8 +273,12 @@ def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):
     page, open_page = grid_page(blind), grid_page(blind, unblind=True)
     one = results.tables["cm_result"].query("outcome_id == 13").iloc[0]
     said = f"{one.rr:.2f} ({one.ci_95_lb:.2f} to {one.ci_95_ub:.2f})"
+    risk = results.tables["absolute_effect"].query("outcome_id == 13").iloc[0]
+    risk = f"{100 * risk.risk_difference:.2f} (".replace("-", "−")
     assert said in open_page
     assert said not in page
+    assert risk in open_page
+    assert risk not in page
     assert "Survival curves" not in page
 
 
@@ -266,10 +291,13 @@ class Checker(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
-        if tag not in ("meta", "line", "circle", "polygon", "polyline"):
+        if tag != "meta":
             self.open.append(tag)
         self.loads += [v for k, v in attributes if k in ("src", "href")]
         self.labels += tag == "svg" and bool(values.get("aria-label"))
+
+    def handle_startendtag(self, tag, attributes):
+        pass
 
     def handle_endtag(self, tag):
         if self.open and self.open[-1] == tag:
@@ -286,7 +314,53 @@ def test_the_page_is_whole_by_itself_and_says_what_its_pictures_show(results, tm
     assert "<script" not in text
     assert checker.labels == text.count("<svg") >= 4
     assert "prefers-color-scheme: dark" in text
-    assert "newdrug against olddrug" in text
+    assert "Newdrug against Olddrug" in text
+    figures = sorted(f.stem for f in (tmp_path / "figures").iterdir())
+    kinds = {f.split("-")[0] for f in figures}
+    assert kinds == {"attrition", "balance", "controls", "forest", "love", "scores", "survival"}
+    characteristics = pd.read_csv(next((tmp_path / "tables").glob("characteristics-*")))
+    assert {"Age group", "Gender"} <= {*characteristics["section"]}
+    assert pd.read_csv(tmp_path / "tables" / "estimates.csv")["rr"].notna().any()
+
+
+def test_several_times_at_risk_are_analyses_of_their_own(database, spec, tmp_path):
+    path = tmp_path / "grid.toml"
+    text = (
+        SPEC.replace('end = 500\nend_anchor = "cohort start"', "", 2)
+        + """
+[[window]]
+id = 1
+description = "a year"
+at_risk = { end = 365, end_anchor = "cohort start" }
+[[window]]
+id = 2
+description = "longer"
+analyses = [1]
+[window.at_risk]
+end = 500
+end_anchor = "cohort start"
+"""
+    )
+    path.write_text(text)
+    both = read_spec(path)
+    assert [a.id for a in both.analyses] == [101, 102, 201]
+    assert [a.description for a in both.analyses] == ["crude, a year", "crude, longer",
+                                                      "weighted, a year"]  # fmt: skip
+    assert both.analyses[1].at_risk == spec.analysis[0].at_risk
+    found = run_grid(database, both, tmp_path).tables["cm_result"].query("outcome_id == 13")
+    events = found.set_index("analysis_id")["target_outcomes"]
+    assert events[102] > events[101] == events[201]
+    for wrong, message in (
+        ("analyses = [7]", "there is no analysis 7"),
+        ("id = 1\ndescription", "two windows have the id 1"),
+    ):
+        old = "analyses = [1]" if "7" in wrong else 'id = 2\ndescription = "longer"'
+        path.write_text(text.replace(old, wrong if "7" in wrong else 'id = 1\ndescription = "b"'))
+        with pytest.raises(DataError, match=message):
+            read_spec(path)
+    path.write_text(SPEC + "[[window]]\nid = 1\n")
+    with pytest.raises(DataError, match="analysis 1 has a time at risk of its own beside window 1"):
+        read_spec(path)
 
 
 def test_concepts_are_found_by_words_and_number(database):
@@ -308,7 +382,8 @@ def test_the_commands(database, tmp_path, capsys):
         command(["grid", str(path), "--database", str(database), "--output", str(folder), "-q"])
         == 0
     )
-    assert {f.name for f in folder.iterdir()} == {"report.html", "results.duckdb", "results.zip"}
+    found = {f.name for f in folder.iterdir()}
+    assert found == {"report.html", "results.duckdb", "results.zip", "figures", "tables"}
     assert command(["concepts", str(database), "bleed"]) == 0
     assert "bleeding" in capsys.readouterr().out
     other = tmp_path / "other.zip"

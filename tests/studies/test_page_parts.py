@@ -115,7 +115,7 @@ def test_numbers_and_cells():
     assert [counted(n) for n in (0, 1234, -5, np.nan)] == ["0", "1,234", "<5", "–"]
     assert effect(1.234, 0.5, math.inf) == "1.23 (0.50 to ∞)"
     assert effect(math.nan, 0, 1) == ""
-    assert verdict(0.123, "FAIL") == '<span class="FAIL">0.12 (fail)</span>'
+    assert verdict(0.123, "FAIL") == '<span class="FAIL">0.12 <small>fail</small></span>'
     assert "–" in verdict(math.nan, "NOT EVALUATED")
     assert "a &lt; b" in table(("x", "y"), [("a < b", "<b>1</b>")], raw=(1,))
     assert 'data-label="y"' in table(("x", "y"), [("a", "1")])

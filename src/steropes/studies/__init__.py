@@ -68,7 +68,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .grid.controls import analysis_performance
     from .grid.positive import PositiveControls
     from .grid.run import GridResults, run_grid
-    from .grid.spec import CohortSources, ControlSet, GridSpec, read_spec
+    from .grid.spec import CohortSources, ControlSet, GridSpec, RiskWindow, read_spec
     from .matching import match_pairs, match_propensity
     from .omop import OmopDatabase
     from .outcomes import (
@@ -173,6 +173,7 @@ _WHERE = {
     "CohortSources": "grid.spec",
     "ControlSet": "grid.spec",
     "GridSpec": "grid.spec",
+    "RiskWindow": "grid.spec",
     "read_spec": "grid.spec",
     "match_pairs": "matching",
     "match_propensity": "matching",
@@ -246,6 +247,7 @@ __all__ = [
     "PropensityRules",
     "PropensityScores",
     "Question",
+    "RiskWindow",
     "SeriesAnalysis",
     "SeriesQuestion",
     "Spline",

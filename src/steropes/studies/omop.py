@@ -233,9 +233,18 @@ class OmopDatabase:
         return names[0][0] if names else None
 
     def provenance(self) -> dict[str, str | None]:
-        """What ``cdm_source`` says: ``name``, ``vocabulary`` (its version) and ``release`` date."""
-        columns = {"name": "cdm_source_name", "vocabulary": "vocabulary_version"}
-        columns["release"] = "cdm_release_date"
+        """What ``cdm_source`` says of names, versions and dates.
+
+        ``name``, ``cdm`` and ``vocabulary`` (versions), ``release`` (date of the CDM) and
+        ``source_release`` (date of the data it was made from).
+        """
+        columns = {
+            "name": "cdm_source_name",
+            "cdm": "cdm_version",
+            "vocabulary": "vocabulary_version",
+            "release": "cdm_release_date",
+            "source_release": "source_release_date",
+        }
         have = self.columns("cdm_source")
         found: dict[str, str | None] = dict.fromkeys(columns)
         for name, column in columns.items():

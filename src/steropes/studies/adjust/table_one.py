@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from steropes.studies.adjust.comparability import Balance
-from steropes.studies.covariates.features import Features
+from steropes.studies.covariates.analyses import ANALYSES
 
-__all__ = ["table_one"]
+__all__ = ["characteristics", "table_one"]
 
 GENERAL = (
     *(4006969, 438409, 4212540, 255573, 201606, 4182210, 440383, 201820, 318800, 192671, 439727),
@@ -37,7 +37,7 @@ SECTIONS: tuple[tuple[str, int, tuple[int, ...]], ...] = (
 )
 
 
-def table_one(balance: Balance, features: Features) -> pd.DataFrame:
+def table_one(balance: Balance) -> pd.DataFrame:
     """Characteristics of both arms before and after adjustment.
 
     The covariates are those of FeatureExtraction's Table 1: demographics, 26 general, 9
@@ -48,8 +48,6 @@ def table_one(balance: Balance, features: Features) -> pd.DataFrame:
     ----------
     balance : Balance
         Of the arms.
-    features : Features
-        From which it is.
 
     Returns
     -------
@@ -59,26 +57,46 @@ def table_one(balance: Balance, features: Features) -> pd.DataFrame:
         others. Covariates that nobody has make no row.
     """
     known = balance.table.set_index("covariate_id")
-    binary = features.columns.set_index("covariate_id")["binary"]
     rows = []
-    for section, analysis, concepts in SECTIONS:
-        if concepts:
-            ids = [c * 1000 + analysis for c in concepts]
-        else:
-            ids = sorted(known.index[known["analysis_id"] == analysis])
-        for covariate in (i for i in ids if i in known.index):
-            line = known.loc[covariate]
-            unit = 100.0 if binary[covariate] else 1.0
-            row = {"section": section, "characteristic": _short(str(line["name"]))}
-            for when in ("before", "after"):
-                for arm in ("target", "comparator"):
-                    row[f"{arm}_{when}"] = unit * line[f"{arm}_mean_{when}"]
-                row[f"smd_{when}"] = line[f"smd_{when}"]
-            rows.append(row)
+    for chosen in characteristics(balance.table).to_dict("records"):
+        line = known.loc[chosen["covariate_id"]]
+        row = {"section": chosen["section"], "characteristic": chosen["name"]}
+        for when in ("before", "after"):
+            for arm in ("target", "comparator"):
+                row[f"{arm}_{when}"] = chosen["unit"] * line[f"{arm}_mean_{when}"]
+            row[f"smd_{when}"] = line[f"smd_{when}"]
+        rows.append(row)
     columns = ["section", "characteristic"] + [
         f"{what}_{when}" for when in ("before", "after") for what in ("target", "comparator", "smd")
     ]
     return pd.DataFrame(rows, columns=columns)
+
+
+def characteristics(covariates: pd.DataFrame) -> pd.DataFrame:
+    """Those of some covariates that belong in Table 1, in its order.
+
+    Parameters
+    ----------
+    covariates : DataFrame
+        ``covariate_id``, ``name``, ``analysis_id``.
+
+    Returns
+    -------
+    DataFrame
+        ``section``, ``covariate_id``, ``name`` (short) and ``unit``: 100 for percentages of 0/1
+        covariates, 1 for means.
+    """
+    known = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
+    rows = []
+    for section, analysis, concepts in SECTIONS:
+        ids = [c * 1000 + analysis for c in concepts]
+        if not concepts:
+            ids = sorted(known.index[known["analysis_id"] == analysis])
+        unit = 100.0 if ANALYSES[analysis].binary else 1.0
+        rows += [
+            (section, i, _short(str(known.at[i, "name"])), unit) for i in ids if i in known.index
+        ]
+    return pd.DataFrame(rows, columns=["section", "covariate_id", "name", "unit"])
 
 
 def _short(name: str) -> str:

@@ -151,7 +151,7 @@ def _steps(
 ) -> Iterator[tuple[str, Question, StudyAnalysis, int | None]]:
     """Every step with its name: first what outcomes share, then the outcomes."""
     for question in questions:
-        for analysis in spec.analysis:
+        for analysis in spec.analyses:
             name = f"{comparison_id(question)} {analysis.id}"
             yield name, question, analysis, None
             for outcome in question.outcomes:
@@ -166,10 +166,10 @@ def _work(db: OmopDatabase, spec: GridSpec, store: ResultStore, say: Callable[[s
     made: list[dict[str, Any]] = []
     if spec.controls.positive is not None:
         bench = Workbench(db, cohorts)
-        found = add_positive_controls(bench, questions, spec.analysis, spec.controls.positive, say)
+        found = add_positive_controls(bench, questions, spec.analyses, spec.controls.positive, say)
         cohorts, questions, made = found.cohorts, found.questions, found.made
     if "specification" not in done:
-        tables = specification_tables(questions, spec.analysis)
+        tables = specification_tables(questions, spec.analyses)
         tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
         tables["positive_control"] = [
             positive_control_row(row, spec.database_id, spec.min_cell) for row in made

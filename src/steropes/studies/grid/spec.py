@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.cohorts.population import TimeAtRisk
 from steropes.studies.cohorts.sources import (
     ConceptSet,
     condition_cohorts,
@@ -23,7 +24,7 @@ from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.requirements import text, whole
 
-__all__ = ["CohortSources", "ControlSet", "GridSpec", "grid_schema", "read_spec"]
+__all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema", "read_spec"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,31 @@ class ControlSet:
 
 
 @dataclass(frozen=True)
+class RiskWindow:
+    """A time at risk by which analyses are repeated.
+
+    Attributes
+    ----------
+    id : int
+        From 1 to 99. Analysis 7 by window 2 becomes analysis 702.
+    description : str
+        Joins that of the analysis.
+    at_risk : TimeAtRisk
+    analyses : tuple of int
+        Ids of the analyses that it is for. Default: all.
+    """
+
+    id: int
+    description: str = ""
+    at_risk: TimeAtRisk = field(default_factory=TimeAtRisk)
+    analyses: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole("id", self.id, 1, 99)
+        object.__setattr__(self, "analyses", tuple(int(a) for a in self.analyses))
+
+
+@dataclass(frozen=True)
 class GridSpec:
     """Questions × outcomes × analyses.
 
@@ -115,6 +141,9 @@ class GridSpec:
         Of the CDM tables.
     min_cell : int, default 5
         Counts of fewer people (but not of none) are not written.
+    window : tuple of RiskWindow
+        Several times at risk: each analysis is run once by each of them that is for it, instead
+        of by a time at risk of its own.
     """
 
     cohorts: CohortSources
@@ -125,19 +154,34 @@ class GridSpec:
     database_id: str = "database"
     schema: str = "main"
     min_cell: int = 5
+    window: tuple[RiskWindow, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("question", "analysis"):
             if not getattr(self, name):
                 raise DataError(f"a grid needs at least one {name}")
-        ids = [a.id for a in self.analysis]
+        _check_windows(self.window, self.analysis)
+        ids = [a.id for a in self.analyses]
         if len({*ids}) < len(ids):
             raise DataError(f"two analyses have the id {next(i for i in ids if ids.count(i) > 1)}")
         text("database_id", self.database_id)
         text("schema", self.schema)
         whole("min_cell", self.min_cell, 0)
         if self.controls.positive is not None:
-            self.controls.positive.analysis(self.analysis)
+            self.controls.positive.analysis(self.analyses)
+
+    @property
+    def analyses(self) -> tuple[StudyAnalysis, ...]:
+        """The analyses, each by its times at risk."""
+        made: list[StudyAnalysis] = []
+        for a in self.analysis:
+            of = [w for w in self.window if not w.analyses or a.id in w.analyses]
+            for w in of:
+                said = ", ".join(s for s in (a.description, w.description or f"window {w.id}") if s)
+                made.append(replace(a, id=100 * a.id + w.id, description=said, at_risk=w.at_risk))
+            if not of:
+                made.append(a)
+        return tuple(made)
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -174,6 +218,24 @@ class GridSpec:
     def to_json(self) -> str:
         """The specification as JSON text, every setting named."""
         return json.dumps(asdict(self), indent=1, default=str, sort_keys=True) + "\n"
+
+
+def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysis, ...]) -> None:
+    """Refuse windows that are there twice, of analyses that are not, or that hide another time."""
+    ids = [w.id for w in windows]
+    if len({*ids}) < len(ids):
+        raise DataError(f"two windows have the id {next(i for i in ids if ids.count(i) > 1)}")
+    known = {a.id for a in analyses}
+    for w in windows:
+        gone = [a for a in w.analyses if a not in known]
+        if gone:
+            raise DataError(f"window {w.id}: there is no analysis {gone[0]}")
+        for a in analyses:
+            if (not w.analyses or a.id in w.analyses) and a.at_risk != TimeAtRisk():
+                raise DataError(
+                    f"analysis {a.id} has a time at risk of its own beside window {w.id}; "
+                    "give it in one of the two places"
+                )
 
 
 def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:

@@ -113,7 +113,7 @@ _COLUMNS = {
     + "negative_control_id:i target_ratio:f true_effect_size:f outcomes_before:i outcomes_added:i"
     + _DB,
     "cohort": "cohort_id:i name:t",
-    "database": "database_id:t name:t vocabulary:t release:t",
+    "database": "database_id:t name:t cdm:t vocabulary:t release:t source_release:t",
 }
 TABLES: dict[str, dict[str, str]] = {
     table: {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}

@@ -202,10 +202,14 @@ class Axes:
         few = 4 if self.right - self.left < 300 else 6
         if marks is None and self.log:
             marks = [math.log(t) for t in log_ticks(*(math.exp(v) for v in self.xs))]
+        end = -math.inf  # of the last number, which the next one must not touch
         for v in ticks(*self.xs, few) if marks is None else marks:
             said = f"{math.exp(v):.3g}" if self.log else f"{v:,g}"
+            half = LETTER * len(said) / 2
             c.line(self.x(v), self.bottom, self.x(v), self.bottom + 4, "axis")
-            c.text(self.x(v), self.bottom + 18, said, anchor="middle")
+            if self.x(v) - half > end + 5:
+                c.text(self.x(v), self.bottom + 18, said, anchor="middle")
+                end = self.x(v) + half
         c.text((self.left + self.right) / 2, self.bottom + 38, label, "faint", "middle")
 
     def up(self, label: str, percent: bool = False, numbers: bool = True) -> None:

@@ -12,7 +12,7 @@ __all__ = ["attrition_diagram"]
 
 
 def attrition_diagram(
-    name: str, steps: Sequence[tuple[str, float, float]], names: dict[str, str]
+    name: str, steps: Sequence[tuple[str, float, float]], names: dict[str, str], least: int = 0
 ) -> Picture | None:
     """Rules from top to bottom, with the people of both arms at their sides.
 
@@ -23,6 +23,8 @@ def attrition_diagram(
         Counts; minus n is "fewer than n".
     names : dict of str
         Of the arms ``target`` and ``comparator``.
+    least : int, default 0
+        How many a rule left out is not told where they are fewer.
     """
     if not steps:
         return None
@@ -43,7 +45,7 @@ def attrition_diagram(
             for k, (x, arm) in enumerate(((1.0, "target"), (right, "comparator"))):
                 if before is not None:
                     c.line(x + box / 2, y - gap, x + box / 2, y, "arrow")
-                    gone = _gone(before[k], people[k])
+                    gone = _gone(before[k], people[k], least)
                     c.text(x + box / 2 + 6, y - gap / 2 + 5, gone, "faint")
                 c.box(x, y, box, height, f"box {arm}")
                 c.text(x + box / 2, y + 20, counted(people[k]), "strong", "middle")
@@ -59,8 +61,9 @@ def attrition_diagram(
     return Picture(name, said, draw)
 
 
-def _gone(before: float, after: float) -> str:
+def _gone(before: float, after: float, least: int) -> str:
     """How many a rule left out; nothing of what is not told."""
     if before < 0 or after < 0 or not math.isfinite(before + after):
         return ""
-    return f"−{before - after:,.0f}" if before > after else ""
+    gone = before - after
+    return f"−{gone:,.0f}" if gone > 0 and gone >= least else ""

@@ -137,7 +137,7 @@ def verdict(value: float, said: str, digits: int = 2) -> str:
     shown = number(value, digits) or ("∞" if math.isinf(value) else "")
     if said == "NOT EVALUATED":
         return f'<span class="faint">{shown or "–"}</span>'
-    return f'<span class="{said}">{shown} ({said.lower()})</span>'
+    return f'<span class="{said}">{shown} <small>{said.lower()}</small></span>'
 
 
 def effect(ratio: float, low: float, high: float, digits: int = 2) -> str:

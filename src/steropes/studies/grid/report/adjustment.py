@@ -1,0 +1,113 @@
+"""Whether adjustment made the arms comparable: scores, balance, families, and Table 1."""
+
+from __future__ import annotations
+
+from html import escape
+
+import pandas as pd
+
+from steropes.studies.covariates.analyses import ANALYSES
+from steropes.studies.grid.report.characteristics import characteristics_html
+from steropes.studies.grid.report.view import Comparison, View
+from steropes.studies.grid.settings import StudyAnalysis
+from steropes.studies.page.balance import balance_scatter, love_plot
+from steropes.studies.page.html import findings, fold, number, table
+from steropes.studies.page.overlap import score_overlap
+from steropes.studies.wording import decimals
+
+__all__ = ["adjustment_section"]
+
+
+def adjustment_section(view: View, comparison: Comparison) -> list[str]:
+    """Each way of adjusting once, whatever outcome model follows it."""
+    groups: dict[object, list[StudyAnalysis]] = {}
+    for a in view.analyses:
+        weighted = a.outcome_model.weighted
+        key = (a.cohorts, a.at_risk, a.features, a.propensity, a.estimand, a.trim, a.truncate,
+               a.match, a.stratify, weighted)  # fmt: skip
+        groups.setdefault(key, []).append(a)
+    parts: list[str] = []
+    for same in groups.values():
+        if same[0].propensity is not None:
+            parts += _group(view, comparison, same)
+    return ["<h3>Adjustment</h3>", *parts] if parts else []
+
+
+def _group(view: View, comparison: Comparison, same: list[StudyAnalysis]) -> list[str]:
+    first = same[0].id
+    key = {"target_comparator_id": comparison.id, "analysis_id": first}
+    place = f"{comparison.id}-{first}"
+    title = "; ".join(view.label(a.id) for a in same)
+    before = view.rows("cm_preference_score_dist", **key)
+    after = view.rows("preference_score_after", **key)
+    names = view.results.tables["cm_covariate"].drop_duplicates("covariate_id")
+    balance = view.rows("cm_shared_covariate_balance", **key).merge(
+        names[["covariate_id", "covariate_name"]], on="covariate_id", how="left"
+    )
+    limits = view.results.spec.thresholds
+    limit = 0.1 if limits.balance is None else limits.balance
+    overlap = score_overlap(f"scores-{place}", before, after, comparison.names)
+    parts = [
+        f"<h4>{escape(title)}</h4>",
+        view.figure(overlap, "Preference scores; 0.3 to 0.7, shaded, is equipoise."),
+    ]
+    if balance.empty:
+        return [*parts, "<p>No balance: nobody was adjusted, or an arm has nobody left.</p>"]
+    scatter = balance_scatter(f"balance-{place}", balance, limit)
+    love = love_plot(f"love-{place}", balance, limit)
+    parts += [
+        findings([_rule(view, comparison, first, balance, limit)]),
+        view.figure(scatter, "All covariates; dashed: the threshold, and no change."),
+        view.figure(love, "The covariates that differ most after adjustment, and before it."),
+        fold("Families of covariates", _families(view, key)),
+        fold("Table 1: characteristics", characteristics_html(view, comparison, first)),
+    ]
+    return parts
+
+
+def _rule(
+    view: View, comparison: Comparison, analysis: int, balance: pd.DataFrame, limit: float
+) -> tuple[str, str]:
+    """The verdict on balance and the rule that it comes from, in a sentence."""
+    checks = view.rows(
+        "cm_diagnostics_summary", target_comparator_id=comparison.id, analysis_id=analysis
+    )
+    size = balance["std_diff_after"].abs()
+    over = int((size > limit).sum())
+    verdicts = checks["shared_balance_diagnostic"].unique()
+    said = (
+        f"{over:,} of {len(size):,} covariates differ by more than {limit:g} after adjustment; "
+        f"the largest difference is {decimals(float(size.max()))}"
+    )
+    if size.notna().any():
+        said += f" ({balance.loc[size.idxmax(), 'covariate_name']})"
+    smallest = view.results.spec.thresholds.balance_p
+    p = checks["shared_sdm_family_wise_min_p"].max()
+    if smallest is not None:
+        said += (
+            f". By the significance rule (p at least {smallest:g} over all covariates) what counts "
+            f"is p = {decimals(float(p), 3)}, that a difference is beyond {limit:g} by chance"
+        )
+    return (str(verdicts[0]) if len(verdicts) else "NOT EVALUATED"), said + "."
+
+
+def _families(view: View, key: dict[str, int]) -> str:
+    rows = []
+    for line in view.rows("covariate_family", **key).to_dict("records"):
+        known = ANALYSES.get(line["covariate_analysis_id"])
+        rows.append(
+            (
+                known.name if known else "Cohorts",
+                f"{line['covariates']:,}",
+                f"{line['over_before']:,}",
+                number(line["largest_before"], 2),
+                f"{line['over_after']:,}",
+                number(line["largest_after"], 2),
+                number(line["p_after"], 3),
+                str(line["worst"] or ""),
+            )
+        )
+    head = ("Family", "Covariates", "Beyond before", "Largest before", "Beyond after",
+            "Largest after", "p after", "Most unequal after")  # fmt: skip
+    caption = "p: that the largest difference of the family is within the threshold, corrected."
+    return table(head, rows, text=(0, 7), caption=caption) if rows else ""

@@ -1,0 +1,264 @@
+"""One outcome of a comparison: all analyses side by side, their verdicts, and who was left."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from steropes.studies.grid.report.view import ESTIMANDS, KEY, Comparison, View
+from steropes.studies.page.flow import attrition_diagram
+from steropes.studies.page.forest import Row, forest
+from steropes.studies.page.html import counted, effect, fold, number, number_table, table, verdict
+from steropes.studies.page.survival import survival_curves
+from steropes.studies.wording import decimals, p_value, percent, title_case
+
+__all__ = ["outcome_section"]
+
+CHECKS = {
+    "balance_diagnostic": ("Balance", "max_sdm"),
+    "shared_balance_diagnostic": ("Shared balance", "shared_max_sdm"),
+    "equipoise_diagnostic": ("Equipoise", "equipoise"),
+    "generalizability_diagnostic": ("Generalis\N{SOFT HYPHEN}ability", "generalizability_max_sdm"),
+    "mdrr_diagnostic": ("Detect\N{SOFT HYPHEN}able ratio", "mdrr"),
+    "ease_diagnostic": ("Systematic error", "ease"),
+    "attrition_diagnostic": ("Target lost", "attrition_fraction"),
+}
+NO_BREAK = "\N{NO-BREAK SPACE}"
+DAYS = ("min", "p_10", "p_25", "median", "p_75", "p_90", "max")
+
+
+def outcome_section(view: View, comparison: Comparison, outcome: int) -> list[str]:
+    """The parts of one outcome."""
+    shown = view.results.estimates(view.unblind)
+    of = shown[(shown["target_comparator_id"] == comparison.id) & (shown["outcome_id"] == outcome)]
+    checks = view.rows(
+        "cm_diagnostics_summary", target_comparator_id=comparison.id, outcome_id=outcome
+    )
+    notes = view.rows("note", target_comparator_id=comparison.id, outcome_id=outcome)
+    of = of.merge(notes.drop(columns=["note", "interval", "database_id"]), on=KEY)
+    lines = {int(line["analysis_id"]): line for line in of.to_dict("records")}
+    units = list(dict.fromkeys(view.unit(a) for a in lines))
+    name = view.name(outcome)
+    rows = [
+        Row(
+            view.label(a),
+            line["rr"],
+            line["ci_95_lb"],
+            line["ci_95_ub"],
+            (line["calibrated_rr"], line["calibrated_ci_95_lb"], line["calibrated_ci_95_ub"]),
+            _why(line),
+        )
+        for a, line in lines.items()
+    ]
+    picture = forest(f"forest-{comparison.id}-{outcome}", rows, " or ".join(units))
+    parts = [
+        f"<h3>{escape(name)}</h3>",
+        view.figure(picture, "All analyses side by side, with 95% limits."),
+        _estimates(view, lines),
+        _verdicts(view, checks, lines),
+        _people(view, comparison, outcome, lines),
+        _absolute(view, comparison, outcome, lines),
+        _subgroups(view, comparison, outcome, lines),
+    ]
+    for a, line in lines.items():
+        body = _one(view, comparison, outcome, a, _visible(view, line))
+        parts.append(fold(f"{view.label(a)}: who was left, and what came of them", body))
+    return parts
+
+
+def _visible(view: View, line: dict[str, Any]) -> bool:
+    return bool(line["unblind"]) or view.unblind
+
+
+def _why(line: dict[str, Any]) -> str:
+    """Why there is no estimate."""
+    if line["note"]:
+        return str(line["note"])
+    return "no estimate" if line["unblind"] else "not shown: a diagnostic failed"
+
+
+def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:
+    units = list(dict.fromkeys(view.unit(a) for a in lines))
+    one = title_case(units[0]) if len(units) == 1 else "Estimate"
+    head = ("Analysis", "Effect among", f"{one} (95%)", "p", "Calibrated (95%)", "Calibrated p",
+            "E-value (limit)", "Proportional hazards, p")  # fmt: skip
+    rows = []
+    for a, line in lines.items():
+        calibrated = [line[f"calibrated_{c}"] for c in ("rr", "ci_95_lb", "ci_95_ub")]
+        shown = effect(line["rr"], line["ci_95_lb"], line["ci_95_ub"]).replace(" ", NO_BREAK)
+        known = _visible(view, line) and math.isfinite(line["e_value"])
+        among = ESTIMANDS.get(str(line["target_estimator"]), str(line["target_estimator"]))
+        if view.analysis(a).outcome_model.interactions:
+            among += ", without the subgroups' characteristics"
+        rows.append(
+            (
+                view.label(a),
+                among,
+                (f"{shown} {view.unit(a)}" if shown and len(units) > 1 else shown) or _why(line),
+                p_value(line["p"]),
+                effect(*calibrated) or "–",
+                p_value(line["calibrated_p"]),
+                f"{decimals(line['e_value'])} ({decimals(line['e_value_limit'])})" if known else "",
+                p_value(line["proportional_p"]) if _visible(view, line) else "",
+            )
+        )
+    return table(head, rows, text=(0, 1, 2), caption="Estimates of all analyses.")
+
+
+def _verdicts(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]) -> str:
+    head = (
+        "Analysis",
+        *(n for n, _ in CHECKS.values()),
+        "Limits, ratio",
+        "Tied scores",
+        "May be read",
+    )
+    rows = []
+    for line in checks.to_dict("records"):
+        note = lines[int(line["analysis_id"])]
+        precise = _told(note["precision_diagnostic"])
+        width = note["limit_ratio"] if _visible(view, note) else math.nan
+        rows.append(
+            (
+                escape(view.label(int(line["analysis_id"]))),
+                *(verdict(line[value], line[key]) for key, (_, value) in CHECKS.items()),
+                verdict(width, precise),
+                verdict(note["tied"], _told(note["tied_diagnostic"])),
+                "yes" if line["unblind"] else '<span class="FAIL">no</span>',
+            )
+        )
+    caption = (
+        "Diagnostics: the value, and whether it passes. Few outcomes in an arm fail the precision "
+        "(limits, upper over lower); that and tied scores do not hide a result."
+    )
+    return table(head, rows, text=(0,), raw=range(len(head)), caption=caption)
+
+
+def _told(said: Any) -> str:
+    """A verdict; where a result was refused there is none."""
+    return said if isinstance(said, str) else "NOT EVALUATED"
+
+
+def _people(
+    view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
+) -> str:
+    """How many there are of each arm, how many stayed, and how long they were followed."""
+    head = ("Analysis", "Arm", "People", "Stayed", "With the outcome", "Person-days",
+            "Median days (10% to 90%)")  # fmt: skip
+    rows = []
+    for a, line in lines.items():
+        key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
+        days = view.line("cm_follow_up_dist", **key)
+        for arm in ("target", "comparator"):
+            lost = line[f"{arm}_lost"]
+            spread = [days.get(f"{arm}_{q}_days", math.nan) for q in ("median", "p_10", "p_90")]
+            rows.append(
+                (
+                    view.label(a),
+                    comparison.names[arm],
+                    counted(line[f"{arm}_subjects"]),
+                    "all" if math.isnan(lost) else percent(1 - lost, 0),
+                    counted(line[f"{arm}_outcomes"]) if _visible(view, line) else "not shown",
+                    counted(line[f"{arm}_days"]),
+                    "{} ({} to {})".format(*(counted(v) for v in spread)),
+                )
+            )
+    caption = "People compared; stayed is the share of those at risk whom adjustment kept."
+    return table(head, rows, text=(0, 1), caption=caption)
+
+
+def _absolute(
+    view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
+) -> str:
+    """Differences in risk and in time without the outcome."""
+    rows = []
+    for a, line in lines.items():
+        key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
+        found = view.line("absolute_effect", **key)
+        if not found or not _visible(view, line):
+            continue
+        risk = [100 * found[f"risk_difference{e}"] for e in ("", "_lb", "_ub")]
+        days = [found[f"days_free_difference{e}"] for e in ("", "_lb", "_ub")]
+        rows.append(
+            (
+                view.label(a),
+                counted(round(found["horizon_day"])),
+                percent(found["target_risk"]),
+                percent(found["comparator_risk"]),
+                effect(*risk),
+                number(found["target_days_free"], 1),
+                number(found["comparator_days_free"], 1),
+                effect(days[0], days[1], days[2], 1),
+            )
+        )
+    if not rows:
+        return ""
+    head = ("Analysis", "By day", "Risk, target", "Risk, comparator",
+            "Difference, % points (95%)", "Days free, target", "Days free, comparator",
+            "Difference, days (95%)")  # fmt: skip
+    return table(head, rows, text=(0,), caption="Absolute effects: risks and restricted means.")
+
+
+def _subgroups(
+    view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
+) -> str:
+    """Interactions: how the ratio differs between subgroups."""
+    names = view.results.tables["cm_covariate"].drop_duplicates("covariate_id")
+    called = dict(zip(names["covariate_id"], names["covariate_name"], strict=True))
+    rows, drawn = [], []
+    for a, line in lines.items():
+        if not _visible(view, line):
+            continue
+        key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
+        for found in view.rows("cm_interaction_result", **key).to_dict("records"):
+            covariate = str(called.get(found["interaction_covariate_id"]))
+            ends = (found["rr"], found["ci_95_lb"], found["ci_95_ub"])
+            rows.append((view.label(a), covariate, effect(*ends), p_value(found["p"])))
+            drawn.append(Row(f"{covariate} ({view.label(a)})", *ends))
+    if not rows:
+        return ""
+    unit = "ratio of ratios, with against without"
+    picture = forest(f"subgroups-{comparison.id}-{outcome}", drawn, unit)
+    head = ("Analysis", "Subgroup", "Ratio with against without it (95%)", "p")
+    return (
+        "<h4>Subgroups</h4>"
+        + view.figure(picture, "How much larger the ratio is in people with the characteristic.")
+        + table(head, rows, text=(0, 1))
+    )
+
+
+def _one(view: View, comparison: Comparison, outcome: int, analysis: int, visible: bool) -> str:
+    """Attrition, follow-up and curves of one analysis."""
+    key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": analysis}
+    rules = view.rows("cm_attrition", **key)
+    arms = [
+        rules[rules["exposure_id"] == e].set_index("sequence_number")
+        for e in (comparison.target, comparison.comparator)
+    ]
+    steps = [
+        (str(line["description"]), float(line["subjects"]), float(arms[1].loc[i, "subjects"]))
+        for i, line in arms[0].iterrows()
+        if i in arms[1].index
+    ]
+    place = f"{comparison.id}-{outcome}-{analysis}"
+    diagram = attrition_diagram(
+        f"attrition-{place}", steps, comparison.names, view.results.spec.min_cell
+    )
+    parts = [view.figure(diagram, "What each rule leaves of both arms.")]
+    days = view.line("cm_follow_up_dist", **key)
+    if days:
+        rows = [
+            (comparison.names[arm], *(counted(days[f"{arm}_{q}_days"]) for q in DAYS))
+            for arm in ("target", "comparator")
+        ]
+        head = ("Days followed", "Least", "10%", "25%", "50%", "75%", "90%", "Most")
+        parts.append(number_table(head, {"": rows}))
+    if visible:
+        curves = survival_curves(
+            f"survival-{place}", view.rows("cm_kaplan_meier_dist", **key), comparison.names
+        )
+        parts.append(view.figure(curves, "Without the outcome, with 95% limits."))
+    return "".join(parts)

@@ -1,0 +1,107 @@
+"""The order of the page, and its files."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from steropes.studies.grid.report.adjustment import adjustment_section
+from steropes.studies.grid.report.characteristics import characteristics_table
+from steropes.studies.grid.report.controls import controls_section
+from steropes.studies.grid.report.outcome import outcome_section
+from steropes.studies.grid.report.view import Comparison, View
+from steropes.studies.grid.run import GridResults
+from steropes.studies.page.html import cards, document, fold, write_files
+
+__all__ = ["grid_page", "write_grid_report"]
+
+
+def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool = False) -> Path:
+    """Write ``report.html``, its figures (SVG) and its tables (CSV); returns the page's path.
+
+    The folders ``figures`` and ``tables`` are beside it.
+
+    Parameters
+    ----------
+    results : GridResults
+    folder : str or Path
+    unblind : bool, default False
+        Show estimates that fail a diagnostic too.
+
+    Raises
+    ------
+    DataError
+        The folder cannot be written to.
+    """
+    view = View(results, unblind)
+    text = _page(view)
+    files = {f"figures/{name}.svg": picture.file() for name, picture in view.pictures.items()}
+    estimates = results.estimates(unblind)
+    files["tables/estimates.csv"] = estimates.to_csv(index=False, lineterminator="\n")
+    for comparison in view.comparisons():
+        table = characteristics_table(view, comparison)
+        name = f"tables/characteristics-{comparison.id}.csv"
+        files[name] = table.to_csv(index=False, lineterminator="\n")
+    return write_files(folder, {**files, "report.html": text})[-1]
+
+
+def grid_page(results: GridResults, *, unblind: bool = False) -> str:
+    """The page as HTML, with everything in it."""
+    return _page(View(results, unblind))
+
+
+def _page(view: View) -> str:
+    comparisons = view.comparisons()
+    body = [_head(view, comparisons)]
+    for comparison in comparisons:
+        body.append(f'<h2 id="c{comparison.id}">{escape(comparison.title)}</h2>')
+        for outcome in view.outcomes(comparison):
+            body += outcome_section(view, comparison, outcome)
+        body += adjustment_section(view, comparison)
+        body += controls_section(view, comparison)
+    body.append(_settings(view))
+    return document("; ".join(c.title for c in comparisons), body)
+
+
+def _head(view: View, comparisons: list[Comparison]) -> str:
+    t = view.results.tables
+    about = t["database"].iloc[0]
+    parts = {"name": "", "cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
+    parts["source_release"] = "source data of "
+    source = ", ".join(
+        f"{before}{about[c]}" for c, before in parts.items() if isinstance(about[c], str)
+    )
+    found, checks = t["cm_result"], t["cm_diagnostics_summary"]
+    shown = cards(
+        (
+            (f"{len(comparisons):,}", "comparisons" if len(comparisons) > 1 else "comparison"),
+            (f"{len(view.analyses):,}", "analyses"),
+            (f"{found['outcome_id'].nunique():,}", "outcomes, with controls"),
+            (f"{found['log_rr'].notna().sum():,} of {len(found):,}", "results have an estimate"),
+            (f"{int(checks['unblind'].sum()):,}", "pass all diagnostics"),
+        )
+    )
+    links = "".join(f'<li><a href="#c{c.id}">{escape(c.title)}</a></li>' for c in comparisons)
+    nav = f"<nav><ul>{links}</ul></nav>" if len(comparisons) > 1 else ""
+    open_ = (
+        "<p>Estimates that fail a diagnostic are shown too, because that was asked for.</p>"
+        if view.unblind
+        else "<p>An estimate that fails a diagnostic is not shown.</p>"
+    )
+    lead = f"{about['database_id']}{': ' if source else ''}{source}"
+    return (
+        f'<h1>Comparative cohort studies</h1><p class="lead">{escape(lead)}</p>{shown}{nav}{open_}'
+    )
+
+
+def _settings(view: View) -> str:
+    listed = "".join(
+        f"<dt>{a.id}</dt><dd>{escape(a.description or '–')}</dd>" for a in view.analyses
+    )
+    text = escape(view.results.spec.to_json())
+    return (
+        f"<h2>Settings</h2><dl>{listed}</dl>"
+        + fold("The whole specification", f"<pre>{text}</pre>")
+        + "<p>All tables, in the layout of CohortMethod 6, are in results.zip beside this page; "
+        "its pictures are in the folder figures.</p>"
+    )
