@@ -20,6 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..backends.cpu import conditional_bernoulli as kernels
+from ..backends.cpu.conditional_third import differentiate_twice
 from ..backends.face import Array, Backend
 from ..backends.threads import balanced_chunks
 from ..errors import DataError
@@ -45,6 +46,7 @@ class ConditionalLogisticLikelihood(Likelihood):
 
     shift_invariant = True
     grouped = True
+    has_third = True
 
     def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -134,6 +136,17 @@ class ConditionalLogisticLikelihood(Likelihood):
             self._chunks,
         )
         return out
+
+    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third`: the second derivative of π along each column of Z."""
+        host = self.backend.to_host
+        eta, w, Z = (np.ascontiguousarray(host(x)) for x in (eta, weights, Z))
+        out = np.zeros(self.n)
+        self._pool.map(
+            lambda a, b: differentiate_twice(eta, w, self.case, self.pointers, Z, out, a, b),
+            self._chunks,
+        )
+        return self.backend.asarray(out[:, None])
 
 
 def _of_part(

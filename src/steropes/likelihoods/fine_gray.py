@@ -55,6 +55,7 @@ class FineGrayLikelihood(CoxLikelihood):
     """
 
     plain_risk_sets = False
+    has_third = True
 
     def __init__(
         self,

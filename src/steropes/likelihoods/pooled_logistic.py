@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.cpu import CHUNKS, pooled
+from ..backends.cpu import CHUNKS, pooled, pooled_third
 from ..backends.face import Backend
 from ..backends.threads import balanced_chunks
 from .base import Likelihood
@@ -49,6 +49,7 @@ class PooledLogisticLikelihood(Likelihood):
     """
 
     additive = False
+    has_third = True
 
     def __init__(
         self,
@@ -179,6 +180,25 @@ class PooledLogisticLikelihood(Likelihood):
 
         at_time = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))
         return ChannelCurvature(h, base, w, self.F, self.first, self.last, pairs, at_time)
+
+    def third(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """See `Likelihood.third`."""
+        h, base = self.split(np.ascontiguousarray(eta[:, :1]))
+        h, base = h[:, :, 0].copy(), base[:, 0].copy()
+        own, at_time = self.split(np.ascontiguousarray(Z))
+        w, out = np.ascontiguousarray(weights[:, 0]), np.empty((self.n_eta, 1))
+        channels, rest = self.split(out)
+        r = np.empty(h.shape)
+
+        def part(a: int, b: int) -> np.ndarray:
+            g = np.zeros(self.K)
+            rows = self.first, self.last, w
+            pooled_third.third(h, base, self.F, *rows, own, at_time, r, g, a, b)
+            return g
+
+        rest[:, 0] = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))
+        channels[:, :, 0] = r
+        return out
 
 
 def events_by_interval(

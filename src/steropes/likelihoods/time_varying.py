@@ -74,6 +74,8 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         Ascending.
     """
 
+    has_third = True
+
     def __init__(
         self,
         time: np.ndarray,

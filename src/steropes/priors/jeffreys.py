@@ -23,8 +23,11 @@ class Jeffreys(Prior):
     (Firth 1993, eq. 2) and gives finite ones where the data are separated or a hazard ratio is
     infinite (Heinze and Schemper 2001, 2002). There is nothing to choose and nothing to exclude.
 
-    Logistic, Poisson, Cox, conditional Poisson and self-controlled case series models have it,
-    conditional logistic ones by Efron's and Breslow's method. Up to two thousand columns.
+    All families have it but linear models, where it is flat, and cumulative ones: their thresholds
+    are parameters too, as many as there are outcomes, and Firth's expansion is for a number of
+    parameters that does not grow with the data. The information is that of the likelihood that is
+    maximised: a partial one of Cox models, the exact conditional one of matched sets, the weighted
+    one of Fine and Gray (Kohl and others 2015). Up to two thousand columns.
 
     Notes
     -----
@@ -39,6 +42,9 @@ class Jeffreys(Prior):
     Jeffreys (1946), Proc. R. Soc. A 186:453–461.
     Firth (1993), Biometrika 80:27–38.
     Heinze and Schemper (2001), Biometrics 57:114–119; (2002), Statistics in Medicine 21:2409–2419.
+    Heinze and Puhr (2010), Statistics in Medicine 29:770–777 (conditional logistic).
+    Kohl, Plischke, Leffondré and Heinze (2015), Computer Methods and Programs in Biomedicine
+    118:218–233 (Fine and Gray).
     """
 
     information_power: ClassVar[float] = 0.5
@@ -55,5 +61,5 @@ class Jeffreys(Prior):
     def of_copies(
         self, source: np.ndarray, names: Sequence[str], exclude: Sequence[str | int]
     ) -> Self:
-        """Refuse several coefficients of one column."""
-        raise DataError("Jeffreys' prior is not there for effects that vary with time.")
+        """Return the same: it has no settings of columns."""
+        return self

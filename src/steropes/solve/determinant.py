@@ -18,6 +18,7 @@ from scipy import linalg
 from ..design.face import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
+from ..likelihoods.nuisance import NuisanceLikelihood
 from .hessian import hessian
 
 __all__ = ["LogDeterminant"]
@@ -52,12 +53,7 @@ class LogDeterminant:
                 f"of them; X has {design.p:,}. Use Normal() or Laplace()."
             )
         if likelihood.quadratic or not likelihood.has_third:
-            why = (
-                "is flat for a linear model: leave it out"
-                if likelihood.quadratic
-                else "is not there for this model: fit with another prior"
-            )
-            raise DataError(f"Jeffreys' prior {why}.")
+            raise DataError(f"Jeffreys' prior {_why_not(likelihood)}.")
         self.design, self.likelihood, self.power = design, likelihood, power
         self.backend = backend = likelihood.backend
         order = likelihood.order
@@ -131,3 +127,14 @@ class LogDeterminant:
             return eta, np.asarray(linalg.cholesky(H, lower=True))
         except linalg.LinAlgError:
             return eta, None
+
+
+def _why_not(likelihood: Likelihood) -> str:
+    if likelihood.quadratic:
+        return "is flat for a linear model: leave it out"
+    if isinstance(likelihood, NuisanceLikelihood):
+        return (
+            "is of the information of all parameters, and this model's thresholds grow in number "
+            "with the data: Firth's expansion does not hold. Fit with Normal()"
+        )
+    return "is not there for this model: fit with another prior"
