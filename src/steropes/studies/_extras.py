@@ -9,16 +9,17 @@ __all__ = ["MissingExtraError", "need"]
 
 
 class MissingExtraError(ImportError):
-    """A package of the extra ``steropes[study]`` is not installed."""
+    """A package of an extra, such as ``steropes[study]``, is not installed."""
 
 
-def need(module: str) -> ModuleType:
+def need(module: str, extra: str = "study") -> ModuleType:
     """Import ``module``; without it raise an error that names the command that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0]:
             raise
+        what = "studies need" if extra == "study" else f"{extra} needs"
         raise MissingExtraError(
-            f'studies need the package {error.name}: pip install "steropes[study]"', name=error.name
+            f'{what} the package {error.name}: pip install "steropes[{extra}]"', name=error.name
         ) from None

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from steropes import __version__
-from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
-from steropes.studies.grid_commands import add_commands
+from steropes.studies.grid_commands import DATABASE, add_commands
 from steropes.studies.sccs.command import sccs, sccs_grid, sccs_parity
 
 __all__ = ["app"]
@@ -54,7 +53,7 @@ def steropes(
 
 @app.command()
 def study(
-    database: Annotated[Path, typer.Argument(help="DuckDB file that holds an OMOP CDM v5.x.")],
+    database: Annotated[str, typer.Argument(help=DATABASE)],
     target: Annotated[int, typer.Option(help="Concept id of the drug in question.")],
     comparator: Annotated[int, typer.Option(help="Concept id of the drug to compare it with.")],
     outcome: Annotated[int, typer.Option(help="Concept id of the outcome, a condition.")],
@@ -142,12 +141,12 @@ app.command("sccs-grid")(sccs_grid)
 app.command("sccs-parity")(sccs_parity)
 
 
-def _run(database: Path, settings: StudySettings, output: Path, quiet: bool) -> None:
+def _run(database: str | Path, settings: StudySettings, output: Path, quiet: bool) -> None:
+    from steropes.studies.databases.opening import require_database
     from steropes.studies.report import output_folder
     from steropes.studies.terminal import Progress, print_study
 
-    if not database.exists():
-        raise DataError(f"there is no file {database}")
+    require_database(str(database))
     made = not output.exists()
     folder = output_folder(output)  # before the work, not after it
     try:

@@ -28,7 +28,7 @@ from steropes.studies.effects import (
     minimum_detectable_ratio,
 )
 from steropes.studies.matching import comparable_scores, match_propensity
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, RecordsOf, opened
 from steropes.studies.people import People
 from steropes.studies.propensity import Propensity, fit_propensity, too_few
 from steropes.studies.requirements import real, text, whole
@@ -71,7 +71,7 @@ class StudySettings:
         Counts of fewer people (but not of none) are not written or shown: the page, the JSON
         file and the terminal say "<5", and hide what would give such a count away.
     schema : str, default "main"
-        The schema of the database that holds the CDM tables.
+        The schema of the database that holds the CDM tables; see `OmopDatabase`.
     """
 
     target: int
@@ -212,7 +212,7 @@ class ComparativeStudy:
 
 
 def comparative_study(
-    database: str | Path,
+    database: str | Path | OmopDatabase | Any,
     settings: StudySettings,
     *,
     progress: Callable[[str], None] | None = None,
@@ -228,8 +228,9 @@ def comparative_study(
 
     Parameters
     ----------
-    database : str or Path
-        A DuckDB file that holds an OMOP CDM v5.x; it is opened read-only.
+    database : str, Path, connection or OmopDatabase
+        An OMOP CDM v5.x: whatever `OmopDatabase` opens (a DuckDB file, a folder of Parquet files,
+        a URL, an open connection), or one that is open. It is only read.
     settings : StudySettings
     progress : callable, optional
         Called with a line of text as each step begins.
@@ -241,13 +242,13 @@ def comparative_study(
     """
     say = progress or (lambda line: None)
     say("opening the database")
-    with OmopDatabase(database, settings.schema) as db:
+    with opened(database, settings.schema) as db:
         names = {
             role: db.concept_name(getattr(settings, role))
             for role in ("target", "comparator", "outcome")
         }
         source = db.source_name()
-        cohort, covariates, ended = _collect(db, settings, say)
+        cohort, covariates, ended = _collect(_of_users(db, settings), settings, say)
 
     people = cohort.people.copy()
     people[["propensity", "preference"]] = np.nan
@@ -289,6 +290,13 @@ def comparative_study(
         ties=ties,
         ended=ended,
     )
+
+
+def _of_users(db: OmopDatabase, settings: StudySettings) -> OmopDatabase:
+    """The database as far as the users of either drug go."""
+    drugs = [settings.target, settings.comparator]
+    members = db.descendants(drugs) if settings.descendants else drugs
+    return db.narrowed([RecordsOf("drug_era", "drug_concept_id", tuple(members))])
 
 
 def _collect(

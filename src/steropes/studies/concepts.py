@@ -6,7 +6,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, RecordsOf
 from steropes.studies.requirements import whole
 
 __all__ = ["find_concepts"]
@@ -78,12 +78,13 @@ def _people(db: OmopDatabase, ids: list[int]) -> dict[int, int]:
     listed = ", ".join(map(str, ids))
     below = f"SELECT unnest([{listed}]) AS above, unnest([{listed}]) AS below"
     if "concept_ancestor" in db.tables:
-        below += (
-            f" UNION SELECT ancestor_concept_id, descendant_concept_id "
-            f"FROM {db.table('concept_ancestor')} WHERE ancestor_concept_id IN ({listed})"
+        below += " UNION SELECT ancestor_concept_id, descendant_concept_id FROM " + db.records(
+            RecordsOf("concept_ancestor", "ancestor_concept_id", tuple(ids))
         )
+    family = tuple(db.descendants(ids))
     parts = [
-        f"SELECT person_id, {concept} AS concept FROM {db.table(table)}"
+        f"SELECT person_id, {concept} AS concept "
+        f"FROM {db.records(RecordsOf(table, concept, family))}"
         for table, concept in RECORDS
         if table in db.tables
     ]

@@ -10,7 +10,9 @@ import typer
 
 from steropes.errors import DataError
 
-__all__ = ["add_commands"]
+__all__ = ["DATABASE", "add_commands"]
+
+DATABASE = "OMOP CDM v5.x: a DuckDB file, a folder of Parquet files, or a URL (postgresql://...)."
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -27,9 +29,7 @@ def grid(
     spec: Annotated[
         Path | None, typer.Argument(help="Specification, a .toml or .json file.")
     ] = None,
-    database: Annotated[
-        Path | None, typer.Option(help="DuckDB file that holds an OMOP CDM v5.x.")
-    ] = None,
+    database: Annotated[str | None, typer.Option(help=DATABASE)] = None,
     output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("steropes-grid"),
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema and exit.")
@@ -43,6 +43,7 @@ def grid(
 
     An interrupted run goes on where it was when the same command is given again.
     """
+    from steropes.studies.databases.opening import require_database
     from steropes.studies.grid.spec import grid_schema, read_spec
 
     if schema:
@@ -50,8 +51,7 @@ def grid(
         return
     if spec is None or database is None:
         raise DataError("name a specification and --database; steropes grid --schema tells more")
-    if not database.exists():
-        raise DataError(f"there is no file {database}")
+    require_database(database)
     run_and_report(database, read_spec(spec), output, unblind, quiet)
 
 
@@ -106,7 +106,7 @@ def _print_performance(results: Any) -> None:
 
 
 def concepts(
-    database: Annotated[Path, typer.Argument(help="DuckDB file that holds an OMOP CDM v5.x.")],
+    database: Annotated[str, typer.Argument(help=DATABASE)],
     words: Annotated[str, typer.Argument(help="Words of the name, in any order, or an id.")],
     domain: Annotated[str | None, typer.Option(help="Only this domain, such as Drug.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most lines to print.")] = 20,
@@ -114,14 +114,14 @@ def concepts(
 ) -> None:
     """Find concepts by name in the vocabulary of a database, the most recorded first."""
     from steropes.studies.concepts import find_concepts
+    from steropes.studies.databases.opening import require_database
     from steropes.studies.omop import OmopDatabase
 
-    if not database.exists():
-        raise DataError(f"there is no file {database}")
+    require_database(database)
     with OmopDatabase(database, schema) as db:
-        found = find_concepts(db, words, domain=domain, limit=limit)
+        found, name = find_concepts(db, words, domain=domain, limit=limit), db.name
     if found.empty:
-        raise DataError(f"no concept of {database.name} has {words!r} in its name")
+        raise DataError(f"no concept of {name} has {words!r} in its name")
     for line in found.itertuples(index=False):
         about = ", ".join(str(x) for x in (line.domain, line.vocabulary) if x)
         kind = f" ({about})" if about else ""
@@ -158,11 +158,14 @@ def combine(
 
 def cohort_parity(
     folder: Annotated[Path, typer.Argument(help="Folder with the cm_*.csv files of R.")],
+    database: Annotated[
+        str | None, typer.Option(help="The same database elsewhere, such as in PostgreSQL.")
+    ] = None,
 ) -> None:
     """Run CohortMethod's own demonstration, and compare every number with R's."""
     from steropes.studies.grid.parity import compare_with_cohort_method
 
-    found = compare_with_cohort_method(folder)
+    found = compare_with_cohort_method(folder, database)
     for line in found.itertuples(index=False):
         print(f"{line.analysis}  {line.quantity}: {line.r:.12g}, here {line.here:.12g}")
     worst = found.loc[found["difference"].idxmax()]

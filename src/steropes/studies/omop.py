@@ -1,11 +1,13 @@
-"""An OMOP database in a DuckDB file or an open connection: checked, asked about concepts.
+"""An OMOP database, wherever it is: checked, asked about concepts.
 
-Nothing here knows of a study. A file is attached to an in-memory database and cannot be changed;
-whoever needs tables of their own makes them in a workspace, which shares them with nobody.
+Nothing here knows of a study. The database cannot be changed; whoever needs tables of their own
+makes them in a workspace, which shares them with nobody. Where the tables are is the matter of
+``databases/``.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +15,10 @@ from types import TracebackType
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
-from steropes.studies.scratch import ScratchFolder
+from steropes.studies.databases.face import Layout, RecordsOf, Workspace
+from steropes.studies.databases.opening import open_place
 
-__all__ = ["OmopDatabase", "Workspace"]
+__all__ = ["OmopDatabase", "RecordsOf", "Workspace", "opened"]
 
 # What a study reads of the CDM (v5.x), table by table.
 REQUIRED = {
@@ -42,67 +44,42 @@ WELL_KNOWN = {8507: "Male", 8532: "Female"}
 UNNAMED = "unnamed concept"
 
 
-class Workspace:
-    """A place for temporary tables: nobody else sees them, and they go when it closes.
-
-    Parameters
-    ----------
-    connection : DuckDB connection
-        One of its own.
-    """
-
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
-
-    def run(self, sql: str, values: Sequence[Any] | None = None) -> Any:
-        """Run a statement; returns DuckDB's result."""
-        return self.connection.execute(sql, values)
-
-    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
-        """All rows of a (small) query."""
-        return self.connection.execute(sql, values).fetchall()
-
-    def stream(self, sql: str, batch_size: int = 1_000_000) -> Iterator[Any]:
-        """The rows of a query as Arrow record batches, never all at once."""
-        need("pyarrow")
-        relation = self.connection.sql(sql)
-        # the method's name since DuckDB 1.5, and before
-        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        yield from reader(batch_size)
-
-
 class OmopDatabase:
-    """A view of an OMOP Common Data Model (v5.x) held in a DuckDB file or an open connection.
+    """A view of an OMOP Common Data Model (v5.x), which is only read.
 
-    Nothing in it is changed. Use it as a context manager; spilled data vanish when it closes. A
-    connection that was passed in stays open.
+    Use it as a context manager; spilled data, and what was read from a server, vanish when it
+    closes. A connection that was passed in stays open.
 
     Parameters
     ----------
-    path : str, Path or DuckDB connection
-        The DuckDB file, or an open connection to one; then the CDM is that of its current
-        catalog. Tables that belong to the connection alone (temporary ones) are not seen.
+    database : str, Path or connection
+        One of
+
+        - a DuckDB file;
+        - a folder with a Parquet file, or a folder of Parquet files, for each table;
+        - the URL of a server, such as ``postgresql://user@host/database?schema=cdm`` (also
+          ``snowflake://``, ``bigquery://``, ``databricks://``, ``mssql://``). Passwords are better
+          kept out of it: ``steropes.studies.databases.address`` says where they are looked for;
+        - an open DuckDB connection; then the CDM is that of its current catalog. Tables that
+          belong to the connection alone (temporary ones) are not seen;
+        - an open connection of an ADBC driver for PostgreSQL, Snowflake or BigQuery.
     schema : str, default "main"
-        The schema that holds the CDM tables. Upper and lower case make no difference.
+        The schema that holds the CDM tables. Upper and lower case make no difference. On a server
+        without a schema "main", it stands for the URL's, or else the usual one, such as "public".
 
     Raises
     ------
     DataError
-        No such file, not a DuckDB file, no such schema, or CDM tables or columns missing.
+        No such file, not a database, no such schema, or CDM tables or columns missing; a server
+        that does not let us in.
     """
 
-    def __init__(self, path: str | Path | Any, schema: str = "main") -> None:
-        duckdb = need("duckdb")
+    def __init__(self, database: str | Path | Any, schema: str = "main") -> None:
         if not isinstance(schema, str) or not schema:
             raise DataError(f"schema must be the name of a schema, not {schema!r}")
-        self.schema, self.closed = schema, False
-        self._columns: dict[tuple[str, str], tuple[str, ...]] = {}  # of tables asked for
-        self._spill: ScratchFolder | None = None
-        if isinstance(path, duckdb.DuckDBPyConnection):
-            self._join(duckdb, path)
-        else:
-            self._open(duckdb, Path(path))
+        self._place = open_place(database)
         try:
+            self.schema = self._place.schema(schema)
             self.tables = self._check_tables()
         except BaseException:
             self.close()
@@ -121,24 +98,38 @@ class OmopDatabase:
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
-        return f"OmopDatabase({str(self.path)!r}, schema={self.schema!r}{state})"
+        return f"OmopDatabase({self._place.identity!r}, schema={self.schema!r}{state})"
 
     def close(self) -> None:
         """Close the database and forget everything temporary."""
-        self.closed = True
-        self._home.connection.close()
-        if self._spill is not None:
-            self._spill.cleanup()
+        self._place.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._place.closed
 
     @property
     def identity(self) -> str:
-        """The file and the schema: tells whose people a cohort holds."""
-        return f"{self._place} ({self.schema.lower()})"
+        """The file or server, and the schema: tells whose people a cohort holds."""
+        return f"{self._place.identity} ({self.schema.lower()})"
 
     @property
     def name(self) -> str:
         """What messages call the database: the name of its file, if it has one."""
-        return self.path.name
+        return self._place.name
+
+    def narrowed(self, people: Iterable[RecordsOf]) -> OmopDatabase:
+        """The same database, of which only some people matter.
+
+        A server is then asked for the rows of people who have at least one such record, and of
+        nobody else. Where nothing is copied (DuckDB, Parquet) there is nothing to narrow, and
+        everybody is still there. It closes with this one.
+        """
+        self._check_open()
+        narrow = copy.copy(self)
+        narrow._place = self._place.narrowed(self.schema, tuple(people))
+        return narrow
 
     # -- queries ---------------------------------------------------------------------------------
 
@@ -150,7 +141,7 @@ class OmopDatabase:
         one database cannot mix.
         """
         self._check_open()
-        connection = self._home.connection.cursor()
+        connection = self._place.home.connection.cursor()
         try:
             yield Workspace(connection)
         finally:
@@ -163,22 +154,19 @@ class OmopDatabase:
 
     def table(self, name: str, schema: str | None = None) -> str:
         """The table's full name, quoted, for use in SQL; of another schema if one is named."""
-        schema = self.schema if schema is None else schema
-        return f"{_quote(self._catalog)}.{_quote(schema)}.{_quote(name)}"
+        return self._place.table(self.schema if schema is None else schema, name)
+
+    def records(self, wanted: RecordsOf) -> str:
+        """Rows of a table that have one of some concepts, for use in SQL after FROM.
+
+        A server sends no other rows of the table.
+        """
+        return self._place.records(self.schema, wanted)
 
     def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
         """Names of a table's columns, in lower case; none if there is no such table."""
-        schema = self.schema if schema is None else schema
-        key = (schema.lower(), table.lower())
-        if key not in self._columns:
-            found = self.rows(
-                "SELECT lower(column_name) FROM information_schema.columns "
-                "WHERE table_catalog = $1 AND lower(table_schema) = $2 AND lower(table_name) = $3 "
-                "ORDER BY ordinal_position",
-                [self._catalog, *key],
-            )
-            self._columns[key] = tuple(c for (c,) in found)
-        return self._columns[key]
+        self._check_open()
+        return self._place.columns(self.schema if schema is None else schema, table)
 
     # -- concepts --------------------------------------------------------------------------------
 
@@ -193,7 +181,7 @@ class OmopDatabase:
         names = self.concept_names([concept_id])
         if concept_id not in names:
             raise DataError(
-                f"concept {concept_id} is unknown: table concept of {self.path.name} "
+                f"concept {concept_id} is unknown: table concept of {self.name} "
                 "has no such concept_id"
             )
         name = names[concept_id]
@@ -204,9 +192,7 @@ class OmopDatabase:
         wanted = [int(c) for c in concept_ids]
         found = self.rows(
             "SELECT concept_id::BIGINT, min(nullif(trim(concept_name), '')) "
-            f"FROM {self.table('concept')} "
-            "WHERE concept_id IN (SELECT unnest($1::BIGINT[])) GROUP BY 1",
-            [wanted],
+            f"FROM {self.records(_some('concept', 'concept_id', wanted))} GROUP BY 1"
         )
         known = {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN}
         return known | {c: name or known.get(c, UNNAMED) for c, name in found}
@@ -216,10 +202,10 @@ class OmopDatabase:
         ids = sorted({int(c) for c in concept_ids})
         if "concept_ancestor" not in self.tables or not ids:
             return ids
-        listed = ", ".join(map(str, ids))
+        below = self.records(_some("concept_ancestor", "ancestor_concept_id", ids))
         found = self.rows(
-            f"SELECT DISTINCT descendant_concept_id::BIGINT FROM {self.table('concept_ancestor')} "
-            f"WHERE ancestor_concept_id IN ({listed}) AND descendant_concept_id IS NOT NULL"
+            f"SELECT DISTINCT descendant_concept_id::BIGINT FROM {below} AS below "
+            "WHERE descendant_concept_id IS NOT NULL"
         )
         return sorted({*ids, *(c for (c,) in found)})
 
@@ -257,81 +243,47 @@ class OmopDatabase:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise DataError(f"the database {self.path.name} is closed; open it again")
-
-    def _open(self, duckdb: Any, path: Path) -> None:
-        """Attach a file to an in-memory database of our own."""
-        if not path.exists():
-            raise DataError(f"there is no file {path}")
-        if not path.is_file():
-            raise DataError(
-                f"{path} is not a file; a study needs an OMOP database in a DuckDB file"
-            )
-        self.path, self._place, self._catalog = path, str(path.resolve()), "cdm"
-        self._spill = ScratchFolder()
-        self._home = Workspace(duckdb.connect(config={"temp_directory": str(self._spill.path)}))
-        try:
-            self._attach(duckdb)
-        except BaseException:
-            self.close()
-            raise
-
-    def _join(self, duckdb: Any, connection: Any) -> None:
-        """Use the database of an open connection, through a connection of our own."""
-        try:
-            self._home = Workspace(connection.cursor())
-            [(catalog, file)] = self._home.rows(
-                "SELECT database_name, path FROM duckdb_databases() "
-                "WHERE database_name = current_catalog()"
-            )
-        except duckdb.Error as error:
-            said = str(error).strip().splitlines()[0]
-            raise DataError(f"the connection cannot be used: {said}") from error
-        self._catalog = str(catalog)
-        self.path = Path(file or self._catalog)
-        self._place = (
-            str(self.path.resolve()) if file else f"{self._catalog} in memory, {id(connection)}"
-        )
-
-    def _attach(self, duckdb: Any) -> None:
-        literal = str(self.path).replace("'", "''")
-        try:
-            self._home.run(f"ATTACH '{literal}' AS cdm (READ_ONLY, TYPE duckdb)")
-        except duckdb.Error as error:
-            said = str(error).strip().splitlines()[0]
-            raise DataError(f"cannot open {self.path} as a DuckDB database: {said}") from error
+            raise DataError(f"the database {self.name} is closed; open it again")
 
     def _check_tables(self) -> frozenset[str]:
-        found: dict[str, dict[str, set[str]]] = {}
-        for schema, table, column in self.rows(
-            "SELECT lower(table_schema), lower(table_name), lower(column_name) "
-            "FROM information_schema.columns WHERE table_catalog = $1",
-            [self._catalog],
-        ):
-            found.setdefault(schema, {}).setdefault(table, set()).add(column)
+        found = self._place.layout(self.schema)
         if self.schema.lower() not in found:
             others = ", ".join(sorted(found)) or "no tables at all"
             raise DataError(
-                f"{self.path.name} has no tables in schema {self.schema!r} (it has: {others})"
+                f"{self.name} has no tables in schema {self.schema!r} (it has: {others})"
             )
         tables = found[self.schema.lower()]
         absent = [name for name in REQUIRED if name not in tables]
         if absent:
-            hint = [s for s, t in sorted(found.items()) if all(name in t for name in REQUIRED)]
-            also = f"; schema {hint[0]!r} holds them" if hint else ""
             raise DataError(
-                f"{self.path.name} is not an OMOP database: schema {self.schema!r} "
-                f"lacks the tables {', '.join(absent)}{also}"
+                f"{self.name} is not an OMOP database: schema {self.schema!r} "
+                f"lacks the tables {', '.join(absent)}{_hint(found)}"
             )
         for name, columns in {**REQUIRED, **OPTIONAL}.items():
             gone = [c for c in columns if name in tables and c not in tables[name]]
             if gone:
                 raise DataError(
-                    f"{self.path.name} is not an OMOP database: "
+                    f"{self.name} is not an OMOP database: "
                     f"table {name} lacks the columns {', '.join(gone)}"
                 )
         return frozenset(tables)
 
 
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+@contextmanager
+def opened(database: str | Path | OmopDatabase | Any, schema: str) -> Iterator[OmopDatabase]:
+    """A database that is open for the time being: one that already is so stays it."""
+    if isinstance(database, OmopDatabase):
+        yield database
+        return
+    with OmopDatabase(database, schema) as db:
+        yield db
+
+
+def _some(table: str, column: str, concepts: Iterable[int]) -> RecordsOf:
+    return RecordsOf(table, column, tuple(sorted({*concepts})))
+
+
+def _hint(found: Layout) -> str:
+    """Where the tables are, if they are in another schema."""
+    whole = [s for s, t in sorted(found.items()) if all(name in t for name in REQUIRED)]
+    return f"; schema {whole[0]!r} holds them" if whole else ""

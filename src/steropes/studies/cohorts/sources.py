@@ -10,7 +10,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, RecordsOf
 from steropes.studies.requirements import concepts, whole, yes_or_no
 
 __all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
@@ -72,6 +72,7 @@ def read_cohorts(
     table: str = "cohort",
     schema: str | None = None,
     names: Mapping[int, str] | None = None,
+    allow_empty: bool = False,
 ) -> CohortTable:
     """Read entries of an existing cohort table.
 
@@ -87,6 +88,8 @@ def read_cohorts(
         Its schema. Default: that of the CDM tables.
     names : mapping of int to str, optional
         Names of the cohorts.
+    allow_empty : bool, default False
+        Whether a cohort that was asked for may have no entries.
 
     Raises
     ------
@@ -103,16 +106,9 @@ def read_cohorts(
     gone = [c for c in COLUMNS if c not in columns]
     if gone:
         raise DataError(f"{where} is not a cohort table: it lacks the columns {', '.join(gone)}")
-    some = "" if wanted is None else f" WHERE cohort_definition_id IN ({_list(wanted)})"
-    frame = _frame(
-        db,
-        "SELECT cohort_definition_id::BIGINT AS cohort_definition_id, "
-        "subject_id::BIGINT AS subject_id, cohort_start_date::DATE AS cohort_start_date, "
-        f"cohort_end_date::DATE AS cohort_end_date FROM {db.table(table, schema)}{some}",
-    )
-    found = CohortTable.from_frame(frame, db.identity)
+    found = _entries(db, wanted, table, schema)
     absent = [c for c in wanted or () if c not in found.ids]
-    if absent:
+    if absent and not allow_empty:
         raise DataError(f"{where} has no entries of cohort {absent[0]}")
     return _named(found, names or {})
 
@@ -173,6 +169,28 @@ def condition_cohorts(
     return _from_records(db, conditions, table, "condition", None, names)
 
 
+def _entries(
+    db: OmopDatabase, wanted: Iterable[int] | None, table: str, schema: str | None
+) -> CohortTable:
+    """Entries of a cohort table, of some cohorts or of all."""
+    if wanted is None:
+        source = db.table(table, schema)
+    else:
+        source = db.records(cohort_records(wanted, table, schema))
+    frame = _frame(
+        db,
+        "SELECT cohort_definition_id::BIGINT AS cohort_definition_id, "
+        "subject_id::BIGINT AS subject_id, cohort_start_date::DATE AS cohort_start_date, "
+        f"cohort_end_date::DATE AS cohort_end_date FROM {source} AS entries",
+    )
+    return CohortTable.from_frame(frame, db.identity)
+
+
+def cohort_records(wanted: Iterable[int], table: str, schema: str | None) -> RecordsOf:
+    """The entries of some cohorts in a cohort table."""
+    return RecordsOf(table, COLUMNS[0], tuple(sorted({*wanted})), COLUMNS[1], schema)
+
+
 def _from_records(
     db: OmopDatabase,
     wanted: Mapping[int, ConceptSet | int],
@@ -200,12 +218,12 @@ def _from_records(
         raise DataError(f"{db.name}: table {table} lacks the columns {', '.join(gone)}")
     parts = []
     for cohort, concept_set in sets.items():
-        some = _list(concept_set.resolve(db))
+        source = db.records(RecordsOf(table, concept, tuple(concept_set.resolve(db))))
         parts.append(
             f"SELECT DISTINCT {cohort}::BIGINT AS cohort_definition_id, "
             f"person_id::BIGINT AS subject_id, {first}::DATE AS cohort_start_date, "
             f"coalesce({last}::DATE, {first}::DATE) AS cohort_end_date "
-            f"FROM {db.table(table)} WHERE {concept} IN ({some}) AND {first} IS NOT NULL"
+            f"FROM {source} AS records WHERE {first} IS NOT NULL"
         )
     frame = _frame(db, " UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
     found = CohortTable.from_frame(frame, db.identity)
@@ -250,7 +268,3 @@ def _named(table: CohortTable, names: Mapping[int, str]) -> CohortTable:
         table.database,
         {int(i): str(name) for i, name in names.items()},
     )
-
-
-def _list(values: Iterable[int]) -> str:
-    return ", ".join(str(int(v)) for v in values)

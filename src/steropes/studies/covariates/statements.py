@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from steropes.errors import DataError
 from steropes.studies.covariates.analyses import Analysis
 from steropes.studies.covariates.scores import CHADS2, CHADS2VASC, CHARLSON, DCSI, Category
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, RecordsOf
 
 __all__ = ["Statements"]
 
@@ -27,6 +27,7 @@ VAGUE = (
     "%of specific body structure%",
 )
 ATC_LENGTHS = (1, 3, 4, 5)
+MAPS = RecordsOf("concept_relationship", "relationship_id", ("Maps to",))
 
 
 class Statements:
@@ -230,8 +231,8 @@ class Statements:
             f"FROM (VALUES {rows}) d(category, points, code) "
             f"JOIN {concept} s ON s.vocabulary_id = 'ICD9CM' "
             "AND starts_with(s.concept_code, d.code) "
-            f"JOIN {self.db.table('concept_relationship')} r ON r.concept_id_1 = s.concept_id "
-            f"AND r.relationship_id = 'Maps to' JOIN {concept} t ON t.concept_id = r.concept_id_2 "
+            f"JOIN {self.db.records(MAPS)} r ON r.concept_id_1 = s.concept_id "
+            f"JOIN {concept} t ON t.concept_id = r.concept_id_2 "
             "AND t.vocabulary_id = 'SNOMED' GROUP BY 1, 3"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from steropes.studies.demo import DEMO, demo_database
 from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.settings import Outcome, Question
 from steropes.studies.grid.workbench import Workbench
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.outcomes.two_groups import TwoGroups
 from steropes.studies.presets import cohort_method_demo
 
@@ -25,13 +26,17 @@ OUTCOME = 3
 TIED = (2, 4)  # analyses that hang on the order of equal scores
 
 
-def compare_with_cohort_method(folder: str | Path) -> pd.DataFrame:
+def compare_with_cohort_method(
+    folder: str | Path, database: str | Path | OmopDatabase | Any = None
+) -> pd.DataFrame:
     """Run the four analyses of CohortMethod's own demonstration, and compare them with R's.
 
     Parameters
     ----------
     folder : str or Path
         Holds R's ``cm_*.csv`` files (plain or gzipped).
+    database : str, Path, connection or OmopDatabase, optional
+        The demonstration's database. Default: the one that comes with ``steropes[demo]``.
 
     Returns
     -------
@@ -54,7 +59,7 @@ def compare_with_cohort_method(folder: str | Path) -> pd.DataFrame:
     }
     drugs = (DEMO["target"], DEMO["comparator"])
     lines: list[Line] = []
-    with OmopDatabase(demo_database()) as db:
+    with opened(demo_database() if database is None else database, "main") as db:
         cohorts = drug_era_cohorts(db, {1: drugs[0], 2: drugs[1]}) + condition_cohorts(
             db, {OUTCOME: DEMO["outcome"]}
         )

@@ -32,7 +32,7 @@ from steropes.studies.grid.spec import GridSpec
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.grid.tables import TABLES
 from steropes.studies.grid.workbench import Workbench
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, opened
 
 __all__ = ["GridResults", "run_grid"]
 
@@ -105,8 +105,8 @@ def run_grid(
 
     Parameters
     ----------
-    database : str, Path or DuckDB connection
-        An OMOP CDM.
+    database : str, Path, connection or OmopDatabase
+        An OMOP CDM: whatever `OmopDatabase` opens, or one that is open.
     spec : GridSpec
     output : str or Path
         Folder for ``results.duckdb`` and ``results.zip`` (the tables as CSV).
@@ -124,7 +124,7 @@ def run_grid(
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with (
-        OmopDatabase(database, spec.schema) as db,
+        opened(database, spec.schema) as db,
         ResultStore(folder / RESULTS, _signature(db, spec)) as store,
     ):
         if "all" not in store.done:
@@ -165,7 +165,7 @@ def _work(db: OmopDatabase, spec: GridSpec, store: ResultStore, say: Callable[[s
     cohorts, questions = spec.make_cohorts(db), spec.questions
     made: list[dict[str, Any]] = []
     if spec.controls.positive is not None:
-        bench = Workbench(db, cohorts)
+        bench = Workbench(spec.of_compared(db), cohorts)
         found = add_positive_controls(bench, questions, spec.analyses, spec.controls.positive, say)
         cohorts, questions, made = found.cohorts, found.questions, found.made
     if "specification" not in done:
@@ -179,7 +179,7 @@ def _work(db: OmopDatabase, spec: GridSpec, store: ResultStore, say: Callable[[s
         tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
         store.add("specification", tables)
     steps = [s for s in _steps(spec, questions) if s[0] not in done]
-    bench = Workbench(db, cohorts, spec.thresholds)
+    bench = Workbench(spec.of_compared(db), cohorts, spec.thresholds)
     began, last = time.monotonic(), None
     for i, (name, question, analysis, outcome) in enumerate(steps):
         if last is not question:

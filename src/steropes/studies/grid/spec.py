@@ -13,6 +13,7 @@ from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import TimeAtRisk
 from steropes.studies.cohorts.sources import (
     ConceptSet,
+    cohort_records,
     condition_cohorts,
     drug_era_cohorts,
     read_cohorts,
@@ -21,7 +22,7 @@ from steropes.studies.grid.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.positive import PositiveControls
 from steropes.studies.grid.reading import Place, Source, build, schema_of
 from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, RecordsOf
 from steropes.studies.requirements import text, whole
 
 __all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema", "read_spec"]
@@ -68,14 +69,35 @@ class CohortSources:
         if others:
             if not self.table:
                 raise DataError(f"cohort {others[0]} is not defined")
-            table = read_cohorts(db, None, table=self.table, schema=self.schema or None)
-            parts.append(table.only(others))
+            schema = self.schema or None
+            parts.append(
+                read_cohorts(db, others, table=self.table, schema=schema, allow_empty=True)
+            )
         made = parts[0]
         for part in parts[1:]:
             made = made + part
         names = {**(made.names or {}), **self.names}
         return CohortTable(
             made.definition, made.subject, made.start, made.end, made.database, names
+        )
+
+    def people(self, db: OmopDatabase, cohorts: set[int]) -> list[RecordsOf]:
+        """Records that everybody has who is in one of some cohorts."""
+        found = [
+            RecordsOf(
+                table,
+                concept,
+                tuple(c for i in sorted(cohorts & {*sets}) for c in sets[i].resolve(db)),
+            )
+            for table, concept, sets in (
+                ("drug_era", "drug_concept_id", self.drugs),
+                ("condition_occurrence", "condition_concept_id", self.conditions),
+            )
+            if cohorts & {*sets}
+        ]
+        others = cohorts - {*self.drugs, *self.conditions}
+        return (
+            [*found, cohort_records(others, self.table, self.schema or None)] if others else found
         )
 
 
@@ -214,6 +236,11 @@ class GridSpec:
             self.cohorts.names,
         )
         return sources.make(db, wanted)
+
+    def of_compared(self, db: OmopDatabase) -> OmopDatabase:
+        """The database as far as the people go who are in a target or a comparator."""
+        compared = {c for q in self.question for c in (q.target, q.comparator)}
+        return db.narrowed(self.cohorts.people(db, compared))
 
     def to_json(self) -> str:
         """The specification as JSON text, every setting named."""

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from steropes.errors import DataError
+from steropes.studies.grid_commands import DATABASE
 
 __all__ = ["sccs", "sccs_grid", "sccs_parity"]
 
 
 def sccs(
-    database: Annotated[Path, typer.Argument(help="DuckDB file that holds an OMOP CDM v5.x.")],
+    database: Annotated[str, typer.Argument(help=DATABASE)],
     outcome: Annotated[int, typer.Option(help="Id of the outcome: a condition, or a cohort.")],
     exposure: Annotated[
         int | None,
@@ -130,7 +131,7 @@ def sccs_parity(
         Path, typer.Argument(help="Folder with the sccs_*.csv that R's package exported.")
     ],
     database: Annotated[
-        Path | None, typer.Option(help="The database R was run on. Default: the demonstration's.")
+        str | None, typer.Option(help="The database R was run on. Default: the demonstration's.")
     ] = None,
     cohort_table: Annotated[
         str | None, typer.Option(help="Its cohort table (schema.table); of the demo, made anew.")
@@ -159,7 +160,7 @@ def sccs_parity(
 
 def sccs_grid(
     spec: Annotated[Path, typer.Argument(help="Specification, a .toml file.")],
-    database: Annotated[Path, typer.Option(help="DuckDB file that holds an OMOP CDM v5.x.")],
+    database: Annotated[str, typer.Option(help=DATABASE)],
     output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
         "steropes-sccs-grid"
     ),
@@ -172,14 +173,14 @@ def sccs_grid(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run goes on where it was."""
+    from steropes.studies.databases.opening import require_database
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.report import output_folder
     from steropes.studies.sccs.grid import read_case_series_grid, run_case_series_grid
     from steropes.studies.sccs.terminal import print_grid
     from steropes.studies.terminal import Progress
 
-    if not database.exists():
-        raise DataError(f"there is no file {database}")
+    require_database(database)
     grid = read_case_series_grid(spec)
     folder = output_folder(output)
     with Progress(quiet) as progress, OmopDatabase(database, grid.schema) as db:
@@ -190,21 +191,21 @@ def sccs_grid(
 
 
 def _run(
-    database: Path,
+    database: str,
     settings: Any,
     cohort_table: str | None,
     nesting: int | None,
     output: Path,
     quiet: bool,
 ) -> None:
+    from steropes.studies.databases.opening import require_database
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.report import output_folder
     from steropes.studies.sccs.study import case_series
     from steropes.studies.sccs.terminal import print_series
     from steropes.studies.terminal import Progress
 
-    if not database.exists():
-        raise DataError(f"there is no file {database}")
+    require_database(database)
     made = not output.exists()
     folder = output_folder(output)  # before the work, not after it
     try:

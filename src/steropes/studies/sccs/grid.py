@@ -24,7 +24,7 @@ from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.controls import calibrate, fit_systematic_error
 from steropes.studies.controls.calibration import LEAST_CONTROLS
 from steropes.studies.grid.store import ResultStore
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.requirements import concept, real, text, whole
 from steropes.studies.sccs.diagnostics import FAIL, NOT_EVALUATED, PASS
 from steropes.studies.sccs.layout import KEYS, TABLES
@@ -260,7 +260,8 @@ def run_case_series_grid(
 
     Parameters
     ----------
-    database : path, connection or OmopDatabase
+    database : str, Path, connection or OmopDatabase
+        Whatever `OmopDatabase` opens, or one that is open.
     grid : CaseSeriesGrid
     output : str or Path
         Folder for ``results.duckdb`` and ``results.zip``, the tables as CSV.
@@ -279,22 +280,17 @@ def run_case_series_grid(
     steps = [(q, a, a.settings_for(q, grid)) for q in grid.questions for a in grid.analyses]
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    opened = not isinstance(database, OmopDatabase)
-    db = OmopDatabase(database, grid.schema) if opened else database
-    assert isinstance(db, OmopDatabase)
-    try:
-        signature = _signature(db, grid, cohorts)
-        with ResultStore(folder / RESULTS, signature, TABLES, KEYS) as store:
-            if "all" not in store.done:
-                _work(db, grid, steps, cohorts, store, say)
-                say("calibrating")
-                _calibrate(store, grid)
-                store.finish()
-            store.export(folder / ARCHIVE)
-            tables = {name: store.table(name) for name in TABLES}
-    finally:
-        if opened:
-            db.close()
+    with (
+        opened(database, grid.schema) as db,
+        ResultStore(folder / RESULTS, _signature(db, grid, cohorts), TABLES, KEYS) as store,
+    ):
+        if "all" not in store.done:
+            _work(db, grid, steps, cohorts, store, say)
+            say("calibrating")
+            _calibrate(store, grid)
+            store.finish()
+        store.export(folder / ARCHIVE)
+        tables = {name: store.table(name) for name in TABLES}
     return CaseSeriesGridResults(folder / RESULTS, tables)
 
 

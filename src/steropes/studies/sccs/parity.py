@@ -19,7 +19,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.sources import ConceptSet, condition_cohorts, drug_era_cohorts
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.sccs.columns import CONTROL, era_columns
 from steropes.studies.sccs.diagnostics import diagnose
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
@@ -105,18 +105,12 @@ def compare_with_r(
         The cohorts that R was run on. Default: those of the demonstration, `demo_cohorts`.
     """
     tables = _read(Path(folder))
-    opened = not isinstance(database, OmopDatabase)
-    db = OmopDatabase(database) if opened else database
-    assert isinstance(db, OmopDatabase)
-    try:
+    with opened(database, "main") as db:
         cohorts = demo_cohorts(db) if cohorts is None else cohorts
         rows = _Rows(tables)
         for _, question in tables["sccs_exposures_outcome_set"].iterrows():
             for _, analysis in tables["sccs_analysis"].iterrows():
                 _compare(db, cohorts, tables, analysis, question, rows)
-    finally:
-        if opened:
-            db.close()
     columns = ["table", "question", "item", "ours", "theirs", "agrees", "note"]
     return Parity(pd.DataFrame(rows.found, columns=columns))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable, require
-from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
 from steropes.studies.sccs.settings import CaseRules, ExposureWindow
 
 __all__ = ["Sources"]
@@ -101,19 +101,30 @@ class Sources:
 
     # -- relations -------------------------------------------------------------------------------
 
+    def _records(self, table: str, concept: str, ids: Iterable[int] | None) -> str:
+        """Records of some concepts, or all of the people who have the outcome."""
+        if ids is not None:
+            return self.db.records(RecordsOf(table, concept, tuple(sorted({*ids}))))
+        of, rules = self.rules.outcomes_from, self.rules
+        if of == "cohort":
+            return self.db.table(table)
+        outcome = RecordsOf(of, ERAS[of][0], tuple(self.members(of, [rules.outcome])))
+        return self.db.narrowed([outcome]).table(table)
+
     def relation(self, table: str, ids: Iterable[int] | None = None) -> str:
         """A SELECT of ``person_id``, ``era_id``, ``first``, ``last`` (dates), without id 0."""
+        ids = None if ids is None else sorted({*ids})
         if table == "cohort":
             concept, first, last = "cohort_definition_id", "cohort_start_date", "cohort_end_date"
             person, place = "subject_id", "cohort_entries"
         else:
             concept, first, last = ERAS[table]
-            person, place = "person_id", self.db.table(table)
+            person, place = "person_id", self._records(table, concept, ids)
         some = "" if ids is None else f" AND {concept} IN ({_list(ids)})"
         return (
             f"SELECT {person}::BIGINT AS person_id, {concept}::BIGINT AS era_id, "
             f"{first}::DATE AS first, greatest({first}::DATE, coalesce({last}::DATE, "
-            f"{first}::DATE)) AS last FROM {place} "
+            f"{first}::DATE)) AS last FROM {place} AS records "
             f"WHERE {first} IS NOT NULL AND {concept} <> 0{some}"
         )
 

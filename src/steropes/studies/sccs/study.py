@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.disclosure import shown
-from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.omop import OmopDatabase, Workspace, opened
 from steropes.studies.sccs.columns import era_columns
 from steropes.studies.sccs.diagnostics import Diagnostics, diagnose
 from steropes.studies.sccs.intervals import Intervals, make_intervals
@@ -171,7 +171,7 @@ class CaseSeries:
 
 
 def case_series(
-    database: str | Path | OmopDatabase,
+    database: str | Path | OmopDatabase | Any,
     settings: CaseSeriesSettings,
     *,
     cohorts: CohortTable | None = None,
@@ -181,7 +181,8 @@ def case_series(
 
     Parameters
     ----------
-    database : path, OmopDatabase, or DuckDB connection
+    database : str, Path, connection or OmopDatabase
+        Whatever `OmopDatabase` opens, or one that is open.
     settings : CaseSeriesSettings
         See `case_series_settings` for the usual ones.
     cohorts : CohortTable, optional
@@ -206,15 +207,8 @@ def case_series(
     >>> case_series(demo_database(), settings)  # doctest: +SKIP
     """
     say = progress or (lambda _: None)
-    opened = not isinstance(database, OmopDatabase)
-    db = OmopDatabase(database, settings.schema) if opened else database
-    assert isinstance(db, OmopDatabase)
-    try:
-        with db.workspace() as work:
-            return _run(db, work, settings, cohorts, say)
-    finally:
-        if opened:
-            db.close()
+    with opened(database, settings.schema) as db, db.workspace() as work:
+        return _run(db, work, settings, cohorts, say)
 
 
 def _run(

@@ -1,0 +1,166 @@
+"""Addresses of servers and what opens them; what opens them is shown nowhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from steropes.errors import DataError
+
+__all__ = ["Address", "is_address", "read_address"]
+
+SCHEMES = {
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "snowflake": "snowflake",
+    "bigquery": "bigquery",
+    "databricks": "databricks",
+    "mssql": "sqlserver",
+    "sqlserver": "sqlserver",
+}
+KINDS = ("user", "password", "token")
+VARIABLE = "STEROPES_DATABASE_"  # USER, PASSWORD, TOKEN
+FILE = "STEROPES_CREDENTIALS"
+HIDDEN = "***"
+
+
+@dataclass(frozen=True, repr=False)
+class Address:
+    """A server and a database on it.
+
+    Attributes
+    ----------
+    scheme : str
+        "postgresql", "snowflake", "bigquery", "databricks" or "sqlserver".
+    host : str
+    port : int or None
+    path : str
+        What follows the host, without the first slash: as a rule the database.
+    options : dict of str
+        The query of the URL, without ``schema``.
+    schema : str
+        Of the CDM tables; "" if the URL names none.
+    secrets : dict of str
+        ``user``, ``password``, ``token``, where known.
+    """
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    options: dict[str, str] = field(default_factory=dict)
+    schema: str = ""
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Address({self.public!r})"
+
+    @property
+    def public(self) -> str:
+        """The address without user, credentials and options."""
+        host = self.host or self.options.get("host", "")  # libpq takes it there too
+        port = self.port or self.options.get("port")
+        return f"{self.scheme}://{host}{f':{port}' if port else ''}/{self.path}"
+
+    @property
+    def name(self) -> str:
+        """What messages call the database."""
+        return self.path.rstrip("/").rpartition("/")[2] or self.host or self.scheme
+
+    def cleaned(self, said: object) -> str:
+        """What a driver said, in one line, without anything that opens the database.
+
+        Only the first line is kept: the ones below it may quote rows.
+        """
+        line = next((part.strip() for part in str(said).splitlines() if part.strip()), "no reason")
+        hidden = [*self.secrets.values(), *self._secret_options()]
+        for secret in sorted({s for s in hidden if s}, key=len, reverse=True):
+            for form in (secret, quote(secret, safe=""), quote(secret)):
+                line = line.replace(form, HIDDEN)
+        return re.sub(r"//[^/@\s]+@", f"//{HIDDEN}@", line)
+
+    def _secret_options(self) -> Iterator[str]:
+        for name, value in self.options.items():
+            if re.search("pass|pwd|token|secret|key|credential", name, re.IGNORECASE):
+                yield value
+
+
+def is_address(database: object) -> bool:
+    """Whether it is the URL of a server rather than a path."""
+    return isinstance(database, str) and re.match(r"[A-Za-z][\w+.-]*://", database) is not None
+
+
+def read_address(url: str) -> Address:
+    """Read a URL; what opens the database is looked for in the environment and in a file too.
+
+    In this order: the URL; the variables ``STEROPES_DATABASE_USER``, ``…_PASSWORD``, ``…_TOKEN``;
+    the file (TOML with ``user``, ``password``, ``token``) that ``STEROPES_CREDENTIALS`` names.
+    PostgreSQL's own ways (``PGPASSWORD``, ``~/.pgpass``, a service file) work as well.
+
+    Raises
+    ------
+    DataError
+        A kind of database that is not known, a URL that cannot be read, or a credentials file that
+        others can read.
+    """
+    scheme = url.partition("://")[0].lower()
+    if scheme not in SCHEMES:
+        raise DataError(
+            f"there is no way to read {scheme}://; a database is a DuckDB file, a folder of "
+            f"Parquet files, or the URL of one of {', '.join(sorted({*SCHEMES.values()}))}"
+        )
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # its message would quote the URL
+        raise DataError(
+            f"the {scheme}:// URL cannot be read; characters such as @ : / ? # in a name or "
+            "password are written %40 %3A %2F %3F %23"
+        ) from None
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    given = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+    from_file = _file()
+    secrets = {
+        kind: given.get(kind)
+        or os.environ.get(VARIABLE + kind.upper(), "")
+        or from_file.get(kind, "")
+        for kind in KINDS
+    }
+    schema = options.pop("schema", "")
+    return Address(
+        SCHEMES[scheme],
+        parts.hostname or "",
+        port,
+        unquote(parts.path.lstrip("/")),
+        options,
+        schema,
+        {kind: value for kind, value in secrets.items() if value},
+    )
+
+
+def _file() -> dict[str, str]:
+    """What the credentials file says, if one is named."""
+    named = os.environ.get(FILE, "")
+    if not named:
+        return {}
+    path = Path(named).expanduser()
+    try:
+        mode = path.stat().st_mode
+        values = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read the credentials file {path}: {error.strerror}") from None
+    except ValueError:  # its message may quote a line
+        raise DataError(
+            f'{path} is not a credentials file: it has lines such as password = "…"'
+        ) from None
+    if os.name == "posix" and mode & 0o077:
+        raise DataError(f"others can read the credentials file {path}: chmod 600 {path}")
+    unknown = [k for k, v in values.items() if k not in KINDS or not isinstance(v, str)]
+    if unknown:
+        raise DataError(f"{path} may hold {', '.join(KINDS)}, each as text, not {unknown[0]}")
+    return values

@@ -1,0 +1,125 @@
+"""What a study asks of the place that holds its tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steropes.studies._extras import need
+
+__all__ = ["Layout", "Place", "RecordsOf", "Workspace", "quoted"]
+
+# schema: table: columns, all in lower case
+Layout = dict[str, dict[str, tuple[str, ...]]]
+
+
+class Workspace:
+    """A place for temporary tables: nobody else sees them, and they go when it closes.
+
+    Parameters
+    ----------
+    connection : DuckDB connection
+        One of its own.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def run(self, sql: str, values: Sequence[Any] | None = None) -> Any:
+        """Run a statement; returns DuckDB's result."""
+        return self.connection.execute(sql, values)
+
+    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
+        """All rows of a (small) query."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def stream(self, sql: str, batch_size: int = 1_000_000) -> Iterator[Any]:
+        """The rows of a query as Arrow record batches, never all at once."""
+        need("pyarrow")
+        relation = self.connection.sql(sql)
+        # the method's name since DuckDB 1.5, and before
+        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        yield from reader(batch_size)
+
+
+@dataclass(frozen=True)
+class RecordsOf:
+    """Records whose concept (or cohort) is one of some.
+
+    Attributes
+    ----------
+    table : str
+    column : str
+        The column that holds the concept.
+    values : tuple of int or str
+    person : str, default "person_id"
+        The column that says whose record it is.
+    schema : str, optional
+        Default: that of the CDM.
+    """
+
+    table: str
+    column: str
+    values: tuple[int | str, ...]
+    person: str = "person_id"
+    schema: str | None = None
+
+
+class Place(ABC):
+    """Where the tables are, as DuckDB sees them.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    identity : str
+        Tells it from every other place; without credentials.
+    home : Workspace
+        The DuckDB in which the analysis runs; names that `table` and `records` give mean
+        something there.
+    closed : bool
+    """
+
+    name: str
+    identity: str
+    home: Workspace
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+
+    def schema(self, asked: str) -> str:
+        """The schema of the CDM tables where the study asks for ``asked``."""
+        return asked
+
+    @abstractmethod
+    def layout(self, schema: str) -> Layout:
+        """Tables and columns of the place; of ``schema`` at least."""
+
+    @abstractmethod
+    def columns(self, schema: str, table: str) -> tuple[str, ...]:
+        """Columns of a table, in lower case; none if there is no such table."""
+
+    @abstractmethod
+    def table(self, schema: str, name: str) -> str:
+        """Name of a table in ``home``, for use in SQL."""
+
+    @abstractmethod
+    def records(self, schema: str, wanted: RecordsOf) -> str:
+        """Some rows of a table, as something that can stand after FROM in ``home``."""
+
+    @abstractmethod
+    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> Place:
+        """The same place, where tables of people hold (at least) those who have such records."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+def quoted(name: str) -> str:
+    """An identifier in DuckDB's SQL."""
+    return '"' + name.replace('"', '""') + '"'

