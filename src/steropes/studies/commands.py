@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from steropes import __version__
+from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
 from steropes.studies.grid_commands import DATABASE, add_commands
 from steropes.studies.sccs.command import sccs, sccs_grid, sccs_parity
