@@ -44,6 +44,28 @@ def drawn(rng, family, count=11):
     return X, outcomes
 
 
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_survival_outcomes_that_go_together_are_fits_of_their_own(ties, rng):
+    X = rng.normal(3.0, 2.0, size=(N, 4))
+    outcomes = {}
+    for k in range(9):
+        time = np.ceil(rng.exponential(20 * np.exp(-0.2 * X[:, k % 4])))
+        event = (rng.random(N) < 0.6).astype(int)
+        entry = np.minimum(rng.integers(0, 3, N), time - 1) if k % 2 else None
+        outcomes[f"o{k}"] = {
+            "y": Surv(time, event, entry=entry),
+            "sample_weight": rng.integers(0, 3, N).astype(float),
+            "offset": rng.normal(size=N) * 0.2 if k % 3 else None,
+            "strata": rng.integers(0, 2, N) if k > 6 else None,
+        }
+    model = CoxRegression(prior=Laplace(0.05), ties=ties)
+    table = fit_many(model, X, outcomes).set_index("outcome")
+    assert table["converged"].all()
+    for name, given in outcomes.items():
+        alone = CoxRegression(prior=Laplace(0.05), ties=ties).fit(X, **given)
+        np.testing.assert_allclose(table.loc[name, "coef"], alone.coef_, atol=1e-8)
+
+
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("prior", [None, Laplace(0.02, exclude=[0]), Normal(0.1)])
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ __all__ = [
 
 
 TOGETHER = 64  # rows looked at as one
+FEW_OF = 8  # columns of which one is wanted: with fewer they are copied out of the others
 
 
 def power_of_two(size: np.ndarray) -> np.ndarray:
@@ -197,7 +198,15 @@ class DenseBlock:
         first, m = int(local[0]) if len(local) else 0, len(local)
         if np.array_equal(local, np.arange(first, first + m)):
             return self.values[:, first : first + m]
-        return self.values[:, local]
+        return np.take(self.values, local, axis=1)
+
+    def times(self, local: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """The product of some columns with d (len(local), B): the others are not copied out."""
+        if len(local) * FEW_OF < self.p:
+            return self.taken(local) @ d
+        whole = np.zeros((self.p, d.shape[1]))
+        whole[local] = d
+        return self.values @ whole
 
 
 @dataclass(frozen=True)

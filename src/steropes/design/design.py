@@ -270,7 +270,8 @@ class Design:
             if isinstance(b, SparseBlock):
                 out += backend.scatter(backend.lines(b.lines.take(local)), d)
             elif isinstance(b, DenseBlock):
-                out += backend.asarray(b.taken(local)) @ d
+                here = backend.on_host
+                out += b.times(local, d) if here else backend.asarray(b.taken(local)) @ d
             else:
                 out += d
         return out

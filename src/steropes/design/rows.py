@@ -58,7 +58,8 @@ class RowMatrix:
                 sparse_at.append((b.lines.take(local), at))
             elif isinstance(b, DenseBlock):
                 x = b.taken(local)
-                dense.append(x.copy() if order is None else np.take(x, order, axis=0))
+                own = x if x.base is None else x.copy()
+                dense.append(own if order is None else np.take(x, order, axis=0))
                 dense_at.append(at)
             elif isinstance(b, ConstantBlock):
                 dense.append(np.ones((n, 1)))

@@ -4,23 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ..solve import Fit
+from ..likelihoods import Likelihood
+from ..likelihoods.beside import OutcomesBeside
+from ..likelihoods.curvature import GroupedCurvature
+from ..solve import Batch, Common, Fit
+from ..solve.data_term.local import LocalCurvature
+from ..solve.worth import in_single_precision
 from .problem import Problem
 from .replicates import LANES
 
-__all__ = ["fit_outcomes"]
+__all__ = ["fit_outcomes", "is_dense", "worth_a_batch"]
 
-NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
-LEVEL = 0.3  # standard errors within which the intercepts alone are fitted first
+MOST = 10_000  # columns of which there is one Hessian for all outcomes
+SPARSE, DENSE = 10.0, 100.0  # passes over X for each outcome, that the Hessian may cost
+MOSTLY = 0.5  # share of entries from which on X counts as dense
+STEPS = 40  # after which an outcome is better off with a Hessian of its own
+
+
+def worth_a_batch(p: int, entries: int, n: int, count: int) -> bool:
+    """Whether outcomes are worth a Hessian of all columns, which they can share.
+
+    Parameters
+    ----------
+    p, entries, n : int
+        Columns and entries of X, and rows.
+    count : int
+        Outcomes.
+    """
+    passes = DENSE if is_dense(p, entries, n) else SPARSE
+    return p <= MOST and entries <= passes * count * n
+
+
+def is_dense(p: int, entries: int, n: int) -> bool:
+    """Whether products with X are those of a dense matrix, of which lanes make the most."""
+    return entries >= MOSTLY * n * p
 
 
 def fit_outcomes(
     problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, max_iter: int
 ) -> Iterator[tuple[int, Fit]]:
     """Fit problems that share a design and a kind of likelihood whose outcomes go side by side.
+
+    All columns are in the working set, and all outcomes share one Hessian of them, that of the
+    mean of their curvatures where they start; each has its own diagonal. Supports differ, so that
+    what is minimised at each step are small models one by one; what is done together are products
+    with X.
 
     Parameters
     ----------
@@ -35,27 +67,77 @@ def fit_outcomes(
     Yields
     ------
     (number, Fit)
+        Of an outcome whose steps contract badly it is as far as it came.
     """
+    starts, curvature = _starts(problems)
+    common: Common | None = None
     for a in range(0, len(problems), LANES):
         group = problems[a : a + LANES]
-        B = len(group)
-        first = group[0].likelihood
-        together = first.beside([p.likelihood for p in group], first.backend.lanes(B))
-        weights = np.stack([p.weights for p in group], axis=1)
-        offset = None
-        if any(p.offset is not None for p in group):
-            zero = np.zeros(problems[0].design.n)
-            offset = np.stack([zero if p.offset is None else p.offset for p in group], axis=1)
-        joint = replace(group[0], likelihood=together)
-        # The columns that matter to some outcomes do not to others: each group has its own.
-        batch = joint.batch(weights, B, joint.common(), offset)
-        begin = np.zeros((joint.design.p, B))
-        if joint.n_free:
-            begin[0] = [p.start for p in group]
+        joint = _side_by_side(group)
+        if common is None:
+            common = joint.common()
+            common.active.join(np.arange(len(l1)))
+        batch = _batch(joint, group, common)
+        begin = np.zeros((len(l1), len(group)))
+        if group[0].n_free:
+            begin[0] = starts[a : a + LANES]
         batch.start_at(begin)
-        if joint.n_free:  # outcomes are differently frequent, and their curvatures with it
-            others = np.where(np.arange(len(l1)) < joint.n_free, 0.0, NEVER)
-            batch.solve(others, 0.0 * l2, tol=LEVEL, max_iter=max_iter, look="after")
-            batch.term.join(np.flatnonzero(l1 == 0))
-            batch.refresh()
-        yield from enumerate(batch.solve(l1, l2, tol=tol, max_iter=max_iter), a)
+        if not common.hessian.known:
+            _prepare(joint, batch, curvature, common, bool((l1 > 0).any()))
+        fits = batch.solve(l1, l2, tol=tol, max_iter=min(max_iter, STEPS), look="after")
+        yield from enumerate(fits, a)
+
+
+def _side_by_side(group: Sequence[Problem]) -> Problem:
+    """One problem whose replicates have the outcomes of several."""
+    first = group[0].likelihood
+    each = [p.likelihood for p in group]
+    together: Likelihood
+    if first.order is None:
+        together = first.beside(each, first.backend.lanes(len(group)))
+    else:
+        together = OutcomesBeside(each, group[0].design.n)
+    return replace(group[0], likelihood=together)
+
+
+def _batch(joint: Problem, group: Sequence[Problem], common: Common) -> Batch:
+    """Its replicates, with the weights and offsets of each."""
+    weights = np.stack([p.weights for p in group], axis=1)
+    offset = None
+    if any(p.offset is not None for p in group):
+        zero = np.zeros(len(weights))
+        offset = np.stack([zero if p.offset is None else p.offset for p in group], axis=1)
+    return joint.batch(weights, len(group), common, offset, apart=True)
+
+
+def _starts(problems: Sequence[Problem]) -> tuple[list[float], Any]:
+    """Where the intercepts start, and the mean of the curvatures there, each of mean one, (n,)."""
+    starts: list[float] = []
+    total = np.zeros(problems[0].design.n)
+    for p in problems:
+        likelihood = p.likelihood
+        backend, rows = likelihood.backend, likelihood.row_of_x
+        eta, w = np.full((len(rows), 1), p.start), p.weights[rows][:, None]
+        if p.offset is not None:
+            eta += p.offset[rows][:, None]
+        eta, w = backend.asarray(eta), backend.asarray(w)
+        level = likelihood.level(eta, w) if p.n_free else 0.0
+        starts.append(p.start + level)
+        at: Any = likelihood.curvature(eta + level, likelihood.weigh(w))
+        v = backend.to_host(at.v)
+        if np.isfinite(v).all() and v.sum() > 0:
+            total[rows] += v / v.sum()
+    return starts, total * (len(total) / len(problems))
+
+
+def _prepare(joint: Problem, batch: Batch, v: np.ndarray, common: Common, lasso: bool) -> None:
+    """Let the Hessian be that of a diagonal in η, less its level where η may be shifted."""
+    likelihood = joint.likelihood
+    backend, n = likelihood.backend, len(v)
+    curvature = GroupedCurvature(backend.asarray(v))
+    if likelihood.shift_invariant:
+        c = np.zeros(n)
+        c[-1] = 1.0 / v.sum()
+        curvature = GroupedCurvature(curvature.v, curvature.v, np.array([0, n]), backend.asarray(c))
+    at = LocalCurvature(common.active, curvature, curvature.v)
+    common.hessian.compute(batch.term, at, 0, in_single_precision(batch.term, lasso))

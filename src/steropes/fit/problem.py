@@ -155,12 +155,13 @@ class Problem:
         B: int = 1,
         common: Common | None = None,
         offset: np.ndarray | None = None,
+        apart: bool = False,
     ) -> Batch:
-        """Start a batch of replicates; see `term`."""
+        """Start a batch of replicates; see `term`, and `Batch` for ``apart``."""
         if common is None:
-            batch = Batch(self.term(weights, B, None, offset))
+            batch = Batch(self.term(weights, B, None, offset), apart=apart)
         else:
-            batch = Batch(self.term(weights, B, common.active, offset), common.hessian)
+            batch = Batch(self.term(weights, B, common.active, offset), common.hessian, apart)
         if self.start:
             beta = np.zeros((self.design.p, 1))
             beta[0] = self.start

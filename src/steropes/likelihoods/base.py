@@ -182,6 +182,10 @@ class Likelihood(ABC):
         """
         return None
 
+    def of_lane(self, lane: int) -> Likelihood:
+        """The likelihood of one replicate, (n, 1): another where there are many outcomes."""
+        return self
+
     def score(self, eta: Any, held_out: Any, train: Any) -> Any:
         """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training.
 

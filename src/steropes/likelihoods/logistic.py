@@ -80,6 +80,16 @@ class LogisticLikelihood(Likelihood):
         (v,) = self.backend.map_rows(part, eta, weights)
         return GroupedCurvature(v[:, 0])
 
+    def level(self, eta: Array, weights: Array) -> float:
+        """See `Likelihood.level`: the log odds of the outcome over those expected."""
+        xp, total = self.backend.xp, float(weights.sum())
+        e = xp.exp(-abs(eta))
+        events = float((weights * self.y).sum())
+        expected = float((weights * xp.where(eta >= 0, 1.0, e) / (1.0 + e)).sum())
+        if not (0 < events < total and 0 < expected < total):
+            return 0.0
+        return float(np.log(events / (total - events)) - np.log(expected / (total - expected)))
+
     def third(self, eta: Array, weights: Array, Z: Array) -> Array:
         """See `Likelihood.third`: w p (1 − p) (1 − 2p) Σ_c z_c²."""
         xp = self.backend.xp

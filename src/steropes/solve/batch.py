@@ -49,6 +49,9 @@ class Batch:
     term : DataTerm
     shared : SharedHessian, optional
         To share with other batches of the same model, whose terms share a working set.
+    apart : bool
+        Whether replicates are of different outcomes: their supports have little in common, and
+        the one Hessian, of all columns, is kept whatever it is worth to each.
 
     Attributes
     ----------
@@ -56,8 +59,10 @@ class Batch:
         Whether columns were missing from the working set in the last fit.
     """
 
-    def __init__(self, term: DataTerm, shared: SharedHessian | None = None) -> None:
-        self.term = term
+    def __init__(
+        self, term: DataTerm, shared: SharedHessian | None = None, apart: bool = False
+    ) -> None:
+        self.term, self.apart = term, apart
         self.alone = shared is None and term.B == 1
         self.shared = SharedHessian(term.pool) if shared is None else shared
         self.bfgs = BfgsPairs()
@@ -382,8 +387,8 @@ class Batch:
         slow = run.rates.slow(violation, todo)
         if len(slow) and self.shared.known and violation.max(where=todo, initial=0.0) < LOOSE:
             self._exact = True
-        if self._wide():
-            run.fresh = True  # each step takes each replicate's own diagonal
+        if self._wide() or (self.apart and self.shared.known):
+            run.fresh = True  # each step takes each replicate's own diagonal, or there is no other
         elif (
             not self.shared.known
             or self._newton
@@ -426,7 +431,7 @@ class Batch:
         k = len(self.term.W)
         own = {b: model for b, model in self.own.items() if len(model.G) == k}
         sigma = np.ones((k, self.term.lanes)) if self._wide() else self._factors()
-        return Curvatures(self.shared, sigma, self.bfgs, own, self._wide())
+        return Curvatures(self.shared, sigma, self.bfgs, own, self._wide(), self.apart)
 
     def _factors(self) -> np.ndarray:
         """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""
@@ -447,4 +452,5 @@ class Batch:
     @property
     def _score_variance(self) -> np.ndarray:
         """Variance of the score of each column of the working set, (k, lanes)."""
-        return self.shared.h[:, None] * (self._weights * self.term.dispersion)
+        own = self._factors() ** 2 if self.apart else self._weights
+        return self.shared.h[:, None] * (own * self.term.dispersion)

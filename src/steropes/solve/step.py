@@ -36,6 +36,9 @@ class Curvatures:
         Replicates that have a Hessian of their own.
     wide : bool
         Whether the working set is too wide for a matrix; models are of columns then.
+    apart : bool
+        Whether the models are minimised one by one: supports that have little in common are
+        small next to all of them together.
     """
 
     shared: SharedHessian
@@ -43,6 +46,7 @@ class Curvatures:
     bfgs: BfgsPairs
     own: dict[int, Quadratic]
     wide: bool = False
+    apart: bool = False
 
 
 @dataclass
@@ -108,7 +112,14 @@ def propose(
             free = penalty.free[W]
             model, sigma = curvatures.shared.model(free), curvatures.sigma
             low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
-            D[:, shared] = minimum(model, sigma, shared, low.lanes(shared))
+            if curvatures.apart:
+
+                def alone(b: int) -> np.ndarray:
+                    return minimum(model.of_lane(b), sigma, [b], low.lanes([b]))
+
+                D[:, shared] = np.concatenate(term.pool.map(alone, [(b,) for b in shared]), axis=1)
+            else:
+                D[:, shared] = minimum(model, sigma, shared, low.lanes(shared))
     furthest = np.abs(D[penalty.free[W]]).max(axis=0, initial=0.0)
     limit = FREE_REACH * term.reach
     if (furthest > limit).any():  # an intercept that starts far off

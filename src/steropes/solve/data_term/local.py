@@ -206,11 +206,11 @@ class LocalTerm:
 
     def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> LocalCurvature | None:
         """See `DataTerm.curvature`."""
-        w = self.w[:, lane : lane + 1]
+        w, likelihood = self.w[:, lane : lane + 1], self.likelihood.of_lane(lane)
         if thin > 1:
             w = thinned(w, thin, self.backend)
-        bound = self.likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
-        curvature = self.likelihood.curvature(self.eta[:, lane : lane + 1], bound)
+        bound = likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
+        curvature = likelihood.curvature(self.eta[:, lane : lane + 1], bound)
         if thin > 1 and not enough(curvature.v, len(self.W)):
             return None
         return LocalCurvature(self.active, curvature, w[:, 0])
@@ -263,9 +263,8 @@ class LocalTerm:
         assert rows.layout == "rows"  # families with an outcome a row
         V = xp.zeros_like(self.w)
         for b in range(self.B):
-            one = slice(b, b + 1)
-            at = self.likelihood.curvature(self.eta[:, one], self.likelihood.weigh(self.w[:, one]))
-            V[:, b] = at.v
+            one, own = slice(b, b + 1), self.likelihood.of_lane(b)
+            V[:, b] = own.curvature(self.eta[:, one], own.weigh(self.w[:, one])).v
         h0 = self.backend.to_host(rows.diagonals(curvature.curvature.v[:, None]))
         h = self.backend.to_host(rows.diagonals(V))
         return np.clip(np.where(h0 * h > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-4, 1e4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,11 @@ class Quadratic:
         self.shared = SharedMatrix(G, free, pool)
         self.factor = factor
         self._part: Part | None = None  # of the coordinates that matter
+        self._lanes: dict[int, Quadratic] = {}
+
+    def of_lane(self, b: int) -> Quadratic:
+        """The same model for one replicate by itself, with a part and a factor of its own."""
+        return self._lanes.setdefault(b, copy.copy(self))
 
     @property
     def f(self) -> np.ndarray:

@@ -15,6 +15,7 @@ __all__ = ["Part", "SharedMatrix", "as_precision"]
 FEW = 32  # columns without penalty that are eliminated
 STRIPE = 256  # rows of the matrix that are worked on at once
 SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
+SOME = 0.5  # share of the coordinates that are not zero below which a product is by them alone
 WHOLE = 0.8  # share of the coordinates from which on a part is no smaller than the whole
 
 
@@ -70,6 +71,9 @@ class SharedMatrix:
         z, size = as_precision(x, G.dtype)
         z[f] = 0.0
         out = np.empty(x.shape)
+        some = np.flatnonzero(z.any(axis=1))
+        if len(some) < SOME * self.k:  # G is symmetric: its rows are its columns
+            G, z = G[some].T, z[some]
 
         def part(a: int, b: int) -> None:
             out[a:b] = G[a:b] @ z

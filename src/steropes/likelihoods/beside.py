@@ -1,0 +1,110 @@
+"""Outcomes side by side whose likelihoods have orders of the rows of their own.
+
+A row of X has one linear predictor in each, so that replicates with different outcomes are columns
+of one array in X's order; each goes to its own likelihood in that one's order, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.face import Array
+from .base import Likelihood
+from .curvature import GroupedCurvature
+
+__all__ = ["InRowsOfX", "OutcomesBeside"]
+
+
+class InRowsOfX(Likelihood):
+    """A likelihood whose η, weights and derivatives are in the order of X's rows.
+
+    Parameters
+    ----------
+    inner : Likelihood
+        With one linear predictor a row.
+    n : int
+        Rows of X.
+    """
+
+    def __init__(self, inner: Likelihood, n: int) -> None:
+        super().__init__(inner.backend)
+        self.inner, self.n, self.rows = inner, n, inner.row_of_x
+        self.shift_invariant, self.convex = inner.shift_invariant, inner.convex
+        self.reach = inner.reach
+
+    def weigh(self, w: Array) -> Any:
+        """See `Likelihood.weigh`."""
+        return self.inner.weigh(w[self.rows])
+
+    def evaluate(self, eta: Array, weights: Any) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+        loss, r = self.inner.evaluate(eta[self.rows], weights)
+        return loss, self._back(r)
+
+    def loss(self, eta: Array, weights: Any) -> Array:
+        """See `Likelihood.loss`."""
+        return self.inner.loss(eta[self.rows], weights)
+
+    def curvature(self, eta: Array, weights: Any, exact: bool = False) -> GroupedCurvature:
+        """The diagonal alone: what groups of rows take out of it is in the inner order."""
+        inner: Any = self.inner.curvature(eta[self.rows], weights, exact)
+        return GroupedCurvature(self._back(inner.v))
+
+    def _back(self, x: Array) -> Array:
+        out = self.backend.xp.zeros((self.n, *x.shape[1:]))
+        out[self.rows] = x
+        return out
+
+
+class OutcomesBeside(Likelihood):
+    """One replicate for each of several likelihoods; rows are those of X.
+
+    Parameters
+    ----------
+    likelihoods : sequence of Likelihood
+    n : int
+        Rows of X.
+    """
+
+    many_outcomes = True
+    additive = False
+
+    def __init__(self, likelihoods: Sequence[Likelihood], n: int) -> None:
+        first = likelihoods[0]
+        super().__init__(first.backend)
+        self.n, self.each = n, [InRowsOfX(x, n) for x in likelihoods]
+        self.shift_invariant, self.convex, self.reach = (
+            first.shift_invariant,
+            first.convex,
+            first.reach,
+        )
+
+    def of_lane(self, lane: int) -> Likelihood:
+        """See `Likelihood.of_lane`."""
+        return self.each[lane]
+
+    def weigh(self, w: Array) -> list[Any]:
+        """See `Likelihood.weigh`."""
+        return [x.weigh(w[:, b : b + 1]) for b, x in enumerate(self.each)]
+
+    def evaluate(self, eta: Array, weights: list[Any]) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+        loss, r = np.zeros(eta.shape[1]), self.backend.xp.zeros(eta.shape)
+        for b, x in enumerate(self.each):
+            own, r[:, b : b + 1] = x.evaluate(eta[:, b : b + 1], weights[b])
+            loss[b] = float(own[0])
+        return self.backend.asarray(loss), r
+
+    def loss(self, eta: Array, weights: list[Any]) -> Array:
+        """See `Likelihood.loss`."""
+        loss = np.zeros(eta.shape[1])
+        for b, x in enumerate(self.each):
+            loss[b] = float(x.loss(eta[:, b : b + 1], weights[b])[0])
+        return self.backend.asarray(loss)
+
+    def curvature(self, eta: Array, weights: Any, exact: bool = False) -> GroupedCurvature:
+        """Of one replicate there is `of_lane`."""
+        raise NotImplementedError("replicates of several outcomes have no common curvature")
