@@ -12,7 +12,9 @@ from ..likelihoods import Likelihood
 from ..likelihoods.beside import OutcomesBeside
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve import Batch, Common, Fit
+from ..solve.data_term import ActiveColumns
 from ..solve.data_term.local import LocalCurvature
+from ..solve.shared_hessian import SharedHessian
 from ..solve.worth import in_single_precision
 from .problem import Problem
 from .replicates import LANES
@@ -70,20 +72,22 @@ def fit_outcomes(
         Of an outcome whose steps contract badly it is as far as it came.
     """
     starts, curvature = _starts(problems)
-    common: Common | None = None
+    design, backend = problems[0].design, problems[0].likelihood.backend
+    active = ActiveColumns(design, None, backend)
+    active.join(np.arange(len(l1)))
+    common = Common(active, SharedHessian(backend.pool))
     for a in range(0, len(problems), LANES):
         group = problems[a : a + LANES]
         joint = _side_by_side(group)
-        if common is None:
-            common = joint.common()
-            common.active.join(np.arange(len(l1)))
         batch = _batch(joint, group, common)
         begin = np.zeros((len(l1), len(group)))
         if group[0].n_free:
             begin[0] = starts[a : a + LANES]
         batch.start_at(begin)
         if not common.hessian.known:
-            _prepare(joint, batch, curvature, common, bool((l1 > 0).any()))
+            at = _curvature(joint, curvature, active)
+            rough = in_single_precision(batch.term, bool((l1 > 0).any()))
+            common.hessian.compute(batch.term, at, 0, rough)
         fits = batch.solve(l1, l2, tol=tol, max_iter=min(max_iter, STEPS), look="after")
         yield from enumerate(fits, a)
 
@@ -130,8 +134,8 @@ def _starts(problems: Sequence[Problem]) -> tuple[list[float], Any]:
     return starts, total * (len(total) / len(problems))
 
 
-def _prepare(joint: Problem, batch: Batch, v: np.ndarray, common: Common, lasso: bool) -> None:
-    """Let the Hessian be that of a diagonal in η, less its level where η may be shifted."""
+def _curvature(joint: Problem, v: np.ndarray, active: ActiveColumns) -> LocalCurvature:
+    """A diagonal in η, less its level where η may be shifted."""
     likelihood = joint.likelihood
     backend, n = likelihood.backend, len(v)
     curvature = GroupedCurvature(backend.asarray(v))
@@ -139,5 +143,4 @@ def _prepare(joint: Problem, batch: Batch, v: np.ndarray, common: Common, lasso:
         c = np.zeros(n)
         c[-1] = 1.0 / v.sum()
         curvature = GroupedCurvature(curvature.v, curvature.v, np.array([0, n]), backend.asarray(c))
-    at = LocalCurvature(common.active, curvature, curvature.v)
-    common.hessian.compute(batch.term, at, 0, in_single_precision(batch.term, lasso))
+    return LocalCurvature(active, curvature, curvature.v)
