@@ -14,3 +14,9 @@ settings.load_profile("steropes")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240901)
+
+
+@pytest.fixture
+def eager_threads(monkeypatch):
+    """Chunks go to threads however few numbers they have, as only those of large data do."""
+    monkeypatch.setattr("steropes.backends.threads.FEW", 0)

@@ -31,6 +31,7 @@ def test_every_kernel_is_its_definition(case, B, n_jobs):
     check(CpuBackend(n_jobs), case, B)
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("B", [1, 4, 8, 16])
 def test_two_threads_give_the_digits_of_one(B):
     """Large enough for many chunks of every kind."""

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import steropes
 from steropes import CrossValidation, Laplace, Normal, models
-from steropes.backends import blas
+from steropes.backends import blas, threads
 from steropes.backends.blas import single_threaded_blas
 from steropes.backends.threads import ThreadPool
 from steropes.design import Design
@@ -51,6 +51,7 @@ def test_blas_is_given_back_when_users_overlap(two_blas_threads):
     assert blas_threads() == {2}
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_blas_is_given_back_after_overlapping_fits(two_blas_threads, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
@@ -231,6 +232,7 @@ def slow(monkeypatch, seed=0):
     monkeypatch.setattr(ThreadPool, "_map", delayed)
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("seed", range(6))
 def test_exact_conditional_fits_have_the_same_digits_whatever_the_threads(seed, monkeypatch):
     rng = np.random.default_rng(seed)
@@ -256,3 +258,17 @@ def test_exact_conditional_fits_have_the_same_digits_whatever_the_threads(seed, 
                 digits.append(m.vcov().to_numpy())
         results.append(b"".join(np.asarray(x).tobytes() for x in digits))
     assert len(set(results)) == 1
+
+
+def test_a_few_numbers_wake_no_thread(eager_threads, monkeypatch):
+    pool, chunks = ThreadPool(2), [(i,) for i in range(16)]
+
+    def where(_):
+        return threading.get_ident()
+
+    here = threading.get_ident()
+    assert here not in pool.map(where, chunks, 1000)
+    monkeypatch.setattr(threads, "FEW", 1001)
+    assert set(pool.map(where, chunks, 1000)) == {here}
+    assert here not in pool.map(where, chunks)
+    assert here not in pool.map(where, chunks, 1001)

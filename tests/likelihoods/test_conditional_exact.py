@@ -197,6 +197,7 @@ def test_a_row_of_weight_zero_is_absent(rng):
     assert a[1][5, 0] == 0
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_replicates_together_equal_one_by_one_whatever_the_threads(rng):
     n = 400
     strata, case = rng.integers(0, 20, n), rng.integers(0, 2, n)

@@ -119,6 +119,7 @@ def test_replicates_together_equal_one_by_one():
         np.testing.assert_allclose(r_one[:, 0], r[:, b], rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_nothing_depends_on_the_number_of_threads():
     results = []
     for n_jobs in (1, 4):

@@ -130,6 +130,7 @@ def test_other_families_and_searches_go_one_after_another(rng):
     assert not hasattr(model, "coef_")
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_no_digit_depends_on_the_number_of_threads(rng):
     X, outcomes = drawn(rng, "logistic")
     one, two = (fit_many(LogisticRegression(n_jobs=k), X, outcomes) for k in (1, 2))

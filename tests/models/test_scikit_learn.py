@@ -189,6 +189,7 @@ def test_grid_search_over_priors_is_the_same_in_processes(family, rng):
     assert fits[0].best_params_ == fits[1].best_params_
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_threads_of_joblib_do_not_disturb_each_other(rng):
     from joblib import Parallel, delayed
 

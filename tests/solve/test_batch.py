@@ -176,6 +176,7 @@ def test_batches_may_share_a_working_set(rng):
         np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_thread_counts_change_no_bit_of_a_large_batch(family):
     """Large enough that every kernel is cut into chunks."""

@@ -36,6 +36,7 @@ def test_descent_on_columns_finds_the_optimum_of_the_gram_matrix(monkeypatch, fa
     np.testing.assert_allclose(wide.coef_, narrow.coef_, atol=1e-6)
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_folds_descend_on_columns_inside_the_thread_pool(monkeypatch):
     X, y, _ = _data()
     cv = st.CrossValidation(5, random_state=0, search=[0.02, 0.05], tol=1e-6)

@@ -20,6 +20,8 @@ from .blas import limit_this_thread, single_threaded_blas
 
 __all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
 
+FEW = 1 << 16  # to hand sixteen chunks to threads takes longer than some 60,000 additions
+
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _inside = threading.local()
 
@@ -58,18 +60,21 @@ class ThreadPool:
         finally:
             self.n_threads = before
 
-    def map(self, function: Callable, chunks: Iterable[tuple]) -> list:
-        """Return ``[function(*chunk) for chunk in chunks]``, in order."""
+    def map(self, function: Callable, chunks: Iterable[tuple], entries: int | None = None) -> list:
+        """Return ``[function(*chunk) for chunk in chunks]``, in order.
+
+        ``entries`` is how many numbers are looked at in all, where that is known: a few of them are
+        not worth waking threads for, and the same chunks run here, one after another.
+        """
         chunks = list(chunks)
         # Work that is itself a chunk must not wait for a thread of its own pool.
         if getattr(_inside, "pool", False):
             return [function(*chunk) for chunk in chunks]
+        few = self.n_threads == 1 or len(chunks) <= 1 or (entries is not None and entries < FEW)
         with single_threaded_blas():
-            return self._map(function, chunks)
+            return [function(*chunk) for chunk in chunks] if few else self._map(function, chunks)
 
     def _map(self, function: Callable, chunks: list[tuple]) -> list:
-        if self.n_threads == 1 or len(chunks) <= 1:
-            return [function(*chunk) for chunk in chunks]
         key = (os.getpid(), self.n_threads)  # an executor does not survive a fork
         if key not in _pools:  # of two made at once one is dropped, before it has a thread
             _pools.setdefault(

@@ -58,6 +58,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         self.delta = backend.asarray(self.case[:, None].astype(np.float64))
         work = cases[kept] * (sizes - cases)[kept] + 20.0 * sizes[kept]
         self._chunks = balanced_chunks(np.concatenate([[0.0], np.cumsum(work)]), CHUNKS)
+        self._work = int(work.sum())
         # The recursions go from row to row: on the host, whatever the device.
         self._pool = backend.pool
 
@@ -101,6 +102,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         self._pool.map(
             lambda a, b: kernels.evaluate(eta, w, self.case, self.pointers, loss, out, a, b),
             self._chunks,
+            self._work * eta.shape[1],
         )
         return loss.sum(axis=0), out
 
@@ -120,7 +122,9 @@ class ConditionalLogisticLikelihood(Likelihood):
         out = self._run(eta, weights)[1]
         a, c = np.empty(self.n), np.empty(self.n)
         self._pool.map(
-            lambda s, t: kernels.spread(out, w, self.case, pointers, a, c, s, t), self._chunks
+            lambda s, t: kernels.spread(out, w, self.case, pointers, a, c, s, t),
+            self._chunks,
+            self.n,
         )
         a, c = asarray(a), asarray(c)
         eta = np.ascontiguousarray(self.backend.to_host(eta))
@@ -134,6 +138,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         self._pool.map(
             lambda a, b: kernels.differentiate(eta, w, self.case, self.pointers, T, out, a, b),
             self._chunks,
+            self._work * T.shape[1],
         )
         return out
 

@@ -69,6 +69,7 @@ class PooledLogisticLikelihood(Likelihood):
         work = np.zeros(self.n + 1, np.int64)
         np.cumsum(self.last - self.first + 1, out=work[1:])
         self.chunks = balanced_chunks(work, CHUNKS)
+        self.work = 8 * int(work[-1])  # an exponential is some eight additions
 
     @property
     def n_eta(self) -> int:
@@ -114,7 +115,7 @@ class PooledLogisticLikelihood(Likelihood):
 
         total = np.zeros(w.shape[1])
         rest[:] = 0.0
-        for loss, g in self.backend.pool.map(part, self.chunks):
+        for loss, g in self.backend.pool.map(part, self.chunks, self.work * w.shape[1]):
             total += loss
             rest += g
         return total, r
@@ -134,7 +135,8 @@ class PooledLogisticLikelihood(Likelihood):
                 pooled.value_constant(h[0], base, A, *rows, loss, a, b)
             return loss
 
-        return sum(self.backend.pool.map(part, self.chunks), np.zeros(w.shape[1]))
+        parts = self.backend.pool.map(part, self.chunks, self.work * w.shape[1])
+        return sum(parts, np.zeros(w.shape[1]))
 
     def _odds(self, h: np.ndarray, base: np.ndarray) -> np.ndarray | None:
         """exp(base) where the odds of a person in an interval are a product, otherwise None."""
@@ -178,7 +180,7 @@ class PooledLogisticLikelihood(Likelihood):
             pooled.curvature(h, base, self.F, self.first, self.last, w, pairs, g, a, b)
             return g
 
-        at_time = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))
+        at_time = sum(self.backend.pool.map(part, self.chunks, self.work), np.zeros(self.K))
         return ChannelCurvature(h, base, w, self.F, self.first, self.last, pairs, at_time)
 
     def third(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:

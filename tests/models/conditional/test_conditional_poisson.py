@@ -91,6 +91,7 @@ def test_rows_in_order_are_used_where_they_are():
     assert ConditionalPoissonLikelihood(y, strata, get_backend("cpu", 1)).order.tolist() == [0, 1]
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_replicates_together_equal_one_by_one_whatever_the_threads(data, rng):
     y, strata, _, _ = data
     together = ConditionalPoissonLikelihood(y, strata, get_backend("cpu", 2))

@@ -104,6 +104,7 @@ def test_reflection_swaps_loglog_and_cloglog(data):
     np.testing.assert_allclose(a.alpha_, -b.alpha_[::-1], rtol=1e-8)
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_threads_change_no_bit(data):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40000, 3))

@@ -99,6 +99,7 @@ def test_a_level_that_was_dropped_too_early_comes_back(rng):
     np.testing.assert_array_equal(fit.nuisance.keep, whole.nuisance.keep)
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_no_number_depends_on_the_threads_or_the_order_of_rows(data, rng):
     X, y = data
     weights = rng.choice([0.0, 1.0], (len(y), 3))

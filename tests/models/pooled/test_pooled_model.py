@@ -90,6 +90,7 @@ def test_clone_and_pickle():
     np.testing.assert_array_equal(copy.predict_survival(X, [2]), model.predict_survival(X, [2]))
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_the_fit_does_not_depend_on_threads_or_on_earlier_fits():
     X, y = simulate(3000, seed=8)
     one, four = fitted(X, y, n_jobs=1), fitted(X, y, n_jobs=4)

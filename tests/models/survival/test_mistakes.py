@@ -23,6 +23,7 @@ def people(name, n=300):
     return X, y, rng.integers(0, 4, n), rng.integers(0, 3, n).astype(float)
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_depends_on_the_number_of_threads(name):
     X, y, strata, w = people(name)

@@ -113,6 +113,7 @@ class CpuBackend:
                 lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
             ),
             lines.chunks,
+            lines.nnz * B,
         )
         return out
 
@@ -133,7 +134,7 @@ class CpuBackend:
             return out
 
         total = np.zeros(shape)
-        for x in self.pool.map(part, lines.chunks):
+        for x in self.pool.map(part, lines.chunks, lines.nnz * B):
             total += x
         return total.reshape(lines.width, B)
 
@@ -246,6 +247,7 @@ class CpuBackend:
         self.pool.map(
             lambda a, b: scans.scan(x, pointers, reverse, out, a, b),
             balanced_chunks(pointers, CHUNKS),
+            x.size,
         )
         return out
 
@@ -259,7 +261,9 @@ class CpuBackend:
         work = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(ends - starts + 1, out=work[1:])
         self.pool.map(
-            lambda a, b: scans.range_sum(x, starts, ends, out, a, b), balanced_chunks(work, CHUNKS)
+            lambda a, b: scans.range_sum(x, starts, ends, out, a, b),
+            balanced_chunks(work, CHUNKS),
+            int(work[-1]) * x.shape[1],
         )
         return out
 
@@ -288,6 +292,7 @@ class CpuBackend:
         self.pool.map(
             lambda a, b: softmax.segment_softmax(eta, w, pointers, scale, lse, out, a, b),
             balanced_chunks(pointers, CHUNKS),
+            8 * eta.size,  # an exponential is some eight additions
         )
         return lse, out
 

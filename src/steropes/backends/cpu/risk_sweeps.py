@@ -214,7 +214,7 @@ class RiskSweeps:
             fraction = np.empty((0, B))
         r, S = np.empty_like(eta), np.empty_like(share)
         total, ahead, loss = np.zeros((3, N, B))
-        shares, first = self.shares, self.first
+        shares, first, work = self.shares, self.first, 8 * eta.size
 
         def rates(c: int) -> None:
             x = self.chunks[c]
@@ -233,7 +233,7 @@ class RiskSweeps:
                 S, loss[c],
             )  # fmt: skip
 
-        self.pool.map(rates, [(c,) for c in range(N)])
+        self.pool.map(rates, [(c,) for c in range(N)], work)
         start = np.zeros_like(total)  # what is at risk already when a chunk begins
         for c in range(1, N):
             start[c] = total[c - 1] + (start[c - 1] if self.chunks[c - 1].whole else 0.0)
@@ -250,7 +250,7 @@ class RiskSweeps:
             )  # fmt: skip
             return True
 
-        if not all(self.pool.map(hazards, [(c,) for c in range(N)])):
+        if not all(self.pool.map(hazards, [(c,) for c in range(N)], work)):
             return None
         sums = np.zeros(B)
         for c in range(N):
@@ -268,5 +268,5 @@ class RiskSweeps:
                 x.i1, ahead[c],
             )  # fmt: skip
 
-        self.pool.map(back, [(c,) for c in range(N)])
+        self.pool.map(back, [(c,) for c in range(N)], work)
         return sums, r

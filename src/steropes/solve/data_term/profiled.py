@@ -6,7 +6,7 @@ between replicates is, as ever, the Hessian of the coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,12 @@ class ProfiledTerm(LocalTerm):
                     return point
             return self.likelihood.begin(own, of_lane(self.w, b), like).at(own)
 
-        self.settle(eta, self.pool.map(one, [(b,) for b in range(self.B)]))
+        self.settle(eta, self.each(one, range(self.B)))
+
+    def each(self, function: Callable[[int], Any], lanes: Iterable[int]) -> list:
+        """What a function of a lane, of a few operations for each of its rows, gives for some."""
+        lanes = list(lanes)
+        return self.pool.map(function, [(b,) for b in lanes], 8 * len(self.w) * len(lanes))
 
     def settle(self, eta: Any, points: list[NuisancePoint]) -> None:
         """Let the replicates be here."""
@@ -97,7 +102,7 @@ class ProfiledTerm(LocalTerm):
             r[:, b] = points[b].gradient()
             loss[b] = points[b].loss
 
-        self.pool.map(one, [(b,) for b in range(self.B)])
+        self.each(one, range(self.B))
         self.points = points
         self._arrive(eta, loss, r)
 
@@ -138,7 +143,7 @@ class ProfiledTerm(LocalTerm):
             held = whole - of_lane(self.w, b)
             return self.points[b].nuisance.score(of_lane(self.eta, b), held)
 
-        return np.array(self.pool.map(one, [(b,) for b in range(self.B)]))
+        return np.array(self.each(one, range(self.B)))
 
 
 class ProfiledTrial:
@@ -147,9 +152,7 @@ class ProfiledTrial:
     def __init__(self, term: ProfiledTerm, d_eta: np.ndarray, live: np.ndarray) -> None:
         self.term, self.d_eta = term, d_eta
         self.lanes = [b for b in range(term.B) if live[b]]
-        steps = term.pool.map(
-            lambda b: term.points[b].direction(of_lane(d_eta, b)), [(b,) for b in self.lanes]
-        )
+        steps = term.each(lambda b: term.points[b].direction(of_lane(d_eta, b)), self.lanes)
         self.directions = dict(zip(self.lanes, steps, strict=True))
         self.reached: dict[int, tuple[float, NuisancePoint]] = {}
 
@@ -161,7 +164,7 @@ class ProfiledTrial:
             nuisance = self.term.points[b].nuisance.moved(self.directions[b], float(t[b]))
             return float(t[b]), nuisance.at(self._eta(b, float(t[b])))
 
-        self.reached.update(zip(fresh, self.term.pool.map(one, [(b,) for b in fresh]), strict=True))
+        self.reached.update(zip(fresh, self.term.each(one, fresh), strict=True))
         out = self.term.loss.copy()
         for b, (_, point) in self.reached.items():
             out[b] = point.loss

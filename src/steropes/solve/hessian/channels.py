@@ -87,7 +87,7 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np
     full = np.full(0 if free else n, M, np.int32)
     work = np.zeros(n + 1, np.int64)
     np.cumsum(at.last - at.first + 1, out=work[1:])
-    parts = rows.backend.pool.map(part, balanced_chunks(work, PARTS))
+    parts = rows.backend.pool.map(part, balanced_chunks(work, PARTS), 8 * int(work[-1]))
     total = sum(parts, np.zeros((X.k, M)))
     return total * np.diag(B) if free else total
 

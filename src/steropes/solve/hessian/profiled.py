@@ -154,7 +154,8 @@ def _fill(
                 x.starts, x.ends, x.indices, x.data, at, u, w, pointers, a, b, here
             )
 
-    rows.backend.pool.map(part, balanced_chunks(pointers[k0 : k1 + 1], 4))
+    entries = int(pointers[k1] - pointers[k0]) * rows.k
+    rows.backend.pool.map(part, balanced_chunks(pointers[k0 : k1 + 1], 4), entries)
 
 
 def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> Iterator[np.ndarray]:

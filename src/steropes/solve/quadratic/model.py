@@ -163,7 +163,8 @@ class Quadratic:
             step = cholesky_solve(H, (m.g[:, b] + m.l2[:, b] * m.y[:, b]) / size)
             return None if step is None else step / size
 
-        steps = self.pool.map(one, [(b,) for b in range(m.g.shape[1])])
+        k, B = m.g.shape
+        steps = self.pool.map(one, [(b,) for b in range(B)], B * k**3 // 3)
         if any(step is None for step in steps):
             return None
         return np.stack(steps, axis=1)
