@@ -1,0 +1,282 @@
+"""Blocks on the workers of a Dask cluster.
+
+Each block is on one worker, which makes it from its recipe when it is first asked. A task brings
+what is asked, and the names of blocks that should be there; it says so where one is not, as on a
+worker that has taken a lost one's place, and the block is sent, with all that it was given to keep,
+and asked again. So a worker that dies costs the time of making its blocks anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from .block import Block, Lost
+from .sources import Recipe, Source, Survey, survey
+
+__all__ = ["BlocksOnDask", "Traffic", "partitions", "surveys"]
+
+LARGE = 1_000_000  # bytes of a message from which on it does not go by way of the scheduler
+ROUNDS = 20  # times that blocks are asked while workers come and go
+
+_numbers = itertools.count()
+_here: dict[str, Block] = {}  # of this process, where it is a worker
+_lock = threading.Lock()
+
+
+@dataclass
+class Traffic:
+    """What went to the workers and came back.
+
+    Attributes
+    ----------
+    calls : int
+        Times that all blocks were asked.
+    sent, received : int
+        Bytes of arrays, those that were given to be kept among them.
+    made : int
+        Blocks made, the first time and in place of lost ones.
+    """
+
+    calls: int = 0
+    sent: int = 0
+    received: int = 0
+    made: int = 0
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Blocks that a worker is asked at once."""
+
+    numbers: list[int]
+    tokens: list[str]
+    own: list[tuple[Any, ...]]
+
+
+class BlocksOnDask:
+    """See `Blocks`.
+
+    Parameters
+    ----------
+    client : dask.distributed.Client
+    recipes : sequence of Recipe
+    rows : list of int
+
+    Attributes
+    ----------
+    traffic : Traffic
+    """
+
+    def __init__(self, client: Any, recipes: Sequence[Recipe], rows: list[int]) -> None:
+        self.client, self.rows, self.traffic = client, rows, Traffic()
+        self._recipes = list(recipes)
+        name = f"{client.id}-{next(_numbers)}"
+        self._tokens = [f"{name}-{k}" for k in range(len(recipes))]
+        self._kept: dict[str, Sequence[Any]] = {}
+        self._dropped: list[str] = []
+        workers = self._workers()
+        self._at = [workers[k % len(workers)] for k in range(len(recipes))]
+        weakref.finalize(self, _let_go, client, list(self._tokens)).atexit = False
+
+    def keep(self, key: str, values: Sequence[Any]) -> None:
+        """See `Blocks.keep`; a block gets it when it is first asked for what needs it."""
+        self._kept[key] = values
+        if key in self._dropped:
+            self._dropped.remove(key)
+
+    def drop(self, key: str) -> None:
+        """See `Blocks.drop`; blocks hear of it with the next call."""
+        self._kept.pop(key, None)
+        self._dropped.append(key)  # not now: this may be called by the collector of garbage
+
+    def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
+        """See `Blocks.call`."""
+        self.traffic.calls += 1
+        dropped, self._dropped = self._dropped, []
+        out: dict[int, Any] = {}
+        todo = list(range(len(self.rows)))
+        for _ in range(ROUNDS):
+            futures = [
+                self._submit(task, address, method, common, dropped)
+                for address, task in self._by_worker(todo, own)
+            ]
+            lacking: list[tuple[int, str, str]] = []
+            for future in futures:
+                for address, k, found in self._result(future):
+                    self._at[k] = address
+                    if isinstance(found, _Lacks):
+                        lacking.append((k, address, found.key))
+                    else:
+                        out[k] = found
+                        self.traffic.received += _size(found)
+            todo = [k for k in range(len(self.rows)) if k not in out]
+            if not todo:
+                return [out[k] for k in range(len(self.rows))]
+            dropped = []
+            self._send(lacking)
+        raise RuntimeError(f"blocks {todo} could not be worked on: workers keep being lost")
+
+    # -- workers ---------------------------------------------------------------------------------
+
+    def _workers(self) -> list[str]:
+        """Addresses, in an order."""
+        workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        if not workers:
+            self.client.wait_for_workers(1, timeout=60)
+            workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        return workers
+
+    def _by_worker(
+        self, todo: Sequence[int], own: Sequence[tuple[Any, ...]]
+    ) -> list[tuple[str, _Task]]:
+        groups: dict[str, _Task] = {}
+        for k in todo:
+            task = groups.setdefault(self._at[k], _Task([], [], []))
+            task.numbers.append(k)
+            task.tokens.append(self._tokens[k])
+            task.own.append(own[k])
+        return list(groups.items())
+
+    def _submit(
+        self, task: _Task, address: str, method: str, common: tuple[Any, ...], dropped: list[str]
+    ) -> Any:
+        size = _size(task.own) + _size(common)
+        self.traffic.sent += size
+        sent: Any = (task, method, common, dropped)
+        if size > LARGE:
+            sent = self.client.scatter([sent], hash=False)[0]
+        return self.client.submit(
+            _run, sent, workers=[address], allow_other_workers=True, pure=False, priority=10
+        )
+
+    def _result(self, future: Any) -> list[tuple[str, int, Any]]:
+        """What a task found, by block; nothing where its message went with a worker."""
+        try:
+            return list(future.result())
+        except CancelledError:
+            return []
+
+    def _send(self, lacking: Sequence[tuple[int, str, str]]) -> None:
+        """Give blocks what they lack: a recipe, or what they were to keep."""
+        futures = []
+        for k, address, key in lacking:
+            if key:
+                value = self._kept[key][k]
+                self.traffic.sent += _size(value)
+            else:
+                value = self._recipes[k]
+                self.traffic.made += 1
+            sent: Any = (self._tokens[k], key, value)
+            if _size(value) > LARGE:
+                sent = self.client.scatter([sent], workers=[address], hash=False)[0]
+            futures.append(
+                self.client.submit(
+                    _give, sent, workers=[address], allow_other_workers=True, pure=False
+                )
+            )
+        for future in futures:
+            self._result(future)
+
+
+# -- on the worker ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Lacks:
+    """A block is not there, or has not what ``key`` says."""
+
+    key: str = field(default="")
+
+
+def _run(sent: Any) -> list[tuple[str, int, Any]]:
+    """Ask the blocks of this worker."""
+    from distributed import get_worker
+
+    task, method, common, dropped = sent
+    address, out = get_worker().address, []
+    for k, token, own in zip(task.numbers, task.tokens, task.own, strict=True):
+        block = _here.get(token)
+        if block is None:
+            out.append((address, k, _Lacks()))
+            continue
+        for key in dropped:
+            block.drop(key)
+        try:
+            out.append((address, k, getattr(block, method)(*common, *own)))
+        except Lost as lost:
+            out.append((address, k, _Lacks(str(lost.args[0]))))
+    return out
+
+
+def _give(sent: Any) -> list:
+    """Make a block, or give it something to keep."""
+    token, key, value = sent
+    if key:
+        block = _here.get(token)
+        if block is not None:
+            block.keep(key, value)
+        return []
+    block = value.block(value.design())
+    with _lock:
+        _here[token] = block
+    return []
+
+
+def _forget(tokens: Sequence[str]) -> None:
+    with _lock:
+        for token in tokens:
+            _here.pop(token, None)
+
+
+def _let_go(client: Any, tokens: Sequence[str]) -> None:
+    """Let the workers forget blocks, if there are still some."""
+    if client.status == "running":
+        client.loop.add_callback(client._run, _forget, tokens, wait=False, on_error="ignore")
+
+
+# -- from collections ------------------------------------------------------------------------------
+
+
+def surveys(client: Any, sources: Sequence[Source]) -> list[Survey]:
+    """Let the workers read all blocks for the first time."""
+    sent = [client.scatter([s], hash=False)[0] for s in sources]
+    return list(client.gather(client.map(survey, sent, pure=False)))
+
+
+def partitions(collection: Any) -> list[Any]:
+    """Functions that compute the parts of a collection, from the first rows to the last."""
+    parts = collection.to_delayed()
+    if isinstance(parts, np.ndarray):
+        if parts.ndim == 2 and parts.shape[1] > 1:
+            raise DataError(
+                "The array's blocks are not of whole rows; rechunk it: X.rechunk({1: -1})."
+            )
+        parts = parts.ravel().tolist()
+    return [partial(_compute, part) for part in parts]
+
+
+def _compute(part: Any) -> Any:
+    return part.compute(scheduler="synchronous")
+
+
+def _size(x: Any) -> int:
+    """Bytes of the arrays in a message."""
+    if isinstance(x, np.ndarray):
+        return int(x.nbytes)
+    if isinstance(x, dict):
+        return sum(_size(v) for v in x.values())
+    if isinstance(x, list | tuple):
+        return sum(_size(v) for v in x)
+    if isinstance(x, partial):
+        return _size(x.args)
+    parts = getattr(x, "__dict__", None)
+    return 0 if parts is None or isinstance(x, type) else _size(parts)

@@ -1,0 +1,95 @@
+"""Blocks on a cluster are blocks: the same bits, whoever has them and whoever is lost."""
+
+import os
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import steropes
+from steropes import CrossValidation, DataError, Laplace, ShardedDesign
+
+distributed = pytest.importorskip("distributed")
+CUTS = (0, 90, 200, 260, 400)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = (rng.random((400, 12)) < 0.3).astype(float)
+    X[:, 0] = rng.normal(20, 5, 400)
+    y = (rng.random(400) < 1 / (1 + np.exp(1 - X[:, 1] - X[:, 2]))).astype(int)
+    return X, y
+
+
+def blocks_of(X):
+    return [X[a:b] for a, b in pairwise(CUTS)]
+
+
+def cluster(workers, processes=False):
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address=None,
+        silence_logs=50,
+    )  # fmt: skip
+
+
+def fit(design, y):
+    return steropes.LogisticRegression(prior=Laplace(0.3)).fit(design, y)
+
+
+def test_the_number_of_workers_changes_no_bit(data):
+    X, y = data
+    here = fit(ShardedDesign.from_blocks(blocks_of(X)), y)
+    for workers in (1, 2):
+        with cluster(workers) as those, distributed.Client(those) as client:
+            design = ShardedDesign.from_blocks(blocks_of(X), client=client)
+            there = fit(design, y)
+            np.testing.assert_array_equal(there.coef_, here.coef_)
+            assert there.optimality_ == here.optimality_
+            traffic = there._problem.design.blocks.traffic
+            assert traffic.made == 4
+            if workers == 2:  # a worker that has lost its blocks is given them again
+                from steropes.fit.shards import dask
+
+                lost = list(dask._here)[-1]
+                del dask._here[lost]
+                np.testing.assert_array_equal(fit(design, y).coef_, here.coef_)
+                assert traffic.made == 5
+
+
+def test_collections_are_taken_in_their_partitions(data):
+    array = pytest.importorskip("dask.array")
+    X, y = data
+    with cluster(1) as those, distributed.Client(those) as client:
+        collection = array.from_array(X, chunks=(100, 12))
+        design = ShardedDesign.from_dask(collection, client)
+        assert design.rows == [100] * 4
+        one = steropes.LogisticRegression(prior=Laplace(0.3)).fit(X, y)
+        np.testing.assert_allclose(fit(design, y).coef_, one.coef_, atol=1e-9)
+        with pytest.raises(DataError, match="rechunk"):
+            ShardedDesign.from_dask(array.from_array(X, chunks=(100, 4)), client)
+        with pytest.raises(DataError, match="folder"):
+            ShardedDesign.from_blocks([X], client=client, folder="somewhere")
+
+
+@pytest.mark.slow
+def test_a_fit_goes_on_when_a_worker_dies(data):
+    X, y = data
+    cv = CrossValidation(4, random_state=1)
+    model = steropes.LogisticRegression(prior=Laplace(), cv=cv)
+    here = model.fit(ShardedDesign.from_blocks(blocks_of(X)), y).coef_
+    with cluster(2, processes=True) as those, distributed.Client(those) as client:
+        design = ShardedDesign.from_blocks(blocks_of(X), client=client)
+        victim = next(iter(client.run(os.getpid).values()))
+
+        def kill():
+            time.sleep(1.0)
+            os.kill(victim, signal.SIGKILL)
+
+        threading.Thread(target=kill).start()
+        there = model.fit(design, y)
+        np.testing.assert_array_equal(there.coef_, here)
+        assert there._problem.design.blocks.traffic.made > 4
