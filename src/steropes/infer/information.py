@@ -14,7 +14,7 @@ from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 from ..solve.separation import named, separating_direction
 
-__all__ = ["Information", "refuse_separated", "refuse_undetermined"]
+__all__ = ["Information", "refuse_dependent", "refuse_separated", "refuse_undetermined"]
 
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
 NAMED = 8  # columns listed in a message
@@ -129,12 +129,32 @@ def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarr
     G, raw = batch.prepare(free), batch.uncentred()
     by = np.argsort(batch.term.W, kind="stable")
     at = by[np.searchsorted(batch.term.W[by], free)]
-    H, raw = G[np.ix_(at, at)], raw[at]
+    counted = int((problem.weights > 0).sum())
+    refuse_dependent(names, free, G[np.ix_(at, at)], raw[at], counted)
+
+
+def refuse_dependent(
+    names: list[str], free: np.ndarray, H: np.ndarray, raw: np.ndarray, counted: int
+) -> None:
+    """Raise `SeparationError` for columns that a Hessian says are zero or collinear.
+
+    Parameters
+    ----------
+    names : list of str
+        Of all columns.
+    free : (f,) int array
+        Those without penalty.
+    H : (f, f) array
+        Their Hessian at some point.
+    raw : (f,) array
+        Its diagonal before terms that may cancel it are taken out.
+    counted : int
+        Rows with a positive weight.
+    """
     h = np.diag(H)
     empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
     if empty.any():
         bad = [names[j] for j in free[empty]]
-        counted = int((problem.weights > 0).sum())
         raise SeparationError(
             f"The data say nothing about the coefficients of {_listed(bad)}: constant, or zero, "
             f"among the rows that count (n_samples = {counted}). Drop these columns or give them "

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+    from ..federated import CellRules, FederatedPlan, FederatedResult, FederatedSite
     from .adjust.comparability import Balance, covariate_balance
     from .adjust.matching import Match, match_scores, matched_weights
     from .adjust.scores import PropensityRules, PropensityScores, fit_scores
@@ -56,6 +57,14 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
     from .evidence import combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
+    from .federation.profiles import FederatedProfiles
+    from .federation.run import (
+        federate,
+        federate_answer,
+        federate_finish,
+        federate_init,
+        federate_step,
+    )
     from .grid import (
         AnalysisResult,
         Diagnostics,
@@ -159,6 +168,16 @@ _WHERE = {
     "combine_profiles": "evidence",
     "random_effects": "evidence",
     "combine_archives": "evidence.archives",
+    "CellRules": "federation.run",
+    "FederatedPlan": "federation.run",
+    "FederatedProfiles": "federation.profiles",
+    "FederatedResult": "federation.run",
+    "FederatedSite": "federation.run",
+    "federate": "federation.run",
+    "federate_answer": "federation.run",
+    "federate_finish": "federation.run",
+    "federate_init": "federation.run",
+    "federate_step": "federation.run",
     "AnalysisResult": "grid",
     "DiagnosticThresholds": "grid",
     "Diagnostics": "grid",
@@ -217,6 +236,7 @@ __all__ = [
     "CaseSeriesGrid",
     "CaseSeriesGridResults",
     "CaseSeriesSettings",
+    "CellRules",
     "Cohort",
     "CohortRules",
     "CohortSources",
@@ -236,6 +256,10 @@ __all__ = [
     "ExposureWindow",
     "FeatureRules",
     "Features",
+    "FederatedPlan",
+    "FederatedProfiles",
+    "FederatedResult",
+    "FederatedSite",
     "GridResults",
     "GridSpec",
     "Match",
@@ -288,6 +312,11 @@ __all__ = [
     "estimate_effect",
     "extract_covariates",
     "extract_features",
+    "federate",
+    "federate_answer",
+    "federate_finish",
+    "federate_init",
+    "federate_step",
     "find_concepts",
     "fit_error_model",
     "fit_propensity",

@@ -10,6 +10,7 @@ import typer
 from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
+from steropes.studies.federation.commands import federate_app
 from steropes.studies.grid_commands import DATABASE, add_commands
 from steropes.studies.sccs.command import sccs, sccs_grid, sccs_parity
 
@@ -140,6 +141,7 @@ add_commands(app)
 app.command()(sccs)
 app.command("sccs-grid")(sccs_grid)
 app.command("sccs-parity")(sccs_parity)
+app.add_typer(federate_app, name="federate")
 
 
 def _run(database: str | Path, settings: StudySettings, output: Path, quiet: bool) -> None:

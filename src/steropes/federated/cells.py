@@ -1,0 +1,204 @@
+"""Small cells: a site refuses a message from which a few people could be told.
+
+The rules look at the rows themselves, not at the numbers of a message: whoever knows sums over the
+rows at a few coefficients knows the counts that they are made of. Counts of zero are let through,
+as is customary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from ..design import Design
+from ..design.blocks import DenseBlock, SparseBlock
+from ..errors import DataError
+from .rows import SiteRows
+
+__all__ = ["CellRules", "Check", "small_pairs", "small_sets", "small_times"]
+
+Check = Literal["rows", "events", "columns", "pairs", "times"]
+NAMED = 5  # of what is too small, in a message
+
+
+@dataclass(frozen=True)
+class CellRules:
+    """What a site does not let out.
+
+    Attributes
+    ----------
+    least : int
+        Fewer people than this are too few; 0 or 1 lets everything through.
+    checks : tuple of str
+        ``"rows"``: people (strata of models that condition on them). ``"events"``: people with
+        the event, without it (logistic), and with it among those with a column.
+        ``"columns"``: people whose value of a column is not its most frequent one.
+        ``"pairs"``: people who have both of two 0/1 columns of a Hessian.
+        ``"times"``: events, and people who leave or enter, at each time of shared risk sets.
+    """
+
+    least: int = 5
+    checks: tuple[Check, ...] = ("rows", "events", "columns", "pairs", "times")
+
+    def __post_init__(self) -> None:
+        if isinstance(self.least, bool) or not isinstance(self.least, int) or self.least < 0:
+            raise DataError(f"the least count must be a whole number from 0, not {self.least!r}")
+        for check in self.checks:
+            if check not in get_args(Check):
+                known = ", ".join(map(repr, get_args(Check)))
+                raise DataError(f"there is no check {check!r}; there are {known}")
+
+    def small(self, count: int) -> bool:
+        """Whether a count is too low to be told."""
+        return 0 < count < self.least
+
+    def does(self, check: Check) -> bool:
+        """Whether to look at these counts."""
+        return self.least > 1 and check in self.checks
+
+
+def small_sets(rows: SiteRows, rules: CellRules, balanced: bool) -> list[str]:
+    """What is too small among people, events and columns, as sentences.
+
+    Parameters
+    ----------
+    balanced : bool
+        Whether people without the event are told as well (logistic models).
+    """
+    counted = rows.problem.weights > 0
+    unit = rows.unit
+    out = []
+    people = len(np.unique(unit[counted]))
+    if rules.does("rows") and people < rules.least:
+        out.append(f"there are fewer than {rules.least} people")
+    event = None if rows.event is None else rows.event & counted
+    if rules.does("events") and event is not None:
+        cases = len(np.unique(unit[event]))
+        if rules.small(cases):
+            out.append(f"fewer than {rules.least} people have the event")
+        if balanced and rules.small(people - cases):
+            out.append(f"fewer than {rules.least} people are without the event")
+    if rules.does("columns") or rules.does("events"):
+        out += _small_columns(rows, rules, counted, event)
+    return out
+
+
+def _small_columns(
+    rows: SiteRows, rules: CellRules, counted: np.ndarray, event: np.ndarray | None
+) -> list[str]:
+    few, cases = [], []
+    design = rows.design
+    for name, other in zip(design.names, _uncommon(design, counted), strict=True):
+        if other is None:
+            continue
+        if rules.does("columns") and rules.small(_people(rows.unit, other)):
+            few.append(name)
+        elif rules.does("events") and event is not None:
+            with_event = other[event[other]]
+            if rules.small(_people(rows.unit, with_event)):
+                cases.append(name)
+    out = []
+    if few:
+        out.append(
+            f"fewer than {rules.least} people differ from the others in {_listed(few)}: leave "
+            "the column out of the plan, or merge it with others"
+        )
+    if cases:
+        out.append(
+            f"fewer than {rules.least} people have the event and {_listed(cases)}: leave the "
+            "column out of the plan, merge it, or let the site do without the check of events"
+        )
+    return out
+
+
+def _people(unit: np.ndarray, rows: np.ndarray) -> int:
+    return len(np.unique(unit[rows]))
+
+
+def _uncommon(design: Design, counted: np.ndarray) -> Iterable[np.ndarray | None]:
+    """The rows whose value is not the column's most frequent one; None where all differ."""
+    for block in design.blocks:
+        for j in range(block.p):
+            if isinstance(block, SparseBlock):
+                at = block.indices[block.indptr[j] : block.indptr[j + 1]]
+                mask = np.zeros(block.n, bool)
+                mask[at] = True
+                if len(block.data):
+                    values = np.zeros(block.n)
+                    values[at] = block.data[block.indptr[j] : block.indptr[j + 1]]
+                    yield _differing(values, counted)
+                else:
+                    yield _differing(mask, counted)
+            elif isinstance(block, DenseBlock):
+                yield _differing(block.values[:, j], counted)
+            else:
+                yield None
+
+
+def _differing(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    found, counts = np.unique(values[counted], return_counts=True)
+    if not len(found):
+        return np.empty(0, np.int64)
+    return np.flatnonzero((values != found[int(counts.argmax())]) & counted)
+
+
+def small_pairs(rows: SiteRows, rules: CellRules, columns: np.ndarray) -> list[str]:
+    """Pairs of 0/1 columns that too few people have both of."""
+    if not rules.does("pairs") or not len(columns):
+        return []
+    design, counted = rows.design, rows.problem.weights > 0
+    having: list[tuple[str, np.ndarray]] = []
+    for block, local, at in design.columns(columns):
+        for j, place in zip(local, at, strict=True):
+            name = design.names[columns[place]]
+            if isinstance(block, SparseBlock) and not len(block.data):
+                mask = np.zeros(block.n, bool)
+                mask[block.indices[block.indptr[j] : block.indptr[j + 1]]] = True
+            elif isinstance(block, DenseBlock) and len(np.unique(block.values[:, j])) == 2:
+                mask = block.values[:, j] > block.values[:, j].min()
+            else:
+                continue
+            having.append((name, mask & counted))
+    small = []
+    for a, (one, first) in enumerate(having):
+        for other, second in having[:a]:
+            both = np.flatnonzero(first & second)
+            if rules.small(_people(rows.unit, both)):
+                small.append(f"{other!r} and {one!r}")
+    if not small:
+        return []
+    shown = "; ".join(small[:NAMED]) + (f"; and {len(small) - NAMED} more" * (len(small) > NAMED))
+    return [
+        f"fewer than {rules.least} people have both {shown}: leave columns out of the plan, or let "
+        "the site do without the check of pairs"
+    ]
+
+
+def small_times(rows: SiteRows, rules: CellRules, times: np.ndarray) -> list[str]:
+    """Times at which too few people have the event, or leave or enter the risk sets."""
+    if not rules.does("times") or not len(times):
+        return []
+    counted = rows.problem.weights > 0
+    assert rows.event is not None
+    left = np.searchsorted(times, rows.y[counted])
+    cases = np.searchsorted(times, rows.y[counted & rows.event])
+    kinds = {"have the event": cases, "leave": left}
+    if rows.entry is not None:
+        kinds["enter"] = np.searchsorted(times, rows.entry[counted], side="right")
+    for what, at in kinds.items():
+        counts = np.bincount(at, minlength=len(times))
+        few = int(sum(rules.small(int(c)) for c in counts))
+        if few:
+            return [
+                f"fewer than {rules.least} people {what} at {few} of the {len(times)} times: make "
+                "the grid (times) coarser, or stratify by site (baseline='site')"
+            ]
+    return []
+
+
+def _listed(names: Sequence[str]) -> str:
+    text = ", ".join(map(repr, names[:NAMED]))
+    return text + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

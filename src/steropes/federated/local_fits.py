@@ -1,0 +1,150 @@
+"""What a site fits by itself: estimates to begin a surrogate from, and profile likelihoods."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..data import Surv
+from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, SeparationError
+from ..models import (
+    ConditionalLogisticRegression,
+    ConditionalPoissonRegression,
+    CoxRegression,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegression,
+)
+from ..models.base import PenalizedModel
+from ..priors import Normal, Prior
+from ..select import CrossValidation
+from .plan import FederatedPlan
+from .rows import SiteRows
+
+__all__ = ["LocalEstimate", "local_estimate", "local_profiles"]
+
+BEYOND = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # half widths
+HOLDS = 30.0  # change of η between two rows beyond which a profile says nothing more
+
+
+@dataclass(frozen=True)
+class LocalEstimate:
+    """A site's own fit.
+
+    Attributes
+    ----------
+    estimate : (q,) array
+        The intercept at zero first, where there is one.
+    variance : (q,) array
+    usable : bool
+        Whether there is one; zeros otherwise.
+    note : str
+        Why there is none.
+    """
+
+    estimate: np.ndarray
+    variance: np.ndarray
+    usable: bool = True
+    note: str = ""
+
+
+def _fitted(
+    rows: SiteRows, plan: FederatedPlan, prior: Prior | None, cv: CrossValidation | None
+) -> PenalizedModel:
+    """The site's rows fitted by the estimator of the plan's model."""
+    problem = rows.problem
+    common: dict[str, Any] = {"prior": prior, "cv": cv}
+    y: Any = rows.y
+    model: PenalizedModel
+    if plan.model == "cox":
+        assert rows.event is not None
+        ties: Any = plan.ties or "efron"
+        model, y = CoxRegression(ties=ties, **common), Surv(rows.y, rows.event, rows.entry)
+    elif plan.model == "linear":
+        model = LinearRegression(**common)
+    elif plan.model == "logistic":
+        model = LogisticRegression(**common)
+    elif plan.model == "poisson":
+        model = PoissonRegression(**common)
+    elif plan.model == "conditional":
+        method: Any = plan.ties or "exact"
+        model = ConditionalLogisticRegression(method=method, **common)
+    else:
+        model = ConditionalPoissonRegression(**common)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        return model.fit(
+            rows.design, y, sample_weight=problem.weights, offset=problem.offset, strata=rows.strata
+        )
+
+
+def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
+    """Fit a site's rows alone; with a lasso where the surrogate is one, its variance by folds."""
+    q = len(plan.columns) + (1 if plan.intercepts else 0)
+    lasso = plan.method == "adap"
+    prior = plan.coefficient_prior if lasso else None
+    cv = CrossValidation(10, random_state=1) if lasso else None
+    try:
+        model = _fitted(rows, plan, prior, cv)
+    except (SeparationError, DataError) as error:
+        return LocalEstimate(np.zeros(q), np.zeros(q), False, str(error))
+    estimate = np.append(model.intercept_, model.coef_) if plan.intercepts else model.coef_
+    if lasso:
+        return LocalEstimate(estimate, np.full(q, 1.0 / rows.problem.weights.sum()))
+    return LocalEstimate(estimate, np.diag(model.vcov().to_numpy()).copy())
+
+
+def local_profiles(rows: SiteRows, plan: FederatedPlan) -> dict[str, np.ndarray]:
+    """Profile log-likelihoods of the plan's parameters: ``NAME`` is (m, 3).
+
+    Columns: point, log-likelihood less its largest value, gradient. A site at which a parameter
+    has no maximum takes part with what its likelihood is.
+    """
+    out = {}
+    for name in plan.parameters:
+        model = _for_profile(rows, plan, name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+            near = model.profile(name)
+            far = model.profile(name, _further(near["point"].to_numpy(), _extent(rows, plan, name)))
+        table = pd.concat([near, far]).sort_values("point")
+        x = table[["point", "log_likelihood", "gradient"]].to_numpy()
+        x = x[np.isfinite(x).all(axis=1)]
+        x = x[np.concatenate([[True], np.diff(x[:, 0]) > 0])]
+        x[:, 1] -= x[:, 1].max()
+        out[name] = x
+    return out
+
+
+def _extent(rows: SiteRows, plan: FederatedPlan, name: str) -> float:
+    """The largest difference between two rows in a column."""
+    j = plan.columns.index(name)
+    D = np.zeros((rows.design.p, 1))
+    D[j] = rows.design.scale[j]
+    backend = rows.problem.likelihood.backend
+    x = np.asarray(backend.to_host(rows.design.matmul(D, backend)))
+    return float(np.ptp(x)) or 1.0
+
+
+def _further(points: np.ndarray, extent: float) -> np.ndarray:
+    """Points beyond the ends of a profile: what is far off here may be the middle elsewhere."""
+    low, high = float(points.min()), float(points.max())
+    half = 0.5 * (high - low)
+    out = np.concatenate([low - half * BEYOND, high + half * BEYOND])
+    inside = np.abs(out) * extent <= HOLDS
+    return out[inside] if inside.any() else np.array([low, high])
+
+
+def _for_profile(rows: SiteRows, plan: FederatedPlan, name: str) -> PenalizedModel:
+    """The fit whose profile is wanted: a weak ridge stands in where the maximum is not finite."""
+    prior = plan.coefficient_prior
+    try:
+        return _fitted(rows, plan, prior, None)
+    except SeparationError:  # a profile leaves its own column's prior out; those of others stay
+        others = tuple(c for c in plan.columns if c != name)
+        weak = Normal(100.0, exclude=others if prior is None else ())
+        return _fitted(rows, plan, weak, None)

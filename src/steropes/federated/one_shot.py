@@ -1,0 +1,99 @@
+"""One-shot estimates: a first estimate of the sites' own, their derivatives there, a surrogate.
+
+ODAL (logistic), ODAC (Cox, stratified by site as ODACH or with shared risk sets) and ADAP (lasso),
+as in R's ``pda``. Three rounds, four where risk sets are shared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backends.blas import single_threaded_blas
+from ..errors import DataError
+from .described import Described, describe_from
+from .exchange import Exchange
+from .plan import FederatedPlan
+from .protocol import Message
+from .result import FederatedResult
+from .rounds import evaluations_of
+from .site_sums import packed, unpacked
+
+__all__ = ["fit_one_shot"]
+
+
+def fit_one_shot(exchange: Exchange) -> FederatedResult:
+    """Run a plan's surrogate method.
+
+    Raises
+    ------
+    DataError
+        A site refused a message, answered what it was not asked, or none has an estimate.
+    """
+    with single_threaded_blas():
+        return _fit(exchange)
+
+
+def _fit(exchange: Exchange) -> FederatedResult:
+    plan = exchange.plan
+    first = exchange.ask("estimate")
+    described = describe_from(plan, first)
+    head, p = len(plan.intercepts), len(plan.columns)
+    names = [*plan.intercepts, *plan.columns]
+    start, notes = _first_estimate(plan, first, head + p)
+    at = start.copy()  # with the intercept at the centres
+    if head:
+        at[0] += described.center @ at[1:]
+    evaluations = evaluations_of(exchange, described, np.zeros(head + p))
+    every = np.arange(head + p)
+    H, _ = evaluations.hessian(at, every)  # one round, or two
+    loss, g = evaluations.value(at)
+    if not np.isfinite(loss):
+        raise DataError("the log-likelihood is not finite at the sites' average estimate")
+    weight = sum(described.weight.values())
+    leads = list(plan.sites) if plan.lead == "all" else [plan.lead or plan.sites[0]]
+    arrays = {"at": at, "gradient": g, "hessian": packed(H), "center": described.center}
+    answers = exchange.ask("surrogate", arrays, {"weight": weight}, leads)
+    coef, information = _together(answers, head + p)
+    vcov = None if plan.prior == "laplace" else np.linalg.inv(information)
+    if vcov is None:
+        notes.append("under a Laplace prior there are no standard errors")
+    notes.append(f"surrogate of {', '.join(leads)} (order {plan.order})")
+    optimality = max(float(a.value("optimality")) for a in answers)
+    return _result(exchange, described, names, coef, vcov, optimality, notes)
+
+
+def _first_estimate(
+    plan: FederatedPlan, answers: list[Message], q: int
+) -> tuple[np.ndarray, list[str]]:
+    """The sites' estimates, weighted by their inverse variances, coefficient by coefficient."""
+    usable = [a for a in answers if a.value("usable")]
+    notes = [f"site {a.site!r} has no estimate: {a.value('note')}" for a in answers
+             if not a.value("usable")]  # fmt: skip
+    if not usable:
+        raise DataError("no site has an estimate to begin from; use method='rounds'")
+    estimate = np.array([a.array("estimate", (q,)) for a in usable])
+    variance = np.array([a.array("variance_of_estimate", (q,)) for a in usable])
+    if not (np.isfinite(estimate).all() and (variance > 0).all()):
+        raise DataError("a site's estimates or variances are not finite")
+    return (estimate / variance).sum(axis=0) / (1 / variance).sum(axis=0), notes
+
+
+def _together(answers: list[Message], q: int) -> tuple[np.ndarray, np.ndarray]:
+    """Surrogates' estimates weighted by their Hessians, whose mean is the information."""
+    H = [unpacked(a.array("hessian", (q * (q + 1) // 2,)), q) for a in answers]
+    b = [a.array("estimate", (q,)) for a in answers]
+    if len(b) == 1:
+        return np.asarray(b[0], float), H[0]
+    total = np.sum(H, axis=0)
+    weighted = np.sum([h @ x for h, x in zip(H, b, strict=True)], axis=0)
+    return np.linalg.solve(total, weighted), total / len(b)
+
+
+def _result(
+    exchange: Exchange, described: Described, names: list[str], coef: np.ndarray,
+    vcov: np.ndarray | None, optimality: float, notes: list[str],
+) -> FederatedResult:  # fmt: skip
+    return FederatedResult(
+        exchange.plan, names, coef, vcov, np.nan, optimality, optimality <= exchange.plan.tol,
+        exchange.records, described.rows, described.people, described.events, notes,
+    )  # fmt: skip

@@ -1,0 +1,266 @@
+"""What a federated analysis is: the model, its columns, the sites, and how they work together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args, get_type_hints
+
+import numpy as np
+
+from ..errors import DataError
+from ..priors import Laplace, Normal, Prior
+
+__all__ = ["FederatedPlan", "Method", "Model"]
+
+Model = Literal["linear", "logistic", "poisson", "cox", "conditional", "sccs"]
+Method = Literal["rounds", "odal", "odac", "adap", "profiles"]
+WITHIN = ("conditional", "sccs")  # models that condition on strata within a site
+UNCONDITIONAL = ("linear", "logistic", "poisson")
+
+
+@dataclass(frozen=True)
+class FederatedPlan:
+    """A federated analysis: all that a site has to know beside its data.
+
+    Attributes
+    ----------
+    model : {"linear", "logistic", "poisson", "cox", "conditional", "sccs"}
+    columns : tuple of str
+        Covariates, by the names that they have at each site.
+    sites : tuple of str
+        Names, such as ``("north", "south")``; letters, digits, ``-`` and ``_``.
+    method : {"rounds", "odal", "odac", "adap", "profiles"}
+        ``"rounds"`` (default): the estimate of the pooled rows, in some ten rounds. ``"odal"``,
+        ``"odac"``, ``"adap"``: surrogate likelihoods of logistic, Cox and logistic lasso models.
+        ``"profiles"``: profile likelihoods of ``parameters``, one round.
+    baseline : {"site", "common"}
+        Whether each site has its own intercept (of Cox models its own baseline hazard), default,
+        or all share one. Conditional models and case series have none.
+    outcome, event, entry, strata, weight, offset, exposure : str or None
+        Columns of a site's table: the outcome (of Cox models the time), whether there was an
+        event, the entry into observation, the matched set or person, row weights, offset, time
+        at risk.
+    ties : {"efron", "breslow", "exact"}
+        Of Cox models; of conditional ones the method, ``"exact"`` by default.
+    times : tuple of float
+        Of Cox models with a common baseline: the grid that times are rounded up to. Empty is the
+        union of the sites' event times, which tells them.
+    prior : {"none", "laplace", "normal"}
+    variance : float
+        Of the prior, of each coefficient.
+    exclude : tuple of str
+        Columns without a prior.
+    parameters : tuple of str
+        Of ``"profiles"``: whose profiles.
+    lead : str
+        Of surrogates: the site whose rows stand for all; default the first. ``"all"`` lets each
+        site make an estimate, and weighs them together.
+    order : {1, 2}
+        Of surrogates: whether the others' Hessians are used (2, default), or their gradients
+        alone.
+    tol : float
+        Largest KKT violation, in standard errors of the score or of λ.
+    max_rounds : int
+    format : {"json", "parquet"}
+        Of the files.
+
+    Raises
+    ------
+    DataError
+        Settings that do not go together.
+    """
+
+    model: Model
+    columns: tuple[str, ...]
+    sites: tuple[str, ...]
+    method: Method = "rounds"
+    baseline: Literal["site", "common"] = "site"
+    outcome: str = "y"
+    event: str | None = None
+    entry: str | None = None
+    strata: str | None = None
+    weight: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+    ties: Literal["efron", "breslow", "exact"] | None = None
+    times: tuple[float, ...] = ()
+    prior: Literal["none", "laplace", "normal"] = "none"
+    variance: float = 1.0
+    exclude: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    lead: str | None = None
+    order: Literal[1, 2] = 2
+    tol: float = 1e-8
+    max_rounds: int = 60
+    format: Literal["json", "parquet"] = "json"
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, list):
+                value = tuple(value)
+                object.__setattr__(self, f.name, value)
+            _refuse_type(f.name, value, hints[f.name])
+        self._refuse_names()
+        self._refuse_roles()
+        self._refuse_settings()
+
+    def _refuse_names(self) -> None:
+        for what, names in (("columns", self.columns), ("sites", self.sites)):
+            if not names:
+                raise DataError(f"name the {what}")
+            twice = sorted({n for n in names if names.count(n) > 1})
+            if twice:
+                raise DataError(f"{what} has {twice[0]!r} twice")
+        for site in self.sites:
+            if not site or site == "all" or not site.replace("-", "").replace("_", "").isalnum():
+                raise DataError(
+                    f"the site {site!r} needs a name of letters, digits, - and _ (not 'all'), as "
+                    "its answers are files of that name"
+                )
+        roles = [r for r in self._roles if r is not None]
+        both = [c for c in self.columns if c in roles]
+        if both:
+            raise DataError(f"{both[0]!r} is a covariate and has another role")
+        unknown = [n for n in (*self.exclude, *self.parameters) if n not in self.columns]
+        if unknown:
+            raise DataError(f"{unknown[0]!r} is not one of the columns")
+
+    def _refuse_roles(self) -> None:
+        m = self.model
+        for name, models in (("event", ("cox",)), ("entry", ("cox",)), ("times", ("cox",)),
+                             ("exposure", ("poisson", "sccs")),
+                             ("strata", ("cox", *WITHIN)),
+                             ("ties", ("cox", "conditional"))):  # fmt: skip
+            if getattr(self, name) and m not in models:
+                raise DataError(f"{name} has no meaning in a {m} model")
+        for name, models in (("event", ("cox",)), ("strata", WITHIN)):
+            if m in models and getattr(self, name) is None:
+                raise DataError(f"a {m} model needs {name}: the name of that column")
+        if m == "sccs" and self.exposure is None and self.offset is None:
+            raise DataError("a case series needs exposure: the column of the intervals' lengths")
+        if self.ties == "exact" and m != "conditional":
+            raise DataError("ties='exact' is of conditional models; use 'efron' or 'breslow'")
+        common = m == "cox" and self.baseline == "common"
+        if self.times and not common:
+            raise DataError("times are of Cox models with baseline='common'")
+        grid = np.asarray(self.times, float)
+        if len(grid) and not (np.isfinite(grid).all() and (np.diff(grid) > 0).all()):
+            raise DataError("times must be finite and ascending")
+        if common and self.strata is not None:
+            raise DataError("strata within sites go with baseline='site'")
+
+    def _refuse_settings(self) -> None:
+        needed = {"odal": "logistic", "odac": "cox", "adap": "logistic"}.get(self.method)
+        if needed is not None and self.model != needed:
+            raise DataError(f"method={self.method!r} is of {needed} models, not {self.model}")
+        if self.method == "adap" and self.prior != "laplace":
+            raise DataError("method='adap' needs prior='laplace' and its variance")
+        if self.method in ("odal", "odac") and self.prior != "none":
+            raise DataError(f"method={self.method!r} has no prior; 'adap' has")
+        if self.method == "odac" and self.times:
+            raise DataError("method='odac' is on the union of event times; leave times out")
+        if self.method in ("odal", "adap") and self.baseline == "site":
+            raise DataError(
+                f"method={self.method!r} has one intercept for all sites: set baseline='common'"
+            )
+        if self.method == "profiles" and not self.parameters:
+            raise DataError("method='profiles' needs parameters: the columns to profile")
+        if self.method == "profiles" and self.baseline == "common" and self.model not in WITHIN:
+            raise DataError("profiles are of each site by itself: leave baseline='site'")
+        if self.lead is not None and self.lead not in (*self.sites, "all"):
+            raise DataError(f"lead={self.lead!r} is not one of the sites")
+        if not (np.isfinite(self.variance) and self.variance > 0):
+            raise DataError("variance must be a positive number")
+        if not (0 < self.tol < 1) or self.max_rounds < 2:
+            raise DataError("tol must be between 0 and 1, and max_rounds at least 2")
+
+    @property
+    def _roles(self) -> tuple[str | None, ...]:
+        return (
+            self.outcome, self.event, self.entry, self.strata, self.weight, self.offset,
+            self.exposure,
+        )  # fmt: skip
+
+    @property
+    def table_columns(self) -> list[str]:
+        """All columns that a site's table must have."""
+        return [*self.columns, *(r for r in self._roles if r is not None)]
+
+    @property
+    def intercepts(self) -> tuple[str, ...]:
+        """Names of the intercepts, one a site or one for all; empty where there is none."""
+        if self.model not in UNCONDITIONAL:
+            return ()
+        if self.baseline == "common":
+            return ("intercept",)
+        return tuple(f"intercept[{site}]" for site in self.sites)
+
+    @property
+    def shares_risk_sets(self) -> bool:
+        """Whether risk sets hold people of all sites."""
+        return self.model == "cox" and self.baseline == "common"
+
+    @property
+    def coefficient_prior(self) -> Prior | None:
+        """The prior as the estimators know it."""
+        if self.prior == "none":
+            return None
+        kind = Laplace if self.prior == "laplace" else Normal
+        return kind(self.variance, exclude=self.exclude)
+
+    @property
+    def study(self) -> str:
+        """Digest of the plan, which each message carries."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, given: Any, where: str = "the plan") -> FederatedPlan:
+        """Read what `to_dict` made, or what a person wrote."""
+        if not isinstance(given, Mapping):
+            raise DataError(f"{where} must be a table of settings")
+        known = [f.name for f in fields(cls)]
+        unknown = [k for k in given if k not in known]
+        if unknown:
+            raise DataError(f"{where} has no setting {unknown[0]!r}; there are {', '.join(known)}")
+        gone = [k for k in ("model", "columns", "sites") if k not in given]
+        if gone:
+            raise DataError(f"{where}: {gone[0]} is missing")
+        try:
+            return cls(**given)
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
+
+
+def _refuse_type(name: str, value: Any, hint: Any) -> None:
+    """Refuse a value of another type than the field's."""
+    text = str(hint)
+    options = get_args(hint)
+    if "Literal" in text:
+        allowed = [a for o in (options or ()) for a in (get_args(o) or (o,)) if a is not type(None)]
+        if value is None and type(None) in options:
+            return
+        if value not in allowed:
+            raise DataError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    elif text.startswith("tuple"):
+        of = options[0]
+        kinds = (int, float) if of is float else (of,)
+        if not isinstance(value, tuple) or any(
+            not isinstance(v, kinds) or isinstance(v, bool) for v in value
+        ):
+            raise DataError(f"{name} must be a list of {of.__name__}, not {value!r}")
+    elif hint in (int, float):
+        kinds = (int, float) if hint is float else (int,)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise DataError(f"{name} must be a number, not {value!r}")
+    elif not (isinstance(value, str) or (value is None and type(None) in options)):
+        raise DataError(f"{name} must be text, not {value!r}")

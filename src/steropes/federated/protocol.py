@@ -1,0 +1,242 @@
+"""Messages between a lead and sites: what is asked, what is answered, and the schema of both.
+
+A message is a few plain values and arrays by name. Nothing in it is of a single row: the lead
+sends coefficients, a site answers with sums over its rows, or refuses and says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "message_schema"]
+
+SCHEMA = "steropes.federated/1"
+
+Kind = Literal["request", "answer", "refusal"]
+Ask = Literal["describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]
+Value = str | int | float | bool | list[Any] | dict[str, Any]
+
+ASKS: tuple[str, ...] = get_args(Ask)
+NOT_FINITE = {"Infinity": np.inf, "-Infinity": -np.inf, "NaN": np.nan}
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request of the lead, or a site's answer or refusal.
+
+    Attributes
+    ----------
+    kind : {"request", "answer", "refusal"}
+    study : str
+        Digest of the plan.
+    round : int
+        Counted from 0.
+    ask : str
+        What is asked; see the page on the protocol.
+    site : str
+        Who answers; empty in a request.
+    request : str
+        In an answer: the ``id`` of the request.
+    values : dict
+        Plain values.
+    arrays : dict of str to array
+    reasons : tuple of str
+        Of a refusal.
+    """
+
+    kind: Kind
+    study: str
+    round: int
+    ask: Ask
+    site: str = ""
+    request: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Digest of all that is in it."""
+        arrays = {name: np.asarray(x, np.float64) for name, x in self.arrays.items()}
+        content = replace(self, arrays=arrays)._content()  # whole numbers are numbers like others
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def answered(
+        self, site: str, values: Mapping[str, Value], arrays: Mapping[str, np.ndarray]
+    ) -> Message:
+        """A site's answer to this request."""
+        return replace(
+            self, kind="answer", site=site, request=self.id, values=values, arrays=arrays
+        )
+
+    def refused(self, site: str, reasons: tuple[str, ...]) -> Message:
+        """A site's refusal of this request."""
+        return replace(
+            self, kind="refusal", site=site, request=self.id, values={}, arrays={}, reasons=reasons
+        )
+
+    def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """An array by name, of the shape that it must have."""
+        found = self.arrays.get(name)
+        if found is None:
+            raise DataError(f"{self._who()} has no array {name!r}")
+        if found.shape != shape:
+            raise DataError(
+                f"{self._who()}: the array {name!r} has shape {list(found.shape)}, not "
+                f"{list(shape)}"
+            )
+        return found
+
+    def value(self, name: str) -> Any:
+        """A plain value by name."""
+        if name not in self.values:
+            raise DataError(f"{self._who()} has no value {name!r}")
+        return self.values[name]
+
+    def _who(self) -> str:
+        of = f" of site {self.site!r}" if self.site else ""
+        return f"the {self.kind}{of} in round {self.round} ({self.ask})"
+
+    # -- as plain values -------------------------------------------------------------------------
+
+    def _content(self) -> dict[str, Any]:
+        out: dict[str, Any] = {
+            "schema": SCHEMA, "kind": self.kind, "study": self.study, "round": self.round,
+            "ask": self.ask,
+        }  # fmt: skip
+        if self.kind != "request":
+            out |= {"site": self.site, "request": self.request}
+        if self.kind == "refusal":
+            return out | {"reasons": list(self.reasons)}
+        arrays = {name: _plain(x) for name, x in self.arrays.items()}
+        return out | {"values": dict(self.values), "arrays": arrays}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; a request has its ``id`` among them."""
+        content = self._content()
+        return content | {"id": self.id} if self.kind == "request" else content
+
+    @classmethod
+    def from_dict(cls, given: Any, where: str) -> Message:
+        """Read what `to_dict` made; ``where`` is what errors call it.
+
+        Raises
+        ------
+        DataError
+            Not a message, or one of another version.
+        """
+        if not isinstance(given, dict):
+            raise DataError(f"{where} is not a message: it must be an object")
+        if given.get("schema") != SCHEMA:
+            raise DataError(
+                f"{where} is of schema {given.get('schema')!r}; this version of steropes speaks "
+                f"{SCHEMA!r}. Use the same version at the lead and at the site."
+            )
+        kind = _one_of(given, "kind", get_args(Kind), where)
+        needed = {"study": str, "round": int, "ask": str}
+        needed |= {} if kind == "request" else {"site": str, "request": str}
+        needed |= {"reasons": list} if kind == "refusal" else {"values": dict, "arrays": dict}
+        for name, of in needed.items():
+            if not isinstance(given.get(name), of):
+                raise DataError(f"{where}: {name!r} is missing, or not of type {of.__name__}")
+        return cls(
+            kind=kind,
+            study=given["study"],
+            round=given["round"],
+            ask=_one_of(given, "ask", ASKS, where),
+            site=given.get("site", ""),
+            request=given.get("request", ""),
+            values=given.get("values", {}),
+            arrays={k: _array(x, f"{where}, {k}") for k, x in given.get("arrays", {}).items()},
+            reasons=tuple(str(r) for r in given.get("reasons", ())),
+        )
+
+
+def _one_of(given: dict[str, Any], name: str, allowed: tuple[Any, ...], where: str) -> Any:
+    if given.get(name) not in allowed:
+        known = ", ".join(map(repr, allowed))
+        raise DataError(f"{where}: {name!r} must be one of {known}, not {given.get(name)!r}")
+    return given[name]
+
+
+def _plain(x: np.ndarray) -> dict[str, Any]:
+    """An array as its shape and its values, which keep all their digits."""
+    x = np.asarray(x)
+    flat = x.ravel().tolist()
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        flat = [v if np.isfinite(v) else _named(v) for v in flat]
+    return {"shape": list(x.shape), "values": flat}
+
+
+def _named(value: float) -> str:
+    return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _array(given: Any, where: str) -> np.ndarray:
+    if not (isinstance(given, dict) and {"shape", "values"} <= given.keys()):
+        raise DataError(f"{where}: an array is an object with shape and values")
+    try:
+        flat = [NOT_FINITE[v] if isinstance(v, str) else v for v in given["values"]]
+        whole = all(isinstance(v, int) for v in flat)
+        out = np.array(flat, np.int64 if whole and flat else np.float64)
+        return out.reshape([int(k) for k in given["shape"]])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"{where}: its values do not make an array of its shape ({error})"
+        ) from None
+
+
+def message_schema() -> dict[str, Any]:
+    """The JSON Schema of a message."""
+    number = {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
+    array = {
+        "type": "object",
+        "properties": {
+            "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+            "values": {"type": "array", "items": number, "description": "row by row"},
+        },
+        "required": ["shape", "values"],
+        "additionalProperties": False,
+    }
+    text = {"type": "string"}
+    head = {
+        "schema": {"const": SCHEMA},
+        "kind": {"enum": list(get_args(Kind))},
+        "study": {**text, "description": "the plan's"},
+        "round": {"type": "integer", "minimum": 0},
+        "ask": {"enum": list(ASKS)},
+    }
+    body = {
+        "values": {"type": "object"},
+        "arrays": {"type": "object", "additionalProperties": array},
+    }
+    back = {"site": text, "request": {**text, "description": "the request's id, as it is"}}
+    reasons = {"reasons": {"type": "array", "items": text, "minItems": 1}}
+
+    def one(kind: Kind, more: dict[str, Any]) -> dict[str, Any]:
+        properties = head | {"kind": {"const": kind}} | more
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": SCHEMA,
+        "oneOf": [
+            one("request", {"id": text} | body),
+            one("answer", back | body),
+            one("refusal", back | reasons),
+        ],
+    }

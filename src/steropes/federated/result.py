@@ -1,0 +1,147 @@
+"""What a federated analysis found, what it sent, and what the messages told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..models.tables import coefficient_table
+from .exchange import RoundRecord
+from .plan import FederatedPlan
+
+__all__ = ["FederatedResult"]
+
+TELLS = {
+    "describe": "numbers of rows, people and events, their weight, and of each column the mean, "
+    "the variance and the share of values that are not zero",
+    "times": "the distinct times at which someone has the event",
+    "evaluate": "at each point that is asked for, the log-likelihood and its first derivatives, "
+    "and its second derivatives at the first: of 0/1 columns, in effect, how many people have "
+    "each column, two of them, and either with the event",
+    "risk_sets": "at each time of the grid, the number of events and sums over those at risk: in "
+    "effect how many are at risk, and their mean of each column",
+    "estimate": "the site's own coefficients and their variances, beside what describe tells",
+    "surrogate": "the estimate that the lead's rows and the others' sums lead to, and its Hessian",
+    "profile": "the profile log-likelihood of the parameters",
+}
+RATIO = {"logistic": "or", "conditional": "or", "poisson": "rr", "sccs": "rr", "cox": "hr"}
+
+
+@dataclass(frozen=True)
+class FederatedResult:
+    """An estimate from sums of sites.
+
+    Attributes
+    ----------
+    plan : FederatedPlan
+    names : list of str
+        Of the coefficients, intercepts first, which are those at columns of zero.
+    coef : (q,) array
+    vcov : (q, q) array or None
+        None where a Laplace prior acts.
+    log_likelihood, optimality : float
+        NaN where the method has none.
+    converged : bool
+    records : list of RoundRecord
+        What each round sent.
+    rows, people, events : dict
+        By site.
+    notes : list of str
+    degrees : float or None
+        Of t statistics, for linear models.
+    """
+
+    plan: FederatedPlan
+    names: list[str]
+    coef: np.ndarray
+    vcov: np.ndarray | None
+    log_likelihood: float
+    optimality: float
+    converged: bool
+    records: list[RoundRecord]
+    rows: dict[str, int]
+    people: dict[str, int]
+    events: dict[str, int]
+    notes: list[str] = field(default_factory=list)
+    degrees: float | None = None
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "not converged"
+        return (
+            f"FederatedResult({self.plan.model}, {self.plan.method}, {len(self.plan.sites)} sites, "
+            f"{self.rounds} rounds, {state})"
+        )
+
+    @property
+    def rounds(self) -> int:
+        """Messages to each site."""
+        return len(self.records)
+
+    @property
+    def bytes(self) -> int:
+        """Sent to all sites and received from them."""
+        return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
+
+    def summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Coefficients with Wald tests and limits; NaN where there are no standard errors."""
+        q = len(self.names)
+        se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))
+        ratio = RATIO.get(self.plan.model)
+        return coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
+
+    def traffic(self) -> pd.DataFrame:
+        """A row a round and site: ``round``, ``ask``, ``site``, ``sent``, ``received`` (bytes)."""
+        lines = [
+            {"round": r.round, "ask": r.ask, "site": site, "sent": r.sent, "received": size}
+            for r in self.records
+            for site, size in r.received.items()
+        ]
+        return pd.DataFrame(lines, columns=["round", "ask", "site", "sent", "received"])
+
+    def revealed(self) -> pd.DataFrame:
+        """What the rounds told: ``round``, ``ask``, ``numbers`` (of a site) and ``tells``."""
+        lines = []
+        for r in self.records:
+            tells = TELLS[r.ask] + ("; " + TELLS["times"] if "times" in r.arrays else "")
+            numbers = sum(r.arrays.values())
+            lines.append({"round": r.round, "ask": r.ask, "numbers": numbers, "tells": tells})
+        return pd.DataFrame(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what there is not is None."""
+        table = self.summary().reset_index(names="name")
+        return {
+            "plan": self.plan.to_dict(),
+            "coefficients": [
+                {str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")
+            ],
+            "vcov": None if self.vcov is None else self.vcov.tolist(),
+            "log_likelihood": _number(self.log_likelihood),
+            "optimality": _number(self.optimality),
+            "converged": self.converged,
+            "rounds": self.rounds,
+            "bytes": self.bytes,
+            "traffic": self.traffic().to_dict("records"),
+            "revealed": self.revealed().to_dict("records"),
+            "rows": self.rows,
+            "people": self.people,
+            "events": self.events,
+            "notes": self.notes,
+        }
+
+    def write(self, path: str | Path) -> Path:
+        """Write it as JSON; returns the path."""
+        path = Path(path)
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        return path
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return value

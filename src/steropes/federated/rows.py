@@ -1,0 +1,227 @@
+"""A site's rows as a problem of the engine: read by the plan, with the columns it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from ..backends import get_backend
+from ..data import (
+    Surv,
+    check_exposure,
+    check_offset,
+    check_response,
+    check_strata,
+    check_survival,
+    check_weights,
+)
+from ..design import Design, as_design
+from ..errors import DataError
+from ..fit import Problem
+from ..likelihoods import (
+    ConditionalLogisticLikelihood,
+    ConditionalPoissonLikelihood,
+    CoxLikelihood,
+    Likelihood,
+    LinearLikelihood,
+    LogisticLikelihood,
+    MatchedCoxLikelihood,
+    PoissonLikelihood,
+)
+from ..likelihoods.cox import Ties
+from .plan import FederatedPlan
+
+__all__ = ["SiteRows", "read_rows"]
+
+
+@dataclass(frozen=True)
+class SiteRows:
+    """A site's rows.
+
+    Attributes
+    ----------
+    problem : Problem
+        Without an intercept; dense columns are centred where the model allows it.
+    unit : (n,) int array
+        Whose row it is: the stratum (person, matched set) where the model conditions on one.
+    event : (n,) bool array or None
+        Rows with an event; None for linear models.
+    y : (n,) array
+        Outcome; of Cox models the time.
+    entry : (n,) array or None
+    strata : (n,) int array or None
+    """
+
+    problem: Problem
+    unit: np.ndarray
+    event: np.ndarray | None
+    y: np.ndarray
+    entry: np.ndarray | None = None
+    strata: np.ndarray | None = None
+
+    @property
+    def design(self) -> Design:
+        """The covariates."""
+        design = self.problem.design
+        assert isinstance(design, Design)
+        return design
+
+
+def read_rows(data: Any, plan: FederatedPlan) -> SiteRows:
+    """Read a site's table.
+
+    Parameters
+    ----------
+    data : data frame or Arrow table, path to a Parquet or CSV file, or mapping
+        A mapping has ``"X"`` (anything that `as_design` takes, whose names are the plan's
+        columns) and vectors by the names of their columns.
+    plan : FederatedPlan
+
+    Raises
+    ------
+    DataError
+        Columns that are not there, or values that the model cannot use.
+    """
+    if isinstance(data, str | Path):
+        data = _read_file(Path(data))
+    if isinstance(data, dict):
+        design, take = _given(data, plan)
+    else:
+        frame = nw.from_native(data, eager_only=True)
+        gone = [c for c in plan.table_columns if c not in frame.columns]
+        if gone:
+            raise DataError(
+                f"the table has no column {gone[0]!r}"
+                + (f" (nor {len(gone) - 1} others of the plan)" if len(gone) > 1 else "")
+            )
+        design = as_design(frame.select(list(plan.columns)).to_native())
+
+        def take(name: str) -> Any:
+            return frame[name].to_numpy()
+
+    return _rows(design, take, plan)
+
+
+def _read_file(path: Path) -> Any:
+    if not path.exists():
+        raise DataError(f"there is no file {path}")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_table(path)
+    if path.suffix == ".csv":
+        import pandas as pd
+
+        return pd.read_csv(path)
+    raise DataError(f"{path}: a site's table is a .parquet or a .csv file")
+
+
+def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[[str], Any]]:
+    if "X" not in data:
+        raise DataError("a mapping of data needs 'X', the covariates")
+    X = data["X"]
+    named = isinstance(X, Design) or hasattr(X, "columns") or hasattr(X, "column_names")
+    design = as_design(X) if named else as_design(X, names=list(plan.columns))
+    if list(design.names) != list(plan.columns):
+        odd = [n for n in design.names if n not in plan.columns]
+        odd += [n for n in plan.columns if n not in design.names]
+        what = f"{odd[0]!r} is in one and not in the other" if odd else "their order differs"
+        raise DataError(f"the columns of X are not those of the plan: {what}")
+
+    def take(name: str) -> Any:
+        if name not in data:
+            raise DataError(f"the data have no {name!r}")
+        return data[name]
+
+    return design, take
+
+
+def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan) -> SiteRows:
+    n, backend = design.n, get_backend("cpu")
+
+    def vector(name: str | None) -> Any:
+        return None if name is None else take(name)
+
+    weights = check_weights(vector(plan.weight), n)
+    offset = check_offset(vector(plan.offset), n, plan.model != "linear")
+    log_exposure = check_exposure(vector(plan.exposure), n)
+    if log_exposure is not None:
+        offset = log_exposure if offset is None else offset + log_exposure
+    strata = check_strata(vector(plan.strata), n) if plan.strata is not None else None
+    likelihood: Likelihood
+    event: np.ndarray | None = None
+    entry: np.ndarray | None = None
+    if plan.model == "cox":
+        assert plan.event is not None
+        outcome = check_survival(Surv(take(plan.outcome), take(plan.event), vector(plan.entry)), n)
+        y, event, entry = outcome.time, outcome.event > 0, outcome.entry
+        if plan.times:
+            y, entry = on_grid(y, entry, plan.times)
+        ties: Ties = "breslow" if plan.ties == "breslow" else "efron"
+        likelihood = CoxLikelihood(y, event, backend, entry, strata, ties)
+    elif plan.model == "linear":
+        y = check_response(take(plan.outcome), n)
+        likelihood = LinearLikelihood(y, backend)
+    elif plan.model in ("logistic", "conditional"):
+        y = _zero_or_one(check_response(take(plan.outcome), n))
+        event = y > 0
+        likelihood = _of_cases(y, strata, plan, backend)
+    else:
+        y = check_response(take(plan.outcome), n, minimum=0.0)
+        event = y > 0
+        if plan.model == "poisson":
+            likelihood = PoissonLikelihood(y, backend)
+        else:
+            assert strata is not None
+            likelihood = ConditionalPoissonLikelihood(y, strata, backend)
+    if plan.intercepts or likelihood.shift_invariant:
+        design = design.centered()
+    problem = Problem(design, likelihood, weights, offset, None, list(plan.columns))
+    within = plan.model in ("conditional", "sccs")
+    assert not within or strata is not None
+    unit = strata if within and strata is not None else np.arange(n)
+    return SiteRows(problem, unit, event, np.asarray(y), entry, strata)
+
+
+def _of_cases(
+    y: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
+) -> Likelihood:
+    if plan.model == "logistic":
+        return LogisticLikelihood(y, backend)
+    assert strata is not None
+    if plan.ties is None or plan.ties == "exact":
+        return ConditionalLogisticLikelihood(y, strata, backend)
+    return MatchedCoxLikelihood(y, strata, backend, plan.ties)
+
+
+def _zero_or_one(y: np.ndarray) -> np.ndarray:
+    wrong = (y != 0) & (y != 1)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise DataError(f"the outcome must be 0 or 1; row {i} has another value")
+    return y
+
+
+def on_grid(
+    time: np.ndarray, entry: np.ndarray | None, times: tuple[float, ...]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Times rounded up to a grid, entries down.
+
+    Someone is at risk at a grid time whose interval meets (entry, time].
+    """
+    grid = np.asarray(times, float)
+    late = time > grid[-1]
+    if late.any():
+        raise DataError(
+            f"{int(late.sum())} people are observed beyond the grid's last time, {grid[-1]:g}; "
+            "end their time there, or make the grid longer"
+        )
+    if entry is not None:
+        low = np.concatenate([[-np.inf], grid])
+        entry = low[np.searchsorted(grid, entry, side="right")]
+    return grid[np.searchsorted(grid, time, side="left")], entry

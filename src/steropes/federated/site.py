@@ -1,0 +1,219 @@
+"""A site: rows that stay where they are, and answers to what a lead asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends.blas import single_threaded_blas
+from ..errors import DataError
+from .cells import CellRules, small_pairs, small_sets, small_times
+from .local_fits import local_estimate, local_profiles
+from .plan import FederatedPlan
+from .protocol import Message, Value
+from .risk_sets import Shares, event_times, risk_sums
+from .rows import SiteRows, read_rows
+from .site_sums import column_moments, packed, sums_at
+from .surrogate import fit_surrogate
+
+__all__ = ["FederatedSite"]
+
+Content = tuple[dict[str, Value], dict[str, np.ndarray]]
+
+
+class RefusedError(Exception):
+    """A site does not let a message out; ``reasons`` are sentences."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+class FederatedSite:
+    """Rows of one site, which answer requests with sums.
+
+    Parameters
+    ----------
+    name : str
+        As in the plan.
+    data : data frame, Arrow table, path to a Parquet or CSV file, or dict
+        With the plan's columns. A dict has ``"X"``, anything that estimators accept with the
+        plan's columns, and vectors by the names of their columns. Nothing is modified.
+    rules : CellRules, optional
+        What the site does not let out: by default counts of one to four people.
+    """
+
+    def __init__(self, name: str, data: Any, rules: CellRules | None = None) -> None:
+        self.name, self._data = name, data
+        self.rules = CellRules() if rules is None else rules
+        self._read: tuple[str, SiteRows] | None = None
+
+    def __repr__(self) -> str:
+        return f"FederatedSite({self.name!r})"
+
+    def answer(self, plan: FederatedPlan, request: Message) -> Message:
+        """Answer a request, or refuse it.
+
+        Returns
+        -------
+        Message
+            A refusal says which counts are too small, or what of the data the model cannot use.
+
+        Raises
+        ------
+        DataError
+            A request that is not one of this plan, or makes no sense.
+        """
+        if self.name not in plan.sites:
+            known = ", ".join(map(repr, plan.sites))
+            raise DataError(f"the plan has no site {self.name!r}; it has {known}")
+        if request.kind != "request" or request.study != plan.study:
+            raise DataError(
+                f"site {self.name!r} was given a message that is no request of its plan"
+            )
+        asked = request.values.get("sites", list(plan.sites))
+        if not isinstance(asked, list) or self.name not in asked:
+            raise DataError(f"round {request.round} asks nothing of site {self.name!r}")
+        try:
+            with single_threaded_blas():
+                values, arrays = self._content(plan, request)
+        except RefusedError as refused:
+            return request.refused(self.name, tuple(refused.reasons))
+        return request.answered(self.name, values, arrays)
+
+    def _content(self, plan: FederatedPlan, request: Message) -> Content:
+        rows = self._rows(plan)
+        balanced = plan.model == "logistic"
+        self._let_out(small_sets(rows, self.rules, balanced))
+        ask: dict[str, Callable[[SiteRows, FederatedPlan, Message], Content]] = {
+            "describe": self._describe,
+            "evaluate": self._evaluate,
+            "risk_sets": self._risk_sets,
+            "estimate": self._estimate,
+            "surrogate": self._surrogate,
+            "profile": self._profile,
+        }
+        return ask[request.ask](rows, plan, request)
+
+    def _rows(self, plan: FederatedPlan) -> SiteRows:
+        if self._read is None or self._read[0] != plan.study:
+            try:
+                self._read = plan.study, read_rows(self._data, plan)
+            except DataError as error:
+                raise RefusedError([f"the data cannot be used: {error}"]) from None
+        return self._read[1]
+
+    def _let_out(self, small: list[str]) -> None:
+        if small:
+            raise RefusedError(small)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _describe(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
+        problem, w = rows.problem, rows.problem.weights
+        mean, variance, filled = column_moments(rows)
+        total = float(w.sum())
+        expected = w if problem.offset is None else w * np.exp(np.minimum(problem.offset, 600.0))
+        values: dict[str, Value] = {
+            "columns": list(plan.columns),
+            "rows": int((w > 0).sum()),
+            "people": len(np.unique(rows.unit[w > 0])),
+            "weight": total,
+            "constant": _constant(rows),
+            "grouped": bool(problem.likelihood.shift_invariant),
+        }
+        if rows.event is not None:
+            values["events"] = int((rows.event & (w > 0)).sum())
+        if plan.intercepts:
+            values["outcome"] = float(w @ rows.y)
+            values["expected"] = float(expected.sum())
+            middle = float(w @ rows.y) / total
+            values["outcome_variance"] = float(w @ (rows.y - middle) ** 2) / total
+        arrays = {"mean": mean, "variance": variance, "filled": filled}
+        if plan.shares_risk_sets and not plan.times:
+            times = event_times(rows)
+            self._let_out(small_times(rows, self.rules, times))
+            arrays["times"] = times
+        return values, arrays
+
+    def _evaluate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
+        points, center, columns = _points(request, plan)
+        self._let_out(small_pairs(rows, self.rules, columns))
+        intercepts = None
+        if plan.intercepts:
+            each = request.array("intercepts", (len(points), len(plan.intercepts)))
+            at = plan.sites.index(self.name) if plan.baseline == "site" else 0
+            intercepts = each[:, at]
+        sums = sums_at(rows, points, intercepts, center, columns)
+        assert sums.hessian is not None
+        assert sums.uncentred is not None
+        return {}, {
+            "loss": sums.loss,
+            "gradient": sums.gradient,
+            "hessian": packed(sums.hessian),
+            "uncentred": sums.uncentred,
+        }
+
+    def _risk_sets(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
+        points, center, columns = _points(request, plan)
+        times = request.arrays.get("times")
+        if times is None:
+            raise DataError("the request has no array 'times'")
+        times = np.asarray(times, float)
+        self._let_out(small_times(rows, self.rules, times))
+        assert rows.event is not None
+        cases = rows.y[rows.event & (rows.problem.weights > 0)]
+        if not np.isin(cases, times).all():
+            raise DataError("the request's times leave out events of this site")
+        shares = None
+        if "a" in request.arrays:
+            self._let_out(small_pairs(rows, self.rules, columns))
+            T = (len(times),)
+            shares = Shares(request.array("a", T), request.array("b", T))
+        s = risk_sums(rows, times, points, center, shares, columns)
+        arrays = {
+            "S": s.S, "E": s.E, "linear": s.linear, "S1": s.S1, "E1": s.E1,
+            "covariates": s.covariates, "count": s.count, "weight": s.weight,
+        }  # fmt: skip
+        if s.second is not None:
+            arrays["second"] = packed(s.second)
+        return {}, arrays
+
+    def _estimate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
+        values, arrays = self._describe(rows, plan, request)
+        found = local_estimate(rows, plan)
+        values["usable"] = found.usable
+        values["note"] = found.note
+        return values, arrays | {"estimate": found.estimate, "variance_of_estimate": found.variance}
+
+    def _surrogate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
+        found = fit_surrogate(rows, plan, request)
+        return {"optimality": found.optimality}, {
+            "estimate": found.estimate,
+            "hessian": packed(found.hessian),
+        }
+
+    def _profile(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
+        return {"rows": int((rows.problem.weights > 0).sum())}, local_profiles(rows, plan)
+
+
+def _points(request: Message, plan: FederatedPlan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    p = len(plan.columns)
+    points = request.arrays.get("points")
+    if points is None or points.ndim != 2 or points.shape[1] != p or not len(points):
+        raise DataError(f"the request's 'points' must be an array of some rows and {p} columns")
+    columns = request.arrays.get("columns")
+    if columns is None:
+        columns = np.empty(0)
+    columns = np.asarray(columns).astype(np.int64).ravel()
+    if len(columns) and not (columns.min() >= 0 and columns.max() < p):
+        raise DataError(f"the request's 'columns' must be from 0 to {p - 1}")
+    return np.asarray(points, float), np.asarray(request.array("center", (p,)), float), columns
+
+
+def _constant(rows: SiteRows) -> float:
+    likelihood = rows.problem.likelihood
+    w = likelihood.backend.asarray(rows.problem.weights[:, None])
+    return float(np.sum(likelihood.backend.to_host(likelihood.log_likelihood_constant(w))))

@@ -1,0 +1,177 @@
+"""Profile likelihoods of sites put together: fixed and random effects, in one round."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.federated import Exchange, FederatedPlan, Message, RoundRecord
+from steropes.federated.result import TELLS
+from steropes.studies.evidence import (
+    Combined,
+    Profile,
+    combine_normal,
+    combine_profiles,
+    random_effects,
+)
+
+__all__ = ["FederatedProfiles", "combine_site_profiles"]
+
+Line = dict[str, Any]
+NEAR = 2.0  # below the largest log-likelihood: the width of a profile
+
+
+@dataclass(frozen=True)
+class FederatedProfiles:
+    """What profiles of sites say together.
+
+    Attributes
+    ----------
+    plan : FederatedPlan
+    table : DataFrame
+        A row a parameter and ``method``: "fixed, profile" (the sum of the profiles), "fixed,
+        normal", "random, normal" and "random, Bayesian"; ``sites`` (that take part), ``coef``,
+        ``se``, ``lower``, ``upper``, ``i_squared``, ``tau`` and ``note``.
+    profiles : dict
+        Of each parameter, a DataFrame of ``site``, ``point``, ``log_likelihood`` (less its
+        largest) and ``gradient``.
+    records : list of RoundRecord
+    """
+
+    plan: FederatedPlan
+    table: pd.DataFrame
+    profiles: dict[str, pd.DataFrame]
+    records: list[RoundRecord]
+
+    def __repr__(self) -> str:
+        return f"FederatedProfiles({', '.join(self.plan.parameters)}, {len(self.plan.sites)} sites)"
+
+    @property
+    def rounds(self) -> int:
+        """Messages to each site."""
+        return len(self.records)
+
+    @property
+    def bytes(self) -> int:
+        """Sent to all sites and received from them."""
+        return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
+
+    def summary(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what there is not is None."""
+        return {
+            "plan": self.plan.to_dict(),
+            "combined": [_plain(line) for line in self.table.to_dict("records")],
+            "profiles": {k: t.to_dict("records") for k, t in self.profiles.items()},
+            "rounds": self.rounds,
+            "bytes": self.bytes,
+            "revealed": TELLS["profile"],
+        }
+
+    def write(self, path: str | Path) -> Path:
+        """Write it as JSON; returns the path."""
+        path = Path(path)
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        return path
+
+
+def _plain(line: dict[Any, Any]) -> Line:
+    return {
+        str(k): None if isinstance(v, float) and not math.isfinite(v) else v
+        for k, v in line.items()
+    }
+
+
+def combine_site_profiles(exchange: Exchange) -> FederatedProfiles:
+    """Ask all sites for their profiles and put them together."""
+    plan = exchange.plan
+    answers = exchange.ask("profile")
+    lines: list[Line] = []
+    tables = {}
+    for name in plan.parameters:
+        parts = {a.site: _points(a, name) for a in answers}
+        lines += [{"parameter": name, **line} for line in _combined(list(parts.values()))]
+        tables[name] = pd.concat(
+            [pd.DataFrame(x, columns=["point", "log_likelihood", "gradient"]).assign(site=s)
+             for s, x in parts.items()], ignore_index=True,
+        )[["site", "point", "log_likelihood", "gradient"]]  # fmt: skip
+    return FederatedProfiles(plan, pd.DataFrame(lines), tables, exchange.records)
+
+
+def _points(answer: Message, name: str) -> np.ndarray:
+    x = answer.arrays.get(name)
+    if x is None or x.ndim != 2 or x.shape[1] != 3 or len(x) < 2:
+        raise DataError(f"the answer of site {answer.site!r} has no profile of {name!r}, (m, 3)")
+    return np.asarray(x, float)
+
+
+class _Scaled:
+    """Profiles of a parameter in a unit in which their widths are about one."""
+
+    def __init__(self, parts: list[np.ndarray]) -> None:
+        widths = [float(np.ptp(x[:, 0][x[:, 1] >= x[:, 1].max() - NEAR])) for x in parts]
+        sharpest = parts[int(np.argmin(widths))]
+        self.center = float(sharpest[np.argmax(sharpest[:, 1]), 0])
+        self.unit = max(min(widths), 1e-300)
+        self.profiles = [
+            Profile((x[:, 0] - self.center) / self.unit, x[:, 1], x[:, 2] * self.unit)
+            for x in parts
+        ]
+
+    def back(self, found: Combined) -> Combined:
+        """A result in the parameter's own unit."""
+        at, u = (lambda b: self.center + self.unit * b), self.unit
+        return replace(
+            found, log_rr=at(found.log_rr), se=u * found.se, lower=at(found.lower),
+            upper=at(found.upper), tau=u * found.tau,
+        )  # fmt: skip
+
+
+def _combined(parts: list[np.ndarray]) -> list[Line]:
+    """A line for each method."""
+    scaled = _Scaled(parts)
+    profiles = scaled.profiles
+    estimates, errors = [], []
+    for profile in profiles:  # of each by itself, for the normal methods
+        try:
+            own = combine_profiles([profile])
+            estimates.append(own.log_rr)
+            errors.append(own.se)
+        except DataError:
+            continue
+    methods: list[tuple[str, Callable[[], Any]]] = [
+        ("fixed, profile", lambda: scaled.back(combine_profiles(profiles))),
+        ("fixed, normal", lambda: scaled.back(combine_normal(estimates, errors))),
+        ("random, normal", lambda: scaled.back(combine_normal(estimates, errors, random=True))),
+        ("random, Bayesian", lambda: random_effects([Profile(*x.T) for x in parts])),
+    ]
+    lines = []
+    for method, make in methods:
+        line: Line = {
+            "method": method, "sites": 0, "coef": math.nan, "se": math.nan, "lower": math.nan,
+            "upper": math.nan, "i_squared": math.nan, "tau": math.nan, "note": "",
+        }  # fmt: skip
+        try:
+            found = make()
+        except DataError as error:
+            line["note"] = str(error)
+        else:
+            line |= {
+                "sites": found.databases, "coef": found.log_rr, "se": found.se,
+                "lower": found.lower, "upper": found.upper, "tau": found.tau,
+            }  # fmt: skip
+            if method.endswith("normal"):
+                line["i_squared"] = found.i_squared
+        lines.append(line)
+    return lines

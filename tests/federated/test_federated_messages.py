@@ -1,0 +1,115 @@
+"""Messages keep their digits, and what is no message is refused by name."""
+
+import json
+
+import numpy as np
+import pytest
+
+from steropes.errors import DataError
+from steropes.federated import SCHEMA, FederatedPlan, Message, message_schema
+from steropes.federated.encoding import decode, encode
+
+
+def message(rng):
+    arrays = {
+        "points": rng.normal(size=(2, 3)) * 10.0 ** rng.integers(-300, 300, (2, 3)),
+        "none": np.empty((0, 2)),
+        "loss": np.array([np.inf, 1.0, -np.inf]),
+        "columns": np.array([0, 5, 7]),
+    }
+    return Message("request", "abc", 3, "evaluate", values={"weight": 1.5}, arrays=arrays)
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_arrays_come_back_with_all_their_digits(kind, rng):
+    sent = message(rng)
+    back = decode(encode(sent, kind), "it")
+    assert back.id == sent.id
+    assert back.values == sent.values
+    for name, x in sent.arrays.items():
+        assert np.array_equal(back.arrays[name], x)
+    answer = sent.answered("north", {"rows": 5}, {"loss": np.array([0.1])})
+    assert decode(encode(answer, kind), "it").request == sent.id
+    refusal = sent.refused("north", ("too few",))
+    assert decode(encode(refusal, kind), "it").reasons == ("too few",)
+
+
+def test_the_id_is_of_all_that_is_in_a_request(rng):
+    sent = message(rng)
+    other = {**sent.arrays, "loss": np.array([np.inf, 1.0 + 2e-16, -np.inf])}
+    assert Message("request", "abc", 3, "evaluate", arrays=other).id != sent.id
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": "steropes.federated/9"}, "schema 'steropes.federated/9'"),
+        ({"kind": "letter"}, "'kind' must be one of"),
+        ({"ask": "everything"}, "'ask' must be one of"),
+        ({"round": "3"}, "'round' is missing, or not of type int"),
+        ({"arrays": {"loss": {"shape": [2], "values": [1.0]}}}, "do not make an array of its"),
+        ({"arrays": {"loss": [1.0]}}, "an object with shape and values"),
+        ({"arrays": {"loss": {"shape": [1], "values": ["much"]}}}, "do not make an array"),
+    ],
+)
+def test_what_is_no_message_is_refused(change, said, rng):
+    given = message(rng).to_dict() | change
+    with pytest.raises(DataError, match=said):
+        Message.from_dict(given, "the file")
+
+
+def test_files_that_were_cut_off_are_refused(rng):
+    for kind in ("json", "parquet"):
+        content = encode(message(rng), kind)
+        with pytest.raises(DataError, match=r"x.json cannot be read"):
+            decode(content[: len(content) // 2], "x.json")
+    with pytest.raises(DataError, match="not a message"):
+        decode(b"[1, 2]", "x.json")
+
+
+def test_the_schema_knows_what_is_sent(rng):
+    schema = message_schema()
+    sent = message(rng)
+    kinds = {s["properties"]["kind"]["const"]: s for s in schema["oneOf"]}
+    for one in (sent, sent.answered("a", {}, {}), sent.refused("a", ("no",))):
+        assert set(one.to_dict()) == set(kinds[one.kind]["required"])
+    assert schema["title"] == SCHEMA
+    json.dumps(schema)
+
+
+GOOD = {"model": "logistic", "columns": ["a", "b"], "sites": ["x", "y"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": "probit"}, "model must be one of"),
+        ({"columns": []}, "name the columns"),
+        ({"columns": ["a", "a"]}, "'a' twice"),
+        ({"columns": ["a", "y"]}, "another role"),
+        ({"sites": ["x", "../y"]}, "a name of letters"),
+        ({"model": "cox"}, "needs event"),
+        ({"model": "sccs", "strata": "s"}, "needs exposure"),
+        ({"ties": "efron"}, "ties has no meaning"),
+        ({"model": "cox", "event": "e", "times": [1.0]}, "baseline='common'"),
+        ({"model": "cox", "event": "e", "baseline": "common", "times": [2.0, 1.0]}, "ascending"),
+        ({"exclude": ["c"]}, "'c' is not one of the columns"),
+        ({"method": "odac"}, "of cox models"),
+        ({"method": "odal"}, "baseline='common'"),
+        ({"method": "profiles"}, "needs parameters"),
+        ({"lead": "z"}, "not one of the sites"),
+        ({"variance": -1.0}, "positive"),
+        ({"max_rounds": "many"}, "must be a number"),
+        ({"colums": ["a"]}, "no setting 'colums'"),
+        ({"order": 3}, "order must be one of"),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused(change, said):
+    with pytest.raises(DataError, match=said):
+        FederatedPlan.from_dict(GOOD | change)
+
+
+def test_a_plan_comes_back_from_json():
+    plan = FederatedPlan.from_dict(GOOD | {"times": []})
+    assert FederatedPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    assert plan.study != FederatedPlan.from_dict(GOOD | {"tol": 1e-7}).study

@@ -1,0 +1,57 @@
+"""Profiles of sites: their sum is the pooled likelihood of a model stratified by site."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from federated_data import ROLES, pooled_fit, site_tables
+
+from steropes.federated import CellRules, FederatedPlan, FederatedSite
+from steropes.studies import federate
+
+ALL = CellRules(0)
+SMALL = {"north": 90, "south": 120, "west": 60}
+
+
+def run(model, tables, columns=("drug",), parameters=("drug",), **more):
+    plan = FederatedPlan(
+        model=model, columns=columns, sites=tuple(tables), method="profiles",
+        parameters=parameters, **ROLES[model] | more,
+    )  # fmt: skip
+    return federate(plan, {s: FederatedSite(s, d, ALL) for s, d in tables.items()})
+
+
+@pytest.mark.parametrize("model", ["cox", "poisson"])
+def test_the_sum_of_profiles_is_the_pooled_fit(model, monkeypatch):
+    tables = site_tables(model, sites=SMALL)
+    monkeypatch.setattr("federated_data.COLUMNS", ("drug",))
+    pooled = pooled_fit(model, tables)
+    found = run(model, tables)
+    fixed = found.table.set_index("method").loc["fixed, profile"]
+    low, high = pooled.confint("drug", method="profile").to_numpy()[0]
+    assert fixed["coef"] == pytest.approx(pooled.coef_[-1], abs=1e-4)
+    assert [fixed["lower"], fixed["upper"]] == pytest.approx([low, high], abs=2e-3)
+    assert found.rounds == 1
+    assert fixed["sites"] == 3
+
+
+def test_a_site_without_events_among_the_exposed_takes_part():
+    tables = site_tables("poisson", sites=SMALL)
+    west = tables["west"]
+    tables["west"] = west.assign(y=west.y.where(west.drug == 0, 0))
+    by = run("poisson", tables).table.set_index("method")
+    assert by.loc["fixed, profile", "sites"] == 3
+    assert by.loc["fixed, normal", "sites"] == 2
+    assert by.loc["fixed, profile", "coef"] < by.loc["fixed, normal", "coef"] - 0.01
+
+
+def test_several_parameters_and_what_is_written(tmp_path):
+    tables = site_tables("logistic", sites=SMALL)
+    found = run("logistic", tables, ("drug", "year"), ("drug", "year"))
+    assert found.table["parameter"].unique().tolist() == ["drug", "year"]
+    assert np.isfinite(found.table["coef"]).all()
+    assert set(found.profiles["year"]["site"]) == set(tables)
+    said = json.loads(found.write(tmp_path / "it.json").read_text())
+    assert len(said["combined"]) == 8
+    assert isinstance(found.summary(), pd.DataFrame)

@@ -1,0 +1,152 @@
+"""Rounds of sums end where one machine with all rows ends."""
+
+import numpy as np
+import pytest
+from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
+from scipy import sparse
+
+from steropes import Laplace, LogisticRegression, Normal, SeparationError
+from steropes.errors import DataError
+from steropes.federated import CellRules, FederatedPlan, FederatedSite
+from steropes.studies import federate
+
+ALL = CellRules(0)
+
+
+def plan_of(model, tables, **more):
+    return FederatedPlan(
+        model=model, columns=COLUMNS, sites=tuple(tables), **{**ROLES[model], **more}
+    )
+
+
+def run(plan, tables):
+    return federate(plan, {s: FederatedSite(s, d, ALL) for s, d in tables.items()})
+
+
+CASES = [(m, b) for m in ("linear", "logistic", "poisson", "cox") for b in ("site", "common")]
+CASES += [("conditional", "site"), ("sccs", "site")]
+
+
+@pytest.mark.parametrize(("model", "baseline"), CASES)
+def test_rounds_are_the_fit_of_all_rows(model, baseline):
+    tables = site_tables(model)
+    found = run(plan_of(model, tables, baseline=baseline), tables)
+    pooled = pooled_fit(model, tables, baseline)
+    own, whole = found.summary(), pooled.summary()
+    assert np.abs(own["coef"].to_numpy() / whole["coef"].to_numpy() - 1).max() < 1e-8
+    assert np.abs(own["se"].to_numpy() / whole["se"].to_numpy() - 1).max() < 1e-8
+    assert found.log_likelihood == pytest.approx(pooled.log_likelihood_, rel=1e-12)
+    assert found.converged
+    assert 3 <= found.rounds <= 15
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_a_grid_is_the_fit_of_times_rounded_up(ties):
+    tables = site_tables("cox")
+    last = max(d.t.max() for d in tables.values())
+    grid = np.linspace(0.2, np.ceil(last), 12)
+    found = run(plan_of("cox", tables, baseline="common", times=tuple(grid), ties=ties), tables)
+    low = np.concatenate([[-np.inf], grid])
+    rounded = {
+        s: d.assign(t=grid[np.searchsorted(grid, d.t)],
+                    e=low[np.searchsorted(grid, d.e, side="right")])
+        for s, d in tables.items()
+    }  # fmt: skip
+    pooled = pooled_fit("cox", rounded, "common", ties=ties)
+    assert np.abs(found.coef / pooled.coef_ - 1).max() < 1e-8
+    assert "grid" in found.notes[0]
+
+
+@pytest.mark.parametrize("prior", [Laplace(1e-2), Normal(1e-2)])
+def test_penalties_are_those_of_one_machine(prior):
+    tables = site_tables("logistic")
+    name = "laplace" if isinstance(prior, Laplace) else "normal"
+    plan = plan_of("logistic", tables, baseline="common", prior=name, variance=1e-2)
+    found = run(plan, tables)
+    pooled = pooled_fit("logistic", tables, "common", prior)
+    assert found.coef[1:] == pytest.approx(pooled.coef_, rel=1e-7, abs=1e-9)
+    assert (found.vcov is None) == (name == "laplace")
+
+
+def test_sparse_columns_more_than_a_message_holds(rng, monkeypatch):
+    monkeypatch.setattr("steropes.federated.evaluations.WHOLE", 20)
+    n, p = 400, 120
+    X = {s: sparse.csc_array((rng.random((n, p)) < 0.1).astype(float)) for s in "ab"}
+    beta = np.where(rng.random(p) < 0.1, 1.5, 0.0)
+    y = {s: (rng.random(n) < 1 / (1 + np.exp(1 - x @ beta))).astype(int) for s, x in X.items()}
+    plan = FederatedPlan(
+        model="logistic", columns=tuple(f"x{j}" for j in range(p)), sites=("a", "b"),
+        baseline="common", prior="laplace", variance=0.02,
+    )  # fmt: skip
+    found = federate(plan, {s: FederatedSite(s, {"X": X[s], "y": y[s]}, ALL) for s in X})
+    pooled = LogisticRegression(prior=Laplace(0.02), tol=1e-11).fit(
+        sparse.vstack([X["a"], X["b"]]).tocsc(), np.concatenate([y["a"], y["b"]])
+    )
+    assert np.abs(found.coef[1:] - pooled.coef_).max() < 1e-8
+    assert found.rounds <= 20
+    assert max(r.arrays.get("hessian", 0) for r in found.records) < p * (p + 1) // 2
+
+
+def test_one_site_with_all_rows_is_the_model_itself():
+    tables = {"all-of-it": site_tables("poisson")["north"]}
+    found = run(plan_of("poisson", tables, baseline="common"), tables)
+    assert found.coef == pytest.approx(
+        np.append(*_both(pooled_fit("poisson", tables, "common"))), rel=1e-9
+    )
+
+
+def _both(model):
+    return model.intercept_, model.coef_
+
+
+def test_separation_over_all_sites_is_named():
+    tables = site_tables("logistic")
+    tables = {s: d.assign(drug=d.y.astype(float)) for s, d in tables.items()}
+    with pytest.raises(SeparationError, match="'drug'"):
+        run(plan_of("logistic", tables, baseline="common"), tables)
+
+
+def test_a_site_that_is_separated_by_itself_takes_part():
+    tables = site_tables("logistic")
+    north = tables["north"]
+    tables["north"] = north.assign(drug=north.y.astype(float))
+    found = run(plan_of("logistic", tables), tables)
+    pooled = pooled_fit("logistic", tables)
+    assert found.coef == pytest.approx(pooled.coef_, rel=1e-8)
+
+
+def test_collinear_columns_are_named():
+    tables = {s: d.assign(marker=2 * d.drug) for s, d in site_tables("logistic").items()}
+    with pytest.raises(SeparationError, match="Collinear columns"):
+        run(plan_of("logistic", tables), tables)
+
+
+def test_a_site_without_events_is_named():
+    tables = site_tables("logistic")
+    tables["west"] = tables["west"].assign(y=0)
+    with pytest.raises(DataError, match="'west' has no event"):
+        run(plan_of("logistic", tables), tables)
+    found = run(plan_of("logistic", tables, baseline="common"), tables)
+    assert found.converged
+
+
+def test_weights_are_repeated_rows():
+    tables = site_tables("cox")
+    two = {s: d.assign(w=2.0) for s, d in tables.items()}
+    twice = {s: d.loc[d.index.repeat(2)].reset_index(drop=True).assign(w=1.0)
+             for s, d in tables.items()}  # fmt: skip
+    for ties in ("breslow",):
+        a, b = (run(plan_of("cox", t, baseline="common", ties=ties), t) for t in (two, twice))
+        assert a.coef == pytest.approx(b.coef, rel=1e-9)
+        assert a.vcov == pytest.approx(b.vcov, rel=1e-8)
+
+
+def test_the_result_tells_what_was_sent():
+    tables = site_tables("linear")
+    found = run(plan_of("linear", tables), tables)
+    traffic = found.traffic()
+    assert len(traffic) == 3 * found.rounds
+    assert found.bytes == traffic["sent"].sum() + traffic["received"].sum()
+    assert found.revealed()["ask"].tolist() == ["describe", *["evaluate"] * (found.rounds - 1)]
+    assert found.to_dict()["rounds"] == found.rounds
+    assert "north" not in repr(found)
