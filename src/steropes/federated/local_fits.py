@@ -107,11 +107,21 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> dict[str, np.ndarray]
     out = {}
     for name in plan.parameters:
         model = _for_profile(rows, plan, name)
-        with warnings.catch_warnings():
+        most = np.inf if plan.model == "linear" else HOLDS / _extent(rows, plan, name)
+        with warnings.catch_warnings():  # a side that is flat is covered until nothing has digits
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+            warnings.simplefilter("ignore", NotConvergedWarning)
             near = model.profile(name)
-            far = model.profile(name, _further(near["point"].to_numpy(), _extent(rows, plan, name)))
-        table = pd.concat([near, far]).sort_values("point")
+        near = near[near["point"].abs() <= most]
+        if len(near) < 2:
+            raise DataError(
+                f"the profile of {name!r} has its maximum where exp can no longer tell; give the "
+                "column another unit"
+            )
+        further = _further(near["point"].to_numpy(), most)
+        table = near
+        if len(further):
+            table = pd.concat([near, model.profile(name, further)]).sort_values("point")
         x = table[["point", "log_likelihood", "gradient"]].to_numpy()
         x = x[np.isfinite(x).all(axis=1)]
         x = x[np.concatenate([[True], np.diff(x[:, 0]) > 0])]
@@ -130,13 +140,12 @@ def _extent(rows: SiteRows, plan: FederatedPlan, name: str) -> float:
     return float(np.ptp(x)) or 1.0
 
 
-def _further(points: np.ndarray, extent: float) -> np.ndarray:
+def _further(points: np.ndarray, most: float) -> np.ndarray:
     """Points beyond the ends of a profile: what is far off here may be the middle elsewhere."""
     low, high = float(points.min()), float(points.max())
     half = 0.5 * (high - low)
     out = np.concatenate([low - half * BEYOND, high + half * BEYOND])
-    inside = np.abs(out) * extent <= HOLDS
-    return out[inside] if inside.any() else np.array([low, high])
+    return out[np.abs(out) <= most]
 
 
 def _for_profile(rows: SiteRows, plan: FederatedPlan, name: str) -> PenalizedModel:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.blas import single_threaded_blas
-from ..errors import DataError
+from ..errors import DataError, SeparationError
 from .cells import CellRules, small_pairs, small_sets, small_times
 from .local_fits import local_estimate, local_profiles
 from .plan import FederatedPlan
@@ -189,14 +189,21 @@ class FederatedSite:
         return values, arrays | {"estimate": found.estimate, "variance_of_estimate": found.variance}
 
     def _surrogate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        found = fit_surrogate(rows, plan, request)
+        try:
+            found = fit_surrogate(rows, plan, request)
+        except SeparationError as error:
+            raise RefusedError([str(error)]) from None
         return {"optimality": found.optimality}, {
             "estimate": found.estimate,
             "hessian": packed(found.hessian),
         }
 
     def _profile(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        return {"rows": int((rows.problem.weights > 0).sum())}, local_profiles(rows, plan)
+        try:
+            profiles = local_profiles(rows, plan)
+        except (DataError, SeparationError) as error:
+            raise RefusedError([f"the site's own fit failed: {error}"]) from None
+        return {"rows": int((rows.problem.weights > 0).sum())}, profiles
 
 
 def _points(request: Message, plan: FederatedPlan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
