@@ -3,8 +3,13 @@
 import hashlib
 import html.parser
 import json
+import os
+import signal
+import subprocess
+import sys
 import zipfile
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -232,6 +237,41 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(
         pd.testing.assert_frame_equal(again.tables[name], table)
     run_grid(database, spec, tmp_path)
     assert len(calls) == 15
+
+
+def test_results_do_not_depend_on_how_many_outcomes_are_answered_at_once(
+    database, spec, results, tmp_path
+):
+    with joblib.parallel_config(backend="threading"):
+        run_grid(database, spec, tmp_path, jobs=3)
+    archive = results.path.with_suffix(".zip")
+    assert checksum(tmp_path / "results.zip") == checksum(archive)
+    with pytest.raises(DataError, match="jobs must be"):
+        run_grid(database, spec, tmp_path, jobs=0)
+
+
+@pytest.mark.slow  # starts processes
+def test_processes_find_the_same_and_can_be_killed(database, spec, results, tmp_path):
+    code = (
+        "import sys; from steropes.studies import read_spec, run_grid\n"
+        "run_grid(sys.argv[1], read_spec(sys.argv[2]), sys.argv[3], jobs=2, progress=print)"
+    )
+    (tmp_path / "grid.json").write_text(spec.to_json())
+    arguments = [str(database), str(tmp_path / "grid.json"), str(tmp_path / "out")]
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-u", "-c", code, *arguments],
+            text=True,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        ) as run:
+            for line in run.stdout:
+                if line.startswith("weighted"):
+                    os.killpg(run.pid, signal.SIGKILL)
+                    break
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+    archive = results.path.with_suffix(".zip")
+    assert checksum(tmp_path / "out" / "results.zip") == checksum(archive)
 
 
 def test_results_of_something_else_are_not_added_to(database, spec, results, tmp_path):

@@ -37,6 +37,7 @@ def grid(
     unblind: Annotated[
         bool, typer.Option(help="Show estimates that fail a diagnostic too.")
     ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that answer outcomes.")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Run targets x comparators x outcomes x analyses from one specification.
@@ -52,10 +53,12 @@ def grid(
     if spec is None or database is None:
         raise DataError("name a specification and --database; steropes grid --schema tells more")
     require_database(database)
-    run_and_report(database, read_spec(spec), output, unblind, quiet)
+    run_and_report(database, read_spec(spec), output, unblind, quiet, jobs)
 
 
-def run_and_report(database: Any, spec: Any, output: Path, unblind: bool, quiet: bool) -> None:
+def run_and_report(
+    database: Any, spec: Any, output: Path, unblind: bool, quiet: bool, jobs: int = 1
+) -> None:
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.grid.controls_page import write_controls_report
     from steropes.studies.grid.report import write_grid_report
@@ -65,7 +68,7 @@ def run_and_report(database: Any, spec: Any, output: Path, unblind: bool, quiet:
 
     folder = output_folder(output)
     with Progress(quiet) as progress:
-        results = run_grid(database, spec, folder, progress=progress)
+        results = run_grid(database, spec, folder, jobs=jobs, progress=progress)
         progress("writing the report")
         pages = [write_grid_report(results, folder, unblind=unblind)]
         judged = len(results.tables["positive_control"]) > 0

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.errors import DataError
 from steropes.studies.controls.calibration import LEAST_CONTROLS, fit_systematic_error
 from steropes.studies.controls.error_model import calibrate_interval, fit_error_model
 from steropes.studies.grid.diagnostics import Diagnostics, DiagnosticThresholds
-from steropes.studies.grid.positive import add_positive_controls
-from steropes.studies.grid.results import (
-    comparison_id,
-    diagnostics_row,
-    outcome_tables,
-    positive_control_row,
-    shared_tables,
-    specification_tables,
-)
-from steropes.studies.grid.settings import Question, StudyAnalysis
+from steropes.studies.grid.results import diagnostics_row
 from steropes.studies.grid.spec import GridSpec
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.grid.tables import TABLES
-from steropes.studies.grid.workbench import Workbench
+from steropes.studies.grid.work import work_through
 from steropes.studies.omop import OmopDatabase, opened
+from steropes.studies.requirements import whole
 
 __all__ = ["GridResults", "run_grid"]
 
@@ -99,6 +89,7 @@ def run_grid(
     spec: GridSpec,
     output: str | Path,
     *,
+    jobs: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> GridResults:
     """Run a grid of analyses; go on where an earlier run of the same was interrupted.
@@ -110,6 +101,10 @@ def run_grid(
     spec : GridSpec
     output : str or Path
         Folder for ``results.duckdb`` and ``results.zip`` (the tables as CSV).
+    jobs : int, default 1
+        Outcomes that are answered at once, each by a process of its own. Cohorts, covariates and
+        scores are made by this one. Within ``joblib.parallel_config(backend="dask")`` they are
+        answered by a Dask cluster. Results do not depend on it.
     progress : callable, optional
         Called with a line of text before each step.
 
@@ -121,6 +116,7 @@ def run_grid(
         rest goes on.
     """
     say = progress or (lambda line: None)
+    whole("jobs", jobs, 1)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -128,7 +124,7 @@ def run_grid(
         ResultStore(folder / RESULTS, _signature(db, spec)) as store,
     ):
         if "all" not in store.done:
-            _work(db, spec, store, say)
+            work_through(db, spec, store, say, jobs)
             say("calibrating")
             _calibrate(store, spec)
             store.finish()
@@ -144,88 +140,6 @@ def _signature(db: OmopDatabase, spec: GridSpec) -> str:
     settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"} | {"least": spec.min_cell}
     text = json.dumps([__version__, db.identity, settings], default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _steps(
-    spec: GridSpec, questions: tuple[Question, ...]
-) -> Iterator[tuple[str, Question, StudyAnalysis, int | None]]:
-    """Every step with its name: first what outcomes share, then the outcomes."""
-    for question in questions:
-        for analysis in spec.analyses:
-            name = f"{comparison_id(question)} {analysis.id}"
-            yield name, question, analysis, None
-            for outcome in question.outcomes:
-                yield f"{name} {outcome.id}", question, analysis, outcome.id
-
-
-def _work(db: OmopDatabase, spec: GridSpec, store: ResultStore, say: Callable[[str], None]) -> None:
-    """Do what is not done yet."""
-    done = store.done
-    say("making cohorts")
-    cohorts, questions = spec.make_cohorts(db), spec.questions
-    made: list[dict[str, Any]] = []
-    if spec.controls.positive is not None:
-        bench = Workbench(spec.of_compared(db), cohorts)
-        found = add_positive_controls(bench, questions, spec.analyses, spec.controls.positive, say)
-        cohorts, questions, made = found.cohorts, found.questions, found.made
-    if "specification" not in done:
-        tables = specification_tables(questions, spec.analyses)
-        tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
-        tables["positive_control"] = [
-            positive_control_row(row, spec.database_id, spec.min_cell) for row in made
-        ]
-        names = {o.id for q in questions for o in q.outcomes}
-        names |= {c for q in questions for c in (q.target, q.comparator)}
-        tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
-        store.add("specification", tables)
-    steps = [s for s in _steps(spec, questions) if s[0] not in done]
-    bench = Workbench(spec.of_compared(db), cohorts, spec.thresholds)
-    began, last = time.monotonic(), None
-    for i, (name, question, analysis, outcome) in enumerate(steps):
-        if last is not question:
-            bench.forget()
-            last = question
-        if i and outcome is None:
-            left = (time.monotonic() - began) / i * (len(steps) - i)
-            remaining = f"; about {left / 60:.0f} minutes left" if left > 90 else ""
-            what = analysis.description or f"analysis {analysis.id}"
-            say(f"{what} ({i} of {len(steps)}{remaining})")
-        store.add(name, _step(bench, spec, question, analysis, outcome))
-
-
-def _step(
-    bench: Workbench,
-    spec: GridSpec,
-    question: Question,
-    analysis: StudyAnalysis,
-    outcome: int | None,
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of one step; those of a refusal say why."""
-    where = (spec.database_id, spec.min_cell)
-    if outcome is None:
-        try:
-            return shared_tables(question, analysis, bench.shared(question, analysis), *where)
-        except DataError:
-            return {}  # each outcome says it again
-    of_interest = {o.id for o in question.outcomes if o.of_interest}
-    try:
-        result = bench.run(question, outcome, analysis)
-    except DataError as error:
-        key = {
-            "target_comparator_id": comparison_id(question),
-            "outcome_id": outcome,
-            "analysis_id": analysis.id,
-            "database_id": spec.database_id,
-        }
-        counts = ("subjects", "days", "outcomes")
-        nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
-        none = Diagnostics(detectable=math.inf, thresholds=spec.thresholds)
-        return {
-            "cm_result": [{**key, **nobody, "target_estimator": analysis.estimates()}],
-            "cm_diagnostics_summary": [{**key, **diagnostics_row(none)}],
-            "note": [{**key, "note": str(error)}],
-        }
-    return outcome_tables(result, *where, with_balance=outcome in of_interest)
 
 
 def _calibrate(store: ResultStore, spec: GridSpec) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
-from steropes.errors import DataError
+from steropes.errors import DataError, SeparationError
 from steropes.studies.adjust.scores import PropensityScores, fit_scores
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.entries import CohortTable
@@ -143,7 +144,7 @@ class Workbench:
             scores = self._scores(people, features, analysis)
             known = Shared(population, scores, None, None, features)
             adjusted, note = adjusted_people(people, population.attrition, known, analysis)
-        except DataError as error:
+        except (DataError, SeparationError, np.linalg.LinAlgError) as error:
             return Shared(population, None, None, None, features, str(error))
         balance = None
         if analysis.adjusts and not note:

@@ -157,7 +157,7 @@ def estimate_effect(
         if model.plain and model.interval_used != "bootstrap":
             return _from_counts(people, model, w, s)
         return _from_engine(people, model, w, s, features)
-    except (SeparationError, DataError) as error:
+    except (SeparationError, DataError, np.linalg.LinAlgError) as error:
         return Estimate(note=str(error))
 
 

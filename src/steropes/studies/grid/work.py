@@ -1,0 +1,222 @@
+"""The steps of a grid, in their order: what outcomes share, then the outcomes, by several at once.
+
+What a step finds is stored before the next one's results are waited for, so that a process that is
+killed has lost no more than what it was at.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies.grid.answer import Prepared
+from steropes.studies.grid.diagnostics import Diagnostics
+from steropes.studies.grid.positive import add_positive_controls
+from steropes.studies.grid.results import (
+    comparison_id,
+    diagnostics_row,
+    outcome_tables,
+    positive_control_row,
+    shared_tables,
+    specification_tables,
+)
+from steropes.studies.grid.settings import Question, StudyAnalysis
+from steropes.studies.grid.spec import GridSpec
+from steropes.studies.grid.store import ResultStore
+from steropes.studies.grid.workbench import Workbench
+from steropes.studies.omop import OmopDatabase
+
+__all__ = ["work_through"]
+
+REFUSED = (DataError, SeparationError, np.linalg.LinAlgError)
+AT_ONCE = 4  # outcomes for each process before their results are stored
+
+Tables = dict[str, list[dict[str, Any]]]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Task:
+    """An outcome to answer, with all that it takes."""
+
+    prepared: Prepared
+    outcome: int
+    database: str
+    least: int
+    with_balance: bool
+
+
+def work_through(
+    db: OmopDatabase, spec: GridSpec, store: ResultStore, say: Say, jobs: int = 1
+) -> None:
+    """Do what is not done yet.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    spec : GridSpec
+    store : ResultStore
+        Knows what is done.
+    say : callable
+        Told each step.
+    jobs : int, default 1
+        Processes.
+    """
+    done = store.done
+    say("making cohorts")
+    cohorts, questions = spec.make_cohorts(db), spec.questions
+    made: list[dict[str, Any]] = []
+    if spec.controls.positive is not None:
+        bench = Workbench(spec.of_compared(db), cohorts)
+        found = add_positive_controls(bench, questions, spec.analyses, spec.controls.positive, say)
+        cohorts, questions, made = found.cohorts, found.questions, found.made
+    if "specification" not in done:
+        tables = specification_tables(questions, spec.analyses)
+        tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
+        tables["positive_control"] = [
+            positive_control_row(row, spec.database_id, spec.min_cell) for row in made
+        ]
+        names = {o.id for q in questions for o in q.outcomes}
+        names |= {c for q in questions for c in (q.target, q.comparator)}
+        tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
+        store.add("specification", tables)
+    bench = Workbench(spec.of_compared(db), cohorts, spec.thresholds)
+    groups = [(q, a, _left(q, a, done)) for q in questions for a in spec.analyses]
+    clock = _Clock(sum(len(left) for *_, left in groups))
+    with _workers(jobs) as parallel:
+        last: Question | None = None
+        for question, analysis, left in groups:
+            if not left:
+                continue
+            if last is not question:
+                bench.forget()
+                last = question
+            say(f"{analysis.description or f'analysis {analysis.id}'} ({clock})")
+            _group(bench, spec, question, analysis, left, store, parallel, clock, jobs)
+
+
+def _left(question: Question, analysis: StudyAnalysis, done: set[str]) -> list[tuple[str, int]]:
+    """Steps of a question and an analysis that are not done, with their outcomes; −1 is shared."""
+    name = f"{comparison_id(question)} {analysis.id}"
+    steps = [(name, -1), *((f"{name} {o.id}", o.id) for o in question.outcomes)]
+    return [s for s in steps if s[0] not in done]
+
+
+def _group(
+    bench: Workbench,
+    spec: GridSpec,
+    question: Question,
+    analysis: StudyAnalysis,
+    left: list[tuple[str, int]],
+    store: ResultStore,
+    parallel: Any,
+    clock: _Clock,
+    jobs: int,
+) -> None:
+    """All that is left to do of a question and an analysis."""
+    try:
+        prepared = bench.prepared(question, analysis)
+    except REFUSED as error:
+        for name, outcome in left:
+            refused = {} if outcome < 0 else _refusal(question, analysis, outcome, spec, error)
+            store.add(name, refused)
+            clock.tick()
+        return
+    if left[0][1] < 0:
+        where = (spec.database_id, spec.min_cell)
+        store.add(left[0][0], shared_tables(question, analysis, prepared.shared, *where))
+        clock.tick()
+        left = left[1:]
+    of_interest = {o.id for o in question.outcomes if o.of_interest}
+    if parallel is not None:
+        prepared = prepared.packed()
+    tasks = [
+        _Task(prepared, outcome, spec.database_id, spec.min_cell, outcome in of_interest)
+        for _, outcome in left
+    ]
+    for (name, outcome), found in zip(left, _answers(tasks, parallel, jobs), strict=True):
+        if isinstance(found, str):
+            found = _refusal(question, analysis, outcome, spec, found)
+        store.add(name, found)
+        clock.tick()
+
+
+def _answers(tasks: list[_Task], parallel: Any, jobs: int) -> Iterator[Tables | str]:
+    """What is found of each task, in their order."""
+    if parallel is None:
+        yield from map(_answer, tasks)
+        return
+    from joblib import delayed
+
+    size = AT_ONCE * jobs
+    for first in range(0, len(tasks), size):
+        yield from parallel(delayed(_answer)(t) for t in tasks[first : first + size])
+
+
+def _answer(task: _Task) -> Tables | str:
+    """The rows of an outcome, or why there are none."""
+    try:
+        result = task.prepared.answer(task.outcome)
+    except REFUSED as error:
+        return str(error)
+    return outcome_tables(result, task.database, task.least, with_balance=task.with_balance)
+
+
+def _workers(jobs: int) -> AbstractContextManager[Any]:
+    """Processes that stay for the whole grid; none where one is enough."""
+    if jobs == 1:
+        return nullcontext()
+    from joblib import Parallel
+
+    workers: AbstractContextManager[Any] = Parallel(n_jobs=jobs)
+    return workers
+
+
+def _refusal(
+    question: Question,
+    analysis: StudyAnalysis,
+    outcome: int,
+    spec: GridSpec,
+    why: Exception | str,
+) -> Tables:
+    """The rows of what could not be answered: they say why."""
+    key = {
+        "target_comparator_id": comparison_id(question),
+        "outcome_id": outcome,
+        "analysis_id": analysis.id,
+        "database_id": spec.database_id,
+    }
+    counts = ("subjects", "days", "outcomes")
+    nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
+    none = Diagnostics(detectable=math.inf, thresholds=spec.thresholds)
+    return {
+        "cm_result": [{**key, **nobody, "target_estimator": analysis.estimates()}],
+        "cm_diagnostics_summary": [{**key, **diagnostics_row(none)}],
+        "note": [{**key, "note": str(why)}],
+    }
+
+
+class _Clock:
+    """How many steps are done, and how long the others may take."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.done = steps, 0
+        self.began = time.monotonic()
+
+    def tick(self) -> None:
+        """A step is done."""
+        self.done += 1
+
+    def __str__(self) -> str:
+        if not self.done:
+            return f"{self.steps:,} steps"
+        left = (time.monotonic() - self.began) / self.done * (self.steps - self.done)
+        remaining = f"; about {left / 60:.0f} minutes left" if left > 90 else ""
+        return f"{self.done:,} of {self.steps:,}{remaining}"
