@@ -218,7 +218,7 @@ def test_the_cases_count_in_conditional_models(rng):
         ("x0", "a", "must be a number"),
         ([], 0.0, "one equation at least"),
         ("no", 0.0, "no coefficient"),
-        ([0, 1, -1, 0, 0, 0], 0.0, r"write \[\[0, 1, -1, 0, 0, 0\]\]"),
+        ([0, 1, -1, 0, 0, 0], 0.0, r"row write \[\[0, 1, -1, 0, 0, 0\]\]"),
     ],
 )
 def test_hypotheses_that_make_no_sense_are_refused(hypothesis, value, match, rng):
@@ -227,3 +227,14 @@ def test_hypotheses_that_make_no_sense_are_refused(hypothesis, value, match, rng
         m.linear_hypothesis(hypothesis, value)
     with pytest.raises(DataError, match="test must be"):
         m.linear_hypothesis("x0", test="lagrange")
+
+
+def test_whole_numbers_as_many_as_coefficients_are_refused():
+    X, y = np.arange(12.0)[:, None] ** [1, 2] / 10, np.tile([0.0, 1.0, 1.0], 4)
+    m = LinearRegression(fit_intercept=False).fit(X, y)
+    with pytest.raises(DataError, match=r"can be positions or a row .* \[\[0, 1\]\]"):
+        m.linear_hypothesis([0, 1])
+    assert m.linear_hypothesis([[0, 1]]).df == 1
+    assert m.linear_hypothesis([0.0, 1.0]).chisq == m.linear_hypothesis("x1").chisq
+    assert m.linear_hypothesis(["x0", "x1"]).df == 2
+    assert m.linear_hypothesis([1]).chisq == m.linear_hypothesis("x1").chisq

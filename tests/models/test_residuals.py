@@ -106,3 +106,16 @@ def test_refusals(rng):
         m.residuals("martingale")
     with pytest.raises(DataError, match="leave params out"):
         m.residuals("pearson", params=0)
+
+
+def test_scores_have_the_index_of_x_or_of_y():
+    index = ["p", "q", "r", "s", "t", "u"]
+    x, y = np.array([1.0, 2.0, 4.0, 3.0, 0.0, 1.5]), pd.Series([0, 1, 1, 0, 0, 1], index)
+    frame = pd.DataFrame({"x": x}, index)
+    for X in (frame, x[:, None]):
+        m = LogisticRegression(prior=Normal(1.0)).fit(X, y)
+        assert list(m.residuals("score").index) == index
+        assert list(m.residuals("dfbeta").index) == index
+    assert "_row_labels" not in m.__getstate__()
+    m.fit(x[:, None], y.to_numpy())
+    assert list(m.residuals("score").index) == list(range(6))

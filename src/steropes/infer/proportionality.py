@@ -4,6 +4,11 @@ Grambsch and Therneau (1994, Biometrika 81:515); exact as in R's `survival::cox.
 version 3.0 on: with V_g the variance of x over the risk set of event time g, the score
 U = Σ_g g(t) Σ_events (x − x̄_g) of the effects' changes has the information matrix
 [[Σ V_g, Σ g V_g], [Σ g V_g, Σ g² V_g]] of (β, changes).
+
+Under a smooth prior the score of β is not zero at the estimate but the prior's pull, and U has a
+part that goes with it. What is tested is U less its regression on that score,
+U − Σ g V_g (Σ V_g)⁻¹ U_β: Neyman's C(α) (1959), for which β need not be at the maximum; it is the
+same as U where it is.
 """
 
 from __future__ import annotations
@@ -39,9 +44,9 @@ def proportionality_test(
     Parameters
     ----------
     problem : steropes.fit.Problem
-        Of a Cox model without penalties.
+        Of a Cox model without an ℓ1 penalty.
     beta : (p,) array
-        Maximum of the partial likelihood, in X's units.
+        The estimate, in X's units.
     names : sequence of str
     time, event, entry : (n,) arrays
         The outcome.
@@ -66,11 +71,15 @@ def proportionality_test(
     eta, weights = fitted_state(problem, beta)
     rows = problem.design.by_rows(np.arange(len(beta)), likelihood.order, likelihood.backend)
     host = likelihood.backend.to_host
-    U = -host(rows.rmatmul(likelihood.weighted_gradient(eta, weights, g)))[:, 0]
+    own, U = (
+        -host(rows.rmatmul(likelihood.weighted_gradient(eta, weights, g**k)))[:, 0] for k in (0, 1)
+    )
     V0, V1, V2 = (
         host(hessian(rows, likelihood.weighted_curvature(eta, weights, g**k))) for k in (0, 1, 2)
     )
-    left = V2 - V1 @ linalg.solve(V0, V1, assume_a="sym")  # information beside that of β
+    across = V1 @ _inverse(V0)
+    left, U = V2 - across @ V1, U - across @ own  # beside what is known of β
+    left = 0.5 * (left + left.T)
     size = np.sqrt(np.diag(V2))
     if (size > 0).all():
         left, U = left / size / size[:, None], U / size
@@ -80,6 +89,12 @@ def proportionality_test(
     df = np.append(np.ones(len(beta), np.int64), len(beta))
     table = {"chisq": chisq, "df": df, "p": stats.chi2.sf(chisq, df)}
     return pd.DataFrame(table, index=[*names, "GLOBAL"])
+
+
+def _inverse(V: np.ndarray) -> np.ndarray:
+    """Of the information on β; a pseudo-inverse of columns that only a prior tells apart."""
+    size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
+    return linalg.pinvh(V / size / size[:, None], rtol=ALONE) / size / size[:, None]
 
 
 def _refuse_unchanging(left: np.ndarray, size: np.ndarray, names: Sequence[str]) -> None:

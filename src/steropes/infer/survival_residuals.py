@@ -6,15 +6,27 @@ the risk sets that it is compared with, not its own residual.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import linalg
+from scipy.special import xlogy
 
 from .baseline import fitted_state
+from .information import Information
 from .sandwich import COLUMNS
-from .scores import scores_of_rows
+from .scores import UnitScores, scores_of_rows
 
-__all__ = ["deviance_of_martingale", "martingale", "row_scores", "schoenfeld"]
+__all__ = [
+    "deviance_of_martingale",
+    "deviances_of_people",
+    "events_of_rows",
+    "influences",
+    "martingale",
+    "row_scores",
+    "schoenfeld",
+]
 
 
 def martingale(problem: Any, beta: np.ndarray) -> np.ndarray:
@@ -26,15 +38,48 @@ def martingale(problem: Any, beta: np.ndarray) -> np.ndarray:
     return _of_one_copy(total[:, None], problem.weights)[:, 0]
 
 
-def deviance_of_martingale(residual: np.ndarray, event: np.ndarray) -> np.ndarray:
+def deviance_of_martingale(residual: np.ndarray, events: np.ndarray) -> np.ndarray:
     """Martingale residuals made symmetric about zero, (n,).
 
-    sign(M) √(−2 [M + δ log(δ − M)]): Therneau, Grambsch and Fleming (1990), Biometrika 77:147.
+    sign(M) √(2 [y log(y / μ) − M]) with μ = y − M events expected: Therneau, Grambsch and Fleming
+    (1990), Biometrika 77:147, for counts as McCullagh and Nelder (1989, §2.4) have them.
     """
-    expected = np.where(event > 0, event - residual, 1.0)
+    expected = np.where(events > 0, events - residual, 1.0)
     with np.errstate(divide="ignore"):
-        inside = residual + np.where(event > 0, np.log(expected), 0.0)
-    return np.sign(residual) * np.sqrt(np.maximum(-2.0 * inside, 0.0))
+        inside = xlogy(events, events / expected) - residual
+    return np.sign(residual) * np.sqrt(np.maximum(2.0 * inside, 0.0))
+
+
+def events_of_rows(problem: Any) -> np.ndarray:
+    """Events of each row of X, (n,), zero for rows that a conditional model leaves out."""
+    out = np.zeros(problem.design.n)
+    out[problem.likelihood.row_of_x] = problem.likelihood.events()
+    return out
+
+
+def deviances_of_people(problem: Any, beta: np.ndarray) -> np.ndarray:
+    """−2 log-likelihood of each row of X, (n,), for likelihoods that are a sum over them."""
+    eta, _ = fitted_state(problem, beta)
+    return problem.likelihood.deviances(eta)
+
+
+def influences(problem: Any, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """How much the coefficients would change without each row, to first order: (n, L).
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    beta : (p,) array
+        Coefficients in X's units.
+    columns : (L,) int array
+    """
+    l1, l2 = problem.penalties(problem.prior)
+    directions = Information(problem, beta, l1, l2).influence()[:, columns]
+    scores = UnitScores(problem, beta)
+    out = np.empty((problem.design.n, len(columns)))
+    for a in range(0, len(columns), COLUMNS):
+        out[:, a : a + COLUMNS] = scores.along(directions[:, a : a + COLUMNS])
+    return out
 
 
 def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bool) -> np.ndarray:
@@ -49,11 +94,25 @@ def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bo
     weighted : bool
         Of all copies of a row (its weight's worth), or of one: NaN then where there is none.
     """
-    scores = scores_of_rows(problem, beta)
-    out = np.empty((problem.design.n, len(columns)))
+    design = problem.design
+    unmoved = np.array_equal(design.uncentered_coefficients(np.ones(design.p)), np.ones(design.p))
+    scores = scores_of_rows(problem, beta) if unmoved else _uncentered_scores(problem, beta)
+    out = np.empty((design.n, len(columns)))
     for a in range(0, len(columns), COLUMNS):
         out[:, a : a + COLUMNS] = scores(columns[a : a + COLUMNS])
     return out if weighted else _of_one_copy(out, problem.weights)
+
+
+def _uncentered_scores(problem: Any, beta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """As `scores_of_rows`, where an intercept at X = 0 is not that of the columns' centres."""
+    design, unit = problem.design, np.eye(problem.design.p)
+    to_units = design.uncentered_coefficients(unit)  # of centred coefficients
+    scores = UnitScores(problem, beta)
+
+    def of(columns: np.ndarray) -> np.ndarray:
+        return scores.along(design.scale[:, None] * linalg.solve(to_units, unit[:, columns]))
+
+    return of
 
 
 def _of_one_copy(total: np.ndarray, weights: np.ndarray) -> np.ndarray:

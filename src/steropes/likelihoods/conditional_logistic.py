@@ -26,7 +26,7 @@ from ..backends.threads import balanced_chunks
 from ..errors import DataError
 from .base import Likelihood, Part
 from .curvature import AnyCurvature, GroupedCurvature, OperatorCurvature
-from .strata import gather_strata, parts_of_strata
+from .strata import gather_strata, parts_of_strata, within_strata
 
 __all__ = ["ConditionalLogisticLikelihood"]
 
@@ -114,6 +114,20 @@ class ConditionalLogisticLikelihood(Likelihood):
     def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
         return self.backend.asarray(self._run(eta, weights)[0])
+
+    def events(self) -> np.ndarray:
+        """1 for the cases among the model's rows, (n,)."""
+        return self.case.astype(np.float64)
+
+    def martingale_residuals(self, eta: Array, weights: Array) -> Array:
+        """Cases minus the probability of being one, times the weight, (n, 1)."""
+        return -self.evaluate(eta, weights)[1]
+
+    def score_residuals(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """Each row's part of the score, (z − z̄_s) w (δ − π) with z̄_s = Σ π z / Σ π, (n, L)."""
+        expected = self.backend.asarray(self._run(eta, weights)[1])
+        residual = weights * self.delta - expected
+        return within_strata(Z, expected, residual, self.pointers, self.backend)
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> AnyCurvature:
         """The covariance of the draws, for Newton steps as diag(a) − a a' / Σ a a stratum."""

@@ -22,7 +22,7 @@ import numpy as np
 from ..backends.face import Array, Backend
 from .base import Likelihood, Part
 from .curvature import GroupedCurvature
-from .strata import gather_strata, parts_of_strata, single_rows
+from .strata import gather_strata, parts_of_strata, single_rows, within_strata
 
 __all__ = ["ConditionalPoissonLikelihood"]
 
@@ -102,6 +102,26 @@ class ConditionalPoissonLikelihood(Likelihood):
             partial(_of_part, y[a:b], own)
             for (a, b), own in zip(pairwise(cuts), codes, strict=True)
         ]
+
+    def events(self) -> np.ndarray:
+        """Counts of the model's rows, (n,)."""
+        out = np.zeros(self.n)
+        out[self.rows] = self.backend.to_host(self.y)[:, 0]
+        return out
+
+    def martingale_residuals(self, eta: Array, weights: _Weights) -> Array:
+        """Events minus those expected given the stratum's total, w (y − n_s π / w), (n, 1)."""
+        return -self.evaluate(eta, weights)[1]
+
+    def score_residuals(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """Each row's part of the score, (z − z̄_s) times its residual: the derivative in its weight.
+
+        z̄_s = Σ π z. Residuals of a stratum add up to zero, so that z̄_s has no part in its sum.
+        """
+        _, share = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
+        return within_strata(
+            Z, share, self.martingale_residuals(eta, weights), self.pointers, self.backend
+        )
 
     def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> GroupedCurvature:
         """v = n_s π; the groups are the strata, m_s = Σ n_s π_i x_i with weight 1 / n_s."""

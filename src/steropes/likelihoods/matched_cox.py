@@ -46,6 +46,10 @@ class MatchedCoxLikelihood(CoxLikelihood):
         self.order = rows[self.order]
         self.alone = single_rows(strata, case)
 
+    def events(self) -> np.ndarray:
+        """1 for the cases among the model's rows, (n,)."""
+        return self.event.astype(np.float64)
+
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`."""
         assert self.order is not None

@@ -16,6 +16,8 @@ D'Agostino and others (1990), Statistics in Medicine 9:1501, is the model.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ..backends.cpu import CHUNKS, pooled, pooled_third
@@ -153,17 +155,36 @@ class PooledLogisticLikelihood(Likelihood):
         channels, _ = self.split(r)
         own, base = self.split(Z)
         U = -(channels * own).sum(axis=0)
+        for at, at_risk, residual, _ in self._intervals(eta):
+            U[at] += (weights[at, :1] * at_risk * residual) @ base
+        return U
+
+    def martingale_residuals(self, eta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The event minus the sum of its probabilities over the intervals at risk, times w."""
+        return -self.split(self.evaluate(eta, weights)[1])[0][0]
+
+    def deviances(self, eta: np.ndarray) -> np.ndarray:
+        """−2 log-likelihood of each person, (n,): that of a saturated model is zero."""
+        out = np.zeros(self.n)
+        for at, at_risk, _, loss in self._intervals(eta):
+            out[at] = 2.0 * (at_risk * loss).sum(axis=1)
+        return out
+
+    def _intervals(
+        self, eta: np.ndarray
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+        """People, who of them is at risk in each interval, y − p, and −log-likelihood: (m, K)."""
         k = np.arange(self.K)
+        h, b = self.split(eta[:, :1])
         for a in range(0, self.n, PEOPLE):
             at = slice(a, min(a + PEOPLE, self.n))
-            h, b = self.split(eta[:, :1])
             logit = interval_log_odds(np.concatenate([h[:, at, 0].ravel(), b[:, 0]]), self.F)
             e = np.exp(-np.abs(logit))
             p = np.where(logit >= 0, 1.0, e) / (1.0 + e)
             first, last = self.first[at, None], self.last[at, None]
             y = (self.event[at, None] != 0) & (k == last - 1)
-            U[at] += (weights[at, :1] * ((first <= k) & (k < last)) * (y - p)) @ base
-        return U
+            loss = np.log1p(e) + np.maximum(np.where(y, -logit, logit), 0.0)
+            yield at, (first <= k) & (k < last), y - p, loss
 
     def curvature(
         self, eta: np.ndarray, weights: np.ndarray, exact: bool = False

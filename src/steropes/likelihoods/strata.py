@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..backends.face import Array, Backend
 from ..errors import DataError
 
-__all__ = ["gather_strata", "parts_of_strata", "single_rows"]
+__all__ = ["gather_strata", "parts_of_strata", "single_rows", "within_strata"]
 
 
 def gather_strata(
@@ -55,6 +56,26 @@ def single_rows(strata: np.ndarray, y: np.ndarray) -> np.ndarray:
     log-likelihood, which no coefficient changes.
     """
     return np.flatnonzero((np.bincount(strata) == 1)[strata] & (y > 0))
+
+
+def within_strata(
+    Z: Array, expected: Array, residual: Array, pointers: np.ndarray, backend: Backend
+) -> Array:
+    """(z − z̄_s) times each row's residual, with the mean z̄_s weighted by what is expected: (n, L).
+
+    Parameters
+    ----------
+    Z : (n, L) array
+    expected, residual : (n, 1) arrays
+    pointers : (S + 1,) int array
+    """
+    xp, L = backend.xp, Z.shape[1]
+    wide = xp.zeros((len(Z), backend.lanes(L + 1)))
+    wide[:, :L], wide[:, L] = expected * Z, expected[:, 0]
+    sums = backend.segment_sum(wide, pointers)
+    total = sums[:, L : L + 1]
+    mean = sums[:, :L] / xp.where(total > 0, total, 1.0)
+    return (Z - xp.repeat(mean, np.diff(pointers), axis=0)) * residual
 
 
 def parts_of_strata(

@@ -82,6 +82,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
     _fitted: frozenset[str]  # names of what a fit has set
     _names: list[str]  # of the columns whose coefficients are estimated
     _begin: np.ndarray | None = None  # coefficients to start from
+    _row_labels: pd.Index | None = None  # of the rows that were fitted to
     _problem: Problem
     log_likelihood_: float
     optimality_: float
@@ -276,6 +277,9 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         design = X if isinstance(X, ShardedDesign) else as_design(X)
         self.n_features_in_ = design.p
         self._names = design.names
+        indexed = (x for x in (X, y) if isinstance(x, pd.DataFrame | pd.Series))
+        first = next(indexed, None)
+        self._row_labels = None if first is None else first.index.copy()
         if _has_names(X):
             self.feature_names_in_ = np.array(design.names, dtype=object)
         return design
@@ -501,6 +505,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         state = dict(super().__getstate__())
         # The data stay out of a pickle; what they are needed for after the fit says so.
         state.pop("_problem", None)
+        state.pop("_row_labels", None)
         return state
 
     def __sklearn_tags__(self) -> Any:

@@ -20,11 +20,12 @@ from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel, Problem
 from .logistic import _refuse_extras
+from .residuals import GroupedResiduals
 
 __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
 
 
-class _ConditionalModel(PenalizedModel):
+class _ConditionalModel(GroupedResiduals, PenalizedModel):
     """Models that condition on each stratum's total: no intercept, strata whole in a fold."""
 
     _apart = APART

@@ -363,19 +363,20 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         DataFrame
             One row a coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``. A small p says
             that the hazard ratio changes with time. The same numbers as R's
-            ``survival::cox.zph(fit, transform, terms=FALSE)`` from version 3.0 on.
+            ``survival::cox.zph(fit, transform, terms=FALSE)`` from version 3.0 on. With a normal
+            prior, what its pull on the estimates does to the score is taken out (Neyman's C(α)
+            test): to first order the numbers are those of a fit without it.
 
         References
         ----------
-        Grambsch and Therneau (1994), Biometrika 81:515–526.
+        Grambsch and Therneau (1994), Biometrika 81:515–526. Neyman (1959), Optimal asymptotic
+        tests of composite statistical hypotheses, in Probability and Statistics (ed. Grenander).
         """
         problem = self._needs_data("the test")
-        l1, l2 = problem.penalties(self.prior_)
-        joint = self.prior_ is not None and not self.prior_.plain
-        if l1.any() or l2.any() or joint:
+        if self._shrunken():
             raise DataError(
-                "The test is one of maximum likelihood estimates; fit with prior=None (on the "
-                "columns that matter) to use it."
+                "Under a Laplace prior an estimate has no distribution that a test could go by; "
+                "fit with prior=None or a Normal prior (on the columns that matter) to use it."
             )
         time, event, entry = problem.likelihood.outcome()
         names = self._coefficient_names()

@@ -50,7 +50,8 @@ class Hypotheses(Inference):
         hypothesis : names, positions or matrix
             Coefficients that are all at ``value``; or R, (r, p) or (p,) floats: a row an equation,
             a column a coefficient in the order of ``summary()`` ("intercept" first where there
-            is one).
+            is one). As many whole numbers as there are coefficients could be either, and are
+            refused: write ``[[0, 1]]`` for a row, and names for coefficients.
         value : float or (r,) array
             q, default 0.
         test : {"wald", "score", "likelihood ratio"}
@@ -179,7 +180,7 @@ class Hypotheses(Inference):
             )
         problem, null = self._null()
         df = problem.design.p - problem.n_free
-        wald = self.linear_hypothesis(list(range(problem.n_free, problem.design.p)))
+        wald = self.linear_hypothesis(np.eye(problem.design.p)[problem.n_free :])
         ratio = 2.0 * (self.log_likelihood_ - self._from_objective(problem)(null.objective)[0])
         rows = [
             _result(max(float(ratio), 0.0), df),
@@ -254,8 +255,9 @@ def _read(
     else:
         if array is not None and _looks_like_a_row(array, len(names)):
             raise DataError(
-                f"{hypothesis!r} are no positions. For a row of a matrix write "
-                f"{[array.tolist()]!r}, or floats."
+                f"{hypothesis!r} can be positions or a row of a matrix, one number a coefficient. "
+                f"For a row write {[array.tolist()]!r}, or floats; for positions give names, such "
+                f"as {names[:2]!r}."
             )
         chosen = positions(hypothesis, names)
         R = np.zeros((len(chosen), len(names)))
@@ -282,10 +284,8 @@ def _read(
 
 
 def _looks_like_a_row(array: np.ndarray, p: int) -> bool:
-    """Whether whole numbers, one a coefficient, are a contrast such as 1, −1, 0."""
-    if array.dtype.kind not in "iu" or array.shape != (p,):
-        return False
-    return p > 1 and bool((array < 0).any() or len(np.unique(array)) < p)
+    """Whether whole numbers are as many as coefficients, as those of a contrast 0, 1, −1 are."""
+    return p > 1 and array.dtype.kind in "iu" and array.shape == (p,)
 
 
 def _result(statistic: float, df: int) -> pd.Series:

@@ -30,11 +30,12 @@ from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
 from .person_time import PersonTime
 from .progress import Progress
+from .residuals import PooledResiduals
 
 __all__ = ["PooledLogisticRegression"]
 
 
-class PooledLogisticRegression(PenalizedModel):
+class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     """Logistic regression of the event in each interval that a person begins at risk.
 
     Time is cut into intervals (t_{k−1}, t_k], k = 1 … K. A person contributes every interval at

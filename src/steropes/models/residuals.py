@@ -10,7 +10,15 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
-from ..infer.survival_residuals import deviance_of_martingale, martingale, row_scores, schoenfeld
+from ..infer.survival_residuals import (
+    deviance_of_martingale,
+    deviances_of_people,
+    events_of_rows,
+    influences,
+    martingale,
+    row_scores,
+    schoenfeld,
+)
 from ..infer.unconditional_residuals import Family, of_response, outcome_and_predictor
 from ..infer.unconditional_residuals import row_scores as unconditional_scores
 from .one_thread import OneBlasThread
@@ -18,6 +26,8 @@ from .tables import positions
 
 __all__ = [
     "GeneralizedResiduals",
+    "GroupedResiduals",
+    "PooledResiduals",
     "ResidualKind",
     "SurvivalResidualKind",
     "survival_residuals",
@@ -26,7 +36,12 @@ __all__ = [
 SurvivalResidualKind = Literal[
     "martingale", "deviance", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld"
 ]
+GroupedResidualKind = Literal["martingale", "deviance", "score", "dfbeta"]
 ResidualKind = Literal["response", "pearson", "deviance", "score", "dfbeta"]
+NO_DFBETA = (
+    "{} residuals need the model's covariance matrix, which there is none of under a Laplace "
+    "prior. Take 'score' residuals, or fit with prior=None or a Normal prior."
+)
 Params = str | int | Sequence[str | int] | None
 
 
@@ -37,12 +52,14 @@ def _check_kind(kind: str, kinds: tuple[str, ...], params: Params, by_column: bo
         raise DataError(f"Residuals of kind {kind!r} have no columns; leave params out.")
 
 
+def _by_row(model: Any, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
+    """A row a row of X, with the index that X's rows had."""
+    return pd.DataFrame(values, index=model._row_labels, columns=labels)
+
+
 def _finite_vcov(model: Any, kind: str) -> np.ndarray:
     if model._shrunken():
-        raise DataError(
-            f"{kind} residuals need the model's covariance matrix, which there is none of under "
-            "a Laplace prior. Take 'score' residuals, or fit with prior=None or a Normal prior."
-        )
+        raise DataError(NO_DFBETA.format(kind))
     return model.vcov().to_numpy() / model._dispersion()
 
 
@@ -64,10 +81,10 @@ def survival_residuals(
     labels = [names[j] for j in chosen]
     every = np.arange(len(names))
     if kind == "score":
-        return pd.DataFrame(row_scores(problem, beta, chosen, weighted=False), columns=labels)
+        return _by_row(model, row_scores(problem, beta, chosen, weighted=False), labels)
     if kind == "dfbeta":
         V = _finite_vcov(model, kind)[:, chosen]
-        return pd.DataFrame(row_scores(problem, beta, every, weighted=True) @ V, columns=labels)
+        return _by_row(model, row_scores(problem, beta, every, weighted=True) @ V, labels)
     scaled = kind == "scaled_schoenfeld"
     residual, time, code, _ = schoenfeld(problem, beta, every if scaled else chosen)
     if scaled:
@@ -106,8 +123,8 @@ class GeneralizedResiduals(OneBlasThread):
         Returns
         -------
         (n,) array, or DataFrame
-            In the order of the rows; of ``"score"`` and ``"dfbeta"`` a DataFrame (n rows) with a
-            column a coefficient. With offset and exposure as in the fit.
+            In the order of the rows; of ``"score"`` and ``"dfbeta"`` a DataFrame (n rows,
+            X's index) with a column a coefficient. With offset and exposure as in the fit.
 
         Raises
         ------
@@ -130,8 +147,83 @@ class GeneralizedResiduals(OneBlasThread):
         chosen = np.array(positions(params, names), np.int64)
         labels = [names[j] for j in chosen]
         if kind == "score":
-            return pd.DataFrame(unconditional_scores(problem, response, chosen), columns=labels)
+            return _by_row(self, unconditional_scores(problem, response, chosen), labels)
         V = _finite_vcov(self, kind)[:, chosen]
         weighted = problem.weights * response
         every = np.arange(len(names))
-        return pd.DataFrame(unconditional_scores(problem, weighted, every) @ V, columns=labels)
+        return _by_row(self, unconditional_scores(problem, weighted, every) @ V, labels)
+
+
+class GroupedResiduals(OneBlasThread):
+    """`residuals` of models whose rows come in strata, or in intervals of time."""
+
+    _needs_data: Any
+    _coefficient_names: Any
+    _shrunken: Any
+    _beta: np.ndarray
+
+    def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
+        """Deviance residuals, (n,), given the martingale ones."""
+        return deviance_of_martingale(residual, events_of_rows(problem))
+
+    def residuals(self, kind: GroupedResidualKind = "martingale", params: Params = None) -> Any:
+        """Residuals of the rows that the model was fitted to.
+
+        Parameters
+        ----------
+        kind : {"martingale", "deviance", "score", "dfbeta"}
+            ``"martingale"``: events minus expected events. A conditional model expects them given
+            the total of the stratum (the person), so that they add up to zero in each; a pooled
+            logistic one expects the sum of the probabilities of the intervals at risk.
+            ``"deviance"``: the same, made symmetric about zero: its squares are the row's part of
+            the deviance. ``"score"``: the row's part of the score; of a conditional model
+            (x − x̄) times the martingale residual, x̄ being the mean that the model expects of the
+            stratum's events, so that the sum over a stratum is its cases' x less what was expected
+            (its Schoenfeld residual). ``"dfbeta"``: about how much the coefficients would change
+            without the row, its score times the inverse information (the infinitesimal
+            jackknife); rows of a stratum leave together: add theirs up. All but ``"dfbeta"`` are
+            of one copy of a row, whatever its weight; rows whose weight is zero have NaN.
+        params : name, position, sequence of them, or mask, optional
+            Of ``"score"`` and ``"dfbeta"``: whose columns; default those of all coefficients.
+
+        Returns
+        -------
+        (n,) array, or DataFrame
+            In the rows of X; of ``"score"`` and ``"dfbeta"`` a DataFrame with X's index and a
+            column a coefficient.
+
+        Raises
+        ------
+        DataError
+            ``"dfbeta"`` under a Laplace prior; a fit that was unpickled, without its data.
+
+        References
+        ----------
+        Therneau, Grambsch and Fleming (1990), Biometrika 77:147–160. McCullagh and Nelder (1989),
+        Generalized Linear Models, §2.4.
+        """
+        problem = self._needs_data("residuals")
+        by_column = kind in ("score", "dfbeta")
+        _check_kind(kind, get_args(GroupedResidualKind), params, by_column)
+        if not by_column:
+            residual = martingale(problem, self._beta)
+            if kind == "martingale":
+                return residual
+            gone = np.isnan(residual)
+            return np.where(gone, np.nan, self._deviance(problem, np.where(gone, 0.0, residual)))
+        names = self._coefficient_names()
+        chosen = np.array(positions(params, names), np.int64)
+        labels = [names[j] for j in chosen]
+        if kind == "score":
+            scores = row_scores(problem, self._beta, chosen, weighted=False)
+            return _by_row(self, scores, labels)
+        if self._shrunken():
+            raise DataError(NO_DFBETA.format("dfbeta"))
+        return _by_row(self, influences(problem, self._beta, chosen), labels)
+
+
+class PooledResiduals(GroupedResiduals):
+    """The same of pooled logistic models, whose rows are independent."""
+
+    def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
+        return np.sign(residual) * np.sqrt(deviances_of_people(problem, self._beta))

@@ -15,7 +15,7 @@ from ..infer.standardized import Averages, Population, averages
 from ..infer.survival_curves import log_log_limits
 from .tables import positions, quantile
 
-__all__ = ["StandardizedSurvival", "people_of_groups", "standardize"]
+__all__ = ["StandardizedSurvival", "people_of_groups", "reaching", "standardize"]
 
 MOST_VALUES = 20  # of a covariate that everyone is given each value of
 
@@ -161,6 +161,21 @@ def standardize(
     return StandardizedSurvival(
         *whole, *(_table(x, times, labels[1:], name, labels[0]) for x in compared)
     )
+
+
+def reaching(found: StandardizedSurvival, times: np.ndarray) -> StandardizedSurvival:
+    """The same tables with rows of NaN for times (ascending) that they have not."""
+    return StandardizedSurvival(
+        *(None if x is None else _with_rows(x, times) for x in vars(found).values())
+    )
+
+
+def _with_rows(table: pd.DataFrame, times: np.ndarray) -> pd.DataFrame:
+    before = list(table.columns[: table.columns.get_loc("time")])
+    wanted = pd.DataFrame({"time": times})
+    if before:
+        wanted = table[before].drop_duplicates().merge(wanted, how="cross")
+    return wanted.merge(table, how="left", on=[*before, "time"])
 
 
 def _differences(found: Averages, which: int, z: float) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..infer.hazard_state import HazardState
 from ..infer.survival_curves import cumulative_hazards, log_log_limits, time_grid
 from .inference import Inference
-from .standardized import StandardizedSurvival, people_of_groups, standardize
+from .standardized import StandardizedSurvival, people_of_groups, reaching, standardize
 from .tables import check_level, quantile
 
 __all__ = ["SurvivalCurves", "curve_table", "dense_columns", "in_order_of_rows"]
@@ -160,7 +160,8 @@ class SurvivalCurves(Inference):
         X : array, sparse matrix, data frame or Design, (n, p)
             The people who are averaged over.
         times : (T,) array
-            Positive, at most the last time at which anyone was seen.
+            Positive. After the last time at which anyone was seen (in each stratum) the numbers
+            are NaN.
         by : name or position of a column of X, or mapping, optional
             A column that everyone is given each of its values of (at most 20); the first is the
             reference of differences and ratios. A mapping from labels to matrices like X takes
@@ -185,7 +186,7 @@ class SurvivalCurves(Inference):
         Raises
         ------
         DataError
-            A Laplace prior; times out of range; a column of too many values.
+            A Laplace prior; times at or below zero; a column of too many values.
 
         References
         ----------
@@ -200,11 +201,8 @@ class SurvivalCurves(Inference):
         codes, weight = self._known_strata(strata, n), check_weights(sample_weight, n)
         at = np.unique(vector(np.atleast_1d(times), None, "times"))
         last = float(self._last[np.unique(codes[weight > 0])].min())
-        if at[0] <= 0 or at[-1] > last:
-            raise DataError(
-                f"times must be from above 0 to {last:g}, the last time at which anyone was seen"
-                + (" (in each stratum)." if self._strata_labels is not None else ".")
-            )
+        if at[0] <= 0:
+            raise DataError(f"times must be above 0; {at[0]:g} is not.")
         if (state.time <= 0).any():
             raise DataError("There are events at or before time 0; shift the times to average.")
         if isinstance(by, dict):
@@ -219,7 +217,9 @@ class SurvivalCurves(Inference):
             self._acts(p), state, get_backend("cpu", self.n_jobs),
         )  # fmt: skip
         name = by if isinstance(by, str) else "group"
-        return standardize(state, V, groups, codes, weight, at, level, name)
+        known = at[at <= last] if at[0] <= last else np.array([last])
+        found = standardize(state, V, groups, codes, weight, known, level, name)
+        return reaching(found, at)
 
 
 def curve_table(

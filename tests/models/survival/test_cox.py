@@ -312,7 +312,7 @@ def test_predictions_and_refusals():
     lasso = steropes.CoxRegression(prior=steropes.Laplace(1.0)).fit(X, y)
     with pytest.raises(steropes.DataError, match="no standard errors"):
         lasso.vcov("robust")
-    with pytest.raises(steropes.DataError, match="maximum likelihood"):
+    with pytest.raises(steropes.DataError, match="Under a Laplace prior an estimate has no"):
         lasso.test_proportionality()
     with pytest.raises(steropes.DataError, match="comparable"):
         m.concordance(X[:3], steropes.Surv([1, 2, 3], [0, 0, 0]))
@@ -339,6 +339,20 @@ def test_nothing_passed_in_is_changed():
     m.predict_survival(X, [3], strata=strata)
     for now, before in zip((X, y, w, strata), kept, strict=True):
         np.testing.assert_array_equal(now, before)
+
+
+def test_proportionality_under_a_normal_prior_is_that_without_it_to_first_order():
+    X, time, event, entry = people(21, late=True)
+    X = np.column_stack([X, X[:, 0]])  # which only the prior tells apart
+    y, strata = steropes.Surv(time, event, entry), np.arange(len(X)) % 2
+    without = steropes.CoxRegression().fit(X[:, :-1], y, strata=strata).test_proportionality()
+    for variance in (1e4, 0.5):
+        m = steropes.CoxRegression(prior=steropes.Normal(variance)).fit(X[:, :-1], y, strata=strata)
+        rtol = 1e-6 if variance == 1e4 else 0.1
+        np.testing.assert_allclose(m.test_proportionality().chisq, without.chisq, rtol=rtol)
+    twice = steropes.CoxRegression(prior=steropes.Normal(0.5)).fit(X, y)
+    with pytest.raises(steropes.DataError, match="change with time cannot be tested"):
+        twice.test_proportionality()
 
 
 def test_proportionality_takes_events_at_two_times_of_people_who_differ():

@@ -269,13 +269,26 @@ def test_what_has_no_interval_is_refused(rng):
     with pytest.raises(DataError, match="say with strata"):
         m.survival_curves(X)
     m = CoxRegression().fit(X, y)
-    for times in ([0.0, 1.0], [1e4]):
-        with pytest.raises(DataError, match="times must be from above 0 to"):
-            m.standardized_survival(X, times)
+    with pytest.raises(DataError, match="times must be above 0"):
+        m.standardized_survival(X, [0.0, 1.0])
     with pytest.raises(DataError, match="150 values, too many"):
         m.standardized_survival(X, 2.0, by=1)
     with pytest.raises(DataError, match="There is no coefficient 'drug'"):
         m.standardized_survival(X, 2.0, by="drug")
+
+
+def test_averages_are_missing_after_the_last_time(rng):
+    X, y, _ = drawn(rng)
+    m = CoxRegression().fit(X, y)
+    short, long = (m.standardized_survival(X, t, by=0) for t in ([1.0, 2.0], [2.0, 1e4, 1.0]))
+    for name, table in vars(long).items():
+        late = table["time"] == 1e4
+        pd.testing.assert_frame_equal(
+            table[~late].reset_index(drop=True), getattr(short, name), check_dtype=False
+        )
+        assert table.loc[late, table.columns[-3:]].isna().all(axis=None)
+        assert table["time"].tolist() == [1.0, 2.0, 1e4] * (len(table) // 3)
+    assert m.standardized_survival(X, 1e4).survival["survival"].isna().all()
 
 
 def test_people_far_from_all_others_have_curves_too(rng):
