@@ -15,6 +15,7 @@ from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design
+from ..design.estimate import free_memory, least_memory, too_large
 from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem, certified_under
 from ..fit.shards import ShardedDesign, sharded_problem
@@ -220,6 +221,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         del design  # which may be replaced
         if isinstance(problem.design, ShardedDesign):
             problem = sharded_problem(problem)
+        elif isinstance(problem.design, Design):
+            self._refuse_too_large(problem)
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)
@@ -291,6 +294,23 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             raise DataError(f"{name}(solver='ccd') works on columns; use solver='newton'.")
         if self.device != "cpu":
             raise DataError(f"{name}(device={self.device!r}) has no blocks of rows; use 'cpu'.")
+
+    def _refuse_too_large(self, problem: Problem) -> None:
+        """Refuse a fit that memory cannot hold, before it starts.
+
+        What a prior that sets coefficients to zero leaves in the working set is not known: of
+        that no more is counted than the vectors of the rows.
+        """
+        design, free = problem.design, free_memory()
+        assert isinstance(design, Design)
+        if problem.prior is None:
+            sparse = False
+        else:
+            first = problem.prior.candidates()[0] if self.cv is not None else problem.prior
+            sparse = bool(problem.separable(first)[0].any())
+        needed = least_memory(design, sparse)
+        if needed > free:
+            raise DataError(too_large(needed, free, design.n))
 
     def _make_problem(
         self, design: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
