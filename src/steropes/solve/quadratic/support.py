@@ -20,6 +20,7 @@ __all__ = ["Preconditioner", "support_steps"]
 
 MOST = 3000  # columns in a factor: those with the most curvature, the others by their diagonal
 JITTER = 1e-5  # added to the factor's unit diagonal: nested columns may be equal
+ROUNDING = 1e-7  # of a column's own curvature: less is none in single precision
 ITERATIONS = 8
 EXACT = 0.05  # of the residual: as far as a step is solved
 
@@ -39,12 +40,15 @@ class Preconditioner:
 
     def __init__(self, shared: SharedMatrix, at: np.ndarray, ridge: np.ndarray) -> None:
         self.meant = at
+        # What the elimination left of a column may be rounding alone, and no unit of anything.
+        whole = np.diagonal(shared.G)[at].astype(np.float64)
+        at = at[shared.diagonal[at] + ridge[at] > ROUNDING * whole]
         if len(at) > MOST:
             most = np.argpartition(-shared.diagonal[at], MOST)[:MOST]
             at = np.sort(at[most])
         self.at, self.rows = at, np.arange(len(at))
         h = shared.diagonal[at]
-        self.size = np.sqrt(np.maximum(h + ridge[at], 1e-300))
+        self.size = np.sqrt(h + ridge[at])
         A = shared.part(at, np.float32, self.size)
         A[np.diag_indices(len(at))] = 1.0 + JITTER
         self.factor = Cholesky(A, shared.pool)
