@@ -196,7 +196,7 @@ class VariancePath(ABC):
             flat = len(mean) > 2 * PAST and v >= self.matters_to
             if flat and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
                 break  # the prior no longer matters
-            v *= STEP
+            v *= _ahead(np.log(table["variance"].to_numpy()), mean, float(table["se"].iloc[best]))
 
     def refine(self) -> None:
         """Go to the top of a parabola through the best three scores until it promises no more.
@@ -310,6 +310,22 @@ def own_information(
 def _readable(variance: float) -> float:
     """Three digits: variances are for people, and rounding noise in scores must not move them."""
     return float(f"{variance:.3g}")
+
+
+def _ahead(x: np.ndarray, y: np.ndarray, se: float) -> float:
+    """Ratio of the next variance of the walk to the last: a whole step, or half of one.
+
+    Each variance is dearer than all before. Where a parabola through the last three scores has its
+    top so near that half a step beyond the last is past it by a clear drop, no more is needed.
+    """
+    if len(x) < 3 or not np.isfinite(se):
+        return STEP
+    left, right = (y[-2] - y[-3]) / (x[-2] - x[-3]), (y[-1] - y[-2]) / (x[-1] - x[-2])
+    curve = (right - left) / (x[-1] - x[-3])
+    half = np.log(STEP) / 2
+    change = half * (right + curve * (half + x[-1] - x[-2]))
+    drop = max(y.max() - y[-1], 0.0) - change
+    return float(np.exp(half)) if curve < 0 and drop > CLEAR * se else STEP
 
 
 def _promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | None]:
