@@ -1,4 +1,4 @@
-"""Cyclic coordinate descent on one block of a quadratic model, for replicates side by side.
+"""Cyclic coordinate descent on a quadratic model: a block for replicates side by side, or one alone.
 
 All replicates share the matrix; each has its own gradient, penalties and point. What a block's
 changes do to the gradients outside of the block is one matrix product, which the caller does.
@@ -11,7 +11,7 @@ from numba import njit
 
 from .sparse import OPTIONS
 
-__all__ = ["descend_block"]
+__all__ = ["descend_alone", "descend_block"]
 
 
 @njit(**OPTIONS)
@@ -68,4 +68,72 @@ def descend_block(A, s, y, h, l1, l2, U, t, c, delta):
                     s[i, b] += a * step[b]
             for b in range(B):
                 s[j, b] += l2[j, b] * step[b]
+    return moved
+
+
+@njit(**OPTIONS)
+def descend_alone(G, Y, f, s, y, h, l1, l2, U, c):
+    """One pass over all k coordinates of a single model; returns whether any coordinate moved.
+
+    As `descend_block`, but that each change goes into all slopes at once, in double precision: for
+    one replicate that is no more work than a product afterwards, and nothing is rounded on the way.
+
+    Parameters
+    ----------
+    G : (k, k) array
+    Y : (m, k) array
+        The matrix is G − Y'Y,
+    f : (m,) int array
+        but for these coordinates, whose rows and columns are those of the identity.
+    s, y, h, l1, l2 : (k,) arrays
+        Slopes and point (both updated), curvature, and penalties.
+    U, c : (M, k) and (M,) arrays
+        Rank-one terms of the replicate's own.
+    """
+    k, M = len(s), len(U)
+    with_Y, with_U = np.zeros(len(f)), np.zeros(M)  # Yδ and Uδ: into the slopes at the end
+    theirs = s[f]
+    outside = np.zeros(k, np.bool_)
+    outside[f] = True
+    moved = False
+    for n in range(len(f) + k):
+        j = f[n] if n < len(f) else n - len(f)
+        if h[j] <= 0.0 or (outside[j] and n >= len(f)):
+            continue
+        slope = s[j]
+        for q in range(len(f)):
+            slope -= Y[q, j] * with_Y[q]
+        for q in range(M):
+            slope += c[q] * U[q, j] * with_U[q]
+        at = y[j]
+        z = h[j] * at - slope
+        to = 0.0
+        if z > l1[j]:
+            to = (z - l1[j]) / h[j]
+        elif z < -l1[j]:
+            to = (z + l1[j]) / h[j]
+        if to == at:
+            continue
+        moved = True
+        step = to - at
+        y[j] = to
+        for q in range(M):
+            with_U[q] += U[q, j] * step
+        if n < len(f):
+            theirs[n] += (1.0 + l2[j]) * step
+            continue
+        for q in range(len(f)):
+            with_Y[q] += Y[q, j] * step
+        row = G[j]
+        for i in range(k):
+            s[i] += row[i] * step
+        s[j] += l2[j] * step
+    for q in range(len(f)):
+        for i in range(k):
+            s[i] -= Y[q, i] * with_Y[q]
+    for q in range(len(f)):
+        s[f[q]] = theirs[q]
+    for q in range(M):
+        for i in range(k):
+            s[i] += c[q] * U[q, i] * with_U[q]
     return moved

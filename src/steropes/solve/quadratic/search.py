@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.cpu.descent import descend_block
+from ...backends.cpu.descent import descend_alone, descend_block
 from ..certificate import violations
 from .low_rank import LowRank
 from .polish import WORK, polish
@@ -22,7 +22,7 @@ __all__ = ["Models", "Search"]
 
 BLOCK = 64  # coordinates between two products with the whole matrix
 ROUNDS = 40
-QUICK = 0.3  # contraction of a sweep with which there is no need of anything else
+SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
 SLOW = 0.5  # contraction of a Newton step from which its system is solved exactly
 MOST_OF = 0.5  # of the replicates: as many share a column that is in their factor
 MISSING = 0.2  # share of those that the factor may lack, or have beside them
@@ -102,7 +102,7 @@ class Search:
             live = violation > m.tolerance
             if not live.any():
                 break
-            if (violation[live] > QUICK * before[live]).any():
+            if (_sweeps_left(before[live], violation[live], m.tolerance[live]) > SWEEPS).any():
                 last = violation
                 self._newton(live)
                 violation = self._violation()
@@ -125,6 +125,9 @@ class Search:
     def _sweep(self, live: np.ndarray) -> None:
         """One sweep of coordinate descent over the coordinates that can move."""
         m, shared, s, y = self.m, self.shared, self.s, self.y
+        if y.shape[1] == 1:
+            self._sweep_alone()
+            return
         h = np.where(live, self.h, 0.0)
         t = np.zeros(m.low.c.shape)
         k, B = y.shape
@@ -144,6 +147,16 @@ class Search:
                 moved = True
         if moved:
             self._refresh()
+
+    def _sweep_alone(self) -> None:
+        """The same for a single replicate."""
+        m, shared = self.m, self.shared
+        s, y, h, l1, l2 = (
+            np.ascontiguousarray(x[:, 0]) for x in (self.s, self.y, self.h, m.l1, m.l2)
+        )
+        U = np.ascontiguousarray(m.low.U[:, :, 0])
+        descend_alone(shared.G, shared.Y, shared.f, s, y, h, l1, l2, U, m.low.c[:, 0].copy())
+        self.s, self.y = s[:, None], y[:, None]
 
     def _newton(self, live: np.ndarray) -> None:
         """A step towards the minimum with today's signs; what would change its sign is zero."""
@@ -213,3 +226,10 @@ class Search:
         self.y = y + chosen
         self.y[gone] = 0.0
         self.s = self.s + change
+
+
+def _sweeps_left(before: np.ndarray, now: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """How many more sweeps replicates need that contract as in the last one."""
+    with np.errstate(divide="ignore"):  # before the first sweep nothing is known: one more
+        rate = np.log(np.minimum(now / before, 1.0))
+        return np.where(rate < 0, np.log(tolerance / now) / rate, np.inf)
