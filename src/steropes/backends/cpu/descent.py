@@ -1,4 +1,4 @@
-"""Cyclic coordinate descent on a quadratic model: a block for replicates side by side, or one alone.
+"""Cyclic coordinate descent on a quadratic model: in blocks for replicates, or one alone.
 
 All replicates share the matrix; each has its own gradient, penalties and point. What a block's
 changes do to the gradients outside of the block is one matrix product, which the caller does.
