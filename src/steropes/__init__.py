@@ -45,6 +45,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
+        FusedLaplace,
+        GroupLaplace,
         Hierarchical,
         Jeffreys,
         Laplace,
@@ -105,6 +107,8 @@ _HOMES = {
     "priors": [
         "BrokenAdaptiveRidge",
         "ElasticNet",
+        "FusedLaplace",
+        "GroupLaplace",
         "Hierarchical",
         "Jeffreys",
         "Laplace",
@@ -145,6 +149,8 @@ __all__ = [
     "ElasticNet",
     "EqualQuantileBins",
     "FineGrayRegression",
+    "FusedLaplace",
+    "GroupLaplace",
     "Hierarchical",
     "InformationCriterion",
     "Jeffreys",

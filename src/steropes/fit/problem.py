@@ -10,7 +10,7 @@ from ..design.face import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import NuisanceLikelihood
-from ..priors import Penalty, Prior, SmoothTerm
+from ..priors import Joined, Penalty, Prior, SmoothTerm
 from ..solve import Batch, Common
 from ..solve.data_term import (
     ActiveColumns,
@@ -21,6 +21,7 @@ from ..solve.data_term import (
     TermWithSmooth,
 )
 from ..solve.determinant import LogDeterminant
+from ..solve.joined import JoinedBatch
 from ..solve.shared_hessian import SharedHessian
 from .smooth import BehindFree
 
@@ -108,6 +109,11 @@ class Problem:
         term = prior.smooth(self.names)
         return None if term is None else BehindFree(term, self.n_free)
 
+    def joined(self, prior: Prior | None) -> Joined | None:
+        """The prior's penalty with corners that no single coefficient has, over all columns."""
+        penalty = None if prior is None else prior.joined(self.names)
+        return None if penalty is None else penalty.behind(self.n_free)
+
     def common(self) -> Common:
         """A working set and Hessian for batches of this problem to share."""
         likelihood = self.likelihood
@@ -129,7 +135,7 @@ class Problem:
         if offset is None and self.offset is not None:
             offset = self.offset[:, None]
         inner = self._of_data(w, offset, B, active)
-        if self.prior is None or self.prior.plain:
+        if self.prior is None or self.prior.plain or self.joined(self.prior) is not None:
             return inner
         if type(self.prior).smooth is not Prior.smooth and self.design.p > MOST_JOINED:
             raise DataError(
@@ -158,10 +164,12 @@ class Problem:
         apart: bool = False,
     ) -> Batch:
         """Start a batch of replicates; see `term`, and `Batch` for ``apart``."""
-        if common is None:
-            batch = Batch(self.term(weights, B, None, offset), apart=apart)
+        active, shared = (None, None) if common is None else (common.active, common.hessian)
+        term, penalty = self.term(weights, B, active, offset), self.joined(self.prior)
+        if penalty is None:
+            batch = Batch(term, shared, apart)
         else:
-            batch = Batch(self.term(weights, B, common.active, offset), common.hessian, apart)
+            batch = JoinedBatch(term, penalty, shared)
         if self.start:
             beta = np.zeros((self.design.p, 1))
             beta[0] = self.start

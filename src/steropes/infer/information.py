@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ..errors import SeparationError
+from ..priors import Joined
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
@@ -38,6 +39,9 @@ class Information:
         self.smooth = l1 == 0
         self.likelihood = likelihood = problem.likelihood
         self.columns = np.flatnonzero(self.smooth | (beta != 0))
+        self.joined = problem.joined(problem.prior)
+        if self.joined is not None:
+            self.columns = self.joined.closed(self.columns)
         self.rows = problem.design.by_rows(self.columns, likelihood.order, likelihood.backend)
         self.eta = linear_predictor(problem, beta * self.scale)
         self.weights = bound_weights(problem)
@@ -80,11 +84,28 @@ class Information:
         weighs more. Under a Laplace prior that is with the support as it is: coefficients at
         zero stay there.
         """
+        if self.joined is not None:
+            return self._along_steps(self.joined)
         H = self.H + np.diag(self.kappa)
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
         inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]
         out = np.zeros((len(self.scale), len(self.scale)))
         out[self.columns] = inverse @ self._to_units[self.columns]
+        return out
+
+    def _along_steps(self, joined: Joined) -> np.ndarray:
+        """The same where only steps that are not zero, or have no penalty, move."""
+        scale = self.scale[self.columns]
+        part, theta = joined.only(self.columns), joined.steps(self.beta[:, None])[self.columns, 0]
+        at = np.flatnonzero((theta != 0) | (part.l1 == 0))
+        H = part.in_steps(np.asarray(self.H) * scale * scale[:, None])[np.ix_(at, at)]
+        H += part.hessian(theta)[np.ix_(at, at)]
+        size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
+        inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]
+        C = part.coefficients(np.eye(len(self.columns))[:, at])  # what a step moves
+        out = np.zeros((len(self.scale), len(self.scale)))
+        moved = (C @ inverse @ C.T) * scale * scale[:, None]  # of the scaled columns
+        out[self.columns] = moved @ self._to_units[self.columns]
         return out
 
     @property

@@ -147,6 +147,9 @@ class Inference(OneBlasThread):
         at = np.asarray(columns, np.int64)
         if term is not None and not np.any(term.hessian(self._beta, at)):
             return
+        joined = problem.joined(prior)
+        if joined is not None and not joined.joins(at):
+            return
         raise DataError(
             f"Under a {type(prior).__name__} prior a coefficient that is held has a part in the "
             f"prior of the others: there is no {what}. Leave it out of the prior (exclude=…), or "

@@ -3,16 +3,21 @@
 from .adaptive import BrokenAdaptiveRidge
 from .base import HELD, Penalty, Prior, SmoothTerm
 from .convert import glmnet_lambda, variance_from_glmnet
+from .grouped import FusedLaplace, GroupLaplace
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
+from .joined import Joined
 from .separable import ElasticNet, Laplace, Normal
 
 __all__ = [
     "HELD",
     "BrokenAdaptiveRidge",
     "ElasticNet",
+    "FusedLaplace",
+    "GroupLaplace",
     "Hierarchical",
     "Jeffreys",
+    "Joined",
     "Laplace",
     "Normal",
     "Penalty",

@@ -1,10 +1,12 @@
 """What a prior says of the coefficients, and the seams by which it may say more.
 
-Most priors are independent between coefficients: a `Penalty`, λ_j and κ_j of each column. Two
+Most priors are independent between coefficients: a `Penalty`, λ_j and κ_j of each column. Three
 kinds say more.
 
 * A prior that joins coefficients adds a *smooth term* to the objective (`Prior.smooth`, a
   `SmoothTerm`), or a power of the determinant of the information (`Prior.information_power`).
+* A prior of whole groups or of steps between neighbours has corners that no single coefficient has
+  (`Prior.joined`), which take the place of λ.
 * A prior whose weights depend on the coefficients (`Prior.adaptive`) says with `Prior.next` what
   its penalty is around given ones; the fit is a fixed point of that, found by an outer loop
   (`steropes.fit.reweighted`), for each replicate by itself.
@@ -23,6 +25,7 @@ from typing import Any, ClassVar, Protocol, Self, cast
 import numpy as np
 
 from ..errors import DataError
+from .joined import Joined
 
 # One number, or one for each column: in their order, or by name.
 Variance = float | Sequence[float] | np.ndarray | Mapping[str, float]
@@ -80,12 +83,15 @@ class Prior(ABC):
         Whether coefficients without λ and κ are finite too, whatever the data.
     several : str or None
         A setting that may hold several numbers, for a cross-validation to choose from.
+    partial : frozenset of str
+        Settings by name that may leave columns out.
     """
 
     information_power: ClassVar[float] = 0.0
     adaptive: ClassVar[bool] = False
     bounds_all: ClassVar[bool] = False
     several: ClassVar[str | None] = None
+    partial: ClassVar[frozenset[str]] = frozenset()
     exclude = cast("Columns", ())  # a field of the subclasses, after the variances
 
     @abstractmethod
@@ -103,6 +109,13 @@ class Prior(ABC):
 
     def smooth(self, names: Sequence[str]) -> SmoothTerm | None:
         """A term in the coefficients of these columns, or None."""
+        return None
+
+    def joined(self, names: Sequence[str]) -> Joined | None:
+        """A penalty with corners that no single coefficient has, or None.
+
+        Where there is one it takes the place of λ; `separable` says the λ of each column's part.
+        """
         return None
 
     def next(self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None) -> Penalty:
@@ -134,8 +147,8 @@ class Prior(ABC):
     def plain(self) -> bool:
         """Whether `separable` is all there is."""
         cls = type(self)
-        joined = cls.smooth is not Prior.smooth or bool(self.information_power)
-        return not (joined or self.adaptive)
+        smooth = cls.smooth is not Prior.smooth or bool(self.information_power)
+        return not (smooth or self.adaptive or cls.joined is not Prior.joined)
 
     # -- settings ----------------------------------------------------------------------------------
 
@@ -227,12 +240,14 @@ class Prior(ABC):
         return replace(self, **wider)
 
     def _by_name(self, what: str, given: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
-        """A setting by name as one entry a column; what is excluded needs none."""
+        """A setting by name as one entry a column; what is excluded, or `partial`, needs none."""
         for name in given:
             if name not in names:
                 raise DataError(
                     f"{type(self).__name__}'s {what} names {name!r}, which is not a column of X."
                 )
+        if what in self.partial:
+            return [given.get(name) for name in names]
         free = self.excluded(names)
         for j, name in enumerate(names):
             if name not in given and not free[j]:

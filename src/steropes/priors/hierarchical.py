@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Columns, Penalty, Prior
+from .grouping import members
 
 __all__ = ["Hierarchical", "WithinGroups"]
 
@@ -50,6 +51,7 @@ class Hierarchical(Prior):
     """
 
     several: ClassVar[str | None] = "group_variance"
+    partial: ClassVar[frozenset[str]] = frozenset({"groups"})
 
     groups: Sequence[Hashable] | np.ndarray | Mapping[str, Hashable]
     variance: float = 1.0
@@ -91,27 +93,7 @@ class Hierarchical(Prior):
 
     def _members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Number of each column's group, -1 for none, and how many columns each group has."""
-        labels: list[Any]
-        if isinstance(self.groups, Mapping):
-            for name in self.groups:
-                if name not in names:
-                    raise DataError(
-                        f"Hierarchical's groups name {name!r}, which is not a column of X."
-                    )
-            labels = [self.groups.get(name) for name in names]
-        else:
-            if isinstance(self.groups, str) or len(self.groups) != len(names):
-                raise DataError(
-                    f"Hierarchical's groups must be a label for each of the {len(names)} columns, "
-                    "or a mapping of names to labels."
-                )
-            labels = list(self.groups)
-        free, number = self.excluded(names), dict[Any, int]()
-        member = np.full(len(names), -1)
-        for j, label in enumerate(labels):
-            if label is not None and label == label and not free[j]:  # NaN is a missing label
-                member[j] = number.setdefault(label, len(number))
-        return member, np.bincount(member[member >= 0], minlength=len(number))
+        return members("Hierarchical", self.groups, names, self.excluded(names))
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,13 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         columns = np.arange(problem.design.p)
         l2 = l2 + np.diag(smooth.hessian(np.zeros(len(columns)), columns))
 
+    joined = problem.joined(unit)
+
     def gradient(free: np.ndarray) -> np.ndarray:
         full.solve(free, np.zeros_like(l2), tol=1e-6)
         # Columns are stored divided by their scale, so theirs is the smaller gradient.
-        return full.gradients()[:, 0] * problem.design.scale
+        g = full.gradients() * problem.design.scale[:, None]
+        return (g if joined is None else joined.norms(joined.slopes(g)))[:, 0]
 
     def information(columns: np.ndarray) -> np.ndarray:
         return _information(problem, prior, full, columns)

@@ -82,7 +82,12 @@ def certificate(
     smooth, user = problem.smooth_term(), beta / design.scale
     if smooth is not None:
         g = g + smooth.gradient(user[:, None])[:, 0] / design.scale
-    v = violations(g, beta, l1, l2)
+    joined = problem.joined(problem.prior)
+    if joined is None:
+        v = violations(g, beta, l1, l2)
+    else:
+        found = joined.violations((g * design.scale)[:, None], user[:, None])
+        v = found[:, 0] / design.scale
     unit = np.where(l1 > 0, l1, 1.0)
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
     with np.errstate(all="ignore"):  # where coefficients run away there may be no numbers
