@@ -18,8 +18,9 @@ def with_values(rng, n=200, p=5):
     return X
 
 
-@pytest.mark.parametrize("storage", STORAGE)
-@pytest.mark.parametrize("mean", [2e3, 2e4, 1e7])
+@pytest.mark.parametrize(
+    ("storage", "mean"), [("array", 2e4), ("array", 1e7), ("csr", 2e3), ("csc", 1e7)]
+)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_shift_of_a_column_shifts_the_baseline_and_nothing_else(rng, name, mean, storage):
     X = with_values(rng)
@@ -71,7 +72,7 @@ def expanded(X, y, width, K, baseline, changes):
 
 @pytest.mark.parametrize("baseline", [0, 1, 2, "interval"])
 @pytest.mark.parametrize("changes", [{}, {0: 1}, {0: 2, 1: 1}, {0: np.sqrt}])
-@pytest.mark.parametrize("storage", STORAGE)
+@pytest.mark.parametrize("storage", ["array", "csr"])
 def test_pooled_models_with_years_agree_with_rows_of_person_intervals(
     rng, baseline, changes, storage
 ):

@@ -56,11 +56,11 @@ def test_robust_errors_are_how_estimates_move_with_clusters_weights(number, rng)
     prior = [None, Normal(0.3)][number % 2]
     store = [np.asarray, sparse.csc_matrix, sparse.csr_array][number % 3]
     c = case(name, rng, n=200, p=3)
-    cluster = np.arange(200) // 10
+    cluster = np.arange(200) // 20
     model = c.fit(store(c.X), prior=prior)
     V = model.vcov("robust", cluster=cluster).to_numpy()
     moved = []
-    for g in range(20):
+    for g in range(10):
         w = 1.0 + 1e-3 * (cluster == g)
         m = c.make(prior=prior).fit(c.X, c.y, sample_weight=w, **c.extras)
         moved.append(m._coefficients())
@@ -112,6 +112,7 @@ def test_under_a_laplace_prior_walds_intervals_are_refused_with_what_to_use(fami
         np.testing.assert_allclose(profiled.loc[["x0"], ["lower", "upper"]], limits, atol=1e-6)
         assert profiled.loc["x3"].isna()["lower"]
         assert "prior of their own" in profiled.attrs["note"]
+    if prior.exclude and family in ("cox", "case series"):
         drawn = model.summary(kind="bootstrap")
         assert np.isfinite(drawn).all(axis=None)
 

@@ -30,7 +30,7 @@ def _data(seed, n=40, tied=True, late=True, stratified=True, weighted=True):
 
 @pytest.mark.parametrize(("ties", "tied", "late", "stratified", "weighted"), OPTIONS)
 def test_loss_gradient_and_curvature_by_their_definitions(ties, tied, late, stratified, weighted):
-    time, event, entry, strata, w, eta = _data(3, 40, tied, late, stratified, weighted)
+    time, event, entry, strata, w, eta = _data(3, 24, tied, late, stratified, weighted)
     backend = get_backend("cpu")
     model = CoxLikelihood(time, event, backend, entry, strata, ties)
     order = model.order

@@ -37,7 +37,7 @@ def _hessians(model, eta, bound, n):
 @pytest.mark.parametrize(("tied", "stratified", "weighted"), list(product([False, True], repeat=3)))
 @pytest.mark.parametrize("cause", [1, 3])
 def test_loss_gradient_and_curvature_by_their_definitions(tied, stratified, weighted, cause):
-    time, code, strata, w, eta = _data(5, 50, tied, stratified, weighted)
+    time, code, strata, w, eta = _data(5, 30, tied, stratified, weighted)
     model = FineGrayLikelihood(time, code, get_backend("cpu"), cause, strata)
     order = model.order
 

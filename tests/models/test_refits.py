@@ -10,6 +10,7 @@ from scipy import sparse
 from every_family import EVERY, case
 from steropes import (
     CoxRegression,
+    CrossValidation,
     CumulativeProbabilityModel,
     DataError,
     Laplace,
@@ -21,6 +22,8 @@ from steropes import (
     Surv,
 )
 from steropes.models.progress import Progress
+
+CV = CrossValidation(2, search=[0.1, 1.0])
 
 
 def interrupt(*_):
@@ -40,46 +43,40 @@ def same(before, model):
 
 
 @pytest.mark.parametrize("family", EVERY)
-@pytest.mark.parametrize(
-    "how", ["interrupted", "interrupted late", "weights", "prior", "undetermined"]
-)
-def test_a_refused_or_interrupted_refit_leaves_the_last_fit(family, how, rng, monkeypatch):
+def test_a_refused_or_interrupted_refit_leaves_the_last_fit(family, rng, monkeypatch):
     c = case(family, rng)
-    m = c.fit(prior=Normal(1.0), cv=2, random_state=0)
-    table, eta = m.summary(), m.predict(c.X, **({"time": 1.0} if "step" in family else {}))
-    X, weights = other(c), None
-    if how == "interrupted":
-        monkeypatch.setattr(Progress, "report", interrupt)
-    elif how == "interrupted late":
+    at = {"time": 1.0} if "step" in family else {}
+    m = c.fit(prior=Normal(1.0), cv=CV, random_state=0)
+    table, eta = m.summary(), m.predict(c.X, **at)
+    X = other(c)
+
+    def refuse(expected, X=X, weights=None):
+        before = dict(vars(m))
+        with pytest.raises(expected):
+            m.fit(X, c.y[::-1], sample_weight=weights, **c.extras)
+        same(before, m)
+        pd.testing.assert_frame_equal(m.summary(), table)
+        assert m.n_features_in_ == c.X.shape[1]
+        np.testing.assert_array_equal(m.predict(c.X, **at), eta)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "report", interrupt)
+        refuse(KeyboardInterrupt)
+    with monkeypatch.context() as patch:
         whole = type(m)._fit_problem
-
-        def fit_then_stop(*args):
-            whole(*args)
-            interrupt()
-
-        monkeypatch.setattr(type(m), "_fit_problem", fit_then_stop)
-    elif how == "weights":
-        weights = np.full(len(c.X), -1.0)
-    elif how == "prior":
-        m.set_params(prior=Normal(1.0, exclude=["no such column"]))
-    else:
-        X["twice"] = X["z0"]
-        m.set_params(prior=None, cv=None)
-    before = dict(vars(m))
-    refusal = KeyboardInterrupt if how.startswith("interrupted") else (DataError, SeparationError)
-    with pytest.raises(refusal):
-        m.fit(X, c.y[::-1], sample_weight=weights, **c.extras)
-    same(before, m)
-    pd.testing.assert_frame_equal(m.summary(), table)
-    assert m.n_features_in_ == c.X.shape[1]
-    again = m.predict(c.X, **({"time": 1.0} if "step" in family else {}))
-    np.testing.assert_array_equal(again, eta)
+        patch.setattr(type(m), "_fit_problem", lambda *given: (whole(*given), interrupt()))
+        refuse(KeyboardInterrupt)
+    refuse(DataError, weights=np.full(len(c.X), -1.0))
+    m.set_params(prior=Normal(1.0, exclude=["no such column"]))
+    refuse(DataError)
+    m.set_params(prior=None, cv=None)
+    refuse((DataError, SeparationError), X.assign(twice=X["z0"]))
 
 
 @pytest.mark.parametrize("family", EVERY)
 def test_a_first_fit_that_is_interrupted_leaves_none(family, rng, monkeypatch):
     c = case(family, rng)
-    m = c.make(prior=Normal(1.0), cv=2)
+    m = c.make(prior=Normal(1.0), cv=CV)
     before = dict(vars(m))
     monkeypatch.setattr(Progress, "report", interrupt)
     with pytest.raises(KeyboardInterrupt):

@@ -65,7 +65,7 @@ def test_batched_fits_equal_fits_one_by_one(family, B, rng):
     l2 = np.full(design.p, 0.1)
     l2[:free] = 0
     together = batch_of(design, likelihood, W, offset, B).solve(l1, l2, tol=1e-10)
-    for b in range(B):
+    for b in {0, B // 2, B - 1}:
         alone = batch_of(design, likelihood, W[:, [b]], offset[:, [b]]).solve(l1, l2, tol=1e-10)[0]
         assert together[b].converged
         np.testing.assert_allclose(together[b].beta, alone.beta, atol=1e-8)

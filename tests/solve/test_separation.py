@@ -40,9 +40,13 @@ def fitted(family, kind, prior, seed=0, **fit):
 
 
 @pytest.mark.parametrize(
-    ("seed", "prior"), [(0, None), (1, steropes.Laplace), (2, steropes.Normal)]
+    ("kind", "seed", "prior"),
+    [
+        *((kind, 0, None) for kind in ("indicator", "value", "difference")),
+        ("difference", 1, steropes.Laplace),
+        ("value", 2, steropes.Normal),
+    ],
 )
-@pytest.mark.parametrize("kind", ["indicator", "value", "difference"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_columns_that_separate_are_named_with_and_without_a_prior_on_the_others(
     family, kind, seed, prior

@@ -82,7 +82,8 @@ class LinearLikelihood(Likelihood):
 
     def score(self, eta: Array, held_out: Array, train: Array) -> Array:
         """The normal log-density of the held-out rows at the training rows' own variance."""
-        return self.score_of(self.score_parts(eta, held_out, train))
+        parts = self.backend.to_host(self.score_parts(eta, held_out, train))
+        return self.backend.asarray(self.score_of(parts))
 
     def score_parts(self, eta: Array, held_out: Array, train: Array) -> Array:
         """See `Likelihood.score_parts`: weights, moments of y and losses."""
@@ -92,13 +93,12 @@ class LinearLikelihood(Likelihood):
         losses = [self.loss(eta, train), self.loss(eta, held_out)]
         return xp.stack([x.sum(axis=0) for x in sums] + losses)
 
-    def score_of(self, parts: Array) -> Array:
+    def score_of(self, parts: np.ndarray) -> np.ndarray:
         """See `Likelihood.score_of`."""
-        xp = self.backend.xp
         n, total, sum_y, sum_yy, train, held_out = parts
-        total = xp.maximum(total, 1e-300)
-        spread = xp.maximum(sum_yy / total - (sum_y / total) ** 2, 0.0)
+        total = np.maximum(total, 1e-300)
+        spread = np.maximum(sum_yy / total - (sum_y / total) ** 2, 0.0)
         # Training rows that are fitted exactly would make any held-out residual infinitely
         # unlikely and the score a matter of rounding.
-        variance = xp.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
-        return -held_out / variance - 0.5 * n * xp.log(2 * xp.pi * variance)
+        variance = np.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
+        return -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)

@@ -27,7 +27,7 @@ def drawn(rng, n=120):
 @pytest.mark.parametrize("stratified", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_standard_error_is_the_jackknife_s(rng, stratified):
     """Each row's weight moves β̂, the baseline and the censoring curve."""
-    X, y, given = drawn(rng, 60)
+    X, y, given = drawn(rng, 45)
     if not stratified:
         del given["strata"]
     new = {k: given[k][:3] for k in given if k != "sample_weight"}

@@ -54,8 +54,10 @@ def _expanded(X, time, event, entry, more, cuts):
 
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("cuts", [{"b": [10, 20]}, {"d": [15], "a": [5, 15, 22]}])
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("prior", [None, steropes.Normal(0.5), steropes.Laplace(0.05)])
+@pytest.mark.parametrize(
+    ("prior", "late"),
+    [(None, False), (None, True), (steropes.Normal(0.5), True), (steropes.Laplace(0.05), False)],
+)
 def test_steps_are_start_stop_rows(ties, cuts, late, prior):
     X, time, event, entry, more = _people(1, late=late)
     y = steropes.Surv(time, event, entry)
