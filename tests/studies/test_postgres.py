@@ -14,6 +14,7 @@ import duckdb
 import pandas as pd
 import postgres_server
 import pytest
+from test_circe import NEW_USERS
 
 from steropes.errors import DataError
 from steropes.studies import (
@@ -22,6 +23,7 @@ from steropes.studies import (
     StudySettings,
     case_series,
     case_series_settings,
+    circe_cohorts,
     comparative_study,
     demo_database,
     find_concepts,
@@ -135,6 +137,8 @@ def test_cohorts_and_concepts_are_found(url):
             find_concepts(db, "celecoxib"), find_concepts(file, "celecoxib")
         )
         assert db.provenance() == file.provenance()
+        on_server, in_file = (circe_cohorts(x, {1: NEW_USERS}).frame() for x in (db, file))
+        assert on_server.equals(in_file)
 
 
 def test_only_people_who_matter_are_read(url):

@@ -1,5 +1,6 @@
 """Who is studied: cohorts as tables, new users of two drugs, study populations, attrition."""
 
+from .circe import circe_cohorts
 from .comparison import Comparison, ComparisonRules, compare_cohorts
 from .entries import CohortTable
 from .new_users import (
@@ -23,6 +24,7 @@ __all__ = [
     "ConceptSet",
     "StudyPopulation",
     "TimeAtRisk",
+    "circe_cohorts",
     "compare_cohorts",
     "condition_cohorts",
     "drug_era_cohorts",

@@ -11,94 +11,16 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import TimeAtRisk
-from steropes.studies.cohorts.sources import (
-    ConceptSet,
-    cohort_records,
-    condition_cohorts,
-    drug_era_cohorts,
-    read_cohorts,
-)
+from steropes.studies.cohorts.sources import ConceptSet
+from steropes.studies.grid.cohorts import CohortSources, with_texts
 from steropes.studies.grid.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.positive import PositiveControls
 from steropes.studies.grid.reading import Place, Source, build, schema_of
 from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
-from steropes.studies.omop import OmopDatabase, RecordsOf
+from steropes.studies.omop import OmopDatabase
 from steropes.studies.requirements import text, whole
 
 __all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema", "read_spec"]
-
-
-@dataclass(frozen=True)
-class CohortSources:
-    """Where the cohorts of a grid come from; each may be given by one of the three ways.
-
-    Attributes
-    ----------
-    table, schema : str
-        An existing cohort table, and its schema (default: that of the CDM); "" for none.
-    drugs : dict of int to ConceptSet
-        Cohorts of drug eras, by id.
-    conditions : dict of int to ConceptSet
-        Cohorts of condition records, by id.
-    names : dict of int to str
-        Names of cohorts.
-    """
-
-    table: str = ""
-    schema: str = ""
-    drugs: dict[int, ConceptSet] = field(default_factory=dict)
-    conditions: dict[int, ConceptSet] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        both = {*self.drugs} & {*self.conditions}
-        if both:
-            raise DataError(f"cohort {min(both)} is defined twice")
-        if not (self.table or self.drugs or self.conditions):
-            raise DataError("name a cohort table, or define cohorts of drugs or conditions")
-
-    def make(self, db: OmopDatabase, wanted: set[int]) -> CohortTable:
-        """The cohorts themselves; those of the table that nobody asked for are not read."""
-        parts = []
-        defined = {*self.drugs, *self.conditions}
-        if self.drugs:
-            parts.append(drug_era_cohorts(db, self.drugs))
-        if self.conditions:
-            parts.append(condition_cohorts(db, self.conditions))
-        others = sorted(wanted - defined)
-        if others:
-            if not self.table:
-                raise DataError(f"cohort {others[0]} is not defined")
-            schema = self.schema or None
-            parts.append(
-                read_cohorts(db, others, table=self.table, schema=schema, allow_empty=True)
-            )
-        made = parts[0]
-        for part in parts[1:]:
-            made = made + part
-        names = {**(made.names or {}), **self.names}
-        return CohortTable(
-            made.definition, made.subject, made.start, made.end, made.database, names
-        )
-
-    def people(self, db: OmopDatabase, cohorts: set[int]) -> list[RecordsOf]:
-        """Records that everybody has who is in one of some cohorts."""
-        found = [
-            RecordsOf(
-                table,
-                concept,
-                tuple(c for i in sorted(cohorts & {*sets}) for c in sets[i].resolve(db)),
-            )
-            for table, concept, sets in (
-                ("drug_era", "drug_concept_id", self.drugs),
-                ("condition_occurrence", "condition_concept_id", self.conditions),
-            )
-            if cohorts & {*sets}
-        ]
-        others = cohorts - {*self.drugs, *self.conditions}
-        return (
-            [*found, cohort_records(others, self.table, self.schema or None)] if others else found
-        )
 
 
 @dataclass(frozen=True)
@@ -225,22 +147,20 @@ class GridSpec:
             wanted |= {q.target, q.comparator, *(o.id for o in q.outcomes)}
             wanted |= {q.nesting} if q.nesting is not None else set()
         concepts = {c: ConceptSet((c,)) for c in self.controls.concepts}
-        repeated = {*concepts} & {*self.cohorts.drugs, *self.cohorts.conditions}
+        repeated = {*concepts} & {
+            *self.cohorts.drugs,
+            *self.cohorts.conditions,
+            *self.cohorts.definitions,
+        }
         if repeated:
             raise DataError(f"control {min(repeated)} is also the id of a cohort")
-        sources = CohortSources(
-            self.cohorts.table,
-            self.cohorts.schema,
-            self.cohorts.drugs,
-            {**self.cohorts.conditions, **concepts},
-            self.cohorts.names,
-        )
+        sources = replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
         return sources.make(db, wanted)
 
     def of_compared(self, db: OmopDatabase) -> OmopDatabase:
         """The database as far as the people go who are in a target or a comparator."""
         compared = {c for q in self.question for c in (q.target, q.comparator)}
-        return db.narrowed(self.cohorts.people(db, compared))
+        return self.cohorts.compared(db, compared)
 
     def to_json(self) -> str:
         """The specification as JSON text, every setting named."""
@@ -284,6 +204,9 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     else:
         read = Source.read(source)
     values = dict(read.values)
+    folder = Path() if isinstance(source, Mapping) else Path(source).parent
+    if "cohorts" in values:
+        values["cohorts"] = with_texts(values["cohorts"], folder)
     listed = values.get("analysis", [])
     if isinstance(listed, list):
         values["analysis"] = [_preset(a, read, ("analysis", i)) for i, a in enumerate(listed)]

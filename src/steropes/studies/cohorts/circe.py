@@ -1,0 +1,200 @@
+"""Cohorts as ATLAS defines them: Circe's JSON, made into SQL by the package ``duckcdm``.
+
+Each definition runs in a workspace of its own, so that two in one connection never share a
+temporary table, whatever their ids.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies._extras import need
+from steropes.studies.cohorts.entries import COLUMNS, CohortTable
+from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
+
+__all__ = ["circe_cohorts", "definition_text", "entry_records"]
+
+CDM, TARGET = "the_cdm", "circe_entries"
+TABLE = re.compile(rf"\b{CDM}\.(\w+)", re.IGNORECASE)
+# Kinds of entry events, and the column of the concepts that a concept set chooses by.
+EVENTS = {
+    "ConditionEra": ("condition_era", "condition_concept_id"),
+    "ConditionOccurrence": ("condition_occurrence", "condition_concept_id"),
+    "Death": ("death", "cause_concept_id"),
+    "DeviceExposure": ("device_exposure", "device_concept_id"),
+    "DrugEra": ("drug_era", "drug_concept_id"),
+    "DrugExposure": ("drug_exposure", "drug_concept_id"),
+    "Measurement": ("measurement", "measurement_concept_id"),
+    "Observation": ("observation", "observation_concept_id"),
+    "ProcedureOccurrence": ("procedure_occurrence", "procedure_concept_id"),
+    "VisitOccurrence": ("visit_occurrence", "visit_concept_id"),
+}
+
+
+def circe_cohorts(
+    db: OmopDatabase,
+    definitions: Mapping[int, str | Path | Mapping[str, Any]],
+    *,
+    names: Mapping[int, str] | None = None,
+) -> CohortTable:
+    """Make cohorts from definitions that ATLAS exports.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    definitions : mapping of int to path, str or mapping
+        By the id that the cohort is to have: a JSON file, its text, or its values. What WebAPI
+        wraps in ``name`` and ``expression`` is unwrapped.
+    names : mapping of int to str, optional
+        Names of the cohorts. Default: those in the definitions.
+
+    Returns
+    -------
+    CohortTable
+        A cohort in which nobody is has no entries.
+
+    Raises
+    ------
+    DataError
+        A definition that cannot be read, or that asks for what the database lacks.
+    MissingExtraError
+        ``duckcdm`` is not installed: ``pip install "steropes[circe]"``.
+    """
+    if not definitions:
+        raise DataError("no cohort was asked for: give an id and its definition")
+    need("duckcdm", "circe")
+    called: dict[int, str] = {}
+    frames = []
+    for cohort, source in definitions.items():
+        values = _values(int(cohort), source)
+        called |= {int(cohort): str(values["name"])} if values.get("name") else {}
+        frames.append(_entries(db, int(cohort), values.get("expression", values)))
+    made = CohortTable.from_frame(pd.concat(frames, ignore_index=True), db.identity)
+    given = {int(i): str(name) for i, name in (names or {}).items()}
+    return CohortTable(
+        made.definition, made.subject, made.start, made.end, made.database, {**called, **given}
+    )
+
+
+def definition_text(source: str | Path, folder: Path | None = None) -> str:
+    """The JSON of a definition that is given as text, or as a file (of ``folder``, if relative).
+
+    Raises
+    ------
+    DataError
+        A file that cannot be read.
+    """
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        return source
+    path = Path(source) if folder is None else folder / source
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise DataError(f"cannot read the cohort definition {path}: {reason}") from None
+
+
+def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(source, Mapping):
+        return source
+    try:
+        values = json.loads(definition_text(source))
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"the definition of cohort {cohort} is not JSON: line {error.lineno}, {error.msg}"
+        ) from None
+    if not isinstance(values, dict):
+        raise DataError(f"the definition of cohort {cohort} must be a JSON object")
+    return values
+
+
+def _entries(db: OmopDatabase, cohort: int, expression: Any) -> pd.DataFrame:
+    """The entries of one cohort."""
+    from duckcdm.sqlrender import split_sql
+
+    duckdb = need("duckdb")
+    people = entry_records(db, expression)
+    narrow = db if people is None else db.narrowed(people)
+    script = TABLE.sub(lambda found: narrow.table(found[1].lower()), _sql(cohort, expression))
+    with narrow.workspace() as work:
+        try:
+            found = _run(work, split_sql(script))
+        except duckdb.Error as error:
+            said = str(error).strip().splitlines()[0]
+            raise DataError(
+                f"the definition of cohort {cohort} cannot be run on {db.name}: {said}"
+            ) from None
+    return found.assign(**{COLUMNS[0]: cohort})[list(COLUMNS)]
+
+
+def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
+    work.run(
+        f"CREATE TEMP TABLE {TARGET} (cohort_definition_id BIGINT, subject_id BIGINT, "
+        "cohort_start_date DATE, cohort_end_date DATE)"
+    )
+    for statement in statements:
+        if statement.strip():
+            work.run(statement)
+    found: pd.DataFrame = work.run(
+        f"SELECT subject_id, cohort_start_date, cohort_end_date FROM {TARGET} ORDER BY ALL"
+    ).df()
+    return found
+
+
+def _sql(cohort: int, expression: Any) -> str:
+    """DuckDB's SQL of a definition, with the CDM's schema as a word to be replaced."""
+    from duckcdm.circe import CirceError, build_cohort_query
+    from duckcdm.sqlrender import render, translate
+
+    try:
+        sql = build_cohort_query(
+            json.dumps(expression),
+            cdm_schema=CDM,
+            vocabulary_schema=CDM,
+            result_schema=CDM,
+            target_table=TARGET,
+            cohort_id=1,
+        )
+    except CirceError as error:
+        raise DataError(
+            f"the definition of cohort {cohort} is not one that ATLAS exports: {error}"
+        ) from None
+    return str(translate(render(sql), "duckdb"))
+
+
+# -- whom a server is asked for --------------------------------------------------------------------
+
+
+def entry_records(db: OmopDatabase, definition: Any) -> list[RecordsOf] | None:
+    """Records of which everybody in a cohort has one, by its definition (values, or their text).
+
+    None where that cannot be told: for kinds of events without concepts, or of any concept.
+    """
+    try:
+        expression = json.loads(definition) if isinstance(definition, str) else definition
+        expression = expression.get("expression", expression)
+        events = list(_entry_events(expression))
+        sets = {s["id"]: s["expression"]["items"] for s in expression["ConceptSets"]}
+        found = []
+        for kind, codeset in events:
+            table, column = EVENTS[kind]
+            if any(item.get("includeMapped") for item in sets[codeset]):
+                return None
+            members = db.descendants(int(i["concept"]["CONCEPT_ID"]) for i in sets[codeset])
+            found.append(RecordsOf(table, column, tuple(members)))
+        return found if all(db.columns(r.table) for r in found) else None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _entry_events(expression: Any) -> Iterator[tuple[str, int]]:
+    for criterion in expression["PrimaryCriteria"]["CriteriaList"]:
+        for kind, settings in criterion.items():
+            yield kind, settings["CodesetId"]
