@@ -141,6 +141,52 @@ def test_windows_end_on_the_start_and_eras_count_by_overlap(omop, vocabulary):
     assert values(before) == {201826202: {1: 1, 2: 1}}
 
 
+def test_eras_that_begin_in_the_window(omop, vocabulary):
+    for _ in range(3):
+        omop.person()
+    eras = [
+        (1, 201826, day(-400), day(-1)),
+        (2, 201826, day(-365), day(9)),
+        (3, 201826, day(-30), day(-30)),
+    ]
+    found = extract(vocabulary(condition_era=eras), 3, 206, 207, 208, 214, 406)
+    assert values(found) == {
+        201826206: {1: 1, 2: 1},
+        201826207: {2: 1},
+        201826208: {2: 1},
+        201820214: {1: 1, 2: 1},
+        201826214: {1: 1, 2: 1},
+    }
+    assert found.columns["name"][0] == "condition group, long term, begun then: Diabetes mellitus"
+
+
+def test_age_and_observation_before_are_values(omop, vocabulary):
+    omop.person(born=1970, observed=(-100, 5))
+    omop.person(born=2009, observed=None)
+    omop.observed(2, -50, -10)
+    omop.observed(2, -9, 3)
+    found = extract(vocabulary(), 2, 2, 8, 11)
+    assert values(found) == {
+        1002: {0: 40, 1: 1},
+        1008: {0: 100, 1: 9},
+        201006011: {0: 1, 1: 1},
+    }
+    assert found.columns["name"].tolist() == [
+        "age in years",
+        "days of observation before",
+        "index month: June 2010",
+    ]
+    assert found.columns["binary"].tolist() == [False, False, True]
+
+
+def test_the_default_set_is_that_of_feature_extraction():
+    """Numbers that its table of prespecified analyses marks as default."""
+    assert FeatureRules().analyses == (
+        *(1, 3, 4, 5, 6, 7, 210, 212, 410, 412, 413, 502, 504, 602, 604, 702, 704, 710, 712),
+        *(714, 716, 802, 804, 806, 808, 901, 902, 903, 904),
+    )
+
+
 def test_conditions_stand_for_their_groups_but_for_vague_ones(omop, vocabulary):
     omop.person()
     path = vocabulary(condition_era=[(1, 201826, day(-9), day(-9))])

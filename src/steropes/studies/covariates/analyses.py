@@ -1,7 +1,9 @@
 """The catalogue of covariate analyses: what each reads, from which days, and its number.
 
 An analysis makes a family of covariates. Its number is part of the id of each of them, and both
-are those that OHDSI's FeatureExtraction 3 uses, so that covariates of studies can be compared.
+are those that OHDSI's FeatureExtraction 3 uses, so that covariates of studies can be compared. Of
+its catalogue these are left out: times after the index (9, 10), the care site (12), conditions as
+an inpatient's primary diagnosis (105 to 108) and the hospital frailty score (926).
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ class Analysis:
     id : int
     name : str
     kind : str
-        How the covariates are made: "demographic", "concept", "group" (concepts stand for their
-        ancestors too), "range", "value", "value as concept", "count", "distinct", "by concept"
-        or "score".
+        How the covariates are made: "demographic", "length" (years or days), "concept", "group"
+        (concepts stand for their ancestors too), "range", "value", "value as concept", "count",
+        "distinct", "by concept" or "score".
     domain : str
         Of the records, for display.
     table, concept, first, last : str
@@ -59,6 +61,11 @@ class Analysis:
         """Whether the covariates are 0/1."""
         return self.kind in ("demographic", "concept", "group", "range", "value as concept")
 
+    @property
+    def begins(self) -> bool:
+        """Whether an era counts only if it begins in the window."""
+        return "EraStart" in self.name
+
 
 DEMOGRAPHIC = {
     1: "DemographicsGender",
@@ -67,7 +74,9 @@ DEMOGRAPHIC = {
     5: "DemographicsEthnicity",
     6: "DemographicsIndexYear",
     7: "DemographicsIndexMonth",
+    11: "DemographicsIndexYearMonth",
 }
+LENGTHS = {2: "DemographicsAge", 8: "DemographicsPriorObservationTime"}
 SCORES = {901: "CharlsonIndex", 902: "Dcsi", 903: "Chads2", 904: "Chads2Vasc"}
 OCCURRENCE = ("condition_occurrence", "condition_concept_id") + ("condition_start_date",) * 2
 CONDITION = (
@@ -78,6 +87,7 @@ CONDITION = (
 )
 EXPOSURE = ("drug_exposure", "drug_concept_id") + ("drug_exposure_start_date",) * 2
 DRUG = ("drug_era", "drug_concept_id", "drug_era_start_date", "drug_era_end_date")
+CONDITION_START, DRUG_START = ((*era[:3], era[2]) for era in (CONDITION, DRUG))
 PROCEDURE = ("procedure_occurrence", "procedure_concept_id") + ("procedure_date",) * 2
 DEVICE = ("device_exposure", "device_concept_id") + ("device_exposure_start_date",) * 2
 MEASUREMENT = ("measurement", "measurement_concept_id") + ("measurement_date",) * 2
@@ -88,9 +98,13 @@ VISIT = ("visit_occurrence", "visit_concept_id", "visit_start_date", "visit_end_
 FAMILIES: tuple[tuple[int, str, str, str, tuple[str, ...], tuple[Window, ...]], ...] = (
     (101, "ConditionOccurrence", "concept", "Condition", OCCURRENCE, WINDOWS),
     (201, "ConditionEra", "concept", "Condition", CONDITION, (*WINDOWS, "overlap")),
+    (206, "ConditionEraStart", "concept", "Condition", CONDITION_START, WINDOWS[1:]),
+    (214, "ConditionGroupEraStart", "group", "Condition", CONDITION_START, WINDOWS[1:]),
     (209, "ConditionGroupEra", "group", "Condition", CONDITION, (*WINDOWS, "overlap")),
     (301, "DrugExposure", "concept", "Drug", EXPOSURE, WINDOWS),
     (401, "DrugEra", "concept", "Drug", DRUG, (*WINDOWS, "overlap")),
+    (406, "DrugEraStart", "concept", "Drug", DRUG_START, WINDOWS[1:]),
+    (414, "DrugGroupEraStart", "group", "Drug", DRUG_START, WINDOWS[1:]),
     (409, "DrugGroupEra", "group", "Drug", DRUG, (*WINDOWS, "overlap")),
     (501, "ProcedureOccurrence", "concept", "Procedure", PROCEDURE, WINDOWS),
     (601, "DeviceExposure", "concept", "Device", DEVICE, WINDOWS),
@@ -114,6 +128,8 @@ FAMILIES: tuple[tuple[int, str, str, str, tuple[str, ...], tuple[Window, ...]], 
 def _catalogue() -> Iterator[Analysis]:
     for number, name in DEMOGRAPHIC.items():
         yield Analysis(number, name, "demographic", "Demographics")
+    for number, name in LENGTHS.items():
+        yield Analysis(number, name, "length", "Demographics")
     for first, name, kind, domain, columns, windows in FAMILIES:
         for i, window in enumerate(windows):
             table, concept, start, end = columns

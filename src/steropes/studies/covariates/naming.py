@@ -23,6 +23,7 @@ WINDOW = {
 }
 RANGE = {1: "below the normal range", 2: "within the normal range", 3: "above the normal range"}
 MONTHS = "January February March April May June July August September October November December"
+LENGTHS = {2: "age in years", 8: "days of observation before"}
 SCORES = {
     901: "Charlson comorbidity index",
     902: "Diabetes complications severity index",
@@ -67,10 +68,10 @@ def covariate_table(
 
 def _concept(covariate: int, number: int) -> int:
     """The concept in an id; 0 if it holds none that can be read off."""
-    if number == CUSTOM or number in (3, 6, 7):
+    if number == CUSTOM or number in (3, 6, 7, 11):
         return 0
     kind = ANALYSES[number].kind
-    if kind in ("score", "distinct", "count", "value as concept"):
+    if kind in ("length", "score", "distinct", "count", "value as concept"):
         return 0
     return covariate // {"range": 10_000, "value": 1_000_000}.get(kind, 1000)
 
@@ -86,7 +87,9 @@ def _name(
         return SCORES[number]
     if analysis.kind == "demographic":
         return _demographic(number, code, names)
-    when = WINDOW[analysis.window]
+    if analysis.kind == "length":
+        return LENGTHS[number]
+    when = WINDOW[analysis.window] + (", begun then" if analysis.begins else "")
     if analysis.kind in ("distinct", "count"):
         what = "visits" if analysis.kind == "count" else f"different {analysis.domain.lower()}s"
         return f"number of {what}, {when}"
@@ -108,5 +111,7 @@ def _demographic(number: int, code: int, names: dict[int, str]) -> str:
         return f"index year: {code}"
     if number == 7:
         return f"index month: {MONTHS.split()[code - 1]}"
+    if number == 11:
+        return f"index month: {MONTHS.split()[code % 100 - 1]} {code // 100}"
     what = {1: "gender", 4: "race", 5: "ethnicity"}[number]
     return f"{what}: {names.get(code, UNNAMED)}"

@@ -56,6 +56,9 @@ class Statements:
         if analysis.kind == "demographic":
             yield from self._demographic(analysis.id)
             return
+        if analysis.kind == "length":
+            yield self._length(analysis.id)
+            return
         columns = self.db.columns(analysis.table)
         if "person_id" not in columns:  # no such table, or the stub of one that was never loaded
             return
@@ -245,6 +248,7 @@ class Statements:
             5: ("ethnicity_concept_id::BIGINT", self._of_class("ethnicity")),
             6: ("year(p.start)::BIGINT", "TRUE"),
             7: ("month(p.start)::BIGINT", "TRUE"),
+            11: ("(year(p.start) * 100 + month(p.start))::BIGINT", "TRUE"),
         }[number]
         if (number == 4 and "race_concept_id" not in have) or (
             number == 5 and "ethnicity_concept_id" not in have
@@ -254,6 +258,26 @@ class Statements:
             f"INSERT INTO features SELECT DISTINCT {value} * 1000 + {number}, p.row_id, 1 "
             f"FROM people p JOIN {self.db.table('person')} o ON o.person_id = p.person_id "
             f"WHERE {where}"
+        )
+
+    def _length(self, number: int) -> str:
+        """Age in years, or days of observation before the start, as a value."""
+        person, period = self.db.table("person"), self.db.table("observation_period")
+        began = "observation_period_start_date::DATE"
+        value, source = {
+            2: (
+                "year(p.start) - min(o.year_of_birth)",
+                f"{person} o ON o.person_id = p.person_id",
+            ),
+            8: (
+                f"p.start - min({began})",
+                f"{period} o ON o.person_id = p.person_id AND p.start BETWEEN {began} "
+                "AND observation_period_end_date::DATE",
+            ),
+        }[number]
+        return (
+            f"INSERT INTO features SELECT {1000 + number}, p.row_id, {value} "
+            f"FROM people p JOIN {source} GROUP BY p.row_id, p.start"
         )
 
     def _of_class(self, name: str) -> str:
