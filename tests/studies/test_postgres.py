@@ -61,6 +61,7 @@ def server(tmp_path_factory):
         ):
             cursor.execute("CREATE SCHEMA cdm")
             cursor.execute("CREATE SCHEMA results")
+            cursor.execute("CREATE SCHEMA mine")
             for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 rows = con.sql(f"FROM {name}").to_arrow_table()
                 rows = rows.rename_columns([c.lower() for c in rows.column_names])
@@ -117,6 +118,44 @@ def test_a_grid_is_the_same(url, tmp_path):
     for name, table in expected.tables.items():
         if name != "cohort":  # names
             pd.testing.assert_frame_equal(found.tables[name], table)
+
+
+def test_results_go_into_a_schema_only_where_asked_and_change_nothing_there(url, tmp_path, capsys):
+    (tmp_path / "grid.json").write_text(
+        json.dumps(
+            {
+                "cohorts": {"table": "cohort", "schema": "results"},
+                "question": [{"target": 1, "comparator": 2, "outcomes": [{"id": 3}]}],
+                "analysis": [{"id": 1, "features": {"analyses": [1]}}],
+            }
+        )
+    )
+    command = ["grid", str(tmp_path / "grid.json"), "--database", url, f"--output={tmp_path}"]
+    assert run([*command, "--results-schema=results"]) == 2  # which has a table cohort
+    assert "cannot write the table results.cohort, and wrote none" in capsys.readouterr().err
+    assert tables_of(url, "results") == {"cohort"}
+    assert run([*command, "--results-schema=mine"]) == 0
+    assert {"cm_result", "cm_attrition", "cohort"} <= tables_of(url, "mine")
+    assert run([*command, "--results-schema=mine"]) == 2
+    said = capsys.readouterr().err
+    assert "already exists" in said
+    assert PASSWORD not in said
+
+
+def tables_of(url, schema):
+    with OmopDatabase(url) as db:
+        return {
+            name
+            for (name,) in db._place._mirror.rows(
+                f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'"
+            )
+        }
+
+
+def test_results_go_to_no_database_that_is_not_a_server(capsys):
+    command = ["grid", "none.json", "--database", str(demo_database()), "--results-schema=mine"]
+    assert run(command) == 2
+    assert "only of PostgreSQL, Snowflake or BigQuery" in capsys.readouterr().err
 
 
 def test_a_case_series_is_the_same(url):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steropes.errors import DataError
+
+if TYPE_CHECKING:
+    from steropes.studies.grid.run import GridResults
 
 __all__ = ["DATABASE", "add_commands"]
 
@@ -38,6 +41,9 @@ def grid(
         bool, typer.Option(help="Show estimates that fail a diagnostic too.")
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that answer outcomes.")] = 1,
+    results_schema: Annotated[
+        str | None, typer.Option(help="Write the result tables to this schema of the server too.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run targets x comparators x outcomes x analyses from one specification.
@@ -45,6 +51,7 @@ def grid(
     An interrupted run goes on where it was when the same command is given again.
     """
     from steropes.studies.databases.opening import require_database
+    from steropes.studies.databases.results import require_results_place, write_results
     from steropes.studies.grid.spec import grid_schema, read_spec
 
     if schema:
@@ -53,12 +60,18 @@ def grid(
     if spec is None or database is None:
         raise DataError("name a specification and --database; steropes grid --schema tells more")
     require_database(database)
-    run_and_report(database, read_spec(spec), output, unblind, quiet, jobs)
+    if results_schema is not None:
+        require_results_place(database, results_schema)
+    results = run_and_report(database, read_spec(spec), output, unblind, quiet, jobs)
+    if results_schema is not None:
+        rows = write_results(database, results_schema, results.tables)
+        if not quiet:
+            print(f"{len(rows)} tables written to schema {results_schema}")
 
 
 def run_and_report(
     database: Any, spec: Any, output: Path, unblind: bool, quiet: bool, jobs: int = 1
-) -> None:
+) -> GridResults:
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.grid.controls_page import write_controls_report
     from steropes.studies.grid.report import write_grid_report
@@ -75,7 +88,7 @@ def run_and_report(
         if judged:
             pages.append(write_controls_report(results, folder))
     if quiet:
-        return
+        return results
     print(results)
     for line in results.estimates(unblind).itertuples(index=False):
         effect = (
@@ -88,6 +101,7 @@ def run_and_report(
         _print_performance(results)
     for path in (*pages, results.path, results.path.with_suffix(".zip")):
         print(path)
+    return results
 
 
 def _print_performance(results: Any) -> None:

@@ -1,13 +1,14 @@
 """The covariates of FeatureExtraction's catalogue, with their ids, collected by the database.
 
-The database finds each (person, covariate, value) once and sorts them; they arrive as Arrow
-batches and are kept by columns. No dense matrix and no Python loop over people ever exists.
+The database finds each (person, covariate, value) once and sorts them, one analysis after the
+other; they arrive as Arrow batches and are kept by columns. No dense matrix and no Python loop over
+people ever exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,20 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.covariates.analyses import ANALYSES, DEFAULT, Analysis
+from steropes.studies.covariates.columns import Columns
 from steropes.studies.covariates.naming import CUSTOM, covariate_table
 from steropes.studies.covariates.statements import Statements
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.requirements import LONGEST, concepts, whole
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
+
+# What the statements of an analysis fill, and how it is read.
+EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
+SORTED = (
+    "SELECT covariate_id, row_id, value::FLOAT AS value FROM features WHERE value <> 0 "
+    "ORDER BY covariate_id, row_id"
+)
 
 
 @dataclass(frozen=True)
@@ -131,13 +140,6 @@ class Features:
         return csc_array((self.values.astype(float), self.rows, self.indptr), shape=shape)
 
 
-@dataclass
-class _Collected:
-    ids: list[NDArray] = field(default_factory=list)
-    rows: list[NDArray] = field(default_factory=list)
-    values: list[NDArray] = field(default_factory=list)
-
-
 def extract_features(
     db: OmopDatabase,
     entries: pd.DataFrame,
@@ -170,15 +172,21 @@ def extract_features(
         _bring(work, entries)
         _bring_concepts(db, work, rules)
         statements = Statements(db, rules.end_day, bool(rules.include))
-        work.run("CREATE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)")
+        columns = Columns()
         for number in rules.analyses:
             analysis = ANALYSES[number]
+            work.run(EMPTY)
             for sql in statements.of(analysis, rules.first_day(analysis)):
                 work.run(sql)
+            columns.add(work.stream(SORTED))
         custom = [int(c) for c in as_covariates]
         if custom:
+            work.run(EMPTY)
             _collect_cohorts(work, cohorts, custom, rules)
-        return _read(db, work, len(entries), cohorts)
+            columns.add(work.stream(SORTED))
+    ids, indptr, rows, values = columns.together()
+    table = covariate_table(db, ids, cohorts)
+    return Features(len(entries), indptr, rows, values, _described(table, indptr, values))
 
 
 def _bring(work: Workspace, entries: pd.DataFrame) -> None:
@@ -221,24 +229,6 @@ def _collect_cohorts(
     WHERE c.cohort_start_date <= p.start + {rules.end_day}
       AND c.cohort_end_date >= p.start - {rules.long_days}
     """)
-
-
-def _read(db: OmopDatabase, work: Workspace, n: int, cohorts: CohortTable | None) -> Features:
-    found = _Collected()
-    for batch in work.stream(
-        "SELECT covariate_id, row_id, value FROM features WHERE value <> 0 "
-        "ORDER BY covariate_id, row_id"
-    ):
-        found.ids.append(batch.column(0).to_numpy())
-        found.rows.append(batch.column(1).to_numpy())
-        found.values.append(batch.column(2).to_numpy().astype(np.float32))
-    ids = np.concatenate(found.ids) if found.ids else np.empty(0, np.int64)
-    rows = np.concatenate(found.rows) if found.rows else np.empty(0, np.int32)
-    values = np.concatenate(found.values) if found.values else np.empty(0, np.float32)
-    covariates, first = np.unique(ids, return_index=True)
-    indptr = np.concatenate((first, [len(ids)])).astype(np.int64)
-    table = covariate_table(db, covariates, cohorts)
-    return Features(n, indptr, rows, values, _described(table, indptr, values))
 
 
 def _described(columns: pd.DataFrame, indptr: NDArray, values: NDArray) -> pd.DataFrame:

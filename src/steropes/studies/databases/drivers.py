@@ -96,8 +96,14 @@ class OdbcServer(Server):
         """Nothing is open between queries."""
 
 
-def connect(address: Address) -> Server:
+def connect(address: Address, writing: bool = False) -> Server:
     """Connect to a server.
+
+    Parameters
+    ----------
+    address : Address
+    writing : bool, default False
+        Whether the connection may write, in a transaction that is to be committed. Of ADBC only.
 
     Raises
     ------
@@ -106,13 +112,10 @@ def connect(address: Address) -> Server:
     MissingExtraError
         The driver is not installed.
     """
-    opened = {
-        "postgresql": _postgresql,
-        "snowflake": _snowflake,
-        "bigquery": _bigquery,
-        "databricks": _databricks,
-        "sqlserver": _sqlserver,
-    }[address.scheme]
+    by_adbc = {"postgresql": _postgresql, "snowflake": _snowflake, "bigquery": _bigquery}
+    if address.scheme in by_adbc:
+        return _said_cleanly(address, lambda: by_adbc[address.scheme](address, writing))
+    opened = {"databricks": _databricks, "sqlserver": _sqlserver}[address.scheme]
     return _said_cleanly(address, lambda: opened(address))
 
 
@@ -125,8 +128,8 @@ def _said_cleanly(address: Address, work: Callable[[], Server]) -> Server:
         raise DataError(f"cannot connect to {address.public}: {address.cleaned(error)}") from None
 
 
-def _postgresql(address: Address) -> Server:
-    """By libpq, which has its own ways to find what is missing; every transaction only reads."""
+def _postgresql(address: Address, writing: bool) -> Server:
+    """By libpq, which has its own ways to find what is missing; transactions only read."""
     need("adbc_driver_postgresql", "postgresql")
     from adbc_driver_postgresql import dbapi
 
@@ -137,18 +140,16 @@ def _postgresql(address: Address) -> Server:
     port = f":{address.port}" if address.port else ""
     host = f"[{address.host}]" if ":" in address.host else address.host
     asked = address.options.get("options", "")
-    options = {
-        **address.options,
-        "options": f"{asked} -c default_transaction_read_only=on".strip(),
-    }
+    rule = f"-c default_transaction_read_only={'off' if writing else 'on'}"
+    options = {**address.options, "options": f"{asked} {rule}".strip()}
     uri = (
         f"postgresql://{who}{'@' if who else ''}{host}{port}/{quote(address.path)}"
         f"?{urlencode(options, quote_via=quote)}"
     )
-    return AdbcServer(dbapi.connect(uri, autocommit=True))
+    return AdbcServer(dbapi.connect(uri, autocommit=not writing))
 
 
-def _snowflake(address: Address) -> Server:
+def _snowflake(address: Address, writing: bool) -> Server:
     """``snowflake://user@account/database?warehouse=…&role=…``; a password or a token."""
     need("adbc_driver_snowflake", "snowflake")
     from adbc_driver_snowflake import dbapi
@@ -167,10 +168,10 @@ def _snowflake(address: Address) -> Server:
         kwargs["adbc.snowflake.sql.client_option.auth_token"] = address.secrets["token"]
     elif "password" in address.secrets:
         kwargs["password"] = address.secrets["password"]
-    return AdbcServer(dbapi.connect(db_kwargs=kwargs, autocommit=True))
+    return AdbcServer(dbapi.connect(db_kwargs=kwargs, autocommit=not writing))
 
 
-def _bigquery(address: Address) -> Server:
+def _bigquery(address: Address, writing: bool) -> Server:
     """``bigquery://project?schema=dataset``; Google's own way of finding credentials."""
     need("adbc_driver_bigquery", "bigquery")
     from adbc_driver_bigquery import dbapi
@@ -181,7 +182,7 @@ def _bigquery(address: Address) -> Server:
     }
     if address.schema:
         kwargs["adbc.bigquery.sql.dataset_id"] = address.schema
-    return AdbcServer(dbapi.connect(db_kwargs=kwargs, autocommit=True))
+    return AdbcServer(dbapi.connect(db_kwargs=kwargs, autocommit=not writing))
 
 
 def _databricks(address: Address) -> Server:
