@@ -3,6 +3,7 @@
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.studies.conftest import START, day
 
@@ -17,6 +18,7 @@ from steropes.studies import (
     extract_features,
     tidy,
 )
+from steropes.studies.covariates.columns import Columns
 
 TABLES = {
     "condition_era": "person_id BIGINT, condition_concept_id BIGINT, condition_era_start_date DATE,"
@@ -292,6 +294,34 @@ def made(columns, n):
     return Features(
         n, indptr, np.concatenate(at).astype(np.int32), entries.astype(np.float32), table
     )
+
+
+def test_columns_that_come_in_batches_and_parts_are_those_that_were_sent(rng):
+    sent = {}
+    columns = Columns()
+    for part in range(3):
+        entries = sorted(
+            {(1000 * int(rng.integers(12)) + part, int(rng.integers(40))) for _ in range(150)}
+        )
+        values = np.ones(len(entries)) if part else rng.normal(size=len(entries))
+        table = pa.table(
+            {
+                "id": [i for i, _ in entries],
+                "row": pa.array([r for _, r in entries], pa.int32()),
+                "value": pa.array(values, pa.float32()),
+            }
+        )
+        columns.add(table.to_batches(max_chunksize=7))
+        columns.add([])
+        for (i, row), value in zip(entries, values.astype(np.float32), strict=True):
+            sent.setdefault(i, []).append((row, value))
+    ids, indptr, rows, values = columns.together()
+    assert ids.tolist() == sorted(sent)
+    assert (rows.dtype, values.dtype) == (np.int32, np.float32)
+    for j, i in enumerate(ids):
+        at = slice(indptr[j], indptr[j + 1])
+        assert list(zip(rows[at], values[at], strict=True)) == sent[i]
+    assert columns.together()[1].tolist() == [0]  # it has let go of them
 
 
 def test_tidying_drops_what_is_rare_common_to_all_or_follows_from_others():
