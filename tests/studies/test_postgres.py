@@ -32,6 +32,7 @@ from steropes.studies import (
     run_grid,
 )
 from steropes.studies.cli import run
+from steropes.studies.databases.results import write_results
 from steropes.studies.omop import RecordsOf
 
 dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
@@ -62,6 +63,7 @@ def server(tmp_path_factory):
             cursor.execute("CREATE SCHEMA cdm")
             cursor.execute("CREATE SCHEMA results")
             cursor.execute("CREATE SCHEMA mine")
+            cursor.execute("CREATE SCHEMA whole")
             for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 rows = con.sql(f"FROM {name}").to_arrow_table()
                 rows = rows.rename_columns([c.lower() for c in rows.column_names])
@@ -120,7 +122,23 @@ def test_a_grid_is_the_same(url, tmp_path):
             pd.testing.assert_frame_equal(found.tables[name], table)
 
 
-def test_results_go_into_a_schema_only_where_asked_and_change_nothing_there(url, tmp_path, capsys):
+def test_results_go_into_a_schema_whole_or_not_at_all(url):
+    some = pd.DataFrame({"rr": [1.5, float("nan")], "note": [None, None], "n": [3, 4]})
+    with pytest.raises(DataError, match=r"cannot write the table results.cohort, and wrote none"):
+        write_results(url, "results", {"cm_result": some, "cohort": some})
+    assert tables_of(url, "results") == {"cohort"}
+    assert write_results(url, "mine", {"cm_result": some, "cohort": some[:1]}) == {
+        "cm_result": 2,
+        "cohort": 1,
+    }
+    assert tables_of(url, "mine") == {"cm_result", "cohort"}
+    with pytest.raises(DataError, match="already exists") as caught:
+        write_results(url, "mine", {"cm_result": some})
+    assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_grid_writes_its_results_to_a_schema_where_asked(url, tmp_path):
     (tmp_path / "grid.json").write_text(
         json.dumps(
             {
@@ -131,15 +149,8 @@ def test_results_go_into_a_schema_only_where_asked_and_change_nothing_there(url,
         )
     )
     command = ["grid", str(tmp_path / "grid.json"), "--database", url, f"--output={tmp_path}"]
-    assert run([*command, "--results-schema=results"]) == 2  # which has a table cohort
-    assert "cannot write the table results.cohort, and wrote none" in capsys.readouterr().err
-    assert tables_of(url, "results") == {"cohort"}
-    assert run([*command, "--results-schema=mine"]) == 0
-    assert {"cm_result", "cm_attrition", "cohort"} <= tables_of(url, "mine")
-    assert run([*command, "--results-schema=mine"]) == 2
-    said = capsys.readouterr().err
-    assert "already exists" in said
-    assert PASSWORD not in said
+    assert run([*command, "--results-schema=whole"]) == 0
+    assert {"cm_result", "cm_attrition", "cohort"} <= tables_of(url, "whole")
 
 
 def tables_of(url, schema):
