@@ -9,7 +9,7 @@ if (arguments[2] == "--probe") { cat(version, "\n"); quit() }
 folder <- arguments[2]; n <- as.integer(arguments[3]); p <- as.integer(arguments[4])
 o <- strsplit(arguments[5], ",")[[1]]
 family <- o[1]; lambda <- as.numeric(o[2]); folds <- as.integer(o[3]); repeats <- as.integer(o[4])
-variances <- as.integer(o[5]); ratio <- as.numeric(o[6])
+variances <- as.integer(o[5]); ratio <- as.numeric(o[6]); tolerance <- as.numeric(o[7])
 suppressPackageStartupMessages(library(Matrix))
 file <- function(f) file.path(folder, f)
 indptr <- readBin(file("indptr.bin"), "double", p + 1)
@@ -27,7 +27,7 @@ if (name == "glmnet" && folds > 0) {
     fit <- glmnet::cv.glmnet(X, outcome, family = kind, nfolds = folds, standardize = FALSE,
                              nlambda = variances, lambda.min.ratio = ratio)
 } else if (name == "glmnet") {
-  fit <- glmnet::glmnet(X, outcome, family = kind, standardize = FALSE, thresh = 1e-13,
+  fit <- glmnet::glmnet(X, outcome, family = kind, standardize = FALSE, thresh = tolerance,
                         lambda = exp(seq(log(50), 0, length.out = 20)) * lambda / n, maxit = 1e7)
   b <- as.numeric(fit$beta[, ncol(fit$beta)])
   beta <- c(if (family == "cox") 0 else tail(fit$a0, 1), b)

@@ -101,7 +101,7 @@ def _peer(name: str, folder: Path, options: dict, shape, given) -> dict | None:
             return None
         o = options
         settings = [o["family"], o["lam"], o["folds"], o["repeats"]]
-        settings += [o.get("variances", 0), o.get("ratio", 0)]
+        settings += [o.get("variances", 0), o.get("ratio", 0), o["peer_tol"]]
         words = [str(folder), *map(str, shape), ",".join(map(str, settings))]
         row = _process([*script, *words], given.timeout)
     else:

@@ -88,7 +88,7 @@ LIMITS = {
     "scikit-learn": 1e9,
     "skglm": 1e9,
     "glum": 1e9,
-    "glmnet": 1e9,
+    "glmnet": 1e10,
     "adelie": 1e10,
     "cyclops": 1e10,
 }
