@@ -15,6 +15,7 @@ from steropes import (
     CoxRegression,
     CrossValidation,
     DataError,
+    InformationCriterion,
     Laplace,
     LogisticRegression,
     Surv,
@@ -166,6 +167,12 @@ def test_cross_validation_curve(logistic):
     texts_inside(ax)
     with pytest.raises(DataError, match="without cross-validation"):
         plots.cross_validation_curve(LogisticRegression().fit(X, y))
+    m = LogisticRegression(prior=Laplace(), cv=InformationCriterion("bic")).fit(X, y)
+    ax = plots.cross_validation_curve(m)
+    table = m.cv_results_.sort_values("variance")
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), table["criterion"])
+    assert "the smallest BIC" in ax.get_legend().get_texts()[0].get_text()
+    texts_inside(ax)
 
 
 def test_profile_curve_has_the_interval_of_confint(survival):

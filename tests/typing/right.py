@@ -12,9 +12,13 @@ from steropes import (
     CoxRegression,
     CrossValidation,
     CumulativeProbabilityModel,
+    CyclopsSearch,
     ElasticNet,
     EqualQuantileBins,
     FineGrayRegression,
+    FusedLaplace,
+    GroupLaplace,
+    InformationCriterion,
     KaplanMeier,
     Laplace,
     LinearRegression,
@@ -61,6 +65,12 @@ assert_type(cox.set_params(tol=1e-6), CoxRegression)
 
 logistic = LogisticRegression(prior=Normal(np.ones(1)), cv=10, fit_intercept=False, random_state=1)
 assert_type(logistic.fit(X, [0, 1, 0, 1]).predict_proba(X), NDArray[Any])
+several = CrossValidation(
+    5, rule="one_standard_error", groups=["a", "b"], compare={"exclude": [["x0"], []]}
+)
+LogisticRegression(prior=FusedLaplace([["x0", 0]]), cv=several).fit(X, y, fixed={"x0": 0.5})
+CrossValidation(search=CyclopsSearch(0.01), stratify=["a", "b"])
+LogisticRegression(prior=GroupLaplace({"x0": "a"}), cv=InformationCriterion("ebic", 0.5))
 better: bool = logistic.score(X, [0, 1, 0, 1]) > 0.5
 LinearRegression(prior=ElasticNet(1.0, [2.0], exclude=0), solver="ccd", n_jobs=-1, verbose=True)
 PoissonRegression(prior=None, device="auto").fit(X, [1, 0, 2, 1], exposure=[1.0, 2.0, 1.0, 1.0])

@@ -9,6 +9,7 @@ from steropes import (
     CrossValidation,
     CumulativeProbabilityModel,
     FineGrayRegression,
+    InformationCriterion,
     Laplace,
     LogisticRegression,
     PooledLogisticRegression,
@@ -27,6 +28,8 @@ CoxRegression(device="gpu")  # error: arg-type
 CoxRegression(prior="laplace")  # error: arg-type
 CoxRegression(prior=Laplace)  # error: arg-type
 CoxRegression(cv="auto")  # error: arg-type
+CrossValidation(rule="simplest")  # error: arg-type
+InformationCriterion("cp")  # error: arg-type
 CoxRegression(time_varying=[90, 180])  # error: arg-type
 CoxRegression(random_state="1")  # error: arg-type
 LogisticRegression(fit_intercept="no")  # error: arg-type

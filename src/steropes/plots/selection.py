@@ -9,6 +9,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
+from ..select import CrossValidation, InformationCriterion
 from .style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns
 
 if TYPE_CHECKING:
@@ -91,13 +92,14 @@ def _apart(values: list[float], least: float) -> np.ndarray:
 
 
 def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
-    """Held-out log-likelihood against the prior's variance, with the choice.
+    """Held-out log-likelihood, or the criterion, against the prior's variance, with the choice.
 
     Parameters
     ----------
     model : fitted estimator with ``cv``
-        Its ``cv_results_`` are drawn: the mean over folds and one standard error on either side.
-        Above the picture, how many coefficients are not zero.
+        Its ``cv_results_`` are drawn: the mean over folds and one standard error on either side;
+        of an `InformationCriterion` the criterion. Above the picture, how many coefficients are
+        not zero.
     ax : matplotlib Axes, optional
 
     Returns
@@ -108,6 +110,8 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     if not hasattr(model, "cv_results_"):
         raise DataError("The model was fitted without cross-validation; there is no curve.")
     table = model.cv_results_
+    if "criterion" in table:
+        return _criterion_curve(model, table.sort_values("variance"), axes_of(ax, (7.0, 4.2)))
     need_columns(table, ("variance", "mean", "se"), "cross_validation_curve")
     table = table.sort_values("variance")
     ax = axes_of(ax, (7.0, 4.2))
@@ -118,7 +122,9 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     chosen = float(np.ravel(model.variance_)[0])
     at = int(np.argmin(np.abs(np.log(x / chosen))))
     best = bool(mean[at] >= np.nanmax(mean) - 1e-9 * abs(np.nanmax(mean)))
-    rule = "the best mean" if best else "within one standard error of the best"
+    simplest = isinstance(model.cv, CrossValidation) and model.cv.rule != "best"
+    other = "within one standard error of the best" if simplest else "the search's own choice"
+    rule = "the best mean" if best else other
     ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=f"chosen: {chosen:.3g}, {rule}")
     ax.plot([x[at]], [mean[at]], "o", ms=8, mfc="none", mec=INK)
     ax.set(xlabel="Prior variance (log scale)", ylabel="Held-out log-likelihood")
@@ -130,16 +136,36 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     ax.legend(loc="lower center", frameon=False, fontsize=9)
     if "nonzero" in table:
-        top = ax.twiny()
-        top.set_xscale("log")
-        top.set_xlim(ax.get_xlim())
-        some = _spread(np.log(x), 8)
-        top.set_xticks(x[some], [str(int(k)) for k in table["nonzero"].to_numpy()[some]])
-        top.set_xticks([], minor=True)
-        top.set_xlabel("Coefficients that are not zero", fontsize=9, color=MUTED)
-        top.tick_params(length=0, labelsize=8, labelcolor=MUTED)
-        top.spines[:].set_visible(False)
+        _counts_above(ax, x, table["nonzero"].to_numpy())
     return clean(ax)
+
+
+def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
+    x, value = (table[name].to_numpy(float) for name in ("variance", "criterion"))
+    ax.set_xscale("log")
+    ax.plot(x, value, "o-", color=colour_of(0), ms=4, lw=1.2)
+    chosen = float(model.variance_)
+    kind = model.cv.kind.upper() if isinstance(model.cv, InformationCriterion) else "criterion"
+    label = f"chosen: {chosen:.3g}, the smallest {kind}"
+    ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=label)
+    ax.plot([chosen], [value.min()], "o", ms=8, mfc="none", mec=INK)
+    ax.set(xlabel="Prior variance (log scale)", ylabel=kind)
+    ax.legend(loc="upper center", frameon=False, fontsize=9)
+    _counts_above(ax, x, table["nonzero"].to_numpy())
+    return clean(ax)
+
+
+def _counts_above(ax: Axes, x: np.ndarray, nonzero: np.ndarray) -> None:
+    """How many coefficients are not zero, on an axis above."""
+    top = ax.twiny()
+    top.set_xscale("log")
+    top.set_xlim(ax.get_xlim())
+    some = _spread(np.log(x), 8)
+    top.set_xticks(x[some], [str(int(k)) for k in nonzero[some]])
+    top.set_xticks([], minor=True)
+    top.set_xlabel("Coefficients that are not zero", fontsize=9, color=MUTED)
+    top.tick_params(length=0, labelsize=8, labelcolor=MUTED)
+    top.spines[:].set_visible(False)
 
 
 def _spread(x: np.ndarray, count: int) -> np.ndarray:

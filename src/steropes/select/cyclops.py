@@ -131,8 +131,8 @@ def mean_square(design: Any) -> float:
     """‖X‖² / (n p) over the columns that are not constant by construction."""
     if not isinstance(design, Design):
         raise DataError(
-            "Cyclops' search has no start of its own where effects vary with time; give "
-            "CyclopsSearch(start=…), such as 0.01."
+            "Cyclops' search has no start of its own where X is in blocks of rows or effects vary "
+            "with time; give CyclopsSearch(start=…), such as 0.01."
         )
     total, p = 0.0, 0
     for block in design.blocks:
