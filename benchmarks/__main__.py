@@ -42,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="PATH",
         help="another interpreter to look for peers in; may be repeated",
     )
-    parser.add_argument("--peer-tol", type=float, default=1e-7, help="adelie's, coxnet's and glmnet's tol")
+    parser.add_argument(
+        "--peer-tol", type=float, default=1e-7, help="adelie's, coxnet's and glmnet's tol"
+    )
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for each peer")
     parser.add_argument("--no-record", action="store_true", help="leave RESULTS.md alone")
     given = parser.parse_args(arguments)  # fmt: skip
