@@ -3,6 +3,7 @@
     python benchmarks/case_series.py                  # 115,000 cases, about 3.8 million intervals
     python benchmarks/case_series.py --cases 20000    # smaller
     python benchmarks/case_series.py --large          # 3.6 million cases, about 75 million
+    python benchmarks/case_series.py --memory 500MB   # what the database may use
 
 makes an OMOP database of random drug eras in a temporary folder (not timed), then finds the cases,
 cuts their time and builds X; it prints seconds (and those of the processors), and memory above
@@ -65,10 +66,10 @@ def resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def build(path: Path) -> None:
+def build(path: Path, memory: str | None) -> None:
     """Time the steps from the database to X."""
     settings = case_series_settings(OUTCOME, end_of_observation_days=30)
-    with OmopDatabase(path) as db, db.workspace() as work:
+    with OmopDatabase(path, memory=memory) as db, db.workspace() as work:
         before, began, used = resident(), time.perf_counter(), time.process_time()
         sources = Sources(db, work, settings.cases, None)
         population = find_cases(db, work, settings.cases, sources)
@@ -96,6 +97,7 @@ def main() -> None:
     parser.add_argument("--drugs", type=int, default=1_224)
     parser.add_argument("--eras", type=float, default=17.0, help="a case")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--memory", help="of the database, such as 500MB")
     given = parser.parse_args()
     cases, drugs, eras = given.cases, given.drugs, given.eras
     if given.large:
@@ -103,7 +105,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "omop.duckdb"
         make_database(path, cases, drugs, eras)
-        build(path)
+        build(path, given.memory)
 
 
 if __name__ == "__main__":

@@ -126,3 +126,16 @@ def test_workspaces_do_not_see_each_other(omop):
 def test_a_schema_is_a_name(omop, schema):
     with pytest.raises(DataError, match="schema must be the name"):
         OmopDatabase(omop.write(), schema)
+
+
+def test_the_memory_of_the_database_can_be_limited(omop):
+    path = omop.write()
+    with OmopDatabase(path, memory="300MB") as db:
+        [(limit,)] = db.rows("SELECT current_setting('memory_limit')")
+        assert float(limit.split()[0]) < 301
+    for wrong in ("much", "5", "1GB'; DROP TABLE x", 3):
+        with pytest.raises(DataError, match="memory must be an amount"):
+            OmopDatabase(path, memory=wrong)
+    con = duckdb.connect(str(path), read_only=True)
+    with con, pytest.raises(DataError, match="where it is opened"):
+        OmopDatabase(con, memory="1GB")

@@ -1,5 +1,6 @@
 """A grid of case series: one file of results, resumable, calibrated by negative controls."""
 
+import dataclasses
 import math
 import zipfile
 
@@ -18,6 +19,8 @@ from steropes.studies.sccs.grid import (
     read_case_series_grid,
     run_case_series_grid,
 )
+from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
+from steropes.studies.sccs.positive import SeriesPositives
 
 CONTROLS = (61, 62, 63, 64, 65, 66)
 FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}
@@ -176,4 +179,75 @@ def test_the_command_runs_a_grid(database, tmp_path, capsys):
     assert run([str(a) for a in arguments]) == 0
     out = capsys.readouterr().out
     assert "3 results" in out
+    assert (tmp_path / "o" / "report.html").is_file()
     assert "outcome 3, analysis 1:" in out
+
+
+@pytest.fixture(scope="module")
+def with_positives(database, tmp_path_factory):
+    asked = SeriesPositives(ratios=(2.0, 4.0), min_outcomes=5)
+    grid = a_grid(positive=asked)
+    questions = [q for q in grid.questions if q.outcome in (OUTCOME, *CONTROLS[:2])]
+    grid = dataclasses.replace(grid, questions=questions, analyses=grid.analyses[:1])
+    return run_case_series_grid(database, grid, tmp_path_factory.mktemp("positive"))
+
+
+def test_positive_controls_are_made_in_exposed_time(with_positives):
+    t = with_positives.tables
+    made = t["positive_control"]
+    assert sorted(made["negative_control_id"]) == [61, 61, 62, 62]
+    assert (made["outcomes_added"] > 0).all()
+    counted = (made["outcomes_before"] + made["outcomes_added"]) / made["outcomes_before"]
+    np.testing.assert_allclose(counted, made["true_effect_size"])
+    assert "control 61, 2 times" in set(made["name"])
+    result = t["sccs_result"].merge(t["sccs_exposures_outcome_set"], on="exposures_outcome_set_id")
+    own = result.set_index("exposures_outcome_set_id")
+    negative = result.set_index("outcome_id")["log_rr"]
+    for row in made.itertuples():
+        moved = own.at[row.exposures_outcome_set_id, "log_rr"] - negative[row.negative_control_id]
+        assert abs(moved - math.log(row.true_effect_size)) < 0.35
+    assert with_positives.estimates()["outcome_id"].tolist() == [OUTCOME]
+
+
+def test_controls_of_an_exposure_are_grouped_by_what_they_were_made_of(with_positives):
+    found = series_controls(with_positives, TARGET)[1]
+    assert sorted(found.target) == [1, 1, 2, 2, 4, 4]
+    assert sorted(found.group) == [61] * 3 + [62] * 3
+
+
+def test_the_page_is_whole_by_itself_and_blind_where_a_diagnostic_fails(results, with_positives):
+    for page in (case_series_grid_page(results), case_series_grid_page(with_positives)):
+        assert "<script" not in page
+        assert "src=" not in page
+        assert page.count('role="img"') == page.count("<svg")
+        assert "newdrug" in page
+        assert "Bleeding" in page
+    one = results.estimates(unblind=True).dropna(subset="rr").iloc[0]
+    said = f"{one['rr']:.2f} ({one['ci_95_lb']:.2f} to {one['ci_95_ub']:.2f})"
+    assert said in case_series_grid_page(results, unblind=True)
+    checks = results.tables["sccs_diagnostics_summary"].assign(unblind=0)
+    blind = dataclasses.replace(
+        results, tables={**results.tables, "sccs_diagnostics_summary": checks}
+    )
+    assert said not in case_series_grid_page(blind)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"ratios": (1.0,)}, "the negative control itself"),
+        ({"risk_end_at": "middle"}, "'start' or 'end'"),
+        ({"min_outcomes": 0}, "min_outcomes"),
+    ],
+)
+def test_wrong_settings_of_positive_controls_are_refused(settings, match):
+    with pytest.raises(DataError, match=match):
+        SeriesPositives(**settings)
+
+
+def test_positive_controls_are_read_from_a_file(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text("positive = [1.5, 2]\n" + SPEC)
+    assert read_case_series_grid(path).positive == SeriesPositives(ratios=(1.5, 2.0))
+    path.write_text(SPEC + "[positive]\nratios = [3]\nrisk_end = 7\n")
+    assert read_case_series_grid(path).positive == SeriesPositives(ratios=(3.0,), risk_end=7)

@@ -8,6 +8,7 @@ makes them in a workspace, which shares them with nobody. Where the tables are i
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +67,9 @@ class OmopDatabase:
     schema : str, default "main"
         The schema that holds the CDM tables. Upper and lower case make no difference. On a server
         without a schema "main", it stands for the URL's, or else the usual one, such as "public".
+    memory : str, optional
+        Most memory that the database may use, such as "500MB" or "2GB"; what is more goes to a
+        temporary folder. Default: DuckDB's. Not for an open connection, which has its own setting.
 
     Raises
     ------
@@ -74,13 +78,22 @@ class OmopDatabase:
         that does not let us in.
     """
 
-    def __init__(self, database: str | Path | Any, schema: str = "main") -> None:
+    def __init__(
+        self, database: str | Path | Any, schema: str = "main", memory: str | None = None
+    ) -> None:
         if not isinstance(schema, str) or not schema:
             raise DataError(f"schema must be the name of a schema, not {schema!r}")
+        if memory is not None and not re.fullmatch(r"[0-9.]+ ?[KMGT]i?B", str(memory)):
+            raise DataError(f'memory must be an amount such as "500MB" or "2GB", not {memory!r}')
+        if memory is not None and not isinstance(database, str | Path):
+            raise DataError("the memory of an open connection is set where it is opened")
         self._place = open_place(database)
         try:
             self.schema = self._place.schema(schema)
             self.tables = self._check_tables()
+            if memory is not None:
+                with self.workspace() as work:
+                    work.run(f"SET memory_limit = '{memory}'")
         except BaseException:
             self.close()
             raise

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.studies.controls.error_model import leave_one_group_out
 
-__all__ = ["ControlEstimates", "control_performance", "performance_by_ratio"]
+__all__ = ["ControlEstimates", "before_and_after", "control_performance", "performance_by_ratio"]
 
 ALPHA = 0.05
 
@@ -37,6 +37,29 @@ class ControlEstimates:
     true_log_rr: NDArray
     target: NDArray
     group: NDArray
+
+    @classmethod
+    def of(cls, found: pd.DataFrame) -> ControlEstimates:
+        """Read them from rows of result tables.
+
+        Parameters
+        ----------
+        found : DataFrame
+            ``log_rr``, ``se_log_rr``, ``ci_95_lb``, ``ci_95_ub``, ``true_effect_size``;
+            ``outcome_id``, ``negative_control_id`` and ``target_ratio``, the last two missing for
+            negative controls.
+        """
+        with np.errstate(divide="ignore"):
+            lower, upper = (np.log(found[c].to_numpy(float)) for c in ("ci_95_lb", "ci_95_ub"))
+        return cls(
+            found["log_rr"].to_numpy(float),
+            found["se_log_rr"].to_numpy(float),
+            lower,
+            upper,
+            np.log(found["true_effect_size"].to_numpy(float)),
+            found["target_ratio"].fillna(found["true_effect_size"]).to_numpy(float),
+            found["negative_control_id"].fillna(found["outcome_id"]).to_numpy(np.int64),
+        )
 
     @property
     def usable(self) -> NDArray:
@@ -106,6 +129,22 @@ def performance_by_ratio(found: ControlEstimates) -> pd.DataFrame:
         rows.append({"ratio": float(ratio), **line})
     rows.append({"ratio": float("nan"), **control_performance(found)})
     return pd.DataFrame(rows)
+
+
+def before_and_after(found: ControlEstimates) -> pd.DataFrame:
+    """``performance_by_ratio`` as they are, and calibrated by the controls of all other groups.
+
+    Returns
+    -------
+    DataFrame
+        With a first column ``calibrated`` (False, then True).
+    """
+    parts = []
+    for calibrated, estimates in ((False, found), (True, found.calibrated())):
+        table = performance_by_ratio(estimates)
+        table.insert(0, "calibrated", calibrated)
+        parts.append(table)
+    return pd.concat(parts, ignore_index=True)
 
 
 def _take(found: ControlEstimates, rows: NDArray) -> ControlEstimates:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.controls.performance import ControlEstimates, performance_by_ratio
+from steropes.studies.controls.performance import ControlEstimates, before_and_after
 
 if TYPE_CHECKING:
     from steropes.studies.grid.run import GridResults
@@ -39,17 +38,7 @@ def control_estimates(
     ].sort_values("outcome_id")
     if found.empty:
         raise DataError("these results have no controls: no outcome has a known true ratio")
-    with np.errstate(divide="ignore"):
-        lower, upper = (np.log(found[c].to_numpy(float)) for c in ("ci_95_lb", "ci_95_ub"))
-    return ControlEstimates(
-        found["log_rr"].to_numpy(float),
-        found["se_log_rr"].to_numpy(float),
-        lower,
-        upper,
-        np.log(found["true_effect_size"].to_numpy(float)),
-        found["target_ratio"].fillna(found["true_effect_size"]).to_numpy(float),
-        found["negative_control_id"].fillna(found["outcome_id"]).to_numpy(np.int64),
-    )
+    return ControlEstimates.of(found)
 
 
 def analysis_performance(results: GridResults) -> pd.DataFrame:
@@ -71,11 +60,8 @@ def analysis_performance(results: GridResults) -> pd.DataFrame:
     parts = []
     for tc in results.tables["cm_target_comparator"]["target_comparator_id"]:
         for analysis in results.tables["cm_analysis"]["analysis_id"]:
-            plain = control_estimates(results, int(tc), int(analysis))
-            for calibrated, found in ((False, plain), (True, plain.calibrated())):
-                table = performance_by_ratio(found)
-                table.insert(0, "calibrated", calibrated)
-                table.insert(0, "analysis_id", int(analysis))
-                table.insert(0, "target_comparator_id", int(tc))
-                parts.append(table)
+            table = before_and_after(control_estimates(results, int(tc), int(analysis)))
+            table.insert(0, "analysis_id", int(analysis))
+            table.insert(0, "target_comparator_id", int(tc))
+            parts.append(table)
     return pd.concat(parts, ignore_index=True)

@@ -65,8 +65,8 @@ def era_columns(
     """
     windows = [*settings.windows, *([settings.control] if settings.control else [])]
     work.run(
-        "CREATE OR REPLACE TEMP TABLE eras (case_id BIGINT, kind VARCHAR, era_id BIGINT, "
-        "first INTEGER, last INTEGER)"
+        "CREATE OR REPLACE TEMP TABLE eras (case_id INTEGER, "
+        "kind ENUM('exposure', 'condition'), era_id BIGINT, first INTEGER, last INTEGER)"
     )
     for kind in sorted({w.kind for w in windows}):
         _read_eras(work, sources, [w for w in windows if w.kind == kind], settings)
@@ -123,7 +123,8 @@ def _read_eras(
            (e.last - observed)::INTEGER
     FROM ({sources.relation(table, ids)}) e JOIN cases c
       ON e.person_id = c.person_id AND e.first <= observed + c.last::INTEGER
-     AND e.last >= observed""")
+     AND e.last >= observed
+    ORDER BY case_id""")  # so that a chunk of cases is found without looking at all of them
     least = settings.cases.min_eras
     if least > 1:
         work.run(f"""

@@ -81,6 +81,10 @@ def sccs(
     min_cell: Annotated[
         int, typer.Option(min=0, help="Counts of fewer people are not shown; 0 shows all.")
     ] = 5,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Most memory of the database, such as 2GB; more goes to disk."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Compare each person's exposed time with their other time: a self-controlled case series."""
@@ -123,7 +127,7 @@ def sccs(
         schema=schema,
         **more,
     )
-    _run(database, settings, cohort_table, nesting, output, quiet)
+    _run(database, settings, cohort_table, nesting, output, memory, quiet)
 
 
 def sccs_parity(
@@ -170,6 +174,10 @@ def sccs_grid(
     unblind: Annotated[
         bool, typer.Option("--unblind", help="Show estimates that fail a diagnostic too.")
     ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Most memory of the database, such as 2GB; more goes to disk."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run goes on where it was."""
@@ -177,17 +185,20 @@ def sccs_grid(
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.report import output_folder
     from steropes.studies.sccs.grid import read_case_series_grid, run_case_series_grid
+    from steropes.studies.sccs.grid_page import write_case_series_grid
     from steropes.studies.sccs.terminal import print_grid
     from steropes.studies.terminal import Progress
 
     require_database(database)
     grid = read_case_series_grid(spec)
     folder = output_folder(output)
-    with Progress(quiet) as progress, OmopDatabase(database, grid.schema) as db:
+    with Progress(quiet) as progress, OmopDatabase(database, grid.schema, memory) as db:
         cohorts = _cohorts(db, cohort_table)
         results = run_case_series_grid(db, grid, folder, cohorts=cohorts, progress=progress)
+        progress("writing the report")
+        page = write_case_series_grid(results, folder, unblind=unblind)
     if not quiet:
-        print_grid(results, unblind)
+        print_grid(results, unblind, page)
 
 
 def _run(
@@ -196,6 +207,7 @@ def _run(
     cohort_table: str | None,
     nesting: int | None,
     output: Path,
+    memory: str | None,
     quiet: bool,
 ) -> None:
     from steropes.studies.databases.opening import require_database
@@ -209,7 +221,7 @@ def _run(
     made = not output.exists()
     folder = output_folder(output)  # before the work, not after it
     try:
-        with Progress(quiet) as progress, OmopDatabase(database, settings.schema) as db:
+        with Progress(quiet) as progress, OmopDatabase(database, settings.schema, memory) as db:
             table = cohort_table or ("cohort" if nesting is not None else None)
             result = case_series(db, settings, cohorts=_cohorts(db, table), progress=progress)
             progress("writing the report")

@@ -17,6 +17,7 @@ from steropes.studies.sccs.columns import CONTROL, Column, refuse_no_windows, un
 from steropes.studies.sccs.cutting import Cut, Pieces, cut_time, merge_alike, sorted_distinct
 from steropes.studies.sccs.observation import CensorModel
 from steropes.studies.sccs.population import Population
+from steropes.studies.sccs.rows import Rows
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
 from steropes.studies.sccs.splines import TimeEffects
 from steropes.studies.sccs.windows import Spans, stream_spans
@@ -24,7 +25,7 @@ from steropes.studies.sccs.windows import Spans, stream_spans
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 
 PROBE = "end of observation"
-STEP = 25_000  # cases at a time
+STEP = 10_000  # cases at a time
 STATISTICS = (
     "subjects", "periods", "eras", "days", "events", "observed_days", "observed_events",
     "days_before",
@@ -130,23 +131,20 @@ def make_intervals(
     every = [*columns, *([Column(PROBE, -1)] if probe else [])]
     tally = _Tally(len(every), population)
     spread = _spread(settings, population) if effects is not None else None
-    parts: list[Pieces] = []
-    times: list[NDArray] = []
+    rows = Rows(len(every) - scri, len(effects.names) if effects is not None else 0)
     own = 0
     for spans in stream_spans(work, windows, len(population), step):
         own += len(spans.case)
         pieces, time = _chunk(
             spans, population, probe, len(columns), scri, effects, censoring, spread, tally
         )
-        parts.append(pieces)
-        if time is not None:
-            times.append(time)
+        rows.add(pieces, time, spans.a)
     if strict:
         refuse_no_windows(np.array([own]), columns)
     kept = every[: len(columns) - scri] + every[len(columns) :]
     if scri:
         tally.drop(len(columns) - 1)
-    result = _assemble(parts, times, kept, effects, tally, population)
+    result = _assemble(rows, kept, effects, tally, population)
     if strict:
         _refuse_alone(result)
     return result
@@ -198,19 +196,12 @@ def _chunk(
             population.end_known[of], cut.first, cut.last,
         )  # fmt: skip
     if effects is None:
-        pieces = merge_alike(cut, days)
-        return _renumbered(pieces, spans.a), None
+        return merge_alike(cut, days), None
     of = spans.a + cut.case
     values = effects.values(
         population.observed[of], population.age[of], population.start[of], cut.first
     )
-    return Pieces(of, cut.events, days, cut.indptr, cut.columns), values
-
-
-def _renumbered(pieces: Pieces, a: int) -> Pieces:
-    case, events = (v.astype(np.int32) for v in (pieces.case + a, pieces.events))
-    columns = pieces.columns.astype(np.int32)
-    return Pieces(case, events, pieces.days, pieces.indptr, columns)
+    return Pieces(cut.case, cut.events, days, cut.indptr, cut.columns), values
 
 
 def _without(cut: Cut, column: int) -> Cut:
@@ -287,20 +278,17 @@ class _Tally:
 
 
 def _assemble(
-    parts: list[Pieces],
-    times: list[NDArray],
+    rows: Rows,
     columns: list[Column],
     effects: TimeEffects | None,
     tally: _Tally,
     population: Population,
 ) -> Intervals:
     p = len(columns)
-    X = _stack(parts, p)
-    n = X.shape[0]
-    case, events, days = (
-        np.concatenate([getattr(q, name) for q in parts]) for name in ("case", "events", "days")
-    )
-    parts.clear()
+    X = rows.matrix()
+    case, events, days = rows.case.whole(), rows.events.whole(), rows.days.whole()
+    time = rows.time.whole() if effects is not None else np.zeros((len(case), 0))
+    cases = case[np.concatenate([[True], case[1:] != case[:-1]])] if len(case) else case
     extra = [] if effects is None else effects.names
     flags = [] if effects is None else [e.penalized for e in effects.effects for _ in e.names]
     columns = columns + [Column(n, -2, penalized=f) for n, f in zip(extra, flags, strict=True)]
@@ -308,42 +296,12 @@ def _assemble(
     statistics = pd.DataFrame(tally.table, columns=list(STATISTICS), index=names[:p])
     attrition = (
         "with time to compare",
-        len(sorted_distinct(population.person[sorted_distinct(case)])),
+        len(sorted_distinct(population.person[cases])),
         int(events.sum()),
-        len(sorted_distinct(case)),
+        len(cases),
         round(float(days.sum())),
     )
-    time = np.concatenate(times) if times else np.zeros((n, 0))
     return Intervals(X, time, events, days, case, columns, names, statistics, attrition)
-
-
-def _stack(parts: list[Pieces], p: int) -> sparse.csc_array:
-    """Chunks of rows as one matrix by columns; each chunk is let go once it is in place."""
-    rows = np.array([0, *np.cumsum([len(q.case) for q in parts])])
-    n = int(rows[-1])
-    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
-    counts = np.zeros(p, np.int64)
-    blocks = []
-    for q in parts:
-        shape = (len(q.case), p)
-        block = sparse.csr_array(
-            (np.ones(len(q.columns), bool), q.columns, q.indptr), shape
-        ).tocsc()
-        blocks.append((block.indptr.astype(np.int64), block.indices))
-        counts += np.diff(block.indptr)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    indices = np.empty(int(indptr[-1]), index)
-    at = indptr[:-1].copy()
-    for k, (pointers, local) in enumerate(blocks):
-        sizes = np.diff(pointers)
-        places = np.repeat(at - pointers[:-1], sizes) + np.arange(len(local))
-        indices[places] = local + rows[k]
-        at += sizes
-        blocks[k] = (pointers[:0], local[:0])
-    X = sparse.csc_array((n, p), dtype=bool)
-    X.indptr, X.indices = indptr.astype(np.int64), indices
-    X.data = np.ones(len(indices), bool)
-    return X
 
 
 def _refuse_alone(intervals: Intervals) -> None:

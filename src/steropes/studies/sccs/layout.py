@@ -50,7 +50,11 @@ _COLUMNS = {
     "rare_outcome_diagnostic:t mdrr:f mdrr_diagnostic:t ease:f ease_diagnostic:t unblind:i "
     "unblind_for_evidence_synthesis:i time_trend_p:f pre_exposure_p:f time_trend_diagnostic:t "
     "pre_exposure_diagnostic:t" + _DB,
-    # not R's: why there is no number
+    # not R's: names, what each positive control was made of, and why there is no number
+    "question_name": "exposures_outcome_set_id:i era_id:i exposure_name:t outcome_id:i "
+    "outcome_name:t",
+    "positive_control": "exposures_outcome_set_id:i negative_control_id:i name:t target_ratio:f "
+    "true_effect_size:f outcomes_before:i outcomes_added:i" + _DB,
     "note": _AS + "note:t" + _DB,
 }
 TABLES: dict[str, dict[str, str]] = {

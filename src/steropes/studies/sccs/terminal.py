@@ -72,7 +72,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
-def print_grid(results: CaseSeriesGridResults, unblind: bool) -> None:
+def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> None:
     """Print the estimates of the questions of interest, and where the files are."""
     from rich.console import Console
     from rich.markup import escape
@@ -86,6 +86,7 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool) -> None:
         effect = f"{rr} ({interval})" if rr != "–" else line["note"] or blind
         where = f"outcome {line['outcome_id']}, analysis {line['analysis_id']}"
         console.print(escape(f"  exposure {line['era_id']}, {where}: {effect}"))
+    console.print(f"[bold]{escape(str(page))}[/]")
     console.print(f"[bold]{escape(str(results.path))}[/]")
     console.print(f"[bold]{escape(str(results.path.with_suffix('.zip')))}[/]")
 

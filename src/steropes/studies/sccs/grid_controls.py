@@ -1,0 +1,95 @@
+"""Controls of a grid of case series: positive ones made, and what all say of systematic error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.controls import calibrate_interval, fit_error_model, fit_systematic_error
+from steropes.studies.controls.calibration import LEAST_CONTROLS
+from steropes.studies.grid.store import ResultStore
+from steropes.studies.omop import OmopDatabase
+from steropes.studies.sccs.diagnostics import FAIL, PASS
+from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
+from steropes.studies.sccs.positive import add_to_exposed_time
+
+__all__ = ["CHECKS", "calibrate_series", "with_positives"]
+
+CHECKS = ("time_stability", "event_exposure", "event_observation", "rare_outcome")
+
+
+def with_positives(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    cohorts: CohortTable | None,
+    say: Callable[[str], None],
+) -> tuple[list[SeriesQuestion], list[dict[str, Any]], dict[int, CohortTable]]:
+    """All questions, how the positive controls were made, and their cohorts by question."""
+    questions = list(grid.questions)
+    made: list[dict[str, Any]] = []
+    controls: dict[int, CohortTable] = {}
+    for question in grid.questions if grid.positive is not None else ():
+        if question.true_ratio != 1:
+            continue
+        assert grid.positive is not None
+        say(f"positive controls from {question.outcome}")
+        try:
+            cases = grid.analyses[0].settings_for(question, grid).cases
+            found = add_to_exposed_time(db, question, cases, grid.positive, cohorts)
+        except DataError:
+            continue  # the negative control itself says what is wrong
+        for row, table in found:
+            asked = SeriesQuestion(question.exposure, row["outcome"], row["true_effect_size"])
+            questions.append(asked)
+            controls[asked.number] = table
+            least = grid.min_cell
+            counts = {c: -least if 0 < row[c] < least else row[c]
+                      for c in ("outcomes_before", "outcomes_added")}  # fmt: skip
+            made.append(
+                {**row, **counts, "exposures_outcome_set_id": asked.number,
+                 "negative_control_id": question.outcome, "database_id": grid.database_id,
+                 "name": table.name(row["outcome"])}
+            )  # fmt: skip
+    return questions, made, controls
+
+
+def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
+    """Fill in what needs all questions of an exposure: calibrated estimates, EASE, verdicts."""
+    results, checks = store.table("sccs_result"), store.table("sccs_diagnostics_summary")
+    exposure = store.table("sccs_exposure").set_index("exposures_outcome_set_id")
+    eras = results["exposures_outcome_set_id"].map(exposure["era_id"])
+    truth = results["exposures_outcome_set_id"].map(exposure["true_effect_size"])
+    usable = ~checks[[f"{c}_diagnostic" for c in CHECKS]].eq(FAIL).any(axis=1)
+    groups = results.groupby([eras, results["analysis_id"], results["covariate_id"]]).groups
+    for rows in groups.values():
+        of = results.loc[rows]
+        se, log_rr = of["se_log_rr"].astype(float), of["log_rr"].astype(float)
+        good = (truth.loc[rows] == 1) & usable.loc[rows] & (se > 0) & np.isfinite(log_rr)
+        if good.sum() < LEAST_CONTROLS:
+            continue
+        error = fit_systematic_error(log_rr[good], se[good])
+        known = truth.loc[rows].notna() & usable.loc[rows] & (se > 0) & np.isfinite(log_rr)
+        true = np.log(truth.loc[rows][known])
+        model = fit_error_model(log_rr[known], se[known], true)
+        for row in rows:
+            c = calibrate_interval(float(log_rr[row]), float(se[row]), model)
+            for name, x in (("rr", c.log_rr), ("ci_95_lb", c.lower), ("ci_95_ub", c.upper)):
+                results.loc[row, f"calibrated_{name}"] = (
+                    math.exp(x) if math.isfinite(x) else math.nan
+                )
+            results.loc[row, ["calibrated_p", "calibrated_one_sided_p"]] = [c.p, c.one_sided_p]
+            results.loc[row, ["calibrated_log_rr", "calibrated_se_log_rr"]] = [c.log_rr, c.se]
+        checks.loc[rows, "ease"] = error.expected_absolute
+        passed = error.expected_absolute < grid.thresholds.ease
+        checks.loc[rows, "ease_diagnostic"] = PASS if passed else FAIL
+    evaluated = results["log_rr"].notna()
+    fit = usable & checks["ease_diagnostic"].ne(FAIL) & evaluated
+    checks["unblind_for_evidence_synthesis"] = fit.astype(int)
+    checks["unblind"] = (fit & checks["mdrr_diagnostic"].ne(FAIL)).astype(int)
+    store.replace("sccs_result", results)
+    store.replace("sccs_diagnostics_summary", checks)

@@ -1,0 +1,233 @@
+"""The page of a grid of case series, made of its result tables, from which small cells are gone.
+
+A result that fails a diagnostic is not shown unless asked for.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from steropes.studies.controls.performance import ControlEstimates, before_and_after
+from steropes.studies.controls.shown import performance_parts, performance_words
+from steropes.studies.page import html
+from steropes.studies.page.forest import Row, forest
+from steropes.studies.wording import title_case
+
+if TYPE_CHECKING:
+    from steropes.studies.sccs.grid import CaseSeriesGridResults
+
+__all__ = ["case_series_grid_page", "series_controls", "write_case_series_grid"]
+
+KEY = ["analysis_id", "exposures_outcome_set_id"]
+CHECKS = {
+    "time_stability": ("Time stability, p", "time_stability_p"),
+    "event_exposure": ("Before exposure", "event_exposure"),
+    "event_observation": ("End of observation", "event_observation"),
+    "rare_outcome": ("Share with the outcome", "rare_outcome_prevalence"),
+    "mdrr": ("Detectable ratio", "mdrr"),
+    "ease": ("Systematic error", "ease"),
+}
+
+
+def write_case_series_grid(
+    results: CaseSeriesGridResults, folder: str | Path, *, unblind: bool = False
+) -> Path:
+    """Write ``report.html`` into a folder, whole or not at all; returns its path.
+
+    Parameters
+    ----------
+    results : CaseSeriesGridResults
+    folder : str or Path
+    unblind : bool, default False
+        Show estimates that fail a diagnostic too.
+    """
+    page = case_series_grid_page(results, unblind=unblind)
+    return html.write_files(folder, {"report.html": page})[0]
+
+
+def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = False) -> str:
+    """The page as HTML, with everything in it."""
+    shown = results.estimates(unblind)
+    names = _names(results)
+    body = [
+        "<h1>Self-controlled case series</h1>",
+        '<p class="lead">Only people with an outcome are studied, and each is compared with '
+        f"themselves. Database: {escape(results.grid.database_id)}.</p>",
+        _cards(results),
+    ]
+    labels = {a.id: a.description for a in results.grid.analyses}
+    exposures = list(dict.fromkeys(q.exposure for q in results.grid.questions))
+    for exposure in exposures:
+        body.append(f"<h2>{escape(names.get(exposure, f'exposure {exposure}'))}</h2>")
+        of = shown[shown["era_id"] == exposure]
+        for outcome in dict.fromkeys(of["outcome_id"]):
+            own = of[of["outcome_id"] == outcome]
+            title = names.get(-outcome, f"outcome {outcome}")
+            body += _outcome(results, own, title, labels, unblind)
+        body += _controls(results, exposure, labels)
+    body.append(_settings(results))
+    title = "Case series of " + ", ".join(names.get(e, str(e)) for e in exposures)
+    return html.document(title, body)
+
+
+def _names(results: CaseSeriesGridResults) -> dict[int, str]:
+    """Names of exposures, and of outcomes by minus their id, as the database has them."""
+    table = results.tables["question_name"]
+    named = {int(e): str(n) for e, n in table[["era_id", "exposure_name"]].itertuples(index=False)}
+    outcomes = table[["outcome_id", "outcome_name"]].itertuples(index=False)
+    return named | {-int(o): title_case(str(n)) for o, n in outcomes}
+
+
+def _cards(results: CaseSeriesGridResults) -> str:
+    t = results.tables
+    found, checks = t["sccs_result"], t["sccs_diagnostics_summary"]
+    shown = [
+        (f"{len({q.exposure for q in results.grid.questions}):,}", "exposures"),
+        (f"{len(results.grid.analyses):,}", "analyses"),
+        (f"{len(t['sccs_exposures_outcome_set']):,}", "questions, with controls"),
+        (f"{int(found['log_rr'].notna().sum())} of {len(found)}", "results have an estimate"),
+        (f"{int(checks['unblind'].sum())}", "pass all diagnostics"),
+    ]
+    return html.cards(shown)
+
+
+def _outcome(
+    results: CaseSeriesGridResults,
+    of: pd.DataFrame,
+    title: str,
+    labels: dict[int, str],
+    unblind: bool,
+) -> list[str]:
+    """Estimates and verdicts of one exposure and outcome, all analyses side by side."""
+    rows, lines = [], []
+    several = of.groupby("analysis_id")["covariate_id"].count().max() > 1
+    for line in of.to_dict("records"):
+        label = labels[line["analysis_id"]]
+        if several:
+            label += f", covariate {line['covariate_id']}"
+        why = "not shown: a diagnostic failed" if not line["unblind"] and not unblind else "none"
+        why = line["note"] if isinstance(line["note"], str) and line["note"] else why
+        plain, after = _ends(line, ""), _ends(line, "calibrated_")
+        rows.append(Row(label, *plain, second=after, note=why))
+        effects = (html.effect(*plain) or why, html.number(line["p"], 3), html.effect(*after))
+        counts = (
+            html.counted(line[c])
+            for c in ("outcome_subjects", "outcome_events", "covariate_subjects")
+        )
+        blind = not line["unblind"] and not unblind
+        inside = "–" if blind else html.counted(line["covariate_outcomes"])
+        lines.append((label, *effects, *counts, inside))
+    head = ("Analysis", "Rate ratio (95%)", "p", "Calibrated", "People", "Outcomes", "Exposed",
+            "Outcomes exposed")  # fmt: skip
+    number = int(of["exposures_outcome_set_id"].iloc[0])
+    parts = [f"<h3>{escape(title)}</h3>"]
+    picture = forest(f"forest-{number}", rows, "rate ratio")
+    if picture:
+        parts.append(picture.figure("All analyses side by side, with 95% limits."))
+    parts.append(html.table(head, lines, text=(0, 1)))
+    parts.append(_verdicts(results, of, labels))
+    for analysis in dict.fromkeys(of["analysis_id"]):
+        summary = f"{labels[analysis]}: who was studied"
+        parts.append(html.fold(summary, _attrition(results, analysis, number)))
+    return parts
+
+
+def _ends(line: dict[str, Any], prefix: str) -> tuple[float, float, float]:
+    """An estimate with its limits."""
+    rr, low, high = (float(line[prefix + e]) for e in ("rr", "ci_95_lb", "ci_95_ub"))
+    return rr, low, high
+
+
+def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int, str]) -> str:
+    checks = of[[*KEY, "covariate_id"]].merge(
+        results.tables["sccs_diagnostics_summary"], on=[*KEY, "covariate_id"]
+    )
+    lines = [
+        (
+            labels[line["analysis_id"]],
+            *(_verdict(line, check, value) for check, (_, value) in CHECKS.items()),
+        )
+        for line in checks.to_dict("records")
+    ]
+    head = ("Diagnostics", *(name for name, _ in CHECKS.values()))
+    return html.table(head, lines, text=(0,), raw=range(1, len(head)))
+
+
+def _verdict(line: dict[str, Any], check: str, value: str) -> str:
+    said = line[f"{check}_diagnostic"]
+    said = said if isinstance(said, str) else "NOT EVALUATED"
+    if value in line:
+        return html.verdict(line[value], said, 3 if value.endswith("_p") else 2)
+    low, high = (html.number(line[f"{value}_{end}"], 2) or "–" for end in ("lb", "ub"))
+    if said == "NOT EVALUATED":
+        return '<span class="faint">–</span>'
+    return f'<span class="{said}">{low} to {high} ({said.lower()})</span>'
+
+
+def _attrition(results: CaseSeriesGridResults, analysis: int, number: int) -> str:
+    table = results.tables["sccs_attrition"]
+    own = table[
+        (table["analysis_id"] == analysis) & (table["exposures_outcome_set_id"] == number)
+    ].sort_values("sequence_number")
+    lines = [
+        (
+            title_case(str(line["description"])),
+            *(
+                html.counted(line[c])
+                for c in (
+                    "outcome_subjects",
+                    "outcome_events",
+                    "outcome_observation_periods",
+                    "observed_days",
+                )
+            ),
+        )
+        for line in own.to_dict("records")
+    ]
+    head = ("Rule", "People", "Outcomes", "Periods", "Days")
+    return html.table(head, lines, text=(0,)) if lines else ""
+
+
+def series_controls(results: CaseSeriesGridResults, exposure: int) -> dict[int, ControlEstimates]:
+    """Estimates of an exposure's controls, by analysis; empty if it has none."""
+    t = results.tables
+    truth = t["sccs_exposure"].dropna(subset=["true_effect_size"])
+    truth = truth[truth["era_id"] == exposure].merge(
+        t["sccs_exposures_outcome_set"], on="exposures_outcome_set_id"
+    )
+    made = t["positive_control"][
+        ["exposures_outcome_set_id", "negative_control_id", "target_ratio"]
+    ]
+    truth = truth.merge(made, on="exposures_outcome_set_id", how="left")
+    found = t["sccs_result"].merge(
+        truth.drop(columns="era_id"), on="exposures_outcome_set_id", suffixes=("", "_truth")
+    )
+    found = found.sort_values(["analysis_id", "exposures_outcome_set_id"])
+    return {int(a): ControlEstimates.of(own) for a, own in found.groupby("analysis_id")}
+
+
+def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, str]) -> list[str]:
+    found = series_controls(results, exposure)
+    if not found:
+        return []
+    tables = []
+    for analysis, estimates in found.items():
+        table = before_and_after(estimates)
+        table.insert(0, "analysis_id", analysis)
+        tables.append(table)
+    parts = performance_parts(pd.concat(tables), found, labels, str(exposure))
+    return ["<h3>Controls</h3>", *parts, performance_words()]
+
+
+def _settings(results: CaseSeriesGridResults) -> str:
+    lines = [
+        (str(a.id), a.description, ", ".join(f"{k} {v}" for k, v in a.settings.items()))
+        for a in results.grid.analyses
+    ]
+    return "<h2>Settings</h2>" + html.table(
+        ("Number", "Analysis", "Settings"), lines, text=(0, 1, 2)
+    )
