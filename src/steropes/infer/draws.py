@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,12 @@ class Draws:
         used = np.flatnonzero(weights > 0)
         self.present = used if unit is None else np.unique(unit[used])
         self.seeds = rng.integers(0, 2**63, size=count)
+
+    def of(self, seeds: np.ndarray) -> Draws:
+        """The draws of some seeds."""
+        out = copy.copy(self)
+        out.seeds = np.asarray(seeds)
+        return out
 
     def generator(self, k: int) -> np.random.Generator:
         """A generator of one draw's own."""

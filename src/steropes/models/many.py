@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
 from ..fit.outcomes import fit_outcomes, is_dense, worth_a_batch
+from ..fit.replicates import LANES
+from ..fit.tasks import over_tasks, spread_out
 from ..infer import refuse_separated, refuse_undetermined
 from ..solve import Fit
 from ..solve.certificate import certificate
@@ -45,6 +49,7 @@ def fit_many(
     offset: Any = None,
     exposure: Any = None,
     strata: Any = None,
+    store: str | Path | None = None,
 ) -> pd.DataFrame:
     """Fit a model of each of many outcomes to the same covariates.
 
@@ -66,6 +71,12 @@ def fit_many(
         Of the Wald intervals.
     sample_weight, offset, exposure, strata : optional
         Of all outcomes, as in ``fit``.
+    store : path, optional
+        A folder for what is done, from which the same call goes on if it was interrupted. It holds
+        tables of coefficients, no rows.
+
+    Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
+    ``"ray"``, ``"loky"``), outcomes go there, eight at a time, and X once to each worker.
 
     Returns
     -------
@@ -96,14 +107,35 @@ def fit_many(
     own = {name: _leave_out(part, design.n) for name, part in given.items()}
     model = clone(estimator)
     model._check_settings()
-    if not _goes_together(model, design, len(own)):
-        parts = {name: _one(estimator, design, part, level) for name, part in own.items()}
+    if store is not None or spread_out():
+        names = list(own)
+        tasks = [{n: own[n] for n in names[a : a + LANES]} for a in range(0, len(names), LANES)]
+        key = type(estimator).__name__, estimator.get_params(), design.names, _checksum(design)
+        common_to_all = clone(estimator).set_params(n_jobs=1), design, level
+        parts: dict[str, Part] = {}
+        for done in over_tasks(_of_outcomes, common_to_all, tasks, store, (key, level)):
+            parts.update(done)
     else:
-        with single_threaded_blas():
-            parts = _batched(estimator, design, own, level)
+        parts = _of_outcomes((estimator, design, level), own)
     like = next((table for table, *_ in parts.values() if table is not None), None)
     tables = [_tidy(name, *part, design.names, like) for name, part in parts.items()]
     return pd.concat(tables, ignore_index=True)
+
+
+def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) -> dict[str, Part]:
+    """Summaries of some outcomes."""
+    estimator, design, level = common
+    if not _goes_together(clone(estimator), design, len(own)):
+        return {name: _one(estimator, design, part, level) for name, part in own.items()}
+    with single_threaded_blas():
+        return _batched(estimator, design, own, level)
+
+
+def _checksum(design: Design) -> np.ndarray:
+    """Sums of the columns, weighted by row, that tell one X from another."""
+    backend = get_backend("cpu")
+    turn = np.cos(np.arange(design.n, dtype=np.float64))[:, None]
+    return design.rmatmul(turn, backend)[:, 0] * design.scale
 
 
 def _goes_together(model: Any, design: Design, count: int) -> bool:

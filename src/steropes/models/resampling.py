@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
-from ..infer.bootstrap import Choose, acceleration, fit_draws, fit_draws_reselecting
+from ..fit.shards.problem import ShardedProblem
+from ..fit.tasks import over_tasks, spread_out
+from ..infer.bootstrap import (
+    Choose,
+    DrawnFits,
+    acceleration,
+    fit_draws,
+    fit_draws_reselecting,
+)
 from ..infer.draws import Draws, sampling_units
 from ..infer.resampled import Bootstrap
 from ..select import InformationCriterion
@@ -23,6 +33,8 @@ from .progress import Progress
 from .tables import cluster_codes
 
 __all__ = ["Resampling"]
+
+TOGETHER = 40  # draws of a task, which begins with the full data's Hessian
 
 
 class Resampling(Inference):
@@ -45,6 +57,7 @@ class Resampling(Inference):
         reselect: bool = False,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        store: str | Path | None = None,
     ) -> Bootstrap:
         """Fit the model to people drawn with replacement, with the prior in use.
 
@@ -66,6 +79,12 @@ class Resampling(Inference):
             Seed of the draws. The same seed gives the same draws, whatever the number of threads.
         n_jobs : int, optional
             Threads, default those of the model.
+        store : path, optional
+            A folder for what is done, from which the same call goes on if it was interrupted. It
+            holds coefficients, no rows; remove it when it is of no more use.
+
+        Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
+        ``"ray"``, ``"loky"``), draws go there, forty at a time, and the data once to each worker.
 
         Returns
         -------
@@ -96,7 +115,11 @@ class Resampling(Inference):
         l1, l2 = problem.penalties(self.prior_)
         pool = problem.likelihood.backend.pool
         with pool.using(n_jobs), Progress(self.verbose) as progress:
-            if choose is None:
+            if store is not None or (spread_out() and not isinstance(problem, ShardedProblem)):
+                common = self, problem, draws, reselect, l1, l2
+                key = self.get_params(), self._beta, l1, l2, problem.weights, unit, reselect
+                fits = _in_tasks(common, draws, store, key, progress.report)
+            elif choose is None:
                 fits = fit_draws(problem, self._beta, l1, l2, draws, progress.report)
             else:
                 fits = fit_draws_reselecting(
@@ -134,3 +157,33 @@ class Resampling(Inference):
                 "of splits."
             )
         return lambda part, seed: dataclasses.replace(cv, random_state=seed).run(part)
+
+
+def _in_tasks(
+    common: Any, draws: Draws, store: str | Path | None, key: Any,
+    report: Callable[[str, float], None],
+) -> DrawnFits:  # fmt: skip
+    """Fits of draws as tasks, wherever joblib has them."""
+    seeds = [draws.seeds[a : a + TOGETHER] for a in range(0, len(draws.seeds), TOGETHER)]
+    parts = []
+    for part in over_tasks(_of_seeds, common, seeds, store, key):
+        parts.append(part)
+        report("bootstrap", len(parts) / len(seeds))
+    variances = [x.variance for x in parts if x.variance is not None]
+    return DrawnFits(
+        np.concatenate([x.coef for x in parts]),
+        np.concatenate([x.converged for x in parts]),
+        np.concatenate(variances) if variances else None,
+    )
+
+
+@single_threaded_blas()
+def _of_seeds(common: Any, seeds: np.ndarray) -> DrawnFits:
+    """Fits of some draws, by one thread where others work beside it."""
+    model, problem, draws, reselect, l1, l2 = common
+    own = draws.of(seeds)
+    with problem.likelihood.backend.pool.using(1):
+        if reselect:
+            choose = model._reselection()
+            return fit_draws_reselecting(problem, choose, own, model.tol, model.max_iter)
+        return fit_draws(problem, model._beta, l1, l2, own)

@@ -1,0 +1,167 @@
+"""Many fits of the same data as tasks, on whatever joblib has been told to use.
+
+`joblib.parallel_config(backend="dask")`, or ``"ray"``, ``"loky"``, ``"threading"``, says where. The
+data go to each worker once: by Dask's scatter, Ray's object store, or a file on this machine that
+processes map; tasks bring no more than their number. What is done can be kept in a folder, from
+which a call that was interrupted goes on. Without such a setting tasks run here, one by one, each
+with all threads.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import joblib
+from joblib.parallel import get_active_backend
+
+__all__ = ["over_tasks", "spread_out"]
+
+WAVE = 4  # tasks a worker between two looks at what is done
+
+_known: dict[str, Any] = {}  # of this process, where it is a worker
+
+
+def spread_out() -> bool:
+    """Whether joblib has been told where tasks run."""
+    backend, jobs = get_active_backend()
+    return not (type(backend).__name__ == "LokyBackend" and jobs is None)
+
+
+def over_tasks(
+    function: Callable[[Any, Any], Any],
+    common: Any,
+    tasks: Sequence[Any],
+    store: str | Path | None = None,
+    key: Any = None,
+) -> Iterator[Any]:
+    """Yield ``function(common, task)`` for each task, in their order.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, so that workers find it.
+    common : object
+        What all tasks read; pickled once for a worker.
+    tasks : sequence
+    store : path, optional
+        A folder for results; those that are there are not computed again.
+    key : object, optional
+        With ``store``: what the results depend on, as `joblib.hash` takes it.
+    """
+    files: list[Path | None] = [None] * len(tasks)
+    if store is not None:
+        folder = Path(store)
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [folder / f"{joblib.hash((key, task))}.joblib" for task in tasks]
+    todo = [k for k, file in enumerate(files) if file is None or not file.exists()]
+    fresh = iter(_computed(function, common, [tasks[k] for k in todo]))
+    waiting = set(todo)
+    for k, file in enumerate(files):
+        if k not in waiting:
+            yield joblib.load(file)
+            continue
+        result = next(fresh)
+        if file is not None:
+            part = file.with_suffix(".part")
+            joblib.dump(result, part)
+            part.replace(file)  # whole, or not there
+        yield result
+
+
+def _computed(
+    function: Callable[[Any, Any], Any], common: Any, tasks: Sequence[Any]
+) -> Iterator[Any]:
+    if not spread_out() or not tasks:
+        for task in tasks:
+            yield function(common, task)
+        return
+    backend, jobs = get_active_backend()
+    with joblib.Parallel(n_jobs=-1 if jobs is None else jobs) as parallel, _placed(common) as place:
+        wave = max(WAVE * backend.effective_n_jobs(-1 if jobs is None else jobs), 1)
+        for a in range(0, len(tasks), wave):
+            calls = [joblib.delayed(_do)(function, place, t) for t in tasks[a : a + wave]]
+            yield from parallel(calls)
+
+
+def _do(function: Callable[[Any, Any], Any], place: Callable[[], Any], task: Any) -> Any:
+    """A task, on its worker."""
+    return function(place(), task)
+
+
+@contextmanager
+def _placed(common: Any) -> Iterator[Callable[[], Any]]:
+    """Put the data where workers find them; yields a small callable that returns them there."""
+    backend, _ = get_active_backend()
+    kind, token = type(backend).__name__, uuid.uuid4().hex
+    if kind in ("ThreadingBackend", "SequentialBackend"):
+        yield _Here(common)
+    elif kind == "DaskDistributedBackend":
+        future = backend.client.scatter([common], broadcast=True, hash=False)[0]
+        yield _OnDask(token, future.key)
+    elif kind == "RayBackend":
+        import ray
+
+        yield _OnRay(token, ray.put(common))
+    else:
+        folder = tempfile.mkdtemp(prefix="steropes-")
+        try:
+            file = Path(folder) / "common.joblib"
+            joblib.dump(common, file)
+            yield _InFile(token, str(file))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Here:
+    """The data themselves: workers are threads."""
+
+    def __init__(self, common: Any) -> None:
+        self.common = common
+
+    def __call__(self) -> Any:
+        return self.common
+
+
+class _Elsewhere:
+    """A name for data that a worker gets once."""
+
+    def __init__(self, token: str, where: Any) -> None:
+        self.token, self.where = token, where
+
+    def __call__(self) -> Any:
+        if self.token not in _known:
+            _known.clear()  # one at a time is enough
+            _known[self.token] = self.found()
+        return _known[self.token]
+
+    def found(self) -> Any:
+        """The data, on the worker."""
+        raise NotImplementedError
+
+
+class _InFile(_Elsewhere):
+    def found(self) -> Any:
+        return joblib.load(self.where, mmap_mode="r")
+
+
+class _OnDask(_Elsewhere):
+    def found(self) -> Any:
+        from distributed import Future, get_client, get_worker
+
+        kept = get_worker().data
+        if self.where in kept:
+            return kept[self.where]
+        return Future(self.where, get_client()).result()  # a worker that came later
+
+
+class _OnRay(_Elsewhere):
+    def found(self) -> Any:
+        import ray
+
+        return ray.get(self.where)
