@@ -161,5 +161,17 @@ def test_what_blocks_cannot_do_is_refused_by_name(X, eta):
         steropes.LinearRegression().fit(design, eta[:-1])
     with pytest.raises(DataError, match="Block 1 has 11 columns"):
         ShardedDesign.from_blocks([X, X[:, :-1]])
+    with pytest.raises(DataError, match="Block 1: Input X contains NaN"):
+        ShardedDesign.from_blocks([lambda: X, lambda: X.toarray() * np.nan])
     with pytest.raises(DataError, match="at least one block"):
         ShardedDesign.from_blocks([])
+
+
+def test_many_outcomes_of_blocks_are_those_of_one(X, eta):
+    rng, kept = np.random.default_rng(4), np.arange(9)
+    outcomes = {name: eta + rng.normal(size=400) for name in "ab"}
+    one, blocks = (
+        steropes.fit_many(steropes.LinearRegression(), Z, outcomes)
+        for Z in (X[:, kept], in_blocks(X[:, kept]))
+    )
+    np.testing.assert_allclose(blocks["coef"], one["coef"], atol=1e-8)

@@ -148,7 +148,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or array, data frame or Design, (n, p)
+        X : array, sparse matrix or array, data frame, Design or ShardedDesign, (n, p)
             Covariates. Nothing passed in is modified.
         y : (n,) array
             Outcome; see the class.

@@ -20,6 +20,7 @@ from ..errors import DataError, SeparationError
 from ..fit import Problem
 from ..fit.outcomes import fit_outcomes, is_dense, worth_a_batch
 from ..fit.replicates import LANES
+from ..fit.shards import ShardedDesign
 from ..fit.tasks import over_tasks, spread_out
 from ..infer import refuse_separated, refuse_undetermined
 from ..solve import Fit
@@ -62,7 +63,7 @@ def fit_many(
     ----------
     estimator : estimator
         Its settings are those of all fits; it is not fitted itself.
-    X : array, sparse matrix, data frame or Design, (n, p)
+    X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
     outcomes : mapping or data frame
         The outcome of each name: y as ``fit`` takes it, or a mapping with ``"y"`` and what is the
         outcome's own of ``"sample_weight"``, ``"offset"``, ``"exposure"``, ``"strata"`` (and
@@ -103,11 +104,11 @@ def fit_many(
     }  # fmt: skip
     given = _read(outcomes, common)
     refuse_other_order(X, **{k: v for k, v in common.items() if v is not None})
-    design = as_design(X)
+    design: Any = X if isinstance(X, ShardedDesign) else as_design(X)
     own = {name: _leave_out(part, design.n) for name, part in given.items()}
     model = clone(estimator)
     model._check_settings()
-    if store is not None or spread_out():
+    if store is not None or (spread_out() and not isinstance(design, ShardedDesign)):
         names = list(own)
         tasks = [{n: own[n] for n in names[a : a + LANES]} for a in range(0, len(names), LANES)]
         key = type(estimator).__name__, estimator.get_params(), design.names, _checksum(design)
@@ -125,7 +126,8 @@ def fit_many(
 def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) -> dict[str, Part]:
     """Summaries of some outcomes."""
     estimator, design, level = common
-    if not _goes_together(clone(estimator), design, len(own)):
+    blocks = isinstance(design, ShardedDesign)
+    if blocks or not _goes_together(clone(estimator), design, len(own)):
         return {name: _one(estimator, design, part, level) for name, part in own.items()}
     with single_threaded_blas():
         return _batched(estimator, design, own, level)

@@ -249,7 +249,7 @@ def _let_go(client: Any, tokens: Sequence[str]) -> None:
 def surveys(client: Any, sources: Sequence[Source]) -> list[Survey]:
     """Let the workers read all blocks for the first time."""
     sent = [client.scatter([s], hash=False)[0] for s in sources]
-    return list(client.gather(client.map(survey, sent, pure=False)))
+    return list(client.gather(client.map(survey, range(len(sent)), sent, pure=False)))
 
 
 def partitions(collection: Any) -> list[Any]:

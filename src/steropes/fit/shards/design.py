@@ -198,7 +198,7 @@ class ShardedDesign:
         if memory is not None and folder is None:
             raise DataError("memory says what a design in a folder may keep; give folder too.")
         if client is None:
-            found = [survey(s) for s in sources]
+            found = [survey(k, s) for k, s in enumerate(sources)]
         else:
             from .dask import surveys
 

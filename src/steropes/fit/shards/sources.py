@@ -148,9 +148,12 @@ class Survey:
     entries: int
 
 
-def survey(source: Source) -> Survey:
+def survey(number: int, source: Source) -> Survey:
     """Read a block for the first time."""
-    design = as_design(source.load())
+    try:
+        design = as_design(source.load())
+    except DataError as error:
+        raise DataError(f"Block {number}: {error}") from None
     return Survey(design.names, moments_of(design), design.nnz)
 
 
