@@ -1,11 +1,13 @@
 """A lasso fit in blocks on 1, 2 and 4 Dask workers: processor time of the parts, bytes, calls.
 
-`python -m benchmarks.workers`. Processor seconds are what this machine can tell whatever else it
-does: of the busiest worker (the time of a step where each has a core of its own) and of the driver.
+`python -m benchmarks.workers [--rows 25000]`, of each of 8 blocks. Processor seconds are what this
+machine can tell whatever else it does: of the busiest worker (the time of a step where each has a
+core of its own) and of the driver.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from functools import partial
 
@@ -14,27 +16,27 @@ from scipy import sparse
 
 import steropes
 
-ROWS, BLOCKS, COLUMNS, A_ROW = 25_000, 8, 2_000, 60
+BLOCKS, COLUMNS, A_ROW = 8, 2_000, 60
 
 
-def block(k: int) -> sparse.csc_array:
+def block(k: int, rows: int) -> sparse.csc_array:
     """Zeros and ones in columns of unequal frequency."""
     rng = np.random.default_rng(k)
     share = 1 / np.sqrt(np.arange(1, COLUMNS + 1))
     share *= A_ROW / share.sum()
-    columns = [np.flatnonzero(rng.random(ROWS, np.float32) < min(f, 0.9)) for f in share]
+    columns = [np.flatnonzero(rng.random(rows, np.float32) < min(f, 0.9)) for f in share]
     indptr = np.concatenate([[0], np.cumsum([len(c) for c in columns])])
     ones = np.ones(indptr[-1], np.int8)
-    return sparse.csc_array((ones, np.concatenate(columns), indptr), shape=(ROWS, COLUMNS))
+    return sparse.csc_array((ones, np.concatenate(columns), indptr), shape=(rows, COLUMNS))
 
 
-def outcome() -> np.ndarray:
+def outcome(rows: int) -> np.ndarray:
     """Of 20 of the columns."""
     beta = np.zeros(COLUMNS)
     beta[:20] = np.linspace(-1, 1, 20)
     rng, parts = np.random.default_rng(99), []
     for k in range(BLOCKS):
-        parts.append(rng.random(ROWS) < 1 / (1 + np.exp(1 - block(k) @ beta)))
+        parts.append(rng.random(rows) < 1 / (1 + np.exp(1 - block(k, rows) @ beta)))
     return np.concatenate(parts).astype(int)
 
 
@@ -42,14 +44,17 @@ def main() -> None:
     """Print a line for each number of workers."""
     from distributed import Client, LocalCluster
 
-    y, first = outcome(), None
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=25_000)
+    rows = parser.parse_args().rows
+    y, first = outcome(rows), None
     model = steropes.LogisticRegression(prior=steropes.Laplace(0.003))
     for workers in (1, 2, 4):
         with (
             LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as those,
             Client(those) as client,
         ):
-            makers = [partial(block, k) for k in range(BLOCKS)]
+            makers = [partial(block, k, rows) for k in range(BLOCKS)]
             design = steropes.ShardedDesign.from_blocks(makers, client=client)
             model.fit(design, y)  # blocks are made, kernels compiled
             traffic = model._problem.design.blocks.traffic
