@@ -51,7 +51,7 @@ def main() -> None:
     model = steropes.LogisticRegression(prior=steropes.Laplace(0.003))
     for workers in (1, 2, 4):
         with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as those,
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as those,
             Client(those) as client,
         ):
             makers = [partial(block, k, rows) for k in range(BLOCKS)]

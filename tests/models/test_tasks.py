@@ -96,7 +96,7 @@ def test_dask_workers_get_the_data_once():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, processes=False, dashboard_address=None, silence_logs=50
+            n_workers=2, processes=False, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),

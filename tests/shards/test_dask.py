@@ -31,7 +31,7 @@ def blocks_of(X):
 
 def cluster(workers, processes=False):
     return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address=None,
+        n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address=":0",
         silence_logs=50,
     )  # fmt: skip
 
