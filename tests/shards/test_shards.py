@@ -175,3 +175,11 @@ def test_many_outcomes_of_blocks_are_those_of_one(X, eta):
         for Z in (X[:, kept], in_blocks(X[:, kept]))
     )
     np.testing.assert_allclose(blocks["coef"], one["coef"], atol=1e-8)
+
+
+def test_blocks_of_this_process_take_the_threads_of_the_estimator(X, eta):
+    design = in_blocks(X)
+    for n_jobs in (1, 2):
+        model = steropes.LinearRegression(prior=Laplace(1.0), n_jobs=n_jobs).fit(design, eta)
+        blocks = model._problem.design.blocks._blocks
+        assert [b.backend.pool.n_threads for b in blocks] == [n_jobs] * 3

@@ -98,6 +98,9 @@ class BlocksOnDask:
         self._kept.pop(key, None)
         self._dropped.append(key)  # not now: this may be called by the collector of garbage
 
+    def limit(self, threads: int) -> None:
+        """See `Blocks.limit`: workers take the threads that they were started with."""
+
     def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
         """See `Blocks.call`."""
         self.traffic.calls += 1

@@ -56,7 +56,7 @@ class _Store:
 
     @property
     def _threads(self) -> int | None:
-        return None if self.client is None else 1
+        return None if self.client is None else min(self.client.nthreads().values(), default=1)
 
     def _place(self, recipes: list[Recipe]) -> Blocks:
         if self.client is None:

@@ -25,5 +25,8 @@ class Blocks(Protocol):
     def drop(self, key: str) -> None:
         """Let it go."""
 
+    def limit(self, threads: int) -> None:
+        """Let blocks of this process take so many threads; workers elsewhere have their own."""
+
     def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
         """Call a method of each `Block`, with what is common to all and with each one's own."""

@@ -67,6 +67,11 @@ class BlocksHere:
         for block in self._blocks:
             block.drop(key)
 
+    def limit(self, threads: int) -> None:
+        """See `Blocks.limit`."""
+        for block in self._blocks:
+            block.backend.pool.n_threads = threads
+
     def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
         """See `Blocks.call`."""
         out = []

@@ -98,6 +98,7 @@ def sharded_problem(problem: Problem) -> Problem:
     design = problem.design
     assert isinstance(design, ShardedDesign)
     blocks = design.blocks
+    blocks.limit(problem.likelihood.backend.pool.n_threads)
     parts = problem.likelihood.parts(np.concatenate([[0], np.cumsum(blocks.rows)]))
     if parts is None:
         return problem
