@@ -15,7 +15,16 @@ import pandas as pd
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies import OmopDatabase, Outcome, OutcomeModel, Question, StudyAnalysis
+from steropes.studies import (
+    ComparisonRules,
+    ConceptSet,
+    ControlSet,
+    OmopDatabase,
+    Outcome,
+    OutcomeModel,
+    Question,
+    StudyAnalysis,
+)
 from steropes.studies.cli import run as command
 from steropes.studies.concepts import find_concepts
 from steropes.studies.grid import answer
@@ -167,7 +176,8 @@ def test_every_result_is_there_and_calibrated(results):
     assert of["calibrated_rr"].notna().all()
     assert of["target_estimator"].tolist() == ["ate", "att"]
     nothing = results.tables["note"].query("outcome_id == 14")
-    assert nothing["note"].tolist() == ["nobody had the outcome during the time at risk"] * 2
+    why = "(there are no entries of the outcome, cohort 14)"
+    assert nothing["note"].tolist() == [f"nobody had the outcome during the time at risk {why}"] * 2
     checks = results.tables["cm_diagnostics_summary"]
     assert checks["ease"].notna().all()
     assert checks.loc[checks["outcome_id"] == 14, "mdrr_diagnostic"].tolist() == ["FAIL"] * 2
@@ -230,13 +240,13 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(
     with pytest.raises(KeyboardInterrupt):
         run_grid(database, spec, tmp_path)
     again = run_grid(database, spec, tmp_path)
-    assert len(calls) == 14 + 1  # only what was cut short is done twice
+    assert len(calls) == 12 + 1  # only what was cut short is done twice
     archive = results.path.with_suffix(".zip")
     assert checksum(tmp_path / "results.zip") == checksum(archive)
     for name, table in results.tables.items():
         pd.testing.assert_frame_equal(again.tables[name], table)
     run_grid(database, spec, tmp_path)
-    assert len(calls) == 15
+    assert len(calls) == 13
 
 
 def test_results_do_not_depend_on_how_many_outcomes_are_answered_at_once(
@@ -297,6 +307,36 @@ def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
     notes = found["note"].query("outcome_id == 13").set_index("analysis_id")["note"]
     assert "there is no covariate 1 among these people" in notes[9]
     assert notes[1] == ""
+
+
+def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):
+    import dataclasses
+
+    crude, weighted = spec.analysis
+    late = dataclasses.replace(crude, id=3, cohorts=ComparisonRules(washout_days=5000))
+    sources = dataclasses.replace(
+        spec.cohorts, drugs={**spec.cohorts.drugs, 15: ConceptSet((777,)), 16: ConceptSet((9,))}
+    )
+    questions = tuple(Question(t, 12, (13, 99)) for t in (11, 15, 16, 98))
+    many = dataclasses.replace(
+        spec, cohorts=sources, question=questions, analysis=(crude, weighted, late),
+        controls=ControlSet(concepts=(888,)),
+    )  # fmt: skip
+    found = run_grid(database, many, tmp_path)
+    t = found.tables
+    notes = t["note"].merge(t["cm_target_comparator"], on="target_comparator_id")
+    notes = notes.set_index(["target_id", "outcome_id", "analysis_id"])["note"]
+    assert notes[11, 13, 1] == notes[11, 13, 2] == ""
+    assert notes[11, 99, 1] == "cohort 99 is not defined"
+    assert "cohort 888: concept 888 is unknown" in notes[11, 888, 2]
+    said = "nobody of the target, newdrug, is left after the rule “5000 days of prior observation”"
+    assert said in notes[11, 13, 3]
+    assert "cohort 15: concept 777 is unknown" in notes[15, 13, 1]
+    assert "there are no entries of the target, condition 9" in notes[16, 13, 1]
+    assert notes[98, 13, 2] == "cohort 98 is not defined"
+    assert "cohort 98 is not defined" in grid_page(found)
+    with pytest.raises(DataError, match="cohort 15: concept 777 is unknown"):
+        run_grid(database, dataclasses.replace(many, question=questions[1:2]), tmp_path / "no")
 
 
 def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):

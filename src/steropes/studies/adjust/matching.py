@@ -13,7 +13,7 @@ from steropes.studies.matching import match_pairs
 from steropes.studies.requirements import real, whole, yes_or_no
 from steropes.studies.ties import tie_keys
 
-__all__ = ["Match", "match_scores", "matched_weights", "standardising_weights"]
+__all__ = ["Match", "match_scores", "matched_weights"]
 
 Scale = Literal["standardized logit", "standardized", "propensity score"]
 DIGITS = 10  # distances are compared to so many decimals of the calliper's unit
@@ -131,23 +131,6 @@ def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
     return weight
 
 
-def standardising_weights(sets: ArrayLike, treated: ArrayLike, estimand: str) -> NDArray:
-    """Weights under which both arms of every set count as many as the estimand has there.
-
-    Parameters
-    ----------
-    sets : array_like of int, shape (n,)
-        Matched set or stratum of each person, from 0.
-    treated : array_like, shape (n,)
-    estimand : str
-        "att": as many as the set has of the target; "atu": of the comparator; "ate": of both.
-    """
-    s, t = np.asarray(sets), np.asarray(treated) == 1
-    sizes = [np.bincount(s[a], minlength=int(s.max(initial=0)) + 1) for a in (t, ~t)]
-    wanted = {"att": sizes[0], "atu": sizes[1]}.get(estimand, sizes[0] + sizes[1])
-    return np.where(t, (wanted / np.maximum(sizes[0], 1))[s], (wanted / np.maximum(sizes[1], 1))[s])
-
-
 def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
     """Scores on the scale on which they are compared, and the width of the calliper there."""
     value = e
@@ -164,7 +147,7 @@ def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
         return value, np.inf
     width = rule.caliper * (1.0 if rule.scale == "propensity score" else spread)
     # what differs by rounding alone is equal, and a distance of exactly the width is too far
-    unit = width * 10.0**-DIGITS
+    unit = max(width * 10.0**-DIGITS, 1e-18)
     return np.round(value / unit) * unit, width * (1 - 1e-9)
 
 

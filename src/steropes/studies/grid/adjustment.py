@@ -12,7 +12,7 @@ from steropes.studies.adjust.matching import match_scores, matched_weights
 from steropes.studies.adjust.scores import PropensityScores
 from steropes.studies.adjust.strata import score_strata
 from steropes.studies.adjust.trimming import trim
-from steropes.studies.adjust.weights import propensity_weights, set_weights
+from steropes.studies.adjust.weights import Estimand, propensity_weights, set_weights
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.covariates.features import Features
 from steropes.studies.grid.settings import StudyAnalysis
@@ -41,7 +41,7 @@ class Adjusted:
     sets: NDArray | None
     weights: NDArray | None
     attrition: pd.DataFrame
-    estimand: str
+    estimand: Estimand
 
     def balancing(self, treated: NDArray) -> NDArray | None:
         """Weights under which the arms should be alike; None if nothing adjusts them."""
@@ -94,6 +94,8 @@ def adjust(
         for rule, stays in trim(score, treated, analysis.trim, weight):
             kept = np.flatnonzero(stays)
             counts.count(rule, person[kept], treated[kept])
+        if len(np.unique(treated[kept])) < 2:  # of an arm without anybody there is nothing to do
+            return Adjusted(kept, None, None, counts.frame(), analysis.estimates())
         if weighted:  # stabilised by the shares of those who stay
             weight = propensity_weights(score[kept], treated[kept], analysis.estimand)
     if weight is not None and analysis.truncate is not None:

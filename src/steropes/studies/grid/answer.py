@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.adjust.comparability import Balance, covariate_balance
-from steropes.studies.adjust.matching import standardising_weights
 from steropes.studies.adjust.scores import PropensityScores
+from steropes.studies.adjust.weights import set_weights
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import StudyPopulation, study_population
@@ -25,7 +25,7 @@ from steropes.studies.grid.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.outcomes.absolute import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.engine import clusters_of
-from steropes.studies.outcomes.estimate import Estimate, estimate_effect
+from steropes.studies.outcomes.estimate import Estimate, estimate_effect, why_none
 from steropes.studies.outcomes.summaries import arm_counts, curve_table, detectable_ratio, follow_up
 from steropes.studies.people import People
 from steropes.studies.ties import tied_share
@@ -156,7 +156,7 @@ class Prepared:
         people = pd.DataFrame(population.people)
         adjusted, note = adjusted_people(people, population.attrition, shared, analysis)
         compared = people.iloc[adjusted.kept].reset_index(drop=True)
-        note = shared.note or note
+        note = shared.note or note or why_none(compared)
         features = shared.features
         of_compared = None
         if features is not None and (
@@ -174,6 +174,8 @@ class Prepared:
                 sets=adjusted.sets,
                 features=of_compared,
             )
+        if estimate.note:
+            estimate = replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
         balance = None
         if features is not None and analysis.adjusts and not note:
             balance = balance_of(features, people, adjusted, self.thresholds)
@@ -203,6 +205,24 @@ class Prepared:
             shared=shared,
             diagnostics=self._diagnose(people, compared, adjusted, balance),
         )
+
+    def _explained(self, note: str, outcome: int, adjusted: Adjusted) -> str:
+        """Why there is no estimate, with the rule or the cohort that is behind it."""
+        reasons = []
+        for arm in ("target", "comparator"):
+            left = adjusted.attrition[f"{arm}_people"].to_numpy()
+            if len(left) and left[-1] == 0:
+                first = int(np.argmax(left == 0))
+                rule = adjusted.attrition["rule"].iloc[first]
+                of = f"the {arm}, {self.comparison.names[arm]}"
+                reasons.append(
+                    f"nobody of {of}, is left after the rule “{rule}”"
+                    if first
+                    else f"there are no entries of {of}"
+                )
+        if outcome not in self.cohorts.ids:
+            reasons.append(f"there are no entries of the outcome, cohort {outcome}")
+        return f"{note} ({'; '.join(reasons)})" if reasons else note
 
     def _diagnose(
         self,
@@ -286,7 +306,7 @@ def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None
     if adjusted.weights is not None or adjusted.sets is None or not len(compared):
         return adjusted.weights
     treated = compared["treated"].to_numpy()
-    weights = standardising_weights(adjusted.sets, treated, adjusted.estimand)
+    weights = set_weights(adjusted.sets, treated, adjusted.estimand)
     return None if (weights == 1).all() else weights
 
 

@@ -59,24 +59,41 @@ class CohortSources:
         texts = {i: definition_text(d) for i, d in self.definitions.items()}
         object.__setattr__(self, "definitions", texts)
 
+    def refused(self, db: OmopDatabase, wanted: set[int]) -> dict[int, str]:
+        """Which of the cohorts cannot be made, and why."""
+        why = {}
+        for cohort, concepts in {**self.drugs, **self.conditions}.items():
+            try:
+                concepts.resolve(db)
+            except DataError as error:
+                why[cohort] = f"cohort {cohort}: {error}"
+        if not self.table:
+            for cohort in wanted - {*self.drugs, *self.conditions, *self.definitions}:
+                why[cohort] = f"cohort {cohort} is not defined"
+        return why
+
     def make(self, db: OmopDatabase, wanted: set[int]) -> CohortTable:
-        """The cohorts themselves; those of the table that nobody asked for are not read."""
+        """The cohorts that were asked for, as far as they can be made."""
+        wanted = wanted - {*self.refused(db, wanted)}
         parts = []
-        defined = {*self.drugs, *self.conditions, *self.definitions}
-        if self.drugs:
-            parts.append(drug_era_cohorts(db, self.drugs))
-        if self.conditions:
-            parts.append(condition_cohorts(db, self.conditions))
-        if self.definitions:
-            parts.append(circe_cohorts(db, self.definitions))
-        others = sorted(wanted - defined)
+        for sets, make in (
+            (self.drugs, drug_era_cohorts),
+            (self.conditions, condition_cohorts),
+        ):
+            known = {i: c for i, c in sets.items() if i in wanted}
+            if known:
+                parts.append(make(db, known))
+        texts = {i: t for i, t in self.definitions.items() if i in wanted}
+        if texts:
+            parts.append(circe_cohorts(db, texts))
+        others = sorted(wanted - {*self.drugs, *self.conditions, *self.definitions})
         if others:
-            if not self.table:
-                raise DataError(f"cohort {others[0]} is not defined")
             schema = self.schema or None
             parts.append(
                 read_cohorts(db, others, table=self.table, schema=schema, allow_empty=True)
             )
+        if not parts:
+            raise DataError("none of the cohorts can be made")
         made = parts[0]
         for part in parts[1:]:
             made = made + part

@@ -108,6 +108,10 @@ class GridSpec:
         ids = [a.id for a in self.analyses]
         if len({*ids}) < len(ids):
             raise DataError(f"two analyses have the id {next(i for i in ids if ids.count(i) > 1)}")
+        c = self.cohorts
+        repeated = {*self.controls.concepts} & {*c.drugs, *c.conditions, *c.definitions}
+        if repeated:
+            raise DataError(f"control {min(repeated)} is also the id of a cohort")
         text("database_id", self.database_id)
         text("schema", self.schema)
         whole("min_cell", self.min_cell, 0)
@@ -141,26 +145,29 @@ class GridSpec:
         return tuple(made)
 
     def make_cohorts(self, db: OmopDatabase) -> CohortTable:
-        """All cohorts that the questions and analyses need."""
+        """All cohorts that the questions and analyses need, as far as they can be made."""
+        return self._sources().make(db, self._wanted())
+
+    def refused(self, db: OmopDatabase) -> dict[int, str]:
+        """Which cohorts cannot be made, and why: concepts that do not exist, missing ids."""
+        return self._sources().refused(db, self._wanted())
+
+    def _wanted(self) -> set[int]:
         wanted = {a.competing for a in self.analysis if a.competing is not None}
         for q in self.questions:
             wanted |= {q.target, q.comparator, *(o.id for o in q.outcomes)}
             wanted |= {q.nesting} if q.nesting is not None else set()
+        return wanted
+
+    def _sources(self) -> CohortSources:
+        """Those of the cohorts, and of controls that are named by concept."""
         concepts = {c: ConceptSet((c,)) for c in self.controls.concepts}
-        repeated = {*concepts} & {
-            *self.cohorts.drugs,
-            *self.cohorts.conditions,
-            *self.cohorts.definitions,
-        }
-        if repeated:
-            raise DataError(f"control {min(repeated)} is also the id of a cohort")
-        sources = replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
-        return sources.make(db, wanted)
+        return replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
 
     def of_compared(self, db: OmopDatabase) -> OmopDatabase:
         """The database as far as the people go who are in a target or a comparator."""
         compared = {c for q in self.question for c in (q.target, q.comparator)}
-        return self.cohorts.compared(db, compared)
+        return self.cohorts.compared(db, compared - {*self.refused(db)})
 
     def to_json(self) -> str:
         """The specification as JSON text, every setting named."""

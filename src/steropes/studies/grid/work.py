@@ -71,12 +71,22 @@ def work_through(
     """
     done = store.done
     say("making cohorts")
-    cohorts, questions = spec.make_cohorts(db), spec.questions
+    refused = spec.refused(db)
+    questions = spec.questions
+    blocked = {comparison_id(q): _blocked(q, refused) for q in questions}
+    if all(blocked.values()):
+        raise DataError("; ".join(dict.fromkeys(blocked.values())))
+    for why in refused.values():
+        say(f"left out: {why}")
+    cohorts = spec.make_cohorts(db)
     made: list[dict[str, Any]] = []
     if spec.controls.positive is not None:
         bench = Workbench(spec.of_compared(db), cohorts)
-        found = add_positive_controls(bench, questions, spec.analyses, spec.controls.positive, say)
-        cohorts, questions, made = found.cohorts, found.questions, found.made
+        good = tuple(q for q in questions if not blocked[comparison_id(q)])
+        found = add_positive_controls(bench, good, spec.analyses, spec.controls.positive, say)
+        cohorts, made = found.cohorts, found.made
+        more = {comparison_id(q): q for q in found.questions}
+        questions = tuple(more.get(comparison_id(q), q) for q in questions)
     if "specification" not in done:
         tables = specification_tables(questions, spec.analyses)
         tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
@@ -99,7 +109,50 @@ def work_through(
                 bench.forget()
                 last = question
             say(f"{analysis.description or f'analysis {analysis.id}'} ({clock})")
-            _group(bench, spec, question, analysis, left, store, parallel, clock, jobs)
+            why = blocked[comparison_id(question)] or refused.get(analysis.competing or -1, "")
+            group = _Group(bench, spec, question, analysis, refused, why)
+            _work(group, left, store, parallel, clock, jobs)
+
+
+def _blocked(question: Question, refused: dict[int, str]) -> str:
+    """Why a question cannot be asked at all; nothing if it can."""
+    needed = (question.target, question.comparator, question.nesting)
+    return next((refused[c] for c in needed if c is not None and c in refused), "")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Group:
+    """A question and an analysis; which outcomes cannot be answered; why none of them can."""
+
+    bench: Workbench
+    spec: GridSpec
+    question: Question
+    analysis: StudyAnalysis
+    refused: dict[int, str]
+    blocked: str
+
+    def prepared(self) -> Prepared:
+        """With what all outcomes share."""
+        if self.blocked:
+            raise DataError(self.blocked)
+        return self.bench.prepared(self.question, self.analysis)
+
+    def refusal(self, outcome: int, why: str) -> Tables:
+        """The rows of what could not be answered: they say why."""
+        key = {
+            "target_comparator_id": comparison_id(self.question),
+            "outcome_id": outcome,
+            "analysis_id": self.analysis.id,
+            "database_id": self.spec.database_id,
+        }
+        counts = ("subjects", "days", "outcomes")
+        nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
+        none = Diagnostics(detectable=math.inf, thresholds=self.spec.thresholds)
+        return {
+            "cm_result": [{**key, **nobody, "target_estimator": self.analysis.estimates()}],
+            "cm_diagnostics_summary": [{**key, **diagnostics_row(none)}],
+            "note": [{**key, "note": why}],
+        }
 
 
 def _left(question: Question, analysis: StudyAnalysis, done: set[str]) -> list[tuple[str, int]]:
@@ -109,11 +162,8 @@ def _left(question: Question, analysis: StudyAnalysis, done: set[str]) -> list[t
     return [s for s in steps if s[0] not in done]
 
 
-def _group(
-    bench: Workbench,
-    spec: GridSpec,
-    question: Question,
-    analysis: StudyAnalysis,
+def _work(
+    group: _Group,
     left: list[tuple[str, int]],
     store: ResultStore,
     parallel: Any,
@@ -121,30 +171,30 @@ def _group(
     jobs: int,
 ) -> None:
     """All that is left to do of a question and an analysis."""
+    spec, question = group.spec, group.question
+    where = (spec.database_id, spec.min_cell)
     try:
-        prepared = bench.prepared(question, analysis)
+        prepared = group.prepared()
     except REFUSED as error:
         for name, outcome in left:
-            refused = {} if outcome < 0 else _refusal(question, analysis, outcome, spec, error)
-            store.add(name, refused)
+            store.add(name, {} if outcome < 0 else group.refusal(outcome, str(error)))
             clock.tick()
         return
     if left[0][1] < 0:
-        where = (spec.database_id, spec.min_cell)
-        store.add(left[0][0], shared_tables(question, analysis, prepared.shared, *where))
+        store.add(left[0][0], shared_tables(question, group.analysis, prepared.shared, *where))
         clock.tick()
         left = left[1:]
     of_interest = {o.id for o in question.outcomes if o.of_interest}
     if parallel is not None:
         prepared = prepared.packed()
-    tasks = [
-        _Task(prepared, outcome, spec.database_id, spec.min_cell, outcome in of_interest)
-        for _, outcome in left
-    ]
-    for (name, outcome), found in zip(left, _answers(tasks, parallel, jobs), strict=True):
-        if isinstance(found, str):
-            found = _refusal(question, analysis, outcome, spec, found)
-        store.add(name, found)
+    asked = [(name, o) for name, o in left if o not in group.refused]
+    for name, outcome in left:
+        if outcome in group.refused:
+            store.add(name, group.refusal(outcome, group.refused[outcome]))
+            clock.tick()
+    tasks = [_Task(prepared, o, *where, o in of_interest) for _, o in asked]
+    for (name, outcome), found in zip(asked, _answers(tasks, parallel, jobs), strict=True):
+        store.add(name, group.refusal(outcome, found) if isinstance(found, str) else found)
         clock.tick()
 
 
@@ -177,30 +227,6 @@ def _workers(jobs: int) -> AbstractContextManager[Any]:
 
     workers: AbstractContextManager[Any] = Parallel(n_jobs=jobs)
     return workers
-
-
-def _refusal(
-    question: Question,
-    analysis: StudyAnalysis,
-    outcome: int,
-    spec: GridSpec,
-    why: Exception | str,
-) -> Tables:
-    """The rows of what could not be answered: they say why."""
-    key = {
-        "target_comparator_id": comparison_id(question),
-        "outcome_id": outcome,
-        "analysis_id": analysis.id,
-        "database_id": spec.database_id,
-    }
-    counts = ("subjects", "days", "outcomes")
-    nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
-    none = Diagnostics(detectable=math.inf, thresholds=spec.thresholds)
-    return {
-        "cm_result": [{**key, **nobody, "target_estimator": analysis.estimates()}],
-        "cm_diagnostics_summary": [{**key, **diagnostics_row(none)}],
-        "note": [{**key, "note": str(why)}],
-    }
 
 
 class _Clock:

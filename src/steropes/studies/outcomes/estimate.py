@@ -16,7 +16,7 @@ from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
 from steropes.studies.outcomes.two_groups import TwoGroups
 
-__all__ = ["Estimate", "estimate_effect"]
+__all__ = ["Estimate", "estimate_effect", "why_none"]
 
 Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
 POINTS = 81  # of a stored profile
