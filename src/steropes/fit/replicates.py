@@ -62,6 +62,8 @@ class Replicates:
         Takes the same and returns offsets, (n, b), that take the place of the problem's.
     like : Nuisance, optional
         Nuisance parameters that new batches start near.
+    apart : bool
+        See `Batch`.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class Replicates:
         memory: float,
         offsets: Weights | None = None,
         like: Nuisance | None = None,
+        apart: bool = False,
     ) -> None:
+        self.apart = apart
         self.problem, self.common = problem, common
         self.weights, self.offsets, self.like = weights, offsets, like
         self.groups = [list(range(a, min(a + LANES, count))) for a in range(0, count, LANES)]
@@ -110,7 +114,12 @@ class Replicates:
         return self._each(start, fit)
 
     def solve_under(
-        self, prior: Prior | None, tol: float, start: Callable[[int], np.ndarray], look: str
+        self,
+        prior: Prior | None,
+        tol: float,
+        start: Callable[[int], np.ndarray],
+        look: str,
+        max_iter: int = 200,
     ) -> Iterator[Group]:
         """The same under a prior, whatever it says of the coefficients; see `solve`.
 
@@ -118,7 +127,7 @@ class Replicates:
         """
 
         def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
-            return solve_under(self.problem, batch, prior, tol, look=look).fits
+            return solve_under(self.problem, batch, prior, tol, max_iter, look=look).fits
 
         return self._each(start, fit)
 
@@ -138,4 +147,5 @@ class Replicates:
 
     def _make(self, numbers: list[int]) -> Batch:
         offsets = None if self.offsets is None else self.offsets(numbers)
-        return self.problem.batch(self.weights(numbers), len(numbers), self.common, offsets)
+        weights = self.weights(numbers)
+        return self.problem.batch(weights, len(numbers), self.common, offsets, self.apart)

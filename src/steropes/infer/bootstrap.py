@@ -2,7 +2,9 @@
 
 Units (rows, strata or clusters) are drawn with replacement, which is a fit with multinomial
 weights over the same X. The draws share the full data's Hessian and working set, and start from
-its optimum.
+its optimum. Under a Laplace prior their supports differ, so that a Hessian of what any of them
+needs would be one of nearly all columns, again and again: it is made once, of all columns, and each
+draw's model is minimised by itself.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 
 from ..errors import SeparationError
 from ..fit import Replicates, certified_under
+from ..solve import Fit
 from .draws import Draws
 from .information import Information
 from .loose import LooseColumns
@@ -23,6 +26,8 @@ from .scores import UnitScores
 __all__ = ["Choose", "DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
 
 TOL = 1e-4  # largest KKT violation of a draw, in units of λ or of standard errors
+MANY, MOST = 200, 10_000  # columns from which on, and up to which, there is one Hessian of all
+STEPS = 60  # with it, after which a draw is better off with one of its own
 BLOCK = 64  # coefficients whose influences are computed together
 
 Progress = Callable[[str, float], None]
@@ -72,23 +77,36 @@ def fit_draws(
     """
     n, scale = len(draws.seeds), problem.design.scale
     common = problem.common()
+    apart = bool(l1.any()) and problem.prior.plain and MANY <= len(beta) <= MOST and n > 1
+    if apart:
+        common.active.join(np.arange(len(beta)))
     full = problem.batch(common=common)
     full.start_at((beta * scale)[:, None])
     full.solve(l1, l2, tol=TOL, look="after")  # nothing but its Hessian is new
     start, like = full.beta, full.term.nuisance(0)
     del full
     loose = LooseColumns(problem, beta, problem.unbounded(problem.prior))
-    replicates = Replicates(problem, common, n, draws, memory=0.0, like=like)
+    replicates = Replicates(problem, common, n, draws, memory=0.0, like=like, apart=apart)
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
-    look = "during" if l1.any() else "after"
-    for group in replicates.solve_under(problem.prior, TOL, lambda _: start, look):
+    look = "during" if l1.any() and not apart else "after"
+    steps = STEPS if apart else 200
+    for group in replicates.solve_under(problem.prior, TOL, lambda _: start, look, steps):
         for k, fit in zip(group.numbers, group.fits, strict=True):
+            if apart and not fit.converged:
+                fit = _alone(problem, draws.one(k), fit, l1, l2)
             marks = loose.mark(draws.one(k), fit.beta, fit.nuisance)
             out.coef[k] = _in_units(problem, fit.beta, marks)
             out.converged[k] = fit.converged or marks is not None
         if progress is not None:
             progress("bootstrap", (group.numbers[-1] + 1) / n)
     return out
+
+
+def _alone(problem: Any, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: np.ndarray) -> Fit:
+    """A draw's fit with Hessians of its own, from where it came to."""
+    batch = problem.batch(weights[:, None])
+    batch.start_at((fit.beta * problem.design.scale)[:, None], fit.nuisance)
+    return batch.solve(l1, l2, tol=TOL)[0]
 
 
 def fit_draws_reselecting(
