@@ -4,6 +4,7 @@
     python benchmarks/case_series.py --cases 20000    # smaller
     python benchmarks/case_series.py --large          # 3.6 million cases, about 75 million
     python benchmarks/case_series.py --memory 500MB   # what the database may use
+    python benchmarks/case_series.py --fit            # and one fit, Laplace prior of variance 0.1
 
 makes an OMOP database of random drug eras in a temporary folder (not timed), then finds the cases,
 cuts their time and builds X; it prints seconds (and those of the processors), and memory above
@@ -21,6 +22,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
+from steropes import Laplace, SelfControlledCaseSeries
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.sccs.columns import era_columns
 from steropes.studies.sccs.intervals import make_intervals
@@ -66,7 +68,7 @@ def resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def build(path: Path, memory: str | None) -> None:
+def build(path: Path, memory: str | None, fit: bool) -> None:
     """Time the steps from the database to X."""
     settings = case_series_settings(OUTCOME, end_of_observation_days=30)
     with OmopDatabase(path, memory=memory) as db, db.workspace() as work:
@@ -88,6 +90,13 @@ def build(path: Path, memory: str | None) -> None:
     beyond = resident() - before
     print(f"X {X / 1e6:,.0f} MB, its rows {rows / 1e6:,.0f} MB; beyond what was resident "
           f"{beyond / 1e6:,.0f} MB, {beyond / (X + rows):.1f} times both")  # fmt: skip
+    if fit:
+        began, used = time.perf_counter(), time.process_time()
+        model = SelfControlledCaseSeries(prior=Laplace(variance=0.1))
+        model.fit(design, made.events, strata=made.case, exposure=made.days)
+        print(f"fit {time.perf_counter() - began:.1f} s, processors "
+              f"{time.process_time() - used:.1f} s: {np.count_nonzero(model.coef_)} drugs, "
+              f"certificate {model.optimality_:.1e}; peak {resident() / 1e6:,.0f} MB")  # fmt: skip
 
 
 def main() -> None:
@@ -97,6 +106,7 @@ def main() -> None:
     parser.add_argument("--drugs", type=int, default=1_224)
     parser.add_argument("--eras", type=float, default=17.0, help="a case")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--fit", action="store_true", help="fit the model too")
     parser.add_argument("--memory", help="of the database, such as 500MB")
     given = parser.parse_args()
     cases, drugs, eras = given.cases, given.drugs, given.eras
@@ -105,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "omop.duckdb"
         make_database(path, cases, drugs, eras)
-        build(path, given.memory)
+        build(path, given.memory, given.fit)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from steropes.studies import (
 )
 from steropes.studies.sccs import plots
 from steropes.studies.sccs.model import fit_model
+from steropes.studies.sccs.page import _bands
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (CaseRules, CaseSeriesSettings, ExposureWindow, Spline, Thresholds)
@@ -94,15 +95,18 @@ def test_pictures_are_drawn_without_warnings(study, name):
     assert plots.svg_of(figure).startswith("<svg")
 
 
-def test_a_spline_has_a_band_around_its_curve(study):
+def test_a_spline_has_a_band_around_its_curve_and_the_caption_says_which(study):
     [effect] = study.effects.effects
     x = np.arange(1, 13.0)
     curve, se = plots.spline_curve(study, effect, x)
     assert curve.mean() == pytest.approx(0, abs=1e-12)
     assert se is None  # other drugs are under a Laplace prior
     plain = fit_model(study.intervals, replace(study.settings, prior="normal", bootstrap=0))
-    _, se = plots.spline_curve(replace(study, model=plain), effect, x)
+    other = replace(study, model=plain)
+    _, se = plots.spline_curve(other, effect, x)
     assert (se > 0).all()
+    assert "No bands are drawn" in _bands(study)
+    assert "point by point" in _bands(other)
 
 
 def test_writing_makes_a_page_and_tables(study, tmp_path):

@@ -180,10 +180,31 @@ def _timing(study: CaseSeries) -> str:
     )  # fmt: skip
     if study.effects is not None and study.model.status == "OK":
         parts.append(
-            _picture(plots.plot_splines, study, "Effects of time in the model, against their mean, "
-                     f"with pointwise {_level(study)} bands.")
+            _picture(plots.plot_splines, study, "Effects of time in the model, against their mean. "
+                     + _bands(study))
         )  # fmt: skip
     return "".join(parts)
+
+
+def _bands(study: CaseSeries) -> str:
+    """What the bands of the splines are, if they have any."""
+    assert study.effects is not None
+    shown = [plots.spline_curve(study, e, e.knots)[1] is not None for e in study.effects.effects]
+    if not all(shown):
+        return (
+            "No bands are drawn: beside covariates under a Laplace prior there are no standard "
+            "errors, and the curves take no account of what the prior chose."
+        )
+    said = f"The bands are {_level(study)}, point by point and not for a whole curve."
+    if any(e.penalized for e in study.effects.effects):
+        said += (
+            " Penalised curves are drawn toward their mean by the prior; their bands are those of "
+            "the posterior at a given variance, and where data are few they may lie beside the "
+            "truth."
+        )
+    elif any(c.penalized for c in study.intervals.columns):
+        said += " They take the variance of the other covariates’ prior as given."
+    return said
 
 
 def _assumptions(study: CaseSeries) -> str:
