@@ -55,3 +55,16 @@ def test_several_parameters_and_what_is_written(tmp_path):
     said = json.loads(found.write(tmp_path / "it.json").read_text())
     assert len(said["combined"]) == 8
     assert isinstance(found.summary(), pd.DataFrame)
+
+
+def test_a_site_that_others_separate_takes_part_and_says_so():
+    tables = site_tables("poisson", sites=SMALL)
+    west = tables["west"]
+    tables["west"] = west.assign(year=west.year.where(west.y == 0, 2001.0))
+    west = tables["west"].assign(other=(np.arange(len(west)) % 3 == 0).astype(float))
+    tables["west"] = west.assign(y=west.y.where(west.other == 0, 0))
+    for site in ("north", "south"):
+        tables[site] = tables[site].assign(other=(np.arange(len(tables[site])) % 3 == 0) * 1.0)
+    found = run("poisson", tables, ("drug", "other"))
+    assert found.table.set_index("method").loc["fixed, profile", "sites"] == 3
+    assert "site 'west': 'other' had a normal prior" in found.notes[0]

@@ -24,10 +24,12 @@ from ..priors import Normal, Prior
 from ..select import CrossValidation
 from .plan import FederatedPlan
 from .rows import SiteRows
+from .site_sums import column_moments
 
 __all__ = ["LocalEstimate", "local_estimate", "local_profiles"]
 
 BEYOND = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # half widths
+WEAK = 100.0  # variance of a coefficient of a column of size one, which says next to nothing
 HOLDS = 30.0  # change of η between two rows beyond which a profile says nothing more
 
 
@@ -98,15 +100,20 @@ def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
     return LocalEstimate(estimate, np.diag(model.vcov().to_numpy()).copy())
 
 
-def local_profiles(rows: SiteRows, plan: FederatedPlan) -> dict[str, np.ndarray]:
-    """Profile log-likelihoods of the plan's parameters: ``NAME`` is (m, 3).
+def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Profile log-likelihoods of the plan's parameters: ``NAME`` is (m, 3); and notes.
 
     Columns: point, log-likelihood less its largest value, gradient. A site at which a parameter
     has no maximum takes part with what its likelihood is.
     """
-    out = {}
+    out, notes = {}, []
     for name in plan.parameters:
-        model = _for_profile(rows, plan, name)
+        model, held = _for_profile(rows, plan, name)
+        if held:
+            notes.append(
+                f"{', '.join(map(repr, held))} had a normal prior with a standard deviation of "
+                f"{WEAK**0.5:g} / the column's beside {name!r}: the site's rows alone are separated"
+            )
         most = np.inf if plan.model == "linear" else HOLDS / _extent(rows, plan, name)
         with warnings.catch_warnings():  # a side that is flat is covered until nothing has digits
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
@@ -127,7 +134,7 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> dict[str, np.ndarray]
         x = x[np.concatenate([[True], np.diff(x[:, 0]) > 0])]
         x[:, 1] -= x[:, 1].max()
         out[name] = x
-    return out
+    return out, notes
 
 
 def _extent(rows: SiteRows, plan: FederatedPlan, name: str) -> float:
@@ -148,12 +155,26 @@ def _further(points: np.ndarray, most: float) -> np.ndarray:
     return out[np.abs(out) <= most]
 
 
-def _for_profile(rows: SiteRows, plan: FederatedPlan, name: str) -> PenalizedModel:
-    """The fit whose profile is wanted: a weak ridge stands in where the maximum is not finite."""
+def _for_profile(
+    rows: SiteRows, plan: FederatedPlan, name: str
+) -> tuple[PenalizedModel, tuple[str, ...]]:
+    """The fit whose profile is wanted, and the other columns that it has a weak prior on.
+
+    Where a maximum is not finite a ridge stands in for it: on the parameter alone, whose profile
+    leaves it out, or, where the site's rows are separated by others, on these too.
+    """
     prior = plan.coefficient_prior
     try:
-        return _fitted(rows, plan, prior, None)
-    except SeparationError:  # a profile leaves its own column's prior out; those of others stay
-        others = tuple(c for c in plan.columns if c != name)
-        weak = Normal(100.0, exclude=others if prior is None else ())
-        return _fitted(rows, plan, weak, None)
+        return _fitted(rows, plan, prior, None), ()
+    except SeparationError as error:
+        others = tuple(c for c in error.columns if c != name and c in plan.columns)
+    spread = np.sqrt(column_moments(rows)[1])
+    variance = WEAK / np.where(spread > 0, spread, 1.0) ** 2
+    for held in (others, tuple(c for c in plan.columns if c != name)):
+        free = tuple(c for c in plan.columns if c != name and c not in held)
+        try:
+            weak = Normal(variance, exclude=free)
+            return _fitted(rows, plan, weak, None), held
+        except SeparationError:
+            continue
+    return _fitted(rows, plan, Normal(variance), None), tuple(plan.columns)

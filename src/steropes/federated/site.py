@@ -200,10 +200,11 @@ class FederatedSite:
 
     def _profile(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
         try:
-            profiles = local_profiles(rows, plan)
+            profiles, notes = local_profiles(rows, plan)
         except (DataError, SeparationError) as error:
             raise RefusedError([f"the site's own fit failed: {error}"]) from None
-        return {"rows": int((rows.problem.weights > 0).sum())}, profiles
+        rows_counted = int((rows.problem.weights > 0).sum())
+        return {"rows": rows_counted, "notes": list(notes)}, profiles
 
 
 def _points(request: Message, plan: FederatedPlan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

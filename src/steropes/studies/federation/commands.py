@@ -122,10 +122,7 @@ def schema(
 
 
 def _show(found: FederatedResult | FederatedProfiles) -> None:
-    from steropes.federated import FederatedResult
-
     print(found.summary().to_string(float_format=lambda x: f"{x:.6g}"))
-    if isinstance(found, FederatedResult):
-        for note in found.notes:
-            print(note)
+    for note in found.notes:
+        print(note)
     print(f"{found.rounds} rounds, {found.bytes} bytes")

@@ -44,12 +44,15 @@ class FederatedProfiles:
         Of each parameter, a DataFrame of ``site``, ``point``, ``log_likelihood`` (less its
         largest) and ``gradient``.
     records : list of RoundRecord
+    notes : list of str
+        Of sites.
     """
 
     plan: FederatedPlan
     table: pd.DataFrame
     profiles: dict[str, pd.DataFrame]
     records: list[RoundRecord]
+    notes: list[str]
 
     def __repr__(self) -> str:
         return f"FederatedProfiles({', '.join(self.plan.parameters)}, {len(self.plan.sites)} sites)"
@@ -77,6 +80,7 @@ class FederatedProfiles:
             "rounds": self.rounds,
             "bytes": self.bytes,
             "revealed": TELLS["profile"],
+            "notes": self.notes,
         }
 
     def write(self, path: str | Path) -> Path:
@@ -106,7 +110,13 @@ def combine_site_profiles(exchange: Exchange) -> FederatedProfiles:
             [pd.DataFrame(x, columns=["point", "log_likelihood", "gradient"]).assign(site=s)
              for s, x in parts.items()], ignore_index=True,
         )[["site", "point", "log_likelihood", "gradient"]]  # fmt: skip
-    return FederatedProfiles(plan, pd.DataFrame(lines), tables, exchange.records)
+    notes = [f"site {a.site!r}: {note}" for a in answers for note in _notes(a)]
+    return FederatedProfiles(plan, pd.DataFrame(lines), tables, exchange.records, notes)
+
+
+def _notes(answer: Message) -> list[str]:
+    given = answer.values.get("notes", [])
+    return [str(note) for note in given] if isinstance(given, list) else []
 
 
 def _points(answer: Message, name: str) -> np.ndarray:

@@ -1,0 +1,219 @@
+"""Sites that share no rows against all rows in one place: bias, coverage, bytes, rounds.
+
+python -m benchmarks.federated --draws 200
+
+Five sites of 2000, 1000, 600, 400 and 200 people differ in who is treated, in their covariates and
+in how often the outcome occurs. The log odds or hazard ratio of the treatment is 0.5: the same at
+all sites (``alike``), with a standard deviation of 0.3 between them (``differ``), or the same and
+the outcome rare (``rare``, one or two in a hundred).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from steropes import CoxRegression, Laplace, LogisticRegression, SeparationError, Surv
+from steropes.errors import DataError, NotConvergedWarning
+from steropes.studies import CellRules, FederatedPlan, FederatedSite, federate
+
+SIZES = {"a": 2000, "b": 1000, "c": 600, "d": 400, "e": 200}
+COLUMNS = ("drug", "x", "z")
+TRUTH = 0.5
+ALL = CellRules(0)
+GRID = tuple(np.round(np.arange(1, 21) * 0.1, 10))  # of a follow-up of 2
+
+Sites = dict[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Found:
+    """An estimate of the treatment's coefficient."""
+
+    coef: float
+    se: float
+    lower: float
+    upper: float
+    rounds: int = 0
+    bytes: int = 0
+
+
+def draw(model: str, scenario: str, rng: np.random.Generator) -> Sites:
+    """Rows of the five sites."""
+    sites = {}
+    level = -4.5 if scenario == "rare" else -1.0
+    spread = 0.3 if scenario == "differ" else 0.0
+    for k, (site, n) in enumerate(SIZES.items()):
+        x, z = rng.normal(0.3 * k, 1 + 0.1 * k, n), (rng.random(n) < 0.15 + 0.1 * k).astype(float)
+        drug = (rng.random(n) < 1 / (1 + np.exp(1.5 - 0.3 * k - 0.5 * x))).astype(float)
+        effect = TRUTH + spread * rng.normal()
+        eta = level + 0.4 * (k - 2) / 2 + effect * drug + 0.4 * x - 0.3 * z
+        d = pd.DataFrame({"drug": drug, "x": x, "z": z})
+        if model == "logistic":
+            d["y"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+        else:
+            t = rng.exponential(np.exp(-eta))
+            d["t"], d["y"] = np.minimum(t, 2.0), (t <= 2.0).astype(int)
+        sites[site] = d
+    return sites
+
+
+def federated(model: str, sites: Sites, **more) -> Found:
+    """The treatment's coefficient of a plan."""
+    roles = {"outcome": "t", "event": "y"} if model == "cox" else {"outcome": "y"}
+    plan = FederatedPlan(model=model, columns=COLUMNS, sites=tuple(sites), **roles | more)
+    found = federate(plan, {s: FederatedSite(s, d, ALL) for s, d in sites.items()})
+    return _of(found.summary().loc["drug"], found.rounds, found.bytes)
+
+
+def _of(line: pd.Series, rounds: int = 0, size: int = 0) -> Found:
+    return Found(line["coef"], line["se"], line["lower"], line["upper"], rounds, size)
+
+
+def profiles(model: str, sites: Sites) -> dict[str, Found]:
+    """Combinations of the sites' profiles."""
+    roles = {"outcome": "t", "event": "y"} if model == "cox" else {"outcome": "y"}
+    plan = FederatedPlan(
+        model=model, columns=COLUMNS, sites=tuple(sites), method="profiles",
+        parameters=("drug",), **roles,
+    )  # fmt: skip
+    found = federate(plan, {s: FederatedSite(s, d, ALL) for s, d in sites.items()})
+    return {
+        f"profiles: {line['method']}": _of(line, found.rounds, found.bytes)
+        for _, line in found.table.iterrows()
+    }
+
+
+def pooled(model: str, sites: Sites, common: bool = False) -> Found:
+    """All rows in one place."""
+    d = pd.concat([s.assign(site=name) for name, s in sites.items()], ignore_index=True)
+    X = d[list(COLUMNS)]
+    if model == "cox":
+        strata = None if common else d.site
+        fit = CoxRegression().fit(X, Surv(d.t, d.y), strata=strata)
+    elif common:
+        fit = LogisticRegression().fit(X, d.y)
+    else:
+        own = pd.get_dummies(d.site)[list(sites)].astype(float)
+        fit = LogisticRegression(fit_intercept=False).fit(pd.concat([own, X], axis=1), d.y)
+    return _of(fit.summary().loc["drug"])
+
+
+def methods(model: str) -> dict[str, Callable[[Sites], Found]]:
+    """What is compared, beside profiles."""
+    out: dict[str, Callable[[Sites], Found]] = {
+        "pooled, stratified by site": lambda s: pooled(model, s),
+        "rounds, stratified by site": lambda s: federated(model, s),
+        "pooled, one baseline": lambda s: pooled(model, s, common=True),
+    }
+    if model == "logistic":
+        out["rounds, one baseline"] = lambda s: federated(model, s, baseline="common")
+        out["ODAL"] = lambda s: federated(model, s, baseline="common", method="odal")
+        out["ODAL, first order"] = lambda s: federated(
+            model, s, baseline="common", method="odal", order=1
+        )
+        return out
+    out["rounds, one baseline, grid of 20"] = lambda s: federated(
+        model, s, baseline="common", times=GRID
+    )
+    out["ODAC, stratified (ODACH)"] = lambda s: federated(model, s, method="odac")
+    out["ODAC, first order"] = lambda s: federated(model, s, method="odac", order=1)
+    return out
+
+
+def one_draw(model: str, scenario: str, seed: int) -> dict[str, Found]:
+    """All methods on one draw; those that end in an error are left out."""
+    sites = draw(model, scenario, np.random.default_rng(seed))
+    found = {}
+    for name, run in methods(model).items():
+        try:
+            found[name] = run(sites)
+        except (DataError, SeparationError):
+            continue
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        return found | profiles(model, sites)
+
+
+def table(model: str, scenario: str, draws: int, seed: int) -> pd.DataFrame:
+    """A row a method over the draws."""
+    runs = [one_draw(model, scenario, seed + i) for i in range(draws)]
+    lines = []
+    for name in dict.fromkeys(n for run in runs for n in run):
+        all_ = [(run[name], run["pooled, stratified by site"]) for run in runs
+                if name in run and np.isfinite(run[name].coef)]  # fmt: skip
+        b = np.array([f.coef for f, _ in all_])
+        off = np.array([abs(f.coef - p.coef) for f, p in all_])
+        covered = [f.lower <= TRUTH <= f.upper for f, _ in all_]
+        lines.append({
+            "method": name, "draws": len(all_), "bias": b.mean() - TRUTH, "sd": b.std(ddof=1),
+            "mean se": np.mean([f.se for f, _ in all_ if np.isfinite(f.se)]),
+            "coverage": np.mean(covered), "|off pooled|": off.mean(),
+            "rounds": np.mean([f.rounds for f, _ in all_]),
+            "kB": np.mean([f.bytes for f, _ in all_]) / 1000,
+        })  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def lasso(draws: int, seed: int) -> pd.DataFrame:
+    """ADAP, rounds, and the lead's rows alone against the pooled lasso: 50 columns, 5 matter."""
+    lam, lines = 60.0, []
+    for i in range(draws):
+        rng = np.random.default_rng(seed + i)
+        beta = np.zeros(50)
+        beta[:5] = (1.0, -0.8, 0.6, -0.5, 0.4)
+        names = tuple(f"x{j}" for j in range(50))
+        sites = {}
+        for k, site in enumerate("abc"):
+            X = rng.normal(0.2 * k, 1, (600, 50))
+            y = rng.random(600) < 1 / (1 + np.exp(1 - 0.3 * k - X @ beta))
+            sites[site] = pd.DataFrame(X, columns=names).assign(y=y.astype(int))
+        d = pd.concat(sites.values(), ignore_index=True)
+        prior = Laplace(2 / lam**2)
+        full = LogisticRegression(prior=prior).fit(d[list(names)], d.y).coef_
+        alone = LogisticRegression(prior=Laplace(2 / (lam / 3) ** 2))
+        alone = alone.fit(sites["a"][list(names)], sites["a"].y).coef_
+        rows = {"the lead's rows alone": (alone, 0, 0)}
+        for method in ("adap", "rounds"):
+            plan = FederatedPlan(
+                model="logistic", columns=names, sites=tuple(sites), baseline="common",
+                prior="laplace", variance=2 / lam**2, method=method,
+            )  # fmt: skip
+            found = federate(plan, {s: FederatedSite(s, x, ALL) for s, x in sites.items()})
+            rows[method] = (found.coef[1:], found.rounds, found.bytes)
+        lines += [
+            {"method": m, "largest difference": np.abs(b - full).max(),
+             "other support": int(((b != 0) != (full != 0)).sum()), "rounds": r, "kB": s / 1000}
+            for m, (b, r, s) in rows.items()
+        ]  # fmt: skip
+    return pd.DataFrame(lines).groupby("method", sort=False).mean().reset_index()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and print the tables."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.federated", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--models", default="logistic,cox")
+    parser.add_argument("--scenarios", default="alike,differ,rare")
+    given = parser.parse_args(arguments)
+    show = {"index": False, "float_format": "%.3g"}
+    for model in given.models.split(","):
+        for scenario in given.scenarios.split(","):
+            print(f"{model}, {scenario}", flush=True)
+            print(table(model, scenario, given.draws, given.seed).to_string(**show), flush=True)
+    print("lasso")
+    print(lasso(max(2, given.draws // 10), given.seed).to_string(**show))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
