@@ -50,7 +50,10 @@ def draw(model: str, scenario: str, rng: np.random.Generator) -> Sites:
     level = -4.5 if scenario == "rare" else -1.0
     spread = 0.3 if scenario == "differ" else 0.0
     for k, (site, n) in enumerate(SIZES.items()):
-        x, z = rng.normal(0.3 * k, 1 + 0.1 * k, n), (rng.random(n) < 0.15 + 0.1 * k).astype(float)
+        x, z = (
+            rng.normal(0.3 * k, 1 + 0.1 * k, n),
+            (rng.random(n) < 0.15 + 0.1 * k).astype(float),
+        )
         drug = (rng.random(n) < 1 / (1 + np.exp(1.5 - 0.3 * k - 0.5 * x))).astype(float)
         effect = TRUTH + spread * rng.normal()
         eta = level + 0.4 * (k - 2) / 2 + effect * drug + 0.4 * x - 0.3 * z
@@ -127,7 +130,7 @@ def methods(model: str) -> dict[str, Callable[[Sites], Found]]:
     return out
 
 
-def one_draw(model: str, scenario: str, seed: int) -> dict[str, Found]:
+def one_draw(model: str, scenario: str, seed: int, profiled: bool) -> dict[str, Found]:
     """All methods on one draw; those that end in an error are left out."""
     sites = draw(model, scenario, np.random.default_rng(seed))
     found = {}
@@ -136,14 +139,16 @@ def one_draw(model: str, scenario: str, seed: int) -> dict[str, Found]:
             found[name] = run(sites)
         except (DataError, SeparationError):
             continue
+    if not profiled:
+        return found
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
         return found | profiles(model, sites)
 
 
-def table(model: str, scenario: str, draws: int, seed: int) -> pd.DataFrame:
-    """A row a method over the draws."""
-    runs = [one_draw(model, scenario, seed + i) for i in range(draws)]
+def table(model: str, scenario: str, draws: int, profiled: int, seed: int) -> pd.DataFrame:
+    """A row a method over the draws, the first of which are profiled."""
+    runs = [one_draw(model, scenario, seed + i, i < profiled) for i in range(draws)]
     lines = []
     for name in dict.fromkeys(n for run in runs for n in run):
         all_ = [(run[name], run["pooled, stratified by site"]) for run in runs
@@ -201,7 +206,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m benchmarks.federated", description=__doc__.split("\n")[0]
     )
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--profiled", type=int, default=60, help="draws that are profiled")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--lasso", type=int, default=10, help="draws of the lasso; 0 for none")
     parser.add_argument("--models", default="logistic,cox")
     parser.add_argument("--scenarios", default="alike,differ,rare")
     given = parser.parse_args(arguments)
@@ -209,9 +216,13 @@ def main(arguments: list[str] | None = None) -> int:
     for model in given.models.split(","):
         for scenario in given.scenarios.split(","):
             print(f"{model}, {scenario}", flush=True)
-            print(table(model, scenario, given.draws, given.seed).to_string(**show), flush=True)
-    print("lasso")
-    print(lasso(max(2, given.draws // 10), given.seed).to_string(**show))
+            print(
+                table(model, scenario, given.draws, given.profiled, given.seed).to_string(**show),
+                flush=True,
+            )
+    if given.lasso:
+        print("lasso")
+        print(lasso(given.lasso, given.seed).to_string(**show))
     return 0
 
 

@@ -107,10 +107,10 @@ def test_a_refusal_holds_no_numbers():
     assert not message.arrays
 
 
-def test_data_that_cannot_be_used_refuse():
+def test_what_is_wrong_with_rows_stays_at_the_site():
     tables = site_tables("logistic")
     tables["west"] = tables["west"].assign(y=2)
-    with pytest.raises(DataError, match=r"site 'west': the data cannot be used: .*0 or 1"):
+    with pytest.raises(DataError, match=r"site 'west': the outcome must be 0 or 1"):
         run(tables)
     with pytest.raises(DataError, match="has no column 'marker'"):
         run(tables | {"west": tables["west"].drop(columns="marker")})

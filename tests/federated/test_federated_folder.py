@@ -120,10 +120,11 @@ def test_other_columns_are_named(second_round):
     path.write_text(json.dumps(said))
     with pytest.raises(DataError, match="'west' answered for other columns"):
         federate_step(second_round)
-    with pytest.raises(DataError, match="no column 'year'"):
-        raise DataError(
-            federate_answer(second_round, "west", TABLES["west"].drop(columns="year")).reasons[0]
-        )
+    with pytest.raises(DataError, match="site 'west': the table has no column 'year'"):
+        federate_answer(second_round, "west", TABLES["west"].drop(columns="year"))
+    with pytest.raises(DataError, match="NaN or infinity: column 'year'"):
+        federate_answer(second_round, "west", TABLES["west"].assign(year=np.nan))
+    assert not (answers(second_round, 1) / "west.json").exists()
 
 
 def test_an_earlier_answer_that_changed_is_noticed(second_round):

@@ -92,8 +92,10 @@ def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
     cv = CrossValidation(10, random_state=1) if lasso else None
     try:
         model = _fitted(rows, plan, prior, cv)
-    except (SeparationError, DataError) as error:
+    except SeparationError as error:
         return LocalEstimate(np.zeros(q), np.zeros(q), False, str(error))
+    except DataError:
+        return LocalEstimate(np.zeros(q), np.zeros(q), False, "its rows alone allow no fit")
     estimate = np.append(model.intercept_, model.coef_) if plan.intercepts else model.coef_
     if lasso:
         return LocalEstimate(estimate, np.full(q, 1.0 / rows.problem.weights.sum()))

@@ -59,12 +59,13 @@ class FederatedSite:
         Returns
         -------
         Message
-            A refusal says which counts are too small, or what of the data the model cannot use.
+            A refusal says which counts are too small, or whose columns the site's own fit fails.
 
         Raises
         ------
         DataError
-            A request that is not one of this plan, or makes no sense.
+            A request that is not one of this plan, or makes no sense; or data that the model
+            cannot use. What the error says of rows stays here: nothing is sent.
         """
         if self.name not in plan.sites:
             known = ", ".join(map(repr, plan.sites))
@@ -101,8 +102,8 @@ class FederatedSite:
         if self._read is None or self._read[0] != plan.study:
             try:
                 self._read = plan.study, read_rows(self._data, plan)
-            except DataError as error:
-                raise RefusedError([f"the data cannot be used: {error}"]) from None
+            except DataError as error:  # which may tell of a row: it stays at the site
+                raise DataError(f"site {self.name!r}: {error}") from None
         return self._read[1]
 
     def _let_out(self, small: list[str]) -> None:
@@ -201,7 +202,7 @@ class FederatedSite:
     def _profile(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
         try:
             profiles, notes = local_profiles(rows, plan)
-        except (DataError, SeparationError) as error:
+        except SeparationError as error:
             raise RefusedError([f"the site's own fit failed: {error}"]) from None
         rows_counted = int((rows.problem.weights > 0).sum())
         return {"rows": rows_counted, "notes": list(notes)}, profiles
