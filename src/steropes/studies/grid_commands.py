@@ -90,13 +90,21 @@ def run_and_report(
     if quiet:
         return results
     print(results)
+    t = results.tables
+    names = dict(zip(t["cohort"]["cohort_id"], t["cohort"]["name"], strict=True))
+    pairs = {
+        c.target_comparator_id: f"{names[c.target_id]} against {names[c.comparator_id]}"
+        for c in t["cm_target_comparator"].itertuples(index=False)
+    }
     for line in results.estimates(unblind).itertuples(index=False):
         effect = (
             f"{line.rr:.2f} ({line.ci_95_lb:.2f} to {line.ci_95_ub:.2f})"
             if line.rr == line.rr
             else line.note or ("not shown: a diagnostic failed" if not line.unblind else "none")
         )
-        print(f"  outcome {line.outcome_id}, analysis {line.analysis_id}: {effect}")
+        said = names.get(line.outcome_id, f"outcome {line.outcome_id}")
+        where = pairs[line.target_comparator_id]
+        print(f"  {where}, {said}, analysis {line.analysis_id}: {effect}")
     if judged:
         _print_performance(results)
     for path in (*pages, results.path, results.path.with_suffix(".zip")):
