@@ -251,3 +251,6 @@ def test_positive_controls_are_read_from_a_file(tmp_path):
     assert read_case_series_grid(path).positive == SeriesPositives(ratios=(1.5, 2.0))
     path.write_text(SPEC + "[positive]\nratios = [3]\nrisk_end = 7\n")
     assert read_case_series_grid(path).positive == SeriesPositives(ratios=(3.0,), risk_end=7)
+    path.write_text("positive = [1]\n" + SPEC)
+    with pytest.raises(DataError, match=r"spec.toml: positive: .*the negative control itself"):
+        read_case_series_grid(path)

@@ -118,16 +118,15 @@ def _pictures(found: ControlEstimates, name: str) -> str:
     return "".join(parts)
 
 
-def performance_words() -> str:
-    """What the columns of the tables say."""
+def performance_words(ratio: str) -> str:
+    """What the columns of the tables say, and a sentence on what a positive control's ratio is."""
     return (
         "<h2>What the columns say</h2><p>Positive above negative: the chance that a positive "
         "control has a larger estimate than a negative one. Coverage: intervals of 95% that hold "
         "the truth, and how many do when each is calibrated by the controls of all other outcomes. "
         "Precision: the geometric mean of 1 / se². Squared error: of the log ratio, on average. "
         "Type 1: negative controls whose interval excludes no effect; type 2: positive ones whose "
-        "does not.</p><p>The ratio of a positive control is that of the hazard among people who "
-        "are still at risk: of the cause-specific hazard, where there are competing outcomes.</p>"
+        f"does not.</p><p>{ratio}</p>"
     )
 
 

@@ -46,7 +46,12 @@ def controls_page(results: GridResults) -> str:
         target, comparator = (str(names.get(c[k], c[k])) for k in ("target_id", "comparator_id"))
         body.append(f"<h2>{escape(f'{target} against {comparator}')}</h2>")
         body += _comparison(results, tc, table[table["target_comparator_id"] == tc])
-    body.append(performance_words())
+    body.append(
+        performance_words(
+            "The ratio of a positive control is that of the hazard among people who are still at "
+            "risk: of the cause-specific hazard, where there are competing outcomes."
+        )
+    )
     return html.document("Analyses judged on controls", body)
 
 

@@ -69,6 +69,13 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
             title = names.get(-outcome, f"outcome {outcome}")
             body += _outcome(results, own, title, labels, unblind)
         body += _controls(results, exposure, labels)
+    if any(q.true_ratio is not None for q in results.grid.questions):
+        body.append(
+            performance_words(
+                "The ratio of a positive control is that of outcomes on exposed days, with those "
+                "that were added, to what there were without."
+            )
+        )
     body.append(_settings(results))
     title = "Case series of " + ", ".join(names.get(e, str(e)) for e in exposures)
     return html.document(title, body)
@@ -220,7 +227,7 @@ def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, s
         table.insert(0, "analysis_id", analysis)
         tables.append(table)
     parts = performance_parts(pd.concat(tables), found, labels, str(exposure))
-    return ["<h3>Controls</h3>", *parts, performance_words()]
+    return ["<h3>Controls</h3>", *parts]
 
 
 def _settings(results: CaseSeriesGridResults) -> str:

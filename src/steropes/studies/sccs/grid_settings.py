@@ -180,5 +180,5 @@ def _made(kind: Any, given: Mapping[str, Any], where: str) -> Any:
         raise DataError(f"{where} has no setting {unknown[0]!r}")
     try:
         return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
-    except TypeError as error:
+    except (TypeError, DataError) as error:
         raise DataError(f"{where}: {error}") from None
