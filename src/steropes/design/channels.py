@@ -83,39 +83,42 @@ class ChannelDesign:
         self.source = np.concatenate([np.arange(X.p), pairs[:, 0]])
         self.channel = np.concatenate([np.zeros(X.p, np.int64), pairs[:, 1] + 1])
         self.p = self.M + len(self.source)
-        self._divide()
+        self.shift = (X.center / X.scale)[self.source]
+        self.held, left = self._along_baseline()
+        self.rest, self.rest_at = self._beside_baseline(left)
+        self.own, self.along = np.ones(len(self.shift)), np.zeros(len(self.shift))
+        at = self.rest_at >= 0
+        size = np.sqrt(np.mean(self.rest**2, axis=0))[self.rest_at[at]]
+        self.own[at] = 1 / power_of_two(np.hypot(1.0, self.shift[at] * size))
+        self.along[at] = (self.shift * self.own)[at]
         effects = X.scale[self.source] * np.append(1.0, phi)[self.channel] / self.own
         self.scale = np.concatenate([self.baseline.scale, effects])
         self.names = list(names)
 
-    def _divide(self) -> None:
-        """Divide c f_q between the baseline and the columns."""
-        c = (self.X.center / self.X.scale)[self.source]
-        self.shift = c
-        self.own, self.along = np.ones(len(c)), np.zeros(len(c))
-        self.rest_at = np.full(len(c), -1)
-        self.rest = np.empty((self.K, 0))
-        self.held = np.zeros((self.M, self.C))
-        if not c.any():
-            return
+    def _along_baseline(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """The a_q of c f_q, and what the baseline does not span of them, (K, C), or None."""
+        if not self.shift.any():
+            return np.zeros((self.M, self.C)), None
         f = np.column_stack([np.ones(self.K), self.scaled])
         basis = self.baseline.values
         own = np.diag(basis) if basis.shape[0] == basis.shape[1] else np.zeros(0)
         if own.all() and np.array_equal(basis, np.diag(own)):  # an intercept an interval
-            self.held = f / own[:, None] if len(own) else self.held
-            return
-        self.held = np.linalg.lstsq(basis, f, rcond=None)[0]
-        rest = f - basis @ self.held
-        left = np.abs(rest).max(axis=0) > SPANNED * np.abs(f).max(axis=0)
-        concerned = np.flatnonzero(left & np.isin(np.arange(self.C), self.channel[c != 0]))
+            return (f / own[:, None] if len(own) else np.zeros((self.M, self.C))), None
+        held = np.linalg.lstsq(basis, f, rcond=None)[0]
+        rest = f - basis @ held
+        rest[:, np.abs(rest).max(axis=0) <= SPANNED * np.abs(f).max(axis=0)] = 0.0
+        return held, rest
+
+    def _beside_baseline(self, left: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The r_q that a centred column has a part in, and which of them is whose."""
+        if left is None:
+            return np.empty((self.K, 0)), np.full(len(self.shift), -1)
+        own = np.isin(np.arange(self.C), self.channel[self.shift != 0])
+        concerned = np.flatnonzero(left.any(axis=0) & own)
         number = np.full(self.C, -1)
         number[concerned] = np.arange(len(concerned))
-        self.rest = np.ascontiguousarray(rest[:, concerned])
-        self.rest_at = np.where(c != 0, number[self.channel], -1)
-        at = self.rest_at >= 0
-        size = np.sqrt(np.mean(self.rest**2, axis=0))[self.rest_at[at]]
-        self.own[at] = 1 / power_of_two(np.hypot(1.0, c[at] * size))
-        self.along[at] = (c * self.own)[at]
+        rest_at = np.where(self.shift != 0, number[self.channel], -1)
+        return np.ascontiguousarray(left[:, concerned]), rest_at
 
     @property
     def C(self) -> int:

@@ -142,5 +142,5 @@ def _by_time(
     for name, x in names.items():
         y[name] = x
     curves = aalen_johansen(y, sample_weight=weight)
-    low, high = curves.interval(level)
-    return tuple(float(x.iloc[i][cause]) for x in (curves.at(curves.times), low, high))  # type: ignore[return-value]
+    risk, (low, high) = curves.at(curves.times), curves.interval(level)
+    return float(risk.iloc[i][cause]), float(low.iloc[i][cause]), float(high.iloc[i][cause])

@@ -92,24 +92,17 @@ class SparseBlock:
         degree = np.asarray(W.sum(axis=1)).ravel()
         self.T = sparse.csc_array(sparse.diags_array(u + degree) - W)
         try:
-            self._factor()
+            self.lu: Any = _factor(self.T)
             self.positive = bool((self.lu.U.diagonal() > 0).all())
         except RuntimeError:  # exactly singular
             self.positive = False
-
-    def _factor(self) -> None:
-        # Symmetric mode, pivots on the diagonal: T is a diagonally dominant M-matrix.
-        self.lu: Any = splinalg.splu(
-            self.T, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "lu"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._factor()
+        self.lu = _factor(self.T)
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """See `Block.solve`."""
@@ -128,3 +121,10 @@ class SparseBlock:
             B[np.arange(k0, k1), np.arange(k1 - k0)] = 1.0
             out[k0:k1] = self.lu.solve(B)[np.arange(k0, k1), np.arange(k1 - k0)]
         return out
+
+
+def _factor(T: Any) -> Any:
+    # Symmetric mode, pivots on the diagonal: T is a diagonally dominant M-matrix.
+    return splinalg.splu(
+        T, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )

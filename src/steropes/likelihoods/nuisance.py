@@ -87,15 +87,12 @@ class NuisancePoint(ABC):
 
 
 class Nuisance(ABC):
-    """Nuisance parameters α of one replicate; never changed, only replaced.
+    """Nuisance parameters α of one replicate; never changed, only replaced."""
 
-    Attributes
-    ----------
-    K : int
-        How many there are.
-    """
-
-    K: int
+    @property
+    @abstractmethod
+    def K(self) -> int:
+        """How many there are."""
 
     @abstractmethod
     def at(self, eta: np.ndarray) -> NuisancePoint:

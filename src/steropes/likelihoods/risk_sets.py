@@ -101,7 +101,11 @@ class RiskSets:
         del opens
         if entry is None:
             self.b = None
-            self.place = self._without_entry(a)
+            self.join_start, self.join_end = self._joining(), self.tied_start
+            if len(strata_start) > 2:
+                a[a >= self.groups_start[stratum + 1]] = self.m
+            a[at] = self.m + 1 + self.group_of_event
+            self.place = a
         else:
             self.end = self.groups_start[stratum + 1]
             self.b = np.clip(self._first_not_after(entry, stratum), a, self.end)
@@ -109,20 +113,16 @@ class RiskSets:
             self._levels = self._dyadic(self.a, self.b)
             self.place = np.arange(n)
 
-    def _without_entry(self, a: np.ndarray) -> np.ndarray:
-        """Find the runs of rows that join at each group; return `place`, made of a."""
-        m, start = self.m, self.groups_start
+    def _joining(self) -> np.ndarray:
+        """Where the run of rows that join at each group begins; they end where it does."""
+        start = self.groups_start
         filled = np.flatnonzero(np.diff(start) > 0)
-        self.join_start = np.empty(m, np.int64)
-        self.join_start[1:] = self.tied_start[:-1]
+        out = np.empty(self.m, np.int64)
+        out[1:] = self.tied_start[:-1]
         # Rows of a stratum that are in no risk set would join the next stratum's first group;
         # its run begins at the stratum's first row instead.
-        self.join_start[start[filled]] = self.strata_start[filled]
-        self.join_end = self.tied_start
-        if len(start) > 2:
-            a[a >= start[self.stratum + 1]] = m
-        a[self.event_rows] = m + 1 + self.group_of_event
-        return a
+        out[start[filled]] = self.strata_start[filled]
+        return out
 
     @property
     def place_own(self) -> np.ndarray:

@@ -27,7 +27,7 @@ from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.trace import Trace
 from .annotations import Chooser, Device, Seed, Solver
-from .fixed import read_fixed, read_start, refuse_far_start
+from .fixed import FixedCoefficients, read_fixed, read_start, refuse_far_start
 from .formulas import FormulaMixin
 from .intervals import Intervals
 from .progress import Progress
@@ -84,6 +84,9 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
     _names: list[str]  # of the columns whose coefficients are estimated
     _begin: np.ndarray | None = None  # coefficients to start from
     _row_labels: pd.Index | None = None  # of the rows that were fitted to
+    _fixed: FixedCoefficients | None  # those that are given
+    _beta: np.ndarray  # as the solver has them
+    _information: Any  # made when it is first asked for
     _problem: Problem
     log_likelihood_: float
     optimality_: float

@@ -18,7 +18,7 @@ from ..data import (
     refuse_other_order,
 )
 from ..design import Design
-from ..design.piecewise import PiecewiseDesign
+from ..design.piecewise import PiecewiseDesign, StepEffects
 from ..errors import DataError
 from ..infer.proportionality import proportionality_test
 from ..likelihoods import CoxLikelihood, Likelihood
@@ -80,6 +80,9 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
     >>> m.predict_survival(X, [2, 4]).shape
     (5, 2)
     """
+
+    _cuts: np.ndarray  # times at which effects change
+    _effects: StepEffects | None
 
     def __init__(
         self,

@@ -77,6 +77,8 @@ class FineGrayRegression(SurvivalModel):
     _cumulative_name = "cumulative_subdistribution_hazard"
     _residual_kinds = ("martingale", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld")
 
+    _cause: int  # that of the fit
+
     def __init__(
         self,
         *,

@@ -255,9 +255,9 @@ class FormulaMixin(OneBlasThread):
             if settings.get("fit_intercept"):
                 raise DataError("The formula leaves the intercept out, and fit_intercept=True.")
             settings["fit_intercept"] = False
-        model = cls(**settings)
+        model: Any = cls(**settings)
         outcome = _value(read.outcome, frame)
-        model.fit(read.matrix(frame), outcome, **given)  # type: ignore[attr-defined]
+        model.fit(read.matrix(frame), outcome, **given)
         model._formula, model.formula_ = read, read.text
         model._fitted |= {"_formula", "formula_"}
         return model

@@ -53,6 +53,9 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     _log_scale = False
     _family = "linear"
 
+    df_resid_: float
+    sigma2_: float
+
     def __init__(
         self,
         *,

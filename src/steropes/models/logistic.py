@@ -73,6 +73,8 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     _ratio = "or"
     _family = "logistic"
 
+    classes_: np.ndarray
+
     def __init__(
         self,
         *,

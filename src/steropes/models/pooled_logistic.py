@@ -120,6 +120,10 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     _end: float  # of the last interval that anyone began at risk
     _at_zero: np.ndarray  # all coefficients, the baseline's at X = 0
 
+    breaks_: np.ndarray
+    n_person_intervals_: int
+    baseline_coef_: pd.Series
+
     def __init__(
         self,
         *,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies._extras import MissingExtraError, need
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         from steropes.studies.commands import app
 
         with warnings.catch_warnings():
-            warnings.showwarning = _warn  # type: ignore[assignment]
+            warnings.showwarning = _warn
             return _call(app, arguments)
     except (DataError, SeparationError, MissingExtraError) as error:
         return _fail(str(error))
@@ -77,7 +77,14 @@ def _call(app: Any, arguments: Sequence[str] | None) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """A warning as one line, without the place in the code that Python would add."""
     _fail(f"warning: {message}")
 

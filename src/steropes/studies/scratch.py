@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from steropes.errors import DataError
 
-try:
-    import fcntl
-except ImportError:  # Windows, where a lock of this kind does not exist
-    fcntl = None  # type: ignore[assignment]
+# Not on Windows, where a lock of this kind does not exist.
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 
 __all__ = ["ScratchFolder"]
 

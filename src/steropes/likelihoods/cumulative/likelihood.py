@@ -106,7 +106,7 @@ class LevelsWithMass(Nuisance):
     rounds: int = 0
 
     @property
-    def K(self) -> int:  # type: ignore[override]
+    def K(self) -> int:
         """Number of thresholds."""
         return self.rows.K
 

@@ -110,6 +110,9 @@ class CumulativeProbabilityModel(
 
     _apart = APART
 
+    reduction_: Any
+    reduction_reason_: str
+
     def __init__(
         self,
         *,

@@ -109,7 +109,8 @@ def _compare(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Li
     yield number, "detectable ratio", float(checks["mdrr"]), result.diagnostics.detectable
     follow = of["follow_up_dist"].iloc[0]
     days = [n for n in result.follow_up if n.endswith("days")]
-    worst = max(abs(float(follow[n]) - float(result.follow_up[n])) for n in days)  # type: ignore[arg-type]
+    mine = np.array([result.follow_up[n] for n in days], float)
+    worst = float(np.abs(follow[days].to_numpy(float) - mine).max())
     yield number, "follow-up quantiles, largest difference", 0.0, worst
     if number == 1:
         yield from _curves(result, of)

@@ -219,7 +219,8 @@ def _lines(
                 "upper": limits["upper"],
             }
         )
+    coef, se, lower, upper = (table[c] for c in ("coef", "se", "lower", "upper"))
     return {
-        name: tuple(float(table.loc[name, c]) for c in ("coef", "se", "lower", "upper"))  # type: ignore[misc]
+        name: (float(coef[name]), float(se[name]), float(lower[name]), float(upper[name]))
         for name in free
     }

@@ -97,6 +97,7 @@ def sccs(
         for name, wanted in (("age", age), ("season", season), ("calendar", calendar))
         if wanted
     }
+    more["risk_end_at"] = risk_end_at  # refused there where it is neither
     if source:
         more |= {"outcomes_from": source, "exposures_from": source}
     settings = case_series_settings(
@@ -104,7 +105,6 @@ def sccs(
         exposure,
         risk_start=risk_start,
         risk_end=risk_end,
-        risk_end_at=risk_end_at,  # type: ignore[arg-type]
         first_only=first_only,
         pre_exposure_days=pre_exposure,
         others=others,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from steropes.errors import DataError
@@ -72,48 +73,15 @@ def case_series_settings(
         for name, value in (("indication", indication), ("control", control)):
             if value is not None:
                 raise DataError(f"{name} goes with an exposure of interest; name one")
-    windows = []
+    risk = {"start": risk_start, "end": risk_end, "end_at": risk_end_at}
+    windows: list[ExposureWindow] = []
     if exposure is not None:
-        windows.append(
-            ExposureWindow(
-                EXPOSURE,
-                (exposure,),
-                start=risk_start,
-                end=risk_end,
-                end_at=risk_end_at,
-                first_only=first_only,
-                of_interest=True,
-                profile=True,
-                pre_exposure=False,
-            )
-        )
-        if pre_exposure_days and control is None:
-            windows.append(
-                ExposureWindow(
-                    PRE_EXPOSURE,
-                    (exposure,),
-                    start=-pre_exposure_days,
-                    end=-1,
-                    end_at="start",
-                    first_only=first_only,
-                )
-            )
+        before = 0 if control is not None else pre_exposure_days
+        windows += _of_interest(exposure, risk, first_only, before)
     if indication is not None:
         windows.append(ExposureWindow(INDICATION, (indication,), kind="condition"))
     if others or exposure is None:
-        windows.append(
-            ExposureWindow(
-                OTHERS if exposure else ALL_DRUGS,
-                exclude=(exposure,) if exposure else (),
-                start=risk_start,
-                end=risk_end,
-                end_at=risk_end_at,
-                by_concept=True,
-                penalized=True,
-                of_interest=exposure is None,
-                pre_exposure=False,
-            )
-        )
+        windows.append(_drug_by_drug(exposure, risk))
     rules = {k: more.pop(k) for k in list(more) if k in CaseRules.__dataclass_fields__}
     if "seed" in rules:
         more["seed"] = rules["seed"]
@@ -125,3 +93,40 @@ def case_series_settings(
         assert exposure is not None
         interval = control_window("control interval", (exposure,), *control, first_only=first_only)
     return CaseSeriesSettings(CaseRules(outcome, **rules), tuple(windows), control=interval, **more)
+
+
+def _of_interest(
+    exposure: int, risk: dict[str, Any], first_only: bool, before: int
+) -> Iterator[ExposureWindow]:
+    """The window of the exposure, and of the days before it where there are any."""
+    yield ExposureWindow(
+        EXPOSURE,
+        (exposure,),
+        first_only=first_only,
+        of_interest=True,
+        profile=True,
+        pre_exposure=False,
+        **risk,
+    )
+    if before:
+        yield ExposureWindow(
+            PRE_EXPOSURE,
+            (exposure,),
+            start=-before,
+            end=-1,
+            end_at="start",
+            first_only=first_only,
+        )
+
+
+def _drug_by_drug(exposure: int | None, risk: dict[str, Any]) -> ExposureWindow:
+    """A column for each drug, or for each other drug, under the prior."""
+    return ExposureWindow(
+        OTHERS if exposure else ALL_DRUGS,
+        exclude=(exposure,) if exposure else (),
+        by_concept=True,
+        penalized=True,
+        of_interest=exposure is None,
+        pre_exposure=False,
+        **risk,
+    )
