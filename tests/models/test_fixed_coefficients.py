@@ -18,6 +18,7 @@ from steropes import (
     Laplace,
     LogisticRegression,
     Normal,
+    PoissonRegression,
     Surv,
 )
 
@@ -155,14 +156,36 @@ def test_a_fit_that_starts_at_its_end_is_there(name, rng):
         ({"fixed": [1.0, 2.0]}, "must map"),
         ({"fixed": {0: 1.0, 1: 1.0}}, "no coefficient left"),
         ({"start_at": [1.0]}, "each of the 2 columns"),
-        ({"start_at": "warm"}, "must be numbers"),
+        ({"start_at": "warm"}, "must be an array"),
         ({"start_at": [np.nan, 1.0]}, "must be finite"),
+        ({"start_at": [1e300, 1.0]}, "must be finite"),
+        ({"start_at": np.ma.masked_array([1.0, 1.0], [1, 0])}, "start_at"),
+        ({"start_at": np.array(["2020", "2021"], "M8[Y]")}, "dates or durations"),
+        ({"start_at": pd.Series([1.0, 2.0], index=["x1", "age"])}, "'age', which is not a column"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given, why, rng):
     X, y = rng.normal(size=(60, 2)), np.tile([0, 1], 30)
     with pytest.raises(DataError, match=why):
         LogisticRegression().fit(X, y, **given)
+
+
+@pytest.mark.parametrize("family", ["poisson", "cox", "cumulative"])
+def test_a_start_beyond_the_reach_of_exp_is_refused(family, rng):
+    c = case(family, rng)
+    with pytest.raises(DataError, match="start_at is too far off"):
+        c.make(prior=Normal(1.0)).fit(c.X, c.y, **c.extras, start_at=np.full(5, 1e8))
+
+
+def test_a_series_says_which_column_is_which(rng):
+    X, y = rng.normal(size=(60, 2)), np.tile([0, 1], 30)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    m = LogisticRegression().fit(frame, y, fixed=pd.Series({"b": 0.5}))
+    assert m.coef_[1] == 0.5
+    start = pd.Series({"b": 600.0, "a": 0.0})
+    with pytest.raises(DataError, match="too far off"):  # 600 times a million: it went to b
+        PoissonRegression().fit(frame * [1.0, 1e6], y, start_at=start)
+    assert PoissonRegression().fit(frame, y, start_at=start * 1e-3).converged_
 
 
 def test_where_they_do_not_go_is_said(rng):
@@ -174,7 +197,7 @@ def test_where_they_do_not_go_is_said(rng):
     surv = Surv(rng.exponential(size=60), np.ones(60, int))
     with pytest.raises(DataError, match="change with time"):
         CoxRegression(time_varying={0: [0.5]}).fit(X, surv, fixed={1: 0.0})
-    with pytest.raises(DataError, match="not finite at start_at"):
+    with pytest.raises(DataError, match="start_at is too far off"):
         CoxRegression().fit(X * 1e6, surv, start_at=[1e6, -1e6])
     m = LogisticRegression(prior=Laplace(), solver="ccd", tol=1e-6)
     assert m.fit(X, y, fixed={0: 0.5}).coef_[0] == 0.5

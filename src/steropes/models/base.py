@@ -27,7 +27,7 @@ from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.trace import Trace
 from .annotations import Chooser, Device, Seed, Solver
-from .fixed import FixedCoefficients, read_fixed, read_start, refuse_far_start
+from .fixed import FixedCoefficients, begin_at, read_fixed, read_start
 from .formulas import FormulaMixin
 from .intervals import Intervals
 from .progress import Progress
@@ -163,10 +163,10 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             Time at risk, > 0, where the family has one; its log is added to the offset.
         strata : (n,) labels, optional
             Any hashable labels, in any order, where the family has strata.
-        start_at : (p,) array or mapping of names or positions to numbers, optional
+        start_at : (p,) array, or mapping or series of names or positions to numbers, optional
             Coefficients to start from, zero where a mapping names none. They change how long the
             fit takes and, of a loss that is convex, not where it ends.
-        fixed : mapping of names or positions to numbers, optional
+        fixed : mapping or series of names or positions to numbers, optional
             Coefficients that are given and not estimated, as an offset is: those of an earlier
             study, or zero. They are in ``coef_`` and in all predictions, and have no line in
             ``summary()`` nor a part in the prior.
@@ -421,8 +421,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             if not known:
                 refuse_undetermined(problem, batch, l1, l2)
                 if start is not None:
-                    batch.start_at(start[:, None])
-                    refuse_far_start(batch)
+                    begin_at(batch, start)
             look = "after" if known else "during"
             fit, problem = certified_under(
                 problem, batch, prior, self.tol, self.max_iter, progress.step, look

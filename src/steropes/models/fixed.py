@@ -8,13 +8,16 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ..backends.face import Backend
+from ..data.arrays import numbers
+from ..data.checks import LARGEST
 from ..design import Design
 from ..errors import DataError
 from ..solve import Batch
 
-__all__ = ["FixedCoefficients", "read_fixed", "read_start", "refuse_far_start"]
+__all__ = ["FixedCoefficients", "begin_at", "read_fixed", "read_start"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,12 @@ def read_fixed(fixed: Any, names: Sequence[str]) -> FixedCoefficients | None:
     """Read ``fixed`` of a fit; None where nothing is."""
     if fixed is None:
         return None
-    if not isinstance(fixed, Mapping):
+    if not isinstance(fixed, Mapping | pd.Series):
         raise DataError(
             "fixed must map names or positions of columns to their coefficients, such as "
             f"{{'age': 0.02}}, not {fixed!r}."
         )
-    if not fixed:
+    if not len(fixed):
         return None
     values, held = _by_column("fixed", fixed, names)
     if held.all():
@@ -73,12 +76,9 @@ def read_start(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
     """Read ``start_at`` of a fit: coefficients of all columns, (p,), or None."""
     if start_at is None:
         return None
-    if isinstance(start_at, Mapping):
+    if isinstance(start_at, Mapping | pd.Series):  # a series says which column is which
         return _by_column("start_at", start_at, names)[0]
-    try:
-        values = np.array(start_at, np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"start_at must be numbers, not {start_at!r}.") from None
+    values = numbers(start_at, "start_at").astype(np.float64)
     if values.shape != (len(names),):
         raise DataError(
             f"start_at must be a coefficient for each of the {len(names)} columns of X, not of "
@@ -88,17 +88,22 @@ def read_start(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
     return values
 
 
-def refuse_far_start(batch: Batch) -> None:
-    """Refuse to start where the loss is not finite."""
-    if not np.isfinite(batch.term.loss[0]):
+def begin_at(batch: Batch, start: np.ndarray) -> None:
+    """Start from coefficients (p,), or refuse where the loss is not finite."""
+    try:
+        batch.start_at(start[:, None])
+        near = bool(np.isfinite(batch.term.loss[0]))
+    except FloatingPointError:  # of nuisance parameters
+        near = False
+    if not near:
         raise DataError(
-            "The log-likelihood is not finite at start_at: it moves linear predictors further "
-            "than exp can hold. Check the units, or leave it out."
+            "start_at is too far off: it moves linear predictors further than exp can hold. Check "
+            "the units, or leave it out."
         )
 
 
 def _by_column(
-    what: str, given: Mapping[Any, Any], names: Sequence[str]
+    what: str, given: Mapping[Any, Any] | pd.Series, names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values (p,) by name or position, zero where there is none, and where there is one."""
     place = {name: j for j, name in enumerate(names)}
@@ -125,7 +130,7 @@ def _by_column(
 
 
 def _refuse_infinite(what: str, values: np.ndarray, names: Sequence[str]) -> None:
-    bad = ~np.isfinite(values)
+    bad = ~(np.abs(values) <= LARGEST)
     if bad.any():
         j = int(bad.argmax())
         raise DataError(f"{what} has {values[j]} for {names[j]!r}; it must be finite.")

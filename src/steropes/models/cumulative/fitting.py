@@ -17,7 +17,7 @@ from ...priors import Prior
 from ...solve import Batch
 from ...solve.determined import refuse_separated, refuse_undetermined_columns
 from ...solve.trace import Trace
-from ..fixed import refuse_far_start
+from ..fixed import begin_at
 
 __all__ = ["fit_part", "fit_subsets"]
 
@@ -45,8 +45,7 @@ def fit_part(
         h0 = refuse_undetermined_columns(problem, first, free)
     batch.trace = trace
     if isinstance(start, np.ndarray):
-        batch.start_at(start[:, None])
-        refuse_far_start(batch)
+        begin_at(batch, start)
     look = "after" if known else "during"
     fit, problem = certified_under(problem, batch, prior, tol, max_iter, step, look)
     nonzero = int(np.count_nonzero(fit.beta))
