@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import sparse
 
 import steropes
 from steropes import CrossValidation, Laplace, NotConvergedWarning, SeparationError, Surv
-from steropes.fit import solve_under
+from steropes.fit import Replicates
 from steropes.select.search import best_of
 
 N = 80
@@ -111,7 +112,11 @@ def test_separation_of_all_rows_is_no_folds_fault(rng):
 
 
 def test_folds_that_fell_short_are_told_with_their_variances(rng, monkeypatch):
-    monkeypatch.setattr(solve_under, "__defaults__", (1, None, "during"))  # one step at most
+    monkeypatch.setattr(
+        Replicates,
+        "solve_under",
+        partialmethod(Replicates.solve_under, max_iter=1),  # one step
+    )
     X = rng.normal(size=(N, 3))
     y = (X[:, 0] + rng.normal(size=N) > 0).astype(int)
     cv = CrossValidation(2, search=[0.5, 1.0], random_state=1, tol=1e-12)
