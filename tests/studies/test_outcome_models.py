@@ -197,6 +197,9 @@ def test_a_model_that_needs_what_is_not_there_is_refused():
     ):
         with pytest.raises(DataError, match=f"needs {what}, but"):
             estimate_effect(PEOPLE, OutcomeModel(**settings))
+    for interval in ("wald", "robust"):
+        with pytest.raises(DataError, match="allows for no selection of covariates"):
+            OutcomeModel(covariates=True, interval=interval)
     with pytest.raises(DataError, match="kind must be one of cox, fine-gray"):
         OutcomeModel("weibull")
 
@@ -241,7 +244,7 @@ def test_constant_effects_and_robust_errors_in_closed_form_are_those_of_a_fit(we
 
 
 def test_a_constant_effect_is_tested_beside_covariates_too():
-    model = OutcomeModel(covariates=True, variance=1e8, interval="wald")
+    model = OutcomeModel(covariates=True, variance=1e8)
     found = estimate_effect(PEOPLE, model, features=FEATURES)
     x = pd.DataFrame({"treatment": PEOPLE["treated"].astype(float)})
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())

@@ -42,9 +42,10 @@ class OutcomeModel:
         Covariate ids whose interaction with the treatment is estimated, beside their own effects.
     interval : str, default "auto"
         "profile": the profile likelihood's. "wald": from the information. "robust": the sandwich
-        variance, by matched set or person. "bootstrap": percentiles over draws of people or
-        matched sets. "auto" is "profile" without weights; with them "robust" for Cox and
-        Fine-Gray models without covariates, and "bootstrap" for the others.
+        variance, by matched set or person. Both are refused beside covariates. "bootstrap":
+        percentiles over draws of people or matched sets. "auto" is "profile" without weights; with
+        them "robust" for Cox and Fine-Gray models without covariates, and "bootstrap" for the
+        others.
     draws : int, default 200
         Of the bootstrap.
     lowest, highest : float, default 0.1 and 10
@@ -91,6 +92,11 @@ class OutcomeModel:
             object.__setattr__(self, name, tuple(int(c) for c in getattr(self, name)))
         if self.kind == "fine-gray" and self.stratified:
             raise DataError("a Fine-Gray model within matched sets is not defined; weight instead")
+        if self.covariates and self.interval in ("wald", "robust"):
+            raise DataError(
+                f'interval "{self.interval}" allows for no selection of covariates, which are '
+                'under a Laplace prior: use "profile", "bootstrap" or "auto"'
+            )
 
     @property
     def plain(self) -> bool:
