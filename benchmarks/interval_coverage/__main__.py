@@ -1,6 +1,6 @@
 """Coverage and power of every interval of a treatment's effect, by simulation.
 
-    python -m benchmarks.coverage [--repeats 400 --draws 40 --only Cox logistic --minutes 10]
+    python -m benchmarks.interval_coverage [--repeats 400 --draws 40 --only Cox --minutes 10]
 
 fits data of known truth (`worlds.py`) and counts how often each interval at 95% holds log 2, the
 treatment's effect, and how often it leaves zero out. The treatment has no prior; beside it are one
