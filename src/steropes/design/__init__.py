@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from .build import as_design
+from .build import as_design, has_names
 from .design import Design
 from .rows import RowMatrix
 
-__all__ = ["Design", "RowMatrix", "as_design"]
+__all__ = ["Design", "RowMatrix", "as_design", "has_names"]
 
 if TYPE_CHECKING:
     from .channels import ChannelDesign, ChannelRows

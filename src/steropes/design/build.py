@@ -17,7 +17,7 @@ from .design import Design
 from .from_sparse import blocks_of_sparse, runs, sparse_blocks
 from .words import column_word, refuse_empty, refuse_extreme, refuse_twice
 
-__all__ = ["as_design"]
+__all__ = ["as_design", "has_names"]
 
 SPARSE_BELOW = 0.15  # share of nonzeros under which a large dense input is stored as sparse
 LARGE = 1_000_000  # entries; a smaller dense input stays dense
@@ -75,6 +75,16 @@ def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) 
     design = Design(blocks, names)
     refuse_extreme(design.scale, names)
     return design
+
+
+def has_names(X: Any) -> bool:
+    """Whether X brings names of its columns: a design or a table."""
+    if isinstance(X, Design):
+        return True
+    try:
+        return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+    except DuplicateError:  # names it has, twice
+        return True
 
 
 def _refuse_long(columns: Sequence[Any]) -> None:

@@ -20,7 +20,7 @@ from ..data import (
     check_survival,
     check_weights,
 )
-from ..design import Design, as_design
+from ..design import Design, as_design, has_names
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods import (
@@ -125,8 +125,7 @@ def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[
     if "X" not in data:
         raise DataError("a mapping of data needs 'X', the covariates")
     X = data["X"]
-    named = isinstance(X, Design) or hasattr(X, "columns") or hasattr(X, "column_names")
-    design = as_design(X) if named else as_design(X, names=list(plan.columns))
+    design = as_design(X) if has_names(X) else as_design(X, names=list(plan.columns))
     if list(design.names) != list(plan.columns):
         odd = [n for n in design.names if n not in plan.columns]
         odd += [n for n in plan.columns if n not in design.names]

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights, refuse_other_order
-from ..design import Design, as_design
+from ..design import Design, as_design, has_names
 from ..design.estimate import free_memory, least_memory, too_large
 from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem, certified_under
@@ -286,7 +286,7 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         indexed = (x for x in (X, y) if isinstance(x, pd.DataFrame | pd.Series))
         first = next(indexed, None)
         self._row_labels = None if first is None else first.index.copy()
-        if _has_names(X):
+        if isinstance(X, ShardedDesign) or has_names(X):
             self.feature_names_in_ = np.array(design.names, dtype=object)
         return design
 
@@ -513,7 +513,8 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
                 f"{self.n_features_in_} features as input."
             )
         fitted = getattr(self, "feature_names_in_", None)
-        if fitted is not None and _has_names(X) and list(fitted) != design.names:
+        named = isinstance(X, ShardedDesign) or has_names(X)
+        if fitted is not None and named and list(fitted) != design.names:
             j = next(j for j, (a, b) in enumerate(zip(fitted, design.names, strict=True)) if a != b)
             raise DataError(
                 "The feature names should match those that were passed during fit: column "
@@ -547,10 +548,4 @@ def _refuse_start(problem: Problem) -> None:
     raise DataError(
         "The log-likelihood is not finite at the start: the offsets are further apart than exp can "
         "hold. Check their unit, or centre them."
-    )
-
-
-def _has_names(X: Any) -> bool:
-    return (
-        isinstance(X, Design | ShardedDesign) or hasattr(X, "columns") or hasattr(X, "column_names")
     )

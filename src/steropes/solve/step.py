@@ -91,18 +91,7 @@ def propose(
     if k == 0:
         pass  # only nuisance parameters move
     elif curvatures.wide:
-
-        def one(b: int) -> np.ndarray:
-            model = term.by_columns(b)
-            h, first, second = model.h[:, None], l1[:, [b]], l2[:, [b]]
-            g, at = gW[:, [b]], beta[:, [b]]
-            mu = damping.added([b], h, g, at, first, second, term.reach)
-            if mu is not None:
-                g, second = g - mu * at, second + mu
-            return model.minimize(g[:, 0], at[:, 0], first[:, 0], second[:, 0], unit[:, b],
-                                  float(tolerance[b]))  # fmt: skip
-
-        D[:, live] = np.stack(term.pool.map(one, [(b,) for b in live]), axis=1)
+        D[:, live] = _by_columns(term, (gW, beta, l1, l2), damping, live, unit, tolerance)
     else:
         own = [b for b in live if b in curvatures.own]
         shared = [b for b in live if b not in curvatures.own]
@@ -130,6 +119,24 @@ def propose(
         - term.fall
     )
     return Proposal(D, slope, shared)
+
+
+def _by_columns(
+    term: DataTerm, models: tuple[np.ndarray, ...], damping: Damping, lanes: list[int],
+    unit: np.ndarray, tolerance: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Steps (k, len(lanes)) of models of columns, from gradients, coefficients and penalties."""
+
+    def one(b: int) -> np.ndarray:
+        model = term.by_columns(b)
+        h, (g, beta, l1, l2) = model.h[:, None], (x[:, [b]] for x in models)
+        mu = damping.added([b], h, g, beta, l1, l2, term.reach)
+        if mu is not None:
+            g, l2 = g - mu * beta, l2 + mu
+        return model.minimize(g[:, 0], beta[:, 0], l1[:, 0], l2[:, 0], unit[:, b],
+                              float(tolerance[b]))  # fmt: skip
+
+    return np.stack(term.pool.map(one, [(b,) for b in lanes]), axis=1)
 
 
 def search(
