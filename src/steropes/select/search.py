@@ -36,7 +36,7 @@ MOST = 60  # variances
 FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
 NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
 ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
-TIE = 1e-8  # of a score: no difference, but what rounding and the folds' tolerance leave
+TIE = 1e-6  # of a score: no difference, but what rounding and the folds' tolerance leave
 BELOW = 1e-3  # share of the prior's curvature that the data's is where a path of ridge begins
 SAMPLE = 200  # columns whose information stands for all columns'
 
