@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,7 +129,7 @@ class _Here:
         return self.common
 
 
-class _Elsewhere:
+class _Elsewhere(ABC):
     """A name for data that a worker gets once."""
 
     def __init__(self, token: str, where: Any) -> None:
@@ -140,9 +141,9 @@ class _Elsewhere:
             _known[self.token] = self.found()
         return _known[self.token]
 
+    @abstractmethod
     def found(self) -> Any:
         """The data, on the worker."""
-        raise NotImplementedError
 
 
 class _InFile(_Elsewhere):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,19 @@ from steropes.studies.covariates.features import Features
 from steropes.studies.covariates.tidy import tidy
 from steropes.studies.requirements import real, whole
 
-__all__ = ["Added", "Synthesis", "add_outcomes", "outcome_rates"]
+__all__ = ["Added", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rates"]
+
+
+def checked_ratios(ratios: Iterable[float]) -> tuple[float, ...]:
+    """Ratios of positive controls as numbers: each above 1 and at most 100, none twice."""
+    out = tuple(float(r) for r in ratios)
+    for ratio in out:
+        real("a ratio of positive controls", ratio, 1.0, 100.0)
+        if ratio == 1:
+            raise DataError("a positive control of ratio 1 is the negative control itself")
+    if len({*out}) < len(out):
+        raise DataError("a ratio of positive controls is listed twice")
+    return out
 
 
 @dataclass(frozen=True)
@@ -58,13 +71,7 @@ class Synthesis:
     tries: int = 100
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ratios", tuple(float(r) for r in self.ratios))
-        for ratio in self.ratios:
-            real("a ratio of positive controls", ratio, 1.0, 100.0)
-            if ratio == 1:
-                raise DataError("a positive control of ratio 1 is the negative control itself")
-        if len({*self.ratios}) < len(self.ratios):
-            raise DataError("a ratio of positive controls is listed twice")
+        object.__setattr__(self, "ratios", checked_ratios(self.ratios))
         whole("min_outcomes", self.min_outcomes, 1)
         whole("min_for_model", self.min_for_model, 1)
         if self.variance is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.controls.synthesis import checked_ratios
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.requirements import real, whole
 from steropes.studies.sccs.settings import CaseRules
@@ -56,13 +57,7 @@ class SeriesPositives:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ratios", tuple(float(r) for r in self.ratios))
-        for ratio in self.ratios:
-            real("a ratio of positive controls", ratio, 1.0, 100.0)
-            if ratio == 1:
-                raise DataError("a positive control of ratio 1 is the negative control itself")
-        if len({*self.ratios}) < len(self.ratios):
-            raise DataError("a ratio of positive controls is listed twice")
+        object.__setattr__(self, "ratios", checked_ratios(self.ratios))
         whole("min_outcomes", self.min_outcomes, 1)
         whole("risk_start", self.risk_start, -10_000, 10_000)
         whole("risk_end", self.risk_end, -10_000, 10_000)
