@@ -25,6 +25,7 @@ import numpy as np
 from steropes import Laplace, SelfControlledCaseSeries
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.sccs.columns import era_columns
+from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import make_intervals
 from steropes.studies.sccs.population import find_cases
 from steropes.studies.sccs.sources import Sources
@@ -76,8 +77,9 @@ def build(path: Path, memory: str | None, fit: bool) -> None:
         sources = Sources(db, work, settings.cases, None)
         population = find_cases(db, work, settings.cases, sources)
         found = time.perf_counter()
-        columns, windows = era_columns(work, sources, settings)
-        made = make_intervals(work, population, settings, columns, windows)
+        eras = Eras(work, sources, settings)
+        columns, windows = era_columns(eras, settings)
+        made = make_intervals(eras, population, settings, columns, windows)
         cut = time.perf_counter()
         design = made.design()
         done, busy = time.perf_counter(), time.process_time() - used

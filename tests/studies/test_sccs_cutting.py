@@ -9,6 +9,7 @@ from tests.studies.sccs_by_day import rows_by_day
 
 from steropes.studies import CohortTable, OmopDatabase
 from steropes.studies.sccs.columns import era_columns
+from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import make_intervals
 from steropes.studies.sccs.population import find_cases
 from steropes.studies.sccs.settings import (
@@ -55,12 +56,13 @@ def drawn(omop, seed):
     return omop.write(), CohortTable(entries[:, 0], entries[:, 1], start, end), cases
 
 
-def cut(path, cohorts, settings, step=100):
+def cut(path, cohorts, settings, step=100, part=100):
     with OmopDatabase(path) as db, db.workspace() as work:
         sources = Sources(db, work, settings.cases, cohorts)
         population = find_cases(db, work, settings.cases, sources)
-        columns, windows = era_columns(work, sources, settings)
-        made = make_intervals(work, population, settings, columns, windows, step=step, strict=False)
+        eras = Eras(work, sources, settings, part)
+        columns, windows = era_columns(eras, settings)
+        made = make_intervals(eras, population, settings, columns, windows, step=step, strict=False)
     return population, made
 
 
@@ -115,11 +117,14 @@ def test_a_risk_interval_keeps_the_window_and_the_control_interval_only(omop, st
     }
 
 
-def test_the_number_of_cases_at_a_time_changes_nothing(omop):
-    settings = CaseSeriesSettings(RULES, SETTINGS["each"])
+@pytest.mark.parametrize(("step", "part"), [(4, 100), (4, 7), (100, 9)])
+@pytest.mark.parametrize("least", [0, 22])
+def test_the_number_of_cases_at_a_time_changes_nothing(omop, step, part, least):
+    settings = CaseSeriesSettings(replace(RULES, min_eras=least), SETTINGS["each"])
     path, cohorts, _ = drawn(omop, 4)
     _, whole = cut(path, cohorts, settings)
-    _, parts = cut(path, cohorts, settings, step=4)
+    _, parts = cut(path, cohorts, settings, step=step, part=part)
+    assert whole.names == parts.names
     assert (whole.X != parts.X).nnz == 0
     for name in ("days", "events", "case"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.omop import Workspace
 from steropes.studies.sccs.classes import drug_classes
+from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
 from steropes.studies.sccs.sources import Sources
 
@@ -50,37 +50,26 @@ CONTROL = -3
 
 
 def era_columns(
-    work: Workspace, sources: Sources, settings: CaseSeriesSettings
+    eras: Eras, settings: CaseSeriesSettings
 ) -> tuple[list[Column], list[ExposureWindow]]:
-    """Read the cases' eras and say which column each belongs to.
+    """Say which column each of the cases' eras belongs to.
 
-    Makes the temporary tables ``eras`` (``case_id, kind, era_id, first, last`` in days since the
-    first day of observation) and ``wanted`` (``col, kind, era_id``); returns the columns and the
+    Makes the temporary table ``wanted`` (``col, kind, era_id``); returns the columns and the
     window that each is of. The control interval is the last, where there is one.
-
-    Raises
-    ------
-    DataError
-        An era table that is not there, an unknown concept.
     """
     windows = [*settings.windows, *([settings.control] if settings.control else [])]
-    work.run(
-        "CREATE OR REPLACE TEMP TABLE eras (case_id INTEGER, "
-        "kind ENUM('exposure', 'condition'), era_id BIGINT, first INTEGER, last INTEGER)"
-    )
-    for kind in sorted({w.kind for w in windows}):
-        _read_eras(work, sources, [w for w in windows if w.kind == kind], settings)
     columns: list[Column] = []
     of: list[ExposureWindow] = []
     pairs: list[tuple[int, str, int]] = []
     for k, window in enumerate(windows):
         number = CONTROL if settings.control is not None and k == len(windows) - 1 else k
-        for column, ids in _columns_of(work, sources, window, number):
+        for column, ids in _columns_of(eras, window, number):
             pairs += [(len(columns), window.kind, i) for i in ids]
             columns.append(column)
             of.append(window)
     if settings.prior == "hierarchical":
-        columns = _with_classes(sources, settings, columns)
+        columns = _with_classes(eras.sources, settings, columns)
+    work = eras.work
     work.run("CREATE OR REPLACE TEMP TABLE wanted (col BIGINT, kind VARCHAR, era_id BIGINT)")
     if pairs:
         cols, kinds, ids_ = zip(*pairs, strict=True)
@@ -109,40 +98,9 @@ def _with_classes(
     ]
 
 
-def _read_eras(
-    work: Workspace, sources: Sources, windows: list[ExposureWindow], settings: CaseSeriesSettings
-) -> None:
-    """Eras that meet the observation period up to the last day that counts."""
-    table = sources.table_of(windows[0])
-    sources.check(table)
-    every = any(w.eras is None for w in windows)
-    ids = None if every else sources.members(table, {i for w in windows for i in w.eras or ()})
-    work.run(f"""
-    INSERT INTO eras
-    SELECT DISTINCT case_id, '{windows[0].kind}', era_id, (first - observed)::INTEGER,
-           (e.last - observed)::INTEGER
-    FROM ({sources.relation(table, ids)}) e JOIN cases c
-      ON e.person_id = c.person_id AND e.first <= observed + c.last::INTEGER
-     AND e.last >= observed
-    ORDER BY case_id""")  # so that a chunk of cases is found without looking at all of them
-    least = settings.cases.min_eras
-    if least > 1:
-        work.run(f"""
-        DELETE FROM eras WHERE kind = '{windows[0].kind}' AND era_id IN (
-            SELECT era_id FROM eras WHERE kind = '{windows[0].kind}'
-            GROUP BY era_id HAVING count(*) < {int(least)})""")
-
-
-def _columns_of(
-    work: Workspace, sources: Sources, window: ExposureWindow, number: int
-) -> list[tuple[Column, list[int]]]:
-    table = sources.table_of(window)
-    found = [
-        i
-        for (i,) in work.rows(
-            "SELECT DISTINCT era_id FROM eras WHERE kind = $1 ORDER BY 1", [window.kind]
-        )
-    ]
+def _columns_of(eras: Eras, window: ExposureWindow, number: int) -> list[tuple[Column, list[int]]]:
+    sources = eras.sources
+    table, found = sources.table_of(window), eras.ids(window.kind)
     asked = found if window.eras is None else sources.members(table, window.eras)
     gone = {*sources.members(table, window.exclude)} if window.exclude else set()
     if window.eras is None:

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import steropes
+from steropes.design.blocks import SparseBlock
 from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.omop import Workspace
 from steropes.studies.sccs.columns import CONTROL, Column, refuse_no_windows, unique_names
 from steropes.studies.sccs.cutting import Cut, Pieces, cut_time, merge_alike, sorted_distinct
+from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.observation import CensorModel
 from steropes.studies.sccs.population import Population
 from steropes.studies.sccs.rows import Rows
@@ -79,11 +80,10 @@ class Intervals:
 
     def design(self) -> steropes.Design:
         """The covariates as a design for an estimator."""
-        design = steropes.as_design(self.X, self.names[: self.X.shape[1]], copy=False)
+        ones = SparseBlock.indicator(len(self), self.X.indptr, self.X.indices)  # not a copy
         if not self.time.shape[1]:
-            return design
-        dense = steropes.as_design(self.time)
-        return steropes.Design([*design.blocks, *dense.blocks], self.names)
+            return steropes.Design([ones], self.names)
+        return steropes.Design([ones, *steropes.as_design(self.time).blocks], self.names)
 
     def take(self, rows: NDArray) -> Intervals:
         """Some of the rows (a mask, or numbers in ascending order)."""
@@ -95,7 +95,7 @@ class Intervals:
 
 
 def make_intervals(
-    work: Workspace,
+    eras: Eras,
     population: Population,
     settings: CaseSeriesSettings,
     columns: list[Column],
@@ -109,8 +109,8 @@ def make_intervals(
 
     Parameters
     ----------
-    work : Workspace
-        With the tables of `era_columns`.
+    eras : Eras
+        Of the columns.
     columns, windows
         What `era_columns` returned.
     effects : TimeEffects, optional
@@ -133,7 +133,7 @@ def make_intervals(
     spread = _spread(settings, population) if effects is not None else None
     rows = Rows(len(every) - scri, len(effects.names) if effects is not None else 0)
     own = 0
-    for spans in stream_spans(work, windows, len(population), step):
+    for spans in stream_spans(eras, windows, step):
         own += len(spans.case)
         pieces, time = _chunk(
             spans, population, probe, len(columns), scri, effects, censoring, spread, tally

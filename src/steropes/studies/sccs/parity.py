@@ -22,6 +22,7 @@ from steropes.studies.cohorts.sources import ConceptSet, condition_cohorts, drug
 from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.sccs.columns import CONTROL, era_columns
 from steropes.studies.sccs.diagnostics import diagnose
+from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
 from steropes.studies.sccs.model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.population import Population, find_cases
@@ -186,9 +187,10 @@ def _compare(
         if len(population) == 0:
             _nobody(population, rows)
             return
-        columns, windows = era_columns(work, sources, settings)
-        intervals = make_intervals(work, population, settings, columns, windows, strict=False)
-        seen = exposures_of_interest(work, sources, intervals, settings)
+        eras = Eras(work, sources, settings)
+        columns, windows = era_columns(eras, settings)
+        intervals = make_intervals(eras, population, settings, columns, windows, strict=False)
+        seen = exposures_of_interest(eras, intervals, settings)
     model = fit_model(intervals, settings)
     _attrition(population, intervals, rows)
     _results(intervals, model, rows)

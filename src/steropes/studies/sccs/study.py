@@ -18,6 +18,7 @@ from steropes.studies.disclosure import shown
 from steropes.studies.omop import OmopDatabase, Workspace, opened
 from steropes.studies.sccs.columns import era_columns
 from steropes.studies.sccs.diagnostics import Diagnostics, diagnose
+from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import Intervals, make_intervals
 from steropes.studies.sccs.model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.observation import CensorModel, fit_censoring
@@ -223,13 +224,13 @@ def _run(
     population = find_cases(db, work, settings.cases, sources)
     _refuse_nobody(sources, population)
     say("cutting time")
-    columns, windows = era_columns(work, sources, settings)
-    _refuse_unseen(work, sources, settings)
+    eras = Eras(work, sources, settings)
+    columns, windows = era_columns(eras, settings)
+    _refuse_unseen(eras, settings)
     effects = time_effects(settings, population)
     censoring = fit_censoring(population) if settings.event_dependent_observation else None
-    intervals = make_intervals(work, population, settings, columns, windows, effects, censoring)
-    exposures = exposures_of_interest(work, sources, intervals, settings)
-    eras = _era_names(work, sources, settings)
+    intervals = make_intervals(eras, population, settings, columns, windows, effects, censoring)
+    exposures = exposures_of_interest(eras, intervals, settings)
     say("fitting")
     model = fit_model(intervals, settings)
     say("checking assumptions")
@@ -238,7 +239,7 @@ def _run(
     return CaseSeries(
         settings=settings,
         outcome=sources.outcome_name(),
-        eras=eras,
+        eras=_era_names(eras, settings),
         source=db.source_name(),
         population=population,
         intervals=intervals,
@@ -262,15 +263,14 @@ def _refuse_nobody(sources: Sources, population: Population) -> None:
     raise DataError(f"no case of the outcome {outcome} is left after the rule: {rule}")
 
 
-def _refuse_unseen(work: Workspace, sources: Sources, settings: CaseSeriesSettings) -> None:
+def _refuse_unseen(eras: Eras, settings: CaseSeriesSettings) -> None:
     """Refuse an exposure of interest of which the cases have no era."""
+    work, sources = eras.work, eras.sources
     for window in settings.windows:
         if not window.of_interest or window.eras is None:
             continue
         table = sources.table_of(window)
-        ids = ", ".join(str(i) for i in sources.members(table, window.eras))
-        [(n,)] = work.rows(f"SELECT count(*) FROM eras WHERE era_id IN ({ids})")
-        if n:
+        if {*sources.members(table, window.eras)} & {*eras.ids(window.kind)}:
             continue
         names = ", ".join(f"{i} ({sources.name(table, i)})" for i in window.eras)
         relation = sources.relation(table, sources.members(table, window.eras))
@@ -285,7 +285,7 @@ def _refuse_unseen(work: Workspace, sources: Sources, settings: CaseSeriesSettin
 
 
 def exposures_of_interest(
-    work: Workspace, sources: Sources, intervals: Intervals, settings: CaseSeriesSettings
+    eras: Eras, intervals: Intervals, settings: CaseSeriesSettings
 ) -> dict[str, Exposures]:
     """The cases' eras of each exposure of interest that is named; not of all drugs there are."""
     found = {}
@@ -293,26 +293,20 @@ def exposures_of_interest(
         if not column.of_interest or settings.windows[column.window].eras is None:
             continue
         window = settings.windows[column.window]
-        ids = sources.members(sources.table_of(window), column.eras)
-        some = f" AND era_id IN ({', '.join(map(str, ids)) or 'NULL'})"
-        rows = work.run(
-            "SELECT case_id, first::BIGINT AS first, last::BIGINT AS last FROM eras "
-            f"WHERE kind = '{window.kind}'{some} ORDER BY 1, 2, 3"
-        ).fetchnumpy()
-        found[name] = Exposures(
-            *(np.ma.getdata(rows[c]).astype(np.int64) for c in ("case_id", "first", "last"))
-        )
+        ids = eras.sources.members(eras.sources.table_of(window), column.eras)
+        found[name] = Exposures(*eras.of(window.kind, ids))
     return found
 
 
-def _era_names(work: Workspace, sources: Sources, settings: CaseSeriesSettings) -> pd.DataFrame:
-    rows = work.rows("SELECT DISTINCT kind, era_id FROM eras ORDER BY 1, 2")
+def _era_names(eras: Eras, settings: CaseSeriesSettings) -> pd.DataFrame:
     tables = {"exposure": settings.cases.exposures_from, "condition": "condition_era"}
     names: dict[tuple[str, int], str] = {}
-    for kind in {k for k, _ in rows}:
-        ids = [i for k, i in rows if k == kind]
-        names |= {(kind, i): n for i, n in sources.names(tables[kind], ids).items()}
-    return pd.DataFrame([(k, i, names[k, i]) for k, i in rows], columns=["kind", "era_id", "name"])
+    for kind in {k for k, _ in eras.counts}:
+        ids = [i for k, i in eras.counts if k == kind]
+        names |= {(kind, i): n for i, n in eras.sources.names(tables[kind], ids).items()}
+    return pd.DataFrame(
+        [(k, i, names[k, i]) for k, i in eras.counts], columns=["kind", "era_id", "name"]
+    )
 
 
 def _month_effect(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.studies.omop import Workspace
+from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.settings import ExposureWindow
 
 __all__ = ["Spans", "stream_spans"]
@@ -36,18 +36,17 @@ class Spans:
     last: NDArray
 
 
-def stream_spans(
-    work: Workspace, windows: list[ExposureWindow], n_cases: int, step: int
-) -> Iterator[Spans]:
+def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int) -> Iterator[Spans]:
     """The spans of all cases, ``step`` cases at a time, so that no more than those are in memory.
 
     Parameters
     ----------
-    work : Workspace
-        With the tables ``eras``, ``wanted`` and ``cases``.
+    eras : Eras
+        In a workspace with the tables ``wanted`` and ``cases``.
     windows : list of ExposureWindow
         The window of each column.
     """
+    work = eras.work
     work.run("CREATE OR REPLACE TEMP TABLE rules (col BIGINT, lo INTEGER, hi INTEGER, "
              "lo_at_end BOOLEAN, hi_at_end BOOLEAN, first_only BOOLEAN)")  # fmt: skip
     if windows:
@@ -64,11 +63,12 @@ def stream_spans(
                 [w.first_only for w in windows],
             ],
         )
-    for a in range(0, n_cases, step):
-        b = min(a + step, n_cases)
-        found = work.run(_sql(a, b)).fetchnumpy()
-        columns = (np.ma.getdata(found[name]) for name in ("case_id", "col", "lo", "hi"))
-        yield Spans(a, b, *(c.astype(np.int64) for c in columns))
+    for begin, end in eras.parts():
+        for a in range(begin, end, step):
+            b = min(a + step, end)
+            found = work.run(_sql(a, b)).fetchnumpy()
+            columns = (np.ma.getdata(found[name]) for name in ("case_id", "col", "lo", "hi"))
+            yield Spans(a, b, *(c.astype(np.int64) for c in columns))
 
 
 def _islands(table: str) -> str:

@@ -1,0 +1,142 @@
+"""The eras of the cases, read from the database by parts of cases, never all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steropes.studies.omop import Workspace
+from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow, Kind
+from steropes.studies.sccs.sources import Sources
+
+__all__ = ["Eras"]
+
+PART = 250_000  # cases whose eras are in memory together
+
+
+class Eras:
+    """Eras that meet the observation of a case, up to the last day that counts.
+
+    The temporary table ``eras`` (``case_id, kind, era_id, first, last``, in days since the first
+    day of observation) of the workspace holds those of one part of the cases at a time, which
+    `parts` reads. One reading at the beginning counts them.
+
+    Parameters
+    ----------
+    work : Workspace
+        With the table ``cases``.
+    sources : Sources
+    settings : CaseSeriesSettings
+    part : int
+        How many cases make a part; no result depends on it.
+
+    Attributes
+    ----------
+    n_cases : int
+    counts : dict
+        How many eras there are of each (kind, id); ids with fewer than ``min_eras`` are left out,
+        here and everywhere.
+
+    Raises
+    ------
+    DataError
+        An era table that is not there, an unknown concept.
+    """
+
+    def __init__(
+        self, work: Workspace, sources: Sources, settings: CaseSeriesSettings, part: int = PART
+    ) -> None:
+        self.work, self.sources, self._part = work, sources, part
+        windows = [*settings.windows, *([settings.control] if settings.control else [])]
+        kinds: list[Kind] = sorted({w.kind for w in windows})
+        self._relations = {
+            k: _relation(sources, [w for w in windows if w.kind == k]) for k in kinds
+        }
+        [(self.n_cases,)] = work.rows("SELECT count(*) FROM cases")
+        self._held = -1  # the first case of the part that is in memory
+        self._few: list[tuple[str, int]] = []
+        counts: dict[tuple[str, int], int] = {}
+        for _ in self.parts():
+            for kind, era, n in work.rows("SELECT kind, era_id, count(*) FROM eras GROUP BY ALL"):
+                counts[kind, era] = counts.get((kind, era), 0) + n
+        least = settings.cases.min_eras
+        self.counts = {key: n for key, n in sorted(counts.items()) if n >= least}
+        self._few = [key for key in counts if key not in self.counts]
+        self._leave_out()
+
+    def parts(self) -> Iterator[tuple[int, int]]:
+        """Read part after part; its cases are a … b − 1."""
+        for a in range(0, max(self.n_cases, 1), self._part):
+            b = min(a + self._part, self.n_cases)
+            if self._held != a:
+                self._read(a, b)
+            yield a, b
+
+    def ids(self, kind: Kind) -> list[int]:
+        """The ids that there are, ascending."""
+        return [era for of, era in self.counts if of == kind]
+
+    def of(self, kind: Kind, ids: Iterable[int]) -> tuple[NDArray, NDArray, NDArray]:
+        """The eras of some ids, of all cases: case, first and last day, in this order."""
+        wanted = sorted({*ids} & {*self.ids(kind)})
+        table = self.sources.rules.exposures_from if kind == "exposure" else "condition_era"
+        rows = self.work.run(
+            f"SELECT case_id::BIGINT AS case_id, first::BIGINT AS first, last::BIGINT AS last FROM "
+            f"({_of_cases(self.sources.relation(table, wanted))}) ORDER BY 1, 2, 3"
+        ).fetchnumpy()
+        case, first, last = (
+            np.ma.getdata(rows[c]).astype(np.int64) for c in ("case_id", "first", "last")
+        )
+        return case, first, last
+
+    def _read(self, a: int, b: int) -> None:
+        self.work.run(
+            "CREATE OR REPLACE TEMP TABLE eras (case_id INTEGER, "
+            "kind ENUM('exposure', 'condition'), era_id BIGINT, first INTEGER, last INTEGER)"
+        )
+        [(low, high)] = self.work.rows(
+            "SELECT coalesce(min(person_id), 0), coalesce(max(person_id), 0) FROM cases "
+            "WHERE case_id >= $1 AND case_id < $2",
+            [a, b],
+        )
+        some = f"c.case_id >= {a} AND c.case_id < {b} AND e.person_id BETWEEN {low} AND {high}"
+        for kind, relation in self._relations.items():
+            self.work.run(
+                f"INSERT INTO eras SELECT case_id, '{kind}', era_id, first, last "
+                f"FROM ({_of_cases(relation, some)}) ORDER BY case_id"
+            )  # in order, so that some of the cases are found without looking at all of them
+        self._held = a
+        self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Forget eras of ids that too few cases have."""
+        if self._few:
+            self.work.run(
+                "DELETE FROM eras WHERE (kind::VARCHAR, era_id) IN ("
+                "SELECT (unnest($1::VARCHAR[]), unnest($2::BIGINT[])))",
+                [[kind for kind, _ in self._few], [era for _, era in self._few]],
+            )
+
+
+def _relation(sources: Sources, windows: list[ExposureWindow]) -> str:
+    """All eras that some windows of a kind ask for."""
+    table = sources.table_of(windows[0])
+    sources.check(table)
+    if any(w.eras is None for w in windows):
+        return sources.relation(table)
+    return sources.relation(
+        table, sources.members(table, {i for w in windows for i in w.eras or ()})
+    )
+
+
+def _of_cases(relation: str, some: str = "TRUE") -> str:
+    """Eras from days of the calendar to days of the cases, each once."""
+    return f"""
+        SELECT DISTINCT case_id, era_id, (first - observed)::INTEGER AS first,
+               (e.last - observed)::INTEGER AS last
+        FROM ({relation}) e JOIN cases c
+          ON e.person_id = c.person_id AND e.first <= observed + c.last::INTEGER
+         AND e.last >= observed
+        WHERE {some}"""
