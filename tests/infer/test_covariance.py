@@ -95,6 +95,19 @@ def test_far_centres_do_not_matter(rng):
     np.testing.assert_allclose(V[0, 0], move @ near @ move, rtol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_what_rounding_has_taken_is_no_standard_error(unit):
+    """One row has all but 1e-15 of its risk set, and a ridge alone holds the coefficient."""
+    X = np.column_stack([np.where(np.arange(8) == 0, unit, 0.0), np.arange(8) % 3])
+    y = Surv(np.arange(1.0, 9), np.arange(8) == 0)
+    some = CoxRegression(prior=Normal(variance=1e5 / unit**2)).fit(X, y)
+    other = CoxRegression(prior=Normal(variance=1e17 / unit**2), tol=1e-7).fit(X, y)
+    assert np.isfinite(some.vcov()).all(axis=None)
+    for kind in ("model", "robust"):
+        with pytest.raises(DataError, match="'x0'.* lost in rounding.*stronger prior"):
+            other.vcov(kind)
+
+
 @pytest.mark.parametrize("prior", [Laplace(0.1, exclude=["x0"]), ElasticNet(0.1, 0.1)])
 @pytest.mark.parametrize("family", ["logistic", "cox", "case series", "pooled"])
 def test_under_a_laplace_prior_walds_intervals_are_refused_with_what_to_use(family, prior, rng):

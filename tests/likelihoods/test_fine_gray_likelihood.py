@@ -53,6 +53,18 @@ def test_loss_gradient_and_curvature_by_their_definitions(tied, stratified, weig
     np.testing.assert_allclose(H, numeric, atol=1e-7)
 
 
+def test_curvature_far_out_is_finite():
+    """Strata whose risk sets are 1e-174 of another's: c = h / S would be no number."""
+    time, code, strata, w, eta = _data(7)
+    model = FineGrayLikelihood(time, code, get_backend("cpu"), 1, strata)
+    far = np.where(strata[model.order] == 0, 0.0, eta - 400)
+    curvature = model.curvature(far[:, None], model.weigh(w[model.order][:, None]))
+    rows = as_design(np.eye(len(eta))).by_rows(np.arange(len(eta)), None, model.backend)
+    H = hessian(rows, curvature)
+    assert np.isfinite(H).all()
+    assert np.linalg.eigvalsh(H).min() > -1e-9 * np.abs(H).max()
+
+
 def test_curvature_in_many_batches_is_the_same(monkeypatch):
     time, code, strata, w, eta = _data(6)
     model = FineGrayLikelihood(time, code, get_backend("cpu"), 1, strata)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..errors import SeparationError
+from ..errors import DataError, SeparationError
+from ..likelihoods.curvature import GroupedCurvature, SubdistributionCurvature
 from ..priors import Joined
 from ..solve import Batch
 from ..solve.hessian import hessian
@@ -18,6 +19,7 @@ from ..solve.separation import named, separating_direction
 __all__ = ["Information", "refuse_dependent", "refuse_separated", "refuse_undetermined"]
 
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
+LOST = 1e-2  # of a column's information that may be rounding where one takes its inverse
 NAMED = 8  # columns listed in a message
 
 
@@ -55,9 +57,12 @@ class Information:
         return data if joint is None else data + joint
 
     @cached_property
+    def _curvature(self) -> Any:
+        return self.likelihood.curvature(self.eta, self.weights, exact=True)
+
+    @cached_property
     def _parts(self) -> tuple[Any, Any]:
-        curvature = self.likelihood.curvature(self.eta, self.weights, exact=True)
-        data = self.likelihood.backend.to_host(hessian(self.rows, curvature))
+        data = self.likelihood.backend.to_host(hessian(self.rows, self._curvature))
         if self.term is None:
             return data, None
         scale = self.scale[self.columns]
@@ -77,6 +82,28 @@ class Information:
         V = self._to_units.T @ self.influence()
         return 0.5 * (V + V.T)
 
+    def _refuse_rounding(self) -> None:
+        """Raise where what risk sets or strata leave of a column's information is rounding.
+
+        A ridge may hold a coefficient where one row has all but 10⁻¹⁴ of its risk set's share:
+        the second moment less the square of the mean then has no digit left.
+        """
+        curvature = self._curvature
+        if not isinstance(curvature, GroupedCurvature | SubdistributionCurvature):
+            return
+        if not curvature.grouped:
+            return
+        raw = self.likelihood.backend.to_host(self.rows.diagonal(curvature.v))
+        left = np.abs(np.diag(self.H)) + self.kappa
+        lost = np.finfo(float).eps * raw > LOST * left
+        if lost.any():
+            bad = [self.design.names[j] for j in self.columns[lost]]
+            raise DataError(
+                f"Standard errors of {_listed(bad)} are lost in rounding: in nearly every risk "
+                "set or stratum one row has the whole likelihood, and a weak prior alone holds "
+                "the coefficient. Give these columns a stronger prior, or drop them."
+            )
+
     def influence(self) -> np.ndarray:
         """The inverse information times what turns scaled coefficients into X's units, (p, p).
 
@@ -86,6 +113,7 @@ class Information:
         """
         if self.joined is not None:
             return self._along_steps(self.joined)
+        self._refuse_rounding()
         H = self.H + np.diag(self.kappa)
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
         inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]

@@ -27,7 +27,7 @@ from .risk_set_lines import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
 from .strata import parts_of_strata
 
-__all__ = ["CoxLikelihood", "Ties"]
+__all__ = ["TINY", "CoxLikelihood", "Ties"]
 
 Ties = Literal["efron", "breslow"]
 

@@ -22,7 +22,7 @@ import numpy as np
 from ..backends.face import Array, Backend
 from .base import Bound, Part
 from .censoring import CensoringDistribution
-from .cox import CoxLikelihood
+from .cox import TINY, CoxLikelihood
 from .curvature import SubdistributionCurvature
 from .event_bins import BINS, merge_hazards
 
@@ -219,6 +219,7 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
         host = self.backend.to_host
         r, S, h = self._hazards(eta, weights)
+        h[S <= TINY] = 0.0
         if not exact and self.risk.m > 1.5 * BINS:
             squares = host(self._squares(r, weights))
             h = merge_hazards(host(h), host(S), squares, self.risk.groups_start, len(r))
@@ -226,8 +227,7 @@ class FineGrayLikelihood(CoxLikelihood):
         v = r * self._exposure(h, weights)
         late = np.zeros(self.n)
         late[self.competing] = host(r[self.competing] * weights.inverse)[:, 0]
-        with np.errstate(over="ignore"):  # where coefficients run away, and callers look
-            c = host(h / self.backend.xp.where(S > 0, S, 1.0))[:, 0]
+        c = host(h / self.backend.xp.where(S > TINY, S, 1.0))[:, 0]
         at = np.flatnonzero(c)
         return SubdistributionCurvature(
             v=v[:, 0], r=host(r)[:, 0], late=late, ends=self._last[at] + 1,
