@@ -104,7 +104,7 @@ def test_what_rounding_has_taken_is_no_standard_error(unit):
     other = CoxRegression(prior=Normal(variance=1e17 / unit**2), tol=1e-7).fit(X, y)
     assert np.isfinite(some.vcov()).all(axis=None)
     for kind in ("model", "robust"):
-        with pytest.raises(DataError, match="'x0'.* lost in rounding.*stronger prior"):
+        with pytest.raises(DataError, match=r"'x0'.* lost in rounding.*stronger prior"):
             other.vcov(kind)
 
 
