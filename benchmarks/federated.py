@@ -1,11 +1,15 @@
 """Sites that share no rows against all rows in one place: bias, coverage, bytes, rounds.
 
-python -m benchmarks.federated --draws 200
+python -m benchmarks.federated --draws 1000 --profiled 400
 
 Five sites of 2000, 1000, 600, 400 and 200 people differ in who is treated, in their covariates and
 in how often the outcome occurs. The log odds or hazard ratio of the treatment is 0.5: the same at
-all sites (``alike``), with a standard deviation of 0.3 between them (``differ``), or the same and
-the outcome rare (``rare``, one or two in a hundred).
+all sites (``alike``), with a standard deviation of 0.3 between them (``differ``: then 0.5 is the
+mean over sites like these, and bias and coverage are of it), or either and the outcome rare
+(``rare``, ``rare-differ``: one or two in a hundred).
+
+Every figure has its Monte-Carlo standard error beside it, after ±. Draws are paired: all methods
+see the same rows.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ import pandas as pd
 
 from steropes import CoxRegression, Laplace, LogisticRegression, SeparationError, Surv
 from steropes.errors import DataError, NotConvergedWarning
+from steropes.models.base import PenalizedModel
 from steropes.studies import CellRules, FederatedPlan, FederatedSite, federate
+from steropes.studies.evidence import combine_normal
 
 SIZES = {"a": 2000, "b": 1000, "c": 600, "d": 400, "e": 200}
 COLUMNS = ("drug", "x", "z")
@@ -47,8 +53,8 @@ class Found:
 def draw(model: str, scenario: str, rng: np.random.Generator) -> Sites:
     """Rows of the five sites."""
     sites = {}
-    level = -4.5 if scenario == "rare" else -1.0
-    spread = 0.3 if scenario == "differ" else 0.0
+    level = -4.5 if scenario.startswith("rare") else -1.0
+    spread = 0.3 if scenario.endswith("differ") else 0.0
     for k, (site, n) in enumerate(SIZES.items()):
         x, z = (
             rng.normal(0.3 * k, 1 + 0.1 * k, n),
@@ -91,6 +97,32 @@ def profiles(model: str, sites: Sites) -> dict[str, Found]:
         f"profiles: {line['method']}": _of(line, found.rounds, found.bytes)
         for _, line in found.table.iterrows()
     }
+
+
+def estimates(model: str, sites: Sites) -> dict[str, Found]:
+    """Combinations of each site's own estimate and standard error; sites without one are lost."""
+    b, se = [], []
+    for d in sites.values():
+        try:
+            line = _fit(model, d[list(COLUMNS)], d).summary().loc["drug"]
+        except (DataError, SeparationError):
+            continue
+        b.append(float(line["coef"]))
+        se.append(float(line["se"]))
+    if not b:
+        return {}
+    out = {}
+    for name, random in (("fixed", False), ("random", True)):
+        found = combine_normal(b, se, random=random)
+        limits = found.log_rr, found.se, found.lower, found.upper
+        out[f"estimates: {name}, normal"] = Found(*limits, 1)
+    return out
+
+
+def _fit(model: str, X: pd.DataFrame, d: pd.DataFrame, **more) -> PenalizedModel:
+    if model == "cox":
+        return CoxRegression().fit(X, Surv(d.t, d.y), **more)
+    return LogisticRegression().fit(X, d.y, **more)
 
 
 def pooled(model: str, sites: Sites, common: bool = False) -> Found:
@@ -139,11 +171,13 @@ def one_draw(model: str, scenario: str, seed: int, profiled: bool) -> dict[str, 
             found[name] = run(sites)
         except (DataError, SeparationError):
             continue
+    found |= estimates(model, sites)
     if not profiled:
         return found
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
-        return found | profiles(model, sites)
+        whole = profiles(model, sites)
+    return found | {k: v for k, v in whole.items() if "normal" not in k}
 
 
 def table(model: str, scenario: str, draws: int, profiled: int, seed: int) -> pd.DataFrame:
@@ -155,15 +189,25 @@ def table(model: str, scenario: str, draws: int, profiled: int, seed: int) -> pd
                 if name in run and np.isfinite(run[name].coef)]  # fmt: skip
         b = np.array([f.coef for f, _ in all_])
         off = np.array([abs(f.coef - p.coef) for f, p in all_])
-        covered = [f.lower <= TRUTH <= f.upper for f, _ in all_]
+        covered = np.array([f.lower <= TRUTH <= f.upper for f, _ in all_], float)
+        sd, m = b.std(ddof=1), len(all_)
         lines.append({
-            "method": name, "draws": len(all_), "bias": b.mean() - TRUTH, "sd": b.std(ddof=1),
+            "method": name, "draws": m,
+            "bias": _with_error(b.mean() - TRUTH, sd / np.sqrt(m)),
+            "sd": _with_error(sd, sd / np.sqrt(2 * (m - 1))),
             "mean se": np.mean([f.se for f, _ in all_ if np.isfinite(f.se)]),
-            "coverage": np.mean(covered), "|off pooled|": off.mean(),
+            "coverage": _with_error(
+                covered.mean(), np.sqrt(max(covered.mean() * (1 - covered.mean()), 1 / m) / m)
+            ),
+            "|off pooled|": off.mean(),
             "rounds": np.mean([f.rounds for f, _ in all_]),
             "kB": np.mean([f.bytes for f, _ in all_]) / 1000,
         })  # fmt: skip
     return pd.DataFrame(lines)
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.3f} ±{error:.3f}"
 
 
 def lasso(draws: int, seed: int) -> pd.DataFrame:
@@ -205,12 +249,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.federated", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--profiled", type=int, default=60, help="draws that are profiled")
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--profiled", type=int, default=400, help="draws that are profiled")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lasso", type=int, default=10, help="draws of the lasso; 0 for none")
     parser.add_argument("--models", default="logistic,cox")
-    parser.add_argument("--scenarios", default="alike,differ,rare")
+    parser.add_argument("--scenarios", default="alike,differ,rare,rare-differ")
     given = parser.parse_args(arguments)
     show = {"index": False, "float_format": "%.3g"}
     for model in given.models.split(","):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 
 from steropes import (
     ConditionalLogisticRegression,
     CoxRegression,
+    FineGrayRegression,
     LinearRegression,
     LogisticRegression,
     PoissonRegression,
@@ -22,6 +25,7 @@ ROLES = {
     "logistic": {"outcome": "y", "weight": "w", "offset": "o"},
     "poisson": {"outcome": "y", "exposure": "t"},
     "cox": {"outcome": "t", "event": "y", "entry": "e", "weight": "w", "offset": "o"},
+    "fine_gray": {"outcome": "t", "event": "y", "weight": "w", "offset": "o"},
     "conditional": {"outcome": "y", "strata": "set"},
     "sccs": {"outcome": "y", "strata": "set", "exposure": "t"},
 }
@@ -60,6 +64,8 @@ def _table(model, rng, n, k, site, effect):
         t, c = rng.exponential(np.exp(-eta)), rng.exponential(1.5, n)
         d["e"], d["t"] = e, np.round(e + np.minimum(t, c), 2) + 0.01
         d["y"] = (t <= c).astype(int)
+        if model == "fine_gray":
+            d["y"] = np.where(d.y > 0, 1, 2 * (rng.random(n) < 0.4))
     return d
 
 
@@ -77,6 +83,9 @@ def pooled_fit(model, tables, baseline="site", prior=None, **more):
     if model in ("conditional", "sccs"):
         Model = ConditionalLogisticRegression if model == "conditional" else None
         return (Model or SelfControlledCaseSeries)(**settings).fit(X, d.y, strata=d.set, **rest)
+    if model == "fine_gray":
+        y = Surv(d.t, d.y)
+        return FineGrayRegression(**settings).fit(X, y, strata=d.site, **rest)
     if model == "cox":
         strata = d.site if baseline == "site" else None
         return CoxRegression(**settings).fit(X, Surv(d.t, d.y, d.e), strata=strata, **rest)
@@ -85,4 +94,6 @@ def pooled_fit(model, tables, baseline="site", prior=None, **more):
     if baseline == "common":
         return Model(**settings).fit(X, d.y, **rest)
     own = pd.get_dummies(d.site)[list(tables)].astype(float)
+    if prior is not None:
+        settings["prior"] = dataclasses.replace(prior, exclude=tuple(own))
     return Model(fit_intercept=False, **settings).fit(pd.concat([own, X], axis=1), d.y, **rest)

@@ -102,6 +102,16 @@ GOOD = {"model": "logistic", "columns": ["a", "b"], "sites": ["x", "y"]}
         ({"max_rounds": "many"}, "must be a number"),
         ({"colums": ["a"]}, "no setting 'colums'"),
         ({"order": 3}, "order must be one of"),
+        ({"folds": 5}, "folds choose the variance of a prior"),
+        ({"folds": 1, "prior": "normal"}, "folds must be a whole number from 2"),
+        ({"folds": 5, "prior": "normal", "variance": 0.1}, "variance is what folds choose"),
+        ({"folds": 5, "prior": "laplace", "method": "adap", "baseline": "common"}, "'rounds'"),
+        ({"seed": 3}, "seed has no meaning without folds"),
+        ({"groups": "person"}, "groups has no meaning without folds"),
+        ({"folds": 5, "prior": "normal", "search": [0.0]}, "positive"),
+        ({"cause": 2}, "cause has no meaning"),
+        ({"model": "fine_gray", "event": "e", "baseline": "common"}, "leave baseline='site'"),
+        ({"model": "fine_gray", "event": "e", "entry": "t0"}, "entry has no meaning"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused(change, said):

@@ -48,6 +48,22 @@ def test_from_init_to_finish(sites, capsys):
     assert said["converged"]
 
 
+def test_folds_choose_the_variance(sites, capsys):
+    folder = sites / "shared"
+    plan = sites / "plan.toml"
+    assert call("init", folder, plan, "--cv", "4") == 2
+    assert "folds choose the variance of a prior" in capsys.readouterr().err
+    plan.write_text(PLAN + "prior = 'normal'\nsearch = [0.1, 1.0]\n")
+    assert call("init", folder, plan, "--cv", "4", "--seed", "3") == 0
+    while call("step", folder) == 0:
+        if "done after" in capsys.readouterr().out:
+            break
+        for site in ("north", "south"):
+            assert call("answer", folder, site, sites / f"{site}.csv") == 0
+    assert call("finish", folder) == 0
+    assert "chosen by 4 folds of each site" in capsys.readouterr().out
+
+
 def test_what_goes_wrong_is_one_line(sites, capsys):
     folder = sites / "shared"
     call("init", folder, sites / "plan.toml")
@@ -70,6 +86,6 @@ def test_what_goes_wrong_is_one_line(sites, capsys):
 
 def test_schemas_are_printed(capsys):
     assert call("schema") == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/1"
+    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/2"
     assert call("schema", "--plan") == 0
     assert "baseline" in json.loads(capsys.readouterr().out)["properties"]

@@ -16,11 +16,12 @@ import numpy as np
 from ..design import Design
 from ..design.blocks import DenseBlock, SparseBlock
 from ..errors import DataError
+from ..likelihoods import LogisticLikelihood
 from .rows import SiteRows
 
-__all__ = ["CellRules", "Check", "small_pairs", "small_sets", "small_times"]
+__all__ = ["CellRules", "Check", "small_folds", "small_pairs", "small_sets", "small_times"]
 
-Check = Literal["rows", "events", "columns", "pairs", "times"]
+Check = Literal["rows", "events", "columns", "pairs", "times", "folds"]
 NAMED = 5  # of what is too small, in a message
 
 
@@ -38,10 +39,11 @@ class CellRules:
         ``"columns"``: people whose value of a column is not its most frequent one.
         ``"pairs"``: people who have both of two 0/1 columns of a Hessian.
         ``"times"``: events, and people who leave or enter, at each time of shared risk sets.
+        ``"folds"``: rows, events and columns, as far as these are looked at, within each fold.
     """
 
     least: int = 5
-    checks: tuple[Check, ...] = ("rows", "events", "columns", "pairs", "times")
+    checks: tuple[Check, ...] = ("rows", "events", "columns", "pairs", "times", "folds")
 
     def __post_init__(self) -> None:
         if isinstance(self.least, bool) or not isinstance(self.least, int) or self.least < 0:
@@ -60,15 +62,37 @@ class CellRules:
         return self.least > 1 and check in self.checks
 
 
-def small_sets(rows: SiteRows, rules: CellRules, balanced: bool) -> list[str]:
+def small_folds(rows: SiteRows, rules: CellRules) -> list[str]:
+    """What is too small within a fold, whose sums are those of all rows less those of the rest."""
+    if not rules.does("folds") or rows.held_out is None:
+        return []
+    found: list[str] = []
+    for k, out in enumerate(rows.held_out.T):
+        small = small_sets(
+            rows, rules, isinstance(rows.problem.likelihood, LogisticLikelihood), out
+        )
+        found += [f"in fold {k} {sentence}" for sentence in small]
+    if not found:
+        return []
+    more = f" (and so in {len(found) - 1} more counts)" * (len(found) > 1)
+    return [f"{found[0]}{more}; or have fewer folds, or let the site do without the check of folds"]
+
+
+def small_sets(
+    rows: SiteRows, rules: CellRules, balanced: bool, among: np.ndarray | None = None
+) -> list[str]:
     """What is too small among people, events and columns, as sentences.
 
     Parameters
     ----------
     balanced : bool
         Whether people without the event are told as well (logistic models).
+    among : (n,) bool array, optional
+        The rows that are looked at; all by default.
     """
     counted = rows.problem.weights > 0
+    if among is not None:
+        counted &= among
     unit = rows.unit
     out = []
     people = len(np.unique(unit[counted]))
@@ -81,6 +105,10 @@ def small_sets(rows: SiteRows, rules: CellRules, balanced: bool) -> list[str]:
             out.append(f"fewer than {rules.least} people have the event")
         if balanced and rules.small(people - cases):
             out.append(f"fewer than {rules.least} people are without the event")
+        if rows.codes is not None:
+            others = (rows.codes > 0) & ~event & counted
+            if rules.small(len(np.unique(unit[others]))):
+                out.append(f"fewer than {rules.least} people have a competing event")
     if rules.does("columns") or rules.does("events"):
         out += _small_columns(rows, rules, counted, event)
     return out

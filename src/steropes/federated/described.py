@@ -37,6 +37,8 @@ class Described:
         Over all rows.
     times : (T,) array
         Of shared risk sets.
+    fold_weight : (folds · repeats,) array
+        Of the rows of all sites that each fold leaves out.
     """
 
     weight: dict[str, float]
@@ -50,6 +52,7 @@ class Described:
     start: np.ndarray
     outcome_variance: float
     times: np.ndarray
+    fold_weight: np.ndarray
 
 
 def describe(plan: FederatedPlan, exchange: Exchange) -> Described:
@@ -99,7 +102,18 @@ def describe_from(plan: FederatedPlan, answers: list[Message]) -> Described:
         start=start,
         outcome_variance=outcome_variance,
         times=_times(plan, answers),
+        fold_weight=_fold_weight(plan, answers),
     )
+
+
+def _fold_weight(plan: FederatedPlan, answers: list[Message]) -> np.ndarray:
+    K = plan.folds * plan.repeats
+    if not K:
+        return np.empty(0)
+    each = np.array([a.array("fold_weight", (K,)) for a in answers])
+    if not (np.isfinite(each).all() and (each >= 0).all()):
+        raise DataError("a site's folds have weights that are not finite, or negative")
+    return each.sum(axis=0)
 
 
 def _times(plan: FederatedPlan, answers: list[Message]) -> np.ndarray:

@@ -16,20 +16,20 @@ from ..errors import DataError
 from .exchange import Exchange
 from .plan import FederatedPlan
 from .protocol import Message
-from .risk_sets import PooledRiskSets, RiskSums, Shares
+from .risk_sets import RiskSums
 from .site_sums import unpacked
 
-__all__ = ["Evaluations", "RiskSetEvaluations", "SummedEvaluations"]
+__all__ = ["Evaluations", "Known", "SummedEvaluations", "SumsAt", "sums_over_sites"]
 
 SHORTER = (0.5, 0.25, 0.125)  # lengths of steps that are asked for beside the whole one
 SAME = 1e-12  # relative difference of coefficients that are the same point
 WHOLE = 400  # columns up to which a Hessian is over all of them
-EXACT = 1e-9  # relative error of a Hessian's weights that standard errors may have
+SCORE_PARTS = 6  # of linear models; see `LinearLikelihood.score_parts`
 LIKELY = 0.6  # of λ: a slope from which on a column may join soon
 
 
 @dataclass
-class _Known:
+class Known:
     """What is known at a point θ (P,)."""
 
     theta: np.ndarray
@@ -40,6 +40,7 @@ class _Known:
     uncentred: np.ndarray | None = None
     sums: RiskSums | None = None
     off: float = 0.0  # by how much the shares that the Hessian is of were off
+    held_out: np.ndarray | None = None  # sums that make the score of a fold's rows
 
 
 class Evaluations(ABC):
@@ -50,24 +51,26 @@ class Evaluations(ABC):
 
     Parameters
     ----------
-    exchange : Exchange
+    plan : FederatedPlan
     center : (p,) array
     l1 : (P,) array
         λ, which says what columns may soon be wanted in a Hessian.
     """
 
-    def __init__(self, exchange: Exchange, center: np.ndarray, l1: np.ndarray) -> None:
-        self.exchange, self.center, self.l1 = exchange, center, l1
-        self.plan: FederatedPlan = exchange.plan
-        self.head = len(self.plan.intercepts)
+    shorter: tuple[float, ...] = SHORTER
+    whole = WHOLE
+
+    def __init__(self, plan: FederatedPlan, center: np.ndarray, l1: np.ndarray) -> None:
+        self.plan, self.center, self.l1 = plan, center, l1
+        self.head = len(plan.intercepts)
         self.P = self.head + len(center)
-        self.known: list[_Known] = []
-        self.base: _Known | None = None  # where the last Hessian is of
+        self.known: list[Known] = []
+        self.base: Known | None = None  # where the last Hessian is of
         self.wanted = np.empty(0, np.int64)  # columns of the last Hessian that was wanted
 
     def value(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss, and gradient over all columns, (P,)."""
-        at = self._find(theta)
+        at = self.find(theta)
         if at is None or at.gradient is None:
             at = self._ask(theta, self._columns(), self._shorter(theta))
         if not np.isfinite(at.loss):
@@ -78,7 +81,7 @@ class Evaluations(ABC):
     def hessian(self, theta: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Hessian (k, k) over some of the P columns, and its diagonal uncentred, (k,)."""
         self.wanted = columns[columns >= self.head] - self.head
-        at = self._find(theta)
+        at = self.find(theta)
         if at is None or at.hessian is None or not np.isin(columns, at.columns).all():
             wide = np.union1d(self._columns(), self.wanted)
             at = self._ask(theta, wide, [])
@@ -96,7 +99,8 @@ class Evaluations(ABC):
         """The same, where steps may do with less: for standard errors."""
         return self.hessian(theta, columns)
 
-    def _find(self, theta: np.ndarray) -> _Known | None:
+    def find(self, theta: np.ndarray) -> Known | None:
+        """What is known of a point, or None."""
         for at in reversed(self.known):
             if np.all(np.abs(at.theta - theta) <= SAME * np.abs(theta)):
                 return at
@@ -105,145 +109,150 @@ class Evaluations(ABC):
     def _shorter(self, theta: np.ndarray) -> list[np.ndarray]:
         if self.base is None:
             return []
-        return [self.base.theta + t * (theta - self.base.theta) for t in SHORTER]
+        return [self.base.theta + t * (theta - self.base.theta) for t in self.shorter]
 
     def _columns(self) -> np.ndarray:
         """Covariates that a Hessian is asked for, ascending."""
         p = self.P - self.head
-        if p <= WHOLE:
+        if p <= self.whole:
             return np.arange(p)
         likely = self.wanted
         if self.base is not None and self.base.gradient is not None:
             slope, l1 = np.abs(self.base.gradient[self.head :]), self.l1[self.head :]
             urgent = np.flatnonzero(slope >= LIKELY * l1)
             by = np.argsort(-(slope / np.where(l1 > 0, l1, 1.0))[urgent], kind="stable")
-            likely = np.union1d(self.wanted, urgent[by[: max(WHOLE, len(self.wanted))]])
+            likely = np.union1d(self.wanted, urgent[by[: max(self.whole, len(self.wanted))]])
         return likely.astype(np.int64)
 
     @abstractmethod
-    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> _Known:
+    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
         """A round: at θ with the Hessian over these covariates, and the losses at more points."""
-
-    def _points(self, points: list[np.ndarray], columns: np.ndarray) -> dict[str, np.ndarray]:
-        all_ = np.array(points)
-        arrays = {
-            "points": all_[:, self.head :], "center": self.center,
-            "columns": columns.astype(np.int64),
-        }  # fmt: skip
-        if self.head:
-            arrays["intercepts"] = all_[:, : self.head]
-        return arrays
 
     def _full(self, columns: np.ndarray) -> np.ndarray:
         """Covariates as columns of all P, behind the intercepts."""
         return np.concatenate([np.arange(self.head), self.head + columns])
 
-    def _keep(self, at: _Known) -> _Known:
-        self.known = [k for k in self.known if k is not self._find(at.theta)]
+    def keep(self, at: Known) -> Known:
+        """Know a point; returns it."""
+        self.known = [k for k in self.known if k is not self.find(at.theta)]
         self.known.append(at)
         return at
+
+    def add(self, points: list[np.ndarray], columns: np.ndarray, sums: SumsAt) -> Known:
+        """Know what a round told of a point and of others beside it; returns the point."""
+        for k in range(1, len(points)):
+            if self.find(points[k]) is None:
+                self.keep(Known(points[k], float(sums.loss[k]), sums.gradient[k]))
+        H, raw, g = sums.hessian[0], sums.uncentred[0], sums.gradient[0]
+        at = Known(points[0], float(sums.loss[0]), g, self._full(columns), H, raw)
+        if sums.held_out is not None:
+            at.held_out = sums.held_out[0]
+        if np.isfinite(at.loss) and not (np.isfinite(H).all() and np.isfinite(g).all()):
+            raise DataError("a site's sums are not finite; columns may be in a unit that is odd")
+        return self.keep(at)
+
+
+@dataclass(frozen=True)
+class SumsAt:
+    """Sums over all sites, with all intercepts: at m points, of P coefficients.
+
+    Attributes
+    ----------
+    loss : (m,) array
+    gradient : (m, P) array
+    hessian : (h, k, k) array
+        At some of the points, over the intercepts and some columns.
+    uncentred : (h, k) array
+    held_out : (m, s) array or None
+    """
+
+    loss: np.ndarray
+    gradient: np.ndarray
+    hessian: np.ndarray
+    uncentred: np.ndarray
+    held_out: np.ndarray | None = None
+
+    def part(self, points: slice, hessian: int) -> SumsAt:
+        """Those of some points, one of whose Hessians is a given one."""
+        one = slice(hessian, hessian + 1)
+        held = None if self.held_out is None else self.held_out[points]
+        return SumsAt(
+            self.loss[points], self.gradient[points], self.hessian[one], self.uncentred[one], held
+        )
+
+
+def sums_over_sites(
+    exchange: Exchange,
+    points: np.ndarray,
+    center: np.ndarray,
+    columns: np.ndarray,
+    hessians: list[int],
+    folds: list[int] | None = None,
+) -> SumsAt:
+    """A round: sums over all sites.
+
+    Parameters
+    ----------
+    points : (m, P) array
+        The intercepts first.
+    columns : (k,) int array
+        Of the Hessians, beside the intercepts.
+    hessians : list of int
+        The points at which there is one.
+    folds : list of int, optional
+        What each point leaves out, −1 for nothing.
+    """
+    plan = exchange.plan
+    head, m, P = len(plan.intercepts), *points.shape
+    arrays = {
+        "points": points[:, head:], "center": center, "columns": columns.astype(np.int64),
+        "hessians": np.array(hessians, np.int64),
+    }  # fmt: skip
+    if head:
+        arrays["intercepts"] = points[:, :head]
+    if folds is not None:
+        arrays["folds"] = np.array(folds, np.int64)
+    answers = exchange.ask("evaluate", arrays)
+    k = head + len(columns)
+    held = None if folds is None else np.zeros((m, SCORE_PARTS if plan.model == "linear" else 1))
+    out = SumsAt(
+        np.zeros(m), np.zeros((m, P)), np.zeros((len(hessians), k, k)),
+        np.zeros((len(hessians), k)), held,
+    )  # fmt: skip
+    for site, answer in enumerate(answers):
+        _add(plan, answer, site, out, len(columns))
+        if held is not None:
+            held += answer.array("held_out", held.shape)
+    return out
+
+
+def _add(plan: FederatedPlan, answer: Message, site: int, out: SumsAt, k: int) -> None:
+    """Add a site's sums, with its own intercept at its place."""
+    head, m = len(plan.intercepts), len(out.loss)
+    p, own, h = out.gradient.shape[1] - head, 1 if head else 0, len(out.hessian)
+    out.loss[:] += answer.array("loss", (m,))
+    g = answer.array("gradient", (m, own + p))
+    q = own + k
+    H = unpacked(answer.array("hessian", (h, q * (q + 1) // 2)), q)
+    u = answer.array("uncentred", (h, q))
+    out.gradient[:, head:] += g[:, own:]
+    at = np.arange(head, head + k)
+    if own:
+        place = site if plan.baseline == "site" else 0
+        out.gradient[:, place] += g[:, 0]
+        at = np.concatenate([[place], at])
+    out.hessian[:, at[:, None], at] += H
+    out.uncentred[:, at] += u
 
 
 class SummedEvaluations(Evaluations):
     """Of models whose loss is the sum of the sites' losses."""
 
-    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> _Known:
+    def __init__(self, exchange: Exchange, center: np.ndarray, l1: np.ndarray) -> None:
+        super().__init__(exchange.plan, center, l1)
+        self.exchange = exchange
+
+    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
         points = [theta, *more]
-        answers = self.exchange.ask("evaluate", self._points(points, columns))
-        m, k, P = len(points), self.head + len(columns), self.P
-        loss, gradient = np.zeros(m), np.zeros((m, P))
-        H, raw = np.zeros((k, k)), np.zeros(k)
-        for s, answer in enumerate(answers):
-            loss += answer.array("loss", (m,))
-            self._add(answer, s, gradient, H, raw, len(columns))
-        for point, value, slope in zip(points[1:], loss[1:], gradient[1:], strict=True):
-            if self._find(point) is None:
-                self._keep(_Known(point, float(value), slope))
-        at = _Known(theta, float(loss[0]), gradient[0], self._full(columns), H, raw)
-        if np.isfinite(at.loss) and not (np.isfinite(H).all() and np.isfinite(gradient[0]).all()):
-            raise DataError("a site's sums are not finite; columns may be in a unit that is odd")
-        return self._keep(at)
-
-    def _add(
-        self, answer: Message, site: int, gradient: np.ndarray, H: np.ndarray, raw: np.ndarray,
-        k: int,
-    ) -> None:  # fmt: skip
-        """Add a site's sums, with its own intercept at its place."""
-        p, own = self.P - self.head, 1 if self.head else 0
-        g = answer.array("gradient", (len(gradient), own + p))
-        q = own + k
-        h = unpacked(answer.array("hessian", (q * (q + 1) // 2,)), q)
-        u = answer.array("uncentred", (q,))
-        gradient[:, self.head :] += g[:, own:]
-        at = np.arange(self.head, self.head + k)
-        if own:
-            place = site if self.head > 1 or self.plan.baseline == "site" else 0
-            gradient[:, place] += g[:, 0]
-            at = np.concatenate([[place], at])
-        H[np.ix_(at, at)] += h
-        raw[at] += u
-
-
-class RiskSetEvaluations(Evaluations):
-    """Of Cox models whose risk sets hold people of all sites.
-
-    Parameters
-    ----------
-    times : (T,) array
-    """
-
-    def __init__(
-        self, exchange: Exchange, center: np.ndarray, l1: np.ndarray, times: np.ndarray
-    ) -> None:
-        super().__init__(exchange, center, l1)
-        self.times = times
-        self.ties = self.plan.ties or "efron"
-
-    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> _Known:
-        arrays = self._points([theta, *more], columns) | {"times": self.times}
-        near = self._find(theta)
-        shares: Shares | None = None
-        from_ = near if near is not None and near.sums is not None else self.base
-        if from_ is not None and from_.sums is not None:
-            shares = PooledRiskSets(from_.sums, self.ties).predicted(theta - from_.theta)
-            arrays |= {"a": shares.a, "b": shares.b}
-        answers = self.exchange.ask("risk_sets", arrays)
-        m = 1 + len(more)
-        sums = RiskSums.total([self._read(a, m, len(columns), "a" in arrays) for a in answers])
-        pooled = PooledRiskSets(sums, self.ties)
-        losses = pooled.losses()
-        for point, value in zip(more, losses[1:], strict=True):
-            if self._find(point) is None:
-                self._keep(_Known(point, float(value)))
-        at = _Known(theta, float(losses[0]), pooled.gradient(), columns, sums=sums)
-        if sums.second is not None:
-            at.hessian, at.uncentred = pooled.hessian(columns), np.diag(sums.second).copy()
-        if shares is not None and np.isfinite(at.loss):
-            real = pooled.shares(sums.S[0], sums.E[0])
-            at.off = float(np.max(np.abs(shares.a - real.a) / np.maximum(real.a, 1e-300)))
-        return self._keep(at)
-
-    def exact_hessian(
-        self, theta: np.ndarray, columns: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Evaluations.exact_hessian`: with the shares of the point itself."""
-        found = self.hessian(theta, columns)
-        at = self._find(theta)
-        if at is None or at.off <= EXACT:
-            return found
-        self._ask(theta, at.columns, [])
-        return self.hessian(theta, columns)
-
-    def _read(self, answer: Message, m: int, k: int, second: bool) -> RiskSums:
-        T, p = len(self.times), self.P
-        return RiskSums(
-            S=answer.array("S", (m, T)),
-            E=answer.array("E", (m, T)),
-            linear=answer.array("linear", (m,)),
-            S1=answer.array("S1", (T, p)),
-            E1=answer.array("E1", (T, p)),
-            covariates=answer.array("covariates", (p,)),
-            count=answer.array("count", (T,)),
-            weight=answer.array("weight", (T,)),
-            second=unpacked(answer.array("second", (k * (k + 1) // 2,)), k) if second else None,
-        )
+        sums = sums_over_sites(self.exchange, np.array(points), self.center, columns, [0])
+        return self.add(points, columns, sums)

@@ -15,6 +15,7 @@ from ..models import (
     ConditionalLogisticRegression,
     ConditionalPoissonRegression,
     CoxRegression,
+    FineGrayRegression,
     LinearRegression,
     LogisticRegression,
     PoissonRegression,
@@ -66,6 +67,9 @@ def _fitted(
         assert rows.event is not None
         ties: Any = plan.ties or "efron"
         model, y = CoxRegression(ties=ties, **common), Surv(rows.y, rows.event, rows.entry)
+    elif plan.model == "fine_gray":
+        assert rows.codes is not None
+        model, y = FineGrayRegression(cause=plan.cause, **common), Surv(rows.y, rows.codes)
     elif plan.model == "linear":
         model = LinearRegression(**common)
     elif plan.model == "logistic":

@@ -6,19 +6,22 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import numpy as np
 
 from ..errors import DataError
 from ..priors import Laplace, Normal, Prior
+from ..select import CrossValidation
+from .typed import refuse_type
 
 __all__ = ["FederatedPlan", "Method", "Model"]
 
-Model = Literal["linear", "logistic", "poisson", "cox", "conditional", "sccs"]
+Model = Literal["linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"]
 Method = Literal["rounds", "odal", "odac", "adap", "profiles"]
 WITHIN = ("conditional", "sccs")  # models that condition on strata within a site
 UNCONDITIONAL = ("linear", "logistic", "poisson")
+SURVIVAL = ("cox", "fine_gray")
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class FederatedPlan:
 
     Attributes
     ----------
-    model : {"linear", "logistic", "poisson", "cox", "conditional", "sccs"}
+    model : {"linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"}
     columns : tuple of str
         Covariates, by the names that they have at each site.
     sites : tuple of str
@@ -40,9 +43,11 @@ class FederatedPlan:
         Whether each site has its own intercept (of Cox models its own baseline hazard), default,
         or all share one. Conditional models and case series have none.
     outcome, event, entry, strata, weight, offset, exposure : str or None
-        Columns of a site's table: the outcome (of Cox models the time), whether there was an
-        event, the entry into observation, the matched set or person, row weights, offset, time
-        at risk.
+        Columns of a site's table: the outcome (of Cox and Fine–Gray models the time), whether
+        there was an event (of Fine–Gray models the cause, 0 where censored), the entry into
+        observation, the matched set or person, row weights, offset, time at risk.
+    cause : int
+        Of Fine–Gray models: the code of the event of interest.
     ties : {"efron", "breslow", "exact"}
         Of Cox models; of conditional ones the method, ``"exact"`` by default.
     times : tuple of float
@@ -50,7 +55,16 @@ class FederatedPlan:
         union of the sites' event times, which tells them.
     prior : {"none", "laplace", "normal"}
     variance : float
-        Of the prior, of each coefficient.
+        Of the prior, of each coefficient; with ``folds`` it is chosen.
+    folds : int
+        Parts of each site's rows by which rounds choose the variance, 0 for none. A site cuts
+        its own, from ``seed`` and its place among the sites.
+    repeats, search, rule : int, tuple of float, {"best", "one_standard_error"}
+        As in `CrossValidation`; an empty ``search`` walks a path.
+    groups : str or None
+        Column whose rows with the same label stay in one fold, such as a person's.
+    seed : int
+        Of the folds.
     exclude : tuple of str
         Columns without a prior.
     parameters : tuple of str
@@ -85,10 +99,17 @@ class FederatedPlan:
     weight: str | None = None
     offset: str | None = None
     exposure: str | None = None
+    cause: int = 1
     ties: Literal["efron", "breslow", "exact"] | None = None
     times: tuple[float, ...] = ()
     prior: Literal["none", "laplace", "normal"] = "none"
     variance: float = 1.0
+    folds: int = 0
+    repeats: int = 1
+    search: tuple[float, ...] = ()
+    rule: Literal["best", "one_standard_error"] = "best"
+    groups: str | None = None
+    seed: int = 0
     exclude: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     lead: str | None = None
@@ -104,10 +125,11 @@ class FederatedPlan:
             if isinstance(value, list):
                 value = tuple(value)
                 object.__setattr__(self, f.name, value)
-            _refuse_type(f.name, value, hints[f.name])
+            refuse_type(f.name, value, hints[f.name])
         self._refuse_names()
         self._refuse_roles()
         self._refuse_settings()
+        self._refuse_folds()
 
     def _refuse_names(self) -> None:
         for what, names in (("columns", self.columns), ("sites", self.sites)):
@@ -132,15 +154,24 @@ class FederatedPlan:
 
     def _refuse_roles(self) -> None:
         m = self.model
-        for name, models in (("event", ("cox",)), ("entry", ("cox",)), ("times", ("cox",)),
+        for name, models in (("event", SURVIVAL), ("entry", ("cox",)), ("times", ("cox",)),
                              ("exposure", ("poisson", "sccs")),
-                             ("strata", ("cox", *WITHIN)),
+                             ("strata", (*SURVIVAL, *WITHIN)),
                              ("ties", ("cox", "conditional"))):  # fmt: skip
             if getattr(self, name) and m not in models:
                 raise DataError(f"{name} has no meaning in a {m} model")
-        for name, models in (("event", ("cox",)), ("strata", WITHIN)):
+        for name, models in (("event", SURVIVAL), ("strata", WITHIN)):
             if m in models and getattr(self, name) is None:
                 raise DataError(f"a {m} model needs {name}: the name of that column")
+        if self.cause != 1 and m != "fine_gray":
+            raise DataError(f"cause has no meaning in a {m} model")
+        if self.cause < 1:
+            raise DataError(f"cause must be a code from 1, not {self.cause}")
+        if m == "fine_gray" and self.baseline == "common":
+            raise DataError(
+                "a fine_gray model has a baseline and a censoring distribution a site: leave "
+                "baseline='site'"
+            )
         if m == "sccs" and self.exposure is None and self.offset is None:
             raise DataError("a case series needs exposure: the column of the intervals' lengths")
         if self.ties == "exact" and m != "conditional":
@@ -179,11 +210,37 @@ class FederatedPlan:
         if not (0 < self.tol < 1) or self.max_rounds < 2:
             raise DataError("tol must be between 0 and 1, and max_rounds at least 2")
 
+    def _refuse_folds(self) -> None:
+        if not self.folds:
+            for name, none in (("repeats", 1), ("search", ()), ("rule", "best"), ("groups", None),
+                               ("seed", 0)):  # fmt: skip
+                if getattr(self, name) != none:
+                    raise DataError(f"{name} has no meaning without folds")
+            return
+        if self.method != "rounds":
+            raise DataError("folds choose the variance of method='rounds'")
+        if self.prior == "none":
+            raise DataError("folds choose the variance of a prior: set prior='laplace' or 'normal'")
+        if self.variance != 1.0:
+            raise DataError("variance is what folds choose; leave one of them out")
+        if self.shares_risk_sets:
+            raise DataError("folds need baseline='site': a held-out row has no shared risk sets")
+        if self.seed < 0:
+            raise DataError(f"seed must be a whole number from 0, not {self.seed}")
+        self.chooser(0).check()
+
+    def chooser(self, site: int) -> CrossValidation:
+        """How the variance is chosen; the seed is that of a site's own folds."""
+        return CrossValidation(
+            self.folds, self.repeats, self.search if self.search else "auto", self.rule,
+            random_state=[self.seed, site],
+        )  # fmt: skip
+
     @property
     def _roles(self) -> tuple[str | None, ...]:
         return (
             self.outcome, self.event, self.entry, self.strata, self.weight, self.offset,
-            self.exposure,
+            self.exposure, self.groups,
         )  # fmt: skip
 
     @property
@@ -239,28 +296,3 @@ class FederatedPlan:
             return cls(**given)
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
-
-
-def _refuse_type(name: str, value: Any, hint: Any) -> None:
-    """Refuse a value of another type than the field's."""
-    text = str(hint)
-    options = get_args(hint)
-    if "Literal" in text:
-        allowed = [a for o in (options or ()) for a in (get_args(o) or (o,)) if a is not type(None)]
-        if value is None and type(None) in options:
-            return
-        if value not in allowed:
-            raise DataError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
-    elif text.startswith("tuple"):
-        of = options[0]
-        kinds = (int, float) if of is float else (of,)
-        if not isinstance(value, tuple) or any(
-            not isinstance(v, kinds) or isinstance(v, bool) for v in value
-        ):
-            raise DataError(f"{name} must be a list of {of.__name__}, not {value!r}")
-    elif hint in (int, float):
-        kinds = (int, float) if hint is float else (int,)
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise DataError(f"{name} must be a number, not {value!r}")
-    elif not (isinstance(value, str) or (value is None and type(None) in options)):
-        raise DataError(f"{name} must be text, not {value!r}")

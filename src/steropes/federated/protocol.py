@@ -18,7 +18,7 @@ from ..errors import DataError
 
 __all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "message_schema"]
 
-SCHEMA = "steropes.federated/1"
+SCHEMA = "steropes.federated/2"
 
 Kind = Literal["request", "answer", "refusal"]
 Ask = Literal["describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]

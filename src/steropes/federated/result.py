@@ -20,6 +20,9 @@ TELLS = {
     "describe": "numbers of rows, people and events, their weight, and of each column the mean, "
     "the variance and the share of values that are not zero",
     "times": "the distinct times at which someone has the event",
+    "fold_weight": "the weight of each fold's rows",
+    "held_out": "the same of the rows without a fold, whose log-likelihood is told too: in effect "
+    "the same of each fold's rows",
     "evaluate": "at each point that is asked for, the log-likelihood and its first derivatives, "
     "and its second derivatives at the first: of 0/1 columns, in effect, how many people have "
     "each column, two of them, and either with the event",
@@ -29,7 +32,10 @@ TELLS = {
     "surrogate": "the estimate that the lead's rows and the others' sums lead to, and its Hessian",
     "profile": "the profile log-likelihood of the parameters",
 }
-RATIO = {"logistic": "or", "conditional": "or", "poisson": "rr", "sccs": "rr", "cox": "hr"}
+RATIO = {
+    "logistic": "or", "conditional": "or", "poisson": "rr", "sccs": "rr", "cox": "hr",
+    "fine_gray": "hr",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,10 @@ class FederatedResult:
     notes : list of str
     degrees : float or None
         Of t statistics, for linear models.
+    variance : float or None
+        Of the prior, where folds chose it.
+    cv_results : DataFrame or None
+        Then the variances that were tried, with the scores of the folds.
     """
 
     plan: FederatedPlan
@@ -69,6 +79,8 @@ class FederatedResult:
     events: dict[str, int]
     notes: list[str] = field(default_factory=list)
     degrees: float | None = None
+    variance: float | None = None
+    cv_results: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"
@@ -107,7 +119,8 @@ class FederatedResult:
         """What the rounds told: ``round``, ``ask``, ``numbers`` (of a site) and ``tells``."""
         lines = []
         for r in self.records:
-            tells = TELLS[r.ask] + ("; " + TELLS["times"] if "times" in r.arrays else "")
+            also = [TELLS[k] for k in ("times", "fold_weight", "held_out") if k in r.arrays]
+            tells = "; ".join([TELLS[r.ask], *also])
             numbers = sum(r.arrays.values())
             lines.append({"round": r.round, "ask": r.ask, "numbers": numbers, "tells": tells})
         return pd.DataFrame(lines)
@@ -124,6 +137,8 @@ class FederatedResult:
             "log_likelihood": _number(self.log_likelihood),
             "optimality": _number(self.optimality),
             "converged": self.converged,
+            "variance": self.variance,
+            "cv_results": _lines(self.cv_results),
             "rounds": self.rounds,
             "bytes": self.bytes,
             "traffic": self.traffic().to_dict("records"),
@@ -139,6 +154,12 @@ class FederatedResult:
         path = Path(path)
         path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
         return path
+
+
+def _lines(table: pd.DataFrame | None) -> Any:
+    if table is None:
+        return None
+    return [{str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")]
 
 
 def _number(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from ..likelihoods import (
     ConditionalLogisticLikelihood,
     ConditionalPoissonLikelihood,
     CoxLikelihood,
+    FineGrayLikelihood,
     Likelihood,
     LinearLikelihood,
     LogisticLikelihood,
@@ -34,7 +35,8 @@ from ..likelihoods import (
     PoissonLikelihood,
 )
 from ..likelihoods.cox import Ties
-from .plan import FederatedPlan
+from ..select.folds import cut
+from .plan import WITHIN, FederatedPlan
 
 __all__ = ["SiteRows", "read_rows"]
 
@@ -55,6 +57,10 @@ class SiteRows:
         Outcome; of Cox models the time.
     entry : (n,) array or None
     strata : (n,) int array or None
+    codes : (n,) int array or None
+        Causes of events, where there are several; 0 is censored.
+    held_out : (n, folds · repeats) bool array or None
+        The rows that each fold leaves out, of plans whose variance is chosen.
     """
 
     problem: Problem
@@ -63,6 +69,8 @@ class SiteRows:
     y: np.ndarray
     entry: np.ndarray | None = None
     strata: np.ndarray | None = None
+    codes: np.ndarray | None = None
+    held_out: np.ndarray | None = None
 
     @property
     def design(self) -> Design:
@@ -72,7 +80,7 @@ class SiteRows:
         return design
 
 
-def read_rows(data: Any, plan: FederatedPlan) -> SiteRows:
+def read_rows(data: Any, plan: FederatedPlan, site: int = 0) -> SiteRows:
     """Read a site's table.
 
     Parameters
@@ -81,6 +89,8 @@ def read_rows(data: Any, plan: FederatedPlan) -> SiteRows:
         A mapping has ``"X"`` (anything that `as_design` takes, whose names are the plan's
         columns) and vectors by the names of their columns.
     plan : FederatedPlan
+    site : int
+        Its place among the plan's sites, which its folds depend on.
 
     Raises
     ------
@@ -104,7 +114,7 @@ def read_rows(data: Any, plan: FederatedPlan) -> SiteRows:
         def take(name: str) -> Any:
             return frame[name].to_numpy()
 
-    return _rows(design, take, plan)
+    return _rows(design, take, plan, site)
 
 
 def _read_file(path: Path) -> Any:
@@ -140,7 +150,7 @@ def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[
     return design, take
 
 
-def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan) -> SiteRows:
+def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site: int) -> SiteRows:
     n, backend = design.n, get_backend("cpu")
 
     def vector(name: str | None) -> Any:
@@ -155,6 +165,7 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan) -> Si
     likelihood: Likelihood
     event: np.ndarray | None = None
     entry: np.ndarray | None = None
+    codes: np.ndarray | None = None
     if plan.model == "cox":
         assert plan.event is not None
         outcome = check_survival(Surv(take(plan.outcome), take(plan.event), vector(plan.entry)), n)
@@ -163,6 +174,12 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan) -> Si
             y, entry = on_grid(y, entry, plan.times)
         ties: Ties = "breslow" if plan.ties == "breslow" else "efron"
         likelihood = CoxLikelihood(y, event, backend, entry, strata, ties)
+    elif plan.model == "fine_gray":
+        assert plan.event is not None
+        outcome = check_survival(Surv(take(plan.outcome), take(plan.event)), n, competing=True)
+        y, codes = outcome.time, outcome.event
+        event = codes == plan.cause
+        likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata)
     elif plan.model == "linear":
         y = check_response(take(plan.outcome), n)
         likelihood = LinearLikelihood(y, backend)
@@ -181,10 +198,26 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan) -> Si
     if plan.intercepts or likelihood.shift_invariant:
         design = design.centered()
     problem = Problem(design, likelihood, weights, offset, None, list(plan.columns))
-    within = plan.model in ("conditional", "sccs")
+    within = plan.model in WITHIN
     assert not within or strata is not None
     unit = strata if within and strata is not None else np.arange(n)
-    return SiteRows(problem, unit, event, np.asarray(y), entry, strata)
+    held_out = None
+    if plan.folds:
+        label = None if event is None else event.astype(np.int64)
+        groups = vector(plan.groups)
+        held_out = _folds(plan, site, label if codes is None else codes, within, unit, groups,
+                          weights)  # fmt: skip
+    return SiteRows(problem, unit, event, np.asarray(y), entry, strata, codes, held_out)
+
+
+def _folds(
+    plan: FederatedPlan, site: int, label: np.ndarray | None, within: bool, unit: np.ndarray,
+    groups: Any, weights: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """The rows that each fold leaves out, cut as a cross-validation of these rows alone cuts."""
+    chooser = replace(plan.chooser(site), groups=groups)
+    fold, pairs = cut(chooser, label, unit if within else None, weights)
+    return np.stack([fold[:, r] == f for r, f in pairs], axis=1)
 
 
 def _of_cases(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, SeparationError
-from .cells import CellRules, small_pairs, small_sets, small_times
+from .cells import CellRules, small_folds, small_pairs, small_sets, small_times
 from .local_fits import local_estimate, local_profiles
 from .plan import FederatedPlan
 from .protocol import Message, Value
@@ -101,10 +101,20 @@ class FederatedSite:
     def _rows(self, plan: FederatedPlan) -> SiteRows:
         if self._read is None or self._read[0] != plan.study:
             try:
-                self._read = plan.study, read_rows(self._data, plan)
+                self._read = plan.study, read_rows(self._data, plan, plan.sites.index(self.name))
             except DataError as error:  # which may tell of a row: it stays at the site
                 raise DataError(f"site {self.name!r}: {error}") from None
         return self._read[1]
+
+    def folds(self, plan: FederatedPlan) -> np.ndarray:
+        """The rows that each of a plan's folds leaves out, (n, folds · repeats) bool.
+
+        They stay here: for comparisons, and for whoever wants to see how rows were cut.
+        """
+        held_out = self._rows(plan).held_out
+        if held_out is None:
+            raise DataError("the plan has no folds")
+        return held_out.copy()
 
     def _let_out(self, small: list[str]) -> None:
         if small:
@@ -133,6 +143,9 @@ class FederatedSite:
             middle = float(w @ rows.y) / total
             values["outcome_variance"] = float(w @ (rows.y - middle) ** 2) / total
         arrays = {"mean": mean, "variance": variance, "filled": filled}
+        if rows.held_out is not None:
+            self._let_out(small_folds(rows, self.rules))
+            arrays["fold_weight"] = rows.problem.weights @ rows.held_out
         if plan.shares_risk_sets and not plan.times:
             times = event_times(rows)
             self._let_out(small_times(rows, self.rules, times))
@@ -147,15 +160,29 @@ class FederatedSite:
             each = request.array("intercepts", (len(points), len(plan.intercepts)))
             at = plan.sites.index(self.name) if plan.baseline == "site" else 0
             intercepts = each[:, at]
-        sums = sums_at(rows, points, intercepts, center, columns)
-        assert sums.hessian is not None
-        assert sums.uncentred is not None
-        return {}, {
-            "loss": sums.loss,
-            "gradient": sums.gradient,
-            "hessian": packed(sums.hessian),
+        m = len(points)
+        hessians = _numbers(request, "hessians", m, 0)
+        folds = self._folds(rows, request, m)
+        sums = sums_at(rows, points, intercepts, center, columns, hessians.tolist(), folds)
+        arrays = {
+            "loss": sums.loss, "gradient": sums.gradient, "hessian": packed(sums.hessian),
             "uncentred": sums.uncentred,
-        }
+        }  # fmt: skip
+        if sums.held_out is not None:
+            arrays["held_out"] = sums.held_out
+        return {}, arrays
+
+    def _folds(self, rows: SiteRows, request: Message, m: int) -> np.ndarray | None:
+        """The fold that each of m points leaves out."""
+        if "folds" not in request.arrays:
+            return None
+        if rows.held_out is None:
+            raise DataError("the request is about folds, but the plan has none")
+        self._let_out(small_folds(rows, self.rules))
+        folds = _numbers(request, "folds", rows.held_out.shape[1], -1)
+        if len(folds) != m:
+            raise DataError(f"the request's 'folds' must be {m}, one a point")
+        return folds
 
     def _risk_sets(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
         points, center, columns = _points(request, plan)
@@ -213,13 +240,16 @@ def _points(request: Message, plan: FederatedPlan) -> tuple[np.ndarray, np.ndarr
     points = request.arrays.get("points")
     if points is None or points.ndim != 2 or points.shape[1] != p or not len(points):
         raise DataError(f"the request's 'points' must be an array of some rows and {p} columns")
-    columns = request.arrays.get("columns")
-    if columns is None:
-        columns = np.empty(0)
-    columns = np.asarray(columns).astype(np.int64).ravel()
-    if len(columns) and not (columns.min() >= 0 and columns.max() < p):
-        raise DataError(f"the request's 'columns' must be from 0 to {p - 1}")
+    columns = _numbers(request, "columns", p, 0)
     return np.asarray(points, float), np.asarray(request.array("center", (p,)), float), columns
+
+
+def _numbers(request: Message, name: str, end: int, least: int) -> np.ndarray:
+    """Whole numbers from ``least`` to before ``end``; none where the request has no such array."""
+    given = np.asarray(request.arrays.get(name, np.empty(0)), float).ravel()
+    if not ((given >= least) & (given < end) & (given == np.round(given))).all():
+        raise DataError(f"the request's {name!r} must be whole numbers from {least} to {end - 1}")
+    return given.astype(np.int64)
 
 
 def _constant(rows: SiteRows) -> float:

@@ -8,6 +8,7 @@ which is of the size of the columns' spread, so that no digits are lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,16 +31,20 @@ class Sums:
     loss : (m,) array
     gradient : (m, 1 + p) or (m, p) array
         The intercept's first, where there is one.
-    hessian : (k, k) array or None
-        At the first point, over the intercept and the chosen columns.
-    uncentred : (k,) array or None
-        Its diagonal before the rank-one terms of risk sets and strata are taken out.
+    hessian : (h, k, k) array
+        At some of the points, over the intercept and the chosen columns.
+    uncentred : (h, k) array
+        Their diagonals before the rank-one terms of risk sets and strata are taken out.
+    held_out : (m, s) array or None
+        Sums that make the score of the rows that a point's fold leaves out, s of them (one, of
+        linear models six; see `Likelihood.score_parts`); zeros where it has no fold.
     """
 
     loss: np.ndarray
     gradient: np.ndarray
-    hessian: np.ndarray | None
-    uncentred: np.ndarray | None
+    hessian: np.ndarray
+    uncentred: np.ndarray
+    held_out: np.ndarray | None
 
 
 def linear_predictor(
@@ -56,7 +61,9 @@ def sums_at(
     points: np.ndarray,
     intercepts: np.ndarray | None,
     center: np.ndarray,
-    columns: np.ndarray | None,
+    columns: np.ndarray,
+    hessians: Sequence[int] = (0,),
+    folds: np.ndarray | None = None,
 ) -> Sums:
     """Add up over a site's rows.
 
@@ -66,34 +73,47 @@ def sums_at(
     points : (m, p) array
     intercepts : (m,) array or None
     center : (p,) array
-    columns : (k,) int array or None
-        Of the Hessian at the first point; None for no Hessian.
+    columns : (k,) int array
+        Of the Hessians.
+    hessians : sequence of int
+        The points at which there is one.
+    folds : (m,) int array, optional
+        The fold whose rows each point leaves out, −1 for none.
     """
-    problem = rows.problem
-    likelihood, design = problem.likelihood, rows.design
-    order = likelihood.order
+    likelihood, design = rows.problem.likelihood, rows.design
     shift = design.center - center
-    w = problem.weights if order is None else problem.weights[order]
-    bound = likelihood.weigh(likelihood.backend.asarray(np.ascontiguousarray(w[:, None])))
-    losses, gradients = [], []
-    H: np.ndarray | None = None
-    raw: np.ndarray | None = None
+    weights = _Weights(rows)
+    curved: _Curved | None = None
+    losses, gradients, held = [], [], []
+    H: list[np.ndarray] = []
+    raw: list[np.ndarray] = []
     for m, beta in enumerate(points):
         alpha = 0.0 if intercepts is None else float(intercepts[m])
+        fold = -1 if folds is None else int(folds[m])
+        bound = weights.bound(fold)
         eta = _in_order(rows, linear_predictor(rows, beta, alpha, center))
         loss, r = likelihood.evaluate(eta, bound)
         losses.append(float(likelihood.backend.to_host(loss)[0]))
         whole = np.zeros((design.n, 1))
-        whole[slice(None) if order is None else order] = likelihood.backend.to_host(r)
+        order = slice(None) if likelihood.order is None else likelihood.order
+        whole[order] = likelihood.backend.to_host(r)
         own = np.asarray(design.rmatmul(whole, likelihood.backend))[:, 0] * design.scale
         if intercepts is None:
             gradients.append(own)
         else:
             total = float(whole.sum())
             gradients.append(np.concatenate([[total], own + shift * total]))
-        if m == 0 and columns is not None:
-            H, raw = _hessian(rows, eta, bound, columns, None if intercepts is None else shift)
-    return Sums(np.array(losses), np.array(gradients), H, raw)
+        if m in hessians:
+            curved = curved or _Curved(rows, columns, shift, intercepts is not None)
+            for into, x in zip((H, raw), curved.at(eta, bound), strict=True):
+                into.append(x)
+        if folds is not None:
+            held.append(weights.score_parts(eta, fold))
+    q = len(columns) + (intercepts is not None)
+    return Sums(
+        np.array(losses), np.array(gradients), np.array(H).reshape(len(H), q, q),
+        np.array(raw).reshape(len(raw), q), np.array(held) if held else None,
+    )  # fmt: skip
 
 
 def _in_order(rows: SiteRows, eta: np.ndarray) -> Any:
@@ -104,44 +124,83 @@ def _in_order(rows: SiteRows, eta: np.ndarray) -> Any:
     return problem.likelihood.backend.asarray(eta if order is None else eta[order])
 
 
-def _hessian(
-    rows: SiteRows, eta: Any, bound: Any, columns: np.ndarray, shift: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The exact Hessian over the chosen columns, behind the intercept's row where there is one."""
-    problem = rows.problem
-    likelihood, design = problem.likelihood, rows.design
-    backend = likelihood.backend
-    curvature: Any = likelihood.curvature(eta, bound, exact=True)
-    scale = design.scale[columns]
-    if shift is None:
-        active = ActiveColumns(design, likelihood.order, backend)
-        active.join(columns)
-        by = np.argsort(np.argsort(columns))  # columns join in ascending order
-        H = np.asarray(backend.to_host(hessian(active.rows, curvature)))[np.ix_(by, by)]
-        raw = np.asarray(backend.to_host(active.rows.diagonal(curvature.v)))[by]
+class _Weights:
+    """The row weights of folds, bound to the likelihood once each."""
+
+    def __init__(self, rows: SiteRows) -> None:
+        self.rows, self._bound = rows, dict[int, Any]()
+
+    def _of(self, fold: int, held_out: bool) -> Any:
+        """Weights in the likelihood's order, (n, 1), without a fold's rows or of these alone."""
+        problem = self.rows.problem
+        w = problem.weights
+        if fold >= 0:
+            assert self.rows.held_out is not None
+            out = self.rows.held_out[:, fold]
+            w = w * (out if held_out else ~out)
+        order = problem.likelihood.order
+        w = w if order is None else w[order]
+        return problem.likelihood.backend.asarray(np.ascontiguousarray(w[:, None]))
+
+    def bound(self, fold: int) -> Any:
+        """What the likelihood made of a fold's training rows; of all rows for −1."""
+        if fold not in self._bound:
+            self._bound[fold] = self.rows.problem.likelihood.weigh(self._of(fold, False))
+        return self._bound[fold]
+
+    def score_parts(self, eta: Any, fold: int) -> np.ndarray:
+        """Sums that make the score of a fold's rows, (s,)."""
+        likelihood = self.rows.problem.likelihood
+        held_out, train = self._of(max(fold, 0), True), self._of(fold, False)
+        parts = likelihood.score_parts(eta, held_out, train)
+        return np.asarray(likelihood.backend.to_host(parts))[:, 0] * (fold >= 0)
+
+
+class _Curved:
+    """Exact Hessians over the chosen columns, behind the intercept's row where there is one."""
+
+    def __init__(
+        self, rows: SiteRows, columns: np.ndarray, shift: np.ndarray, intercept: bool
+    ) -> None:
+        likelihood, design = rows.problem.likelihood, rows.design
+        self.likelihood = likelihood
+        wide = design.with_intercept() if intercept else design
+        at = np.concatenate([[0], 1 + columns]) if intercept else columns
+        self.active = ActiveColumns(wide, likelihood.order, likelihood.backend)
+        self.active.join(at)
+        self.by = np.argsort(np.argsort(at))  # columns join in ascending order
+        self.scale = design.scale[columns]
+        self.T: np.ndarray | None = None
+        if intercept:
+            self.T = np.eye(len(at))  # from the lead's coefficients to those of this design
+            self.T[0, 1:] = shift[columns]
+            self.T[1:, 1:] *= self.scale[:, None]
+
+    def at(self, eta: Any, bound: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The Hessian (k, k), and its diagonal uncentred (k,), at a linear predictor."""
+        backend, scale = self.likelihood.backend, self.scale
+        curvature: Any = self.likelihood.curvature(eta, bound, exact=True)
+        rows = self.active.rows
+        H = np.asarray(backend.to_host(hessian(rows, curvature)))[np.ix_(self.by, self.by)]
+        if self.T is not None:
+            out = self.T.T @ H @ self.T
+            return out, np.diag(out).copy()
+        raw = np.asarray(backend.to_host(rows.diagonal(curvature.v)))[self.by]
         return H * scale * scale[:, None], raw * scale**2
-    wide = design.with_intercept()
-    active = ActiveColumns(wide, likelihood.order, backend)
-    active.join(np.concatenate([[0], 1 + columns]))
-    by = np.concatenate([[0], 1 + np.argsort(np.argsort(columns))])
-    H = np.asarray(backend.to_host(hessian(active.rows, curvature)))[np.ix_(by, by)]
-    T = np.eye(len(by))  # from the lead's coefficients to those of this design
-    T[0, 1:] = shift[columns]
-    T[1:, 1:] *= scale[:, None]
-    out = T.T @ H @ T
-    return out, np.diag(out).copy()
 
 
 def packed(H: np.ndarray) -> np.ndarray:
-    """The lower triangle of a symmetric matrix, row by row."""
-    return H[np.tril_indices(len(H))]
+    """The lower triangles of symmetric matrices (…, k, k), row by row, (…, k (k + 1) / 2)."""
+    at = np.tril_indices(H.shape[-1])
+    return H[..., at[0], at[1]]
 
 
 def unpacked(flat: np.ndarray, k: int) -> np.ndarray:
-    """The symmetric matrix whose lower triangle this is."""
-    H = np.zeros((k, k))
-    H[np.tril_indices(k)] = flat
-    return H + np.tril(H, -1).T
+    """The symmetric matrices whose lower triangles these are."""
+    at = np.tril_indices(k)
+    H = np.zeros((*flat.shape[:-1], k, k))
+    H[..., at[0], at[1]] = H[..., at[1], at[0]] = flat
+    return H
 
 
 def column_moments(rows: SiteRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -108,9 +108,8 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
     problem = rows.problem
     ratio = float(request.value("weight")) / float(problem.weights.sum())
     own = sums_at(rows, at[None, head:], at[:head] if head else None, center, np.arange(p))
-    assert own.hessian is not None
     slope = g - ratio * own.gradient[0]
-    matrix = H - ratio * own.hessian if plan.order == 2 else np.zeros((q, q))
+    matrix = H - ratio * own.hessian[0] if plan.order == 2 else np.zeros((q, q))
     design = rows.design.with_intercept() if head else rows.design
     T = np.eye(q)  # from the lead's coefficients to the design's, in the columns' own units
     if head:
@@ -140,8 +139,7 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
         )
     theta = back @ fit.beta  # in the lead's coefficients
     final = sums_at(rows, theta[None, head:], theta[:head] if head else None, center, np.arange(p))
-    assert final.hessian is not None
-    hessian = ratio * final.hessian + matrix
+    hessian = ratio * final.hessian[0] + matrix
     if not np.isfinite(theta).all():
         raise DataError("the surrogate's estimate is not finite")
     if head:  # the intercept at zero

@@ -14,7 +14,7 @@ from ..backends.face import Array, Backend
 from .base import Likelihood, Part, outcomes_beside
 from .curvature import GroupedCurvature
 
-__all__ = ["LinearLikelihood"]
+__all__ = ["LinearLikelihood", "normal_score"]
 
 LEAST = 1e-3  # of the outcome's spread: residuals that are no smaller for all we can tell
 PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
@@ -95,10 +95,15 @@ class LinearLikelihood(Likelihood):
 
     def score_of(self, parts: np.ndarray) -> np.ndarray:
         """See `Likelihood.score_of`."""
-        n, total, sum_y, sum_yy, train, held_out = parts
-        total = np.maximum(total, 1e-300)
-        spread = np.maximum(sum_yy / total - (sum_y / total) ** 2, 0.0)
-        # Training rows that are fitted exactly would make any held-out residual infinitely
-        # unlikely and the score a matter of rounding.
-        variance = np.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
-        return -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)
+        return normal_score(parts)
+
+
+def normal_score(parts: np.ndarray) -> np.ndarray:
+    """Log-density of held-out rows at the training rows' own variance, (B,), from `score_parts`."""
+    n, total, sum_y, sum_yy, train, held_out = parts
+    total = np.maximum(total, 1e-300)
+    spread = np.maximum(sum_yy / total - (sum_y / total) ** 2, 0.0)
+    # Training rows that are fitted exactly would make any held-out residual infinitely
+    # unlikely and the score a matter of rounding.
+    variance = np.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
+    return -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)

@@ -19,7 +19,7 @@ from .beginning import beginning
 from .candidates import check_compared, choose_among
 from .crossvalidation import check_search
 from .cyclops import CyclopsSearch
-from .search import STEP, Progress, Selection, VariancePath, best_of
+from .search import STEP, Progress, Selection, VariancePath, best_of, readable
 
 __all__ = ["InformationCriterion", "Measure", "Measured"]
 
@@ -184,7 +184,7 @@ class CriterionPath(VariancePath):
         """From the first nonzero coefficient until the criterion has risen for some steps."""
         v = self.first()
         for _ in range(MOST):
-            self.score(_readable(v))
+            self.score(readable(v))
             table = self.table()
             mean = table["mean"].to_numpy()
             beyond = len(mean) - 1 - best_of(mean)
@@ -200,7 +200,7 @@ class CriterionPath(VariancePath):
         for other in (best - 1, best + 1):
             if 0 <= other < len(x):
                 for share in np.arange(1, FINE) / FINE:
-                    self.score(_readable(float(np.exp((1 - share) * x[best] + share * x[other]))))
+                    self.score(readable(float(np.exp((1 - share) * x[best] + share * x[other]))))
 
     def table(self) -> pd.DataFrame:
         """One row a variance, in increasing order."""
@@ -210,7 +210,3 @@ class CriterionPath(VariancePath):
         table.insert(2, "log_likelihood", [m.log_likelihood for m in found])
         table.insert(3, "df", [m.df for m in found])
         return table
-
-
-def _readable(variance: float) -> float:
-    return float(f"{variance:.3g}")

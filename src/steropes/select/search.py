@@ -24,6 +24,7 @@ __all__ = [
     "best_of",
     "first_variance",
     "own_information",
+    "readable",
 ]
 
 Progress = Callable[[str, float], None]  # told what is done now, and the share of it that is
@@ -168,7 +169,7 @@ class VariancePath(ABC):
                 return
             else:
                 target = 0.5 * (x[at] + x[at - 1])
-            target = _readable(float(np.exp(target)))
+            target = readable(float(np.exp(target)))
             if target in self.scores:
                 return
             self.score(target)
@@ -182,7 +183,7 @@ class VariancePath(ABC):
         """From the first nonzero coefficient to some steps beyond the best variance."""
         v = self.first()
         for _ in range(MOST // 2):
-            self.score(_readable(v))
+            self.score(readable(v))
             table = self.table()
             mean = table["mean"].to_numpy()
             best = best_of(mean)
@@ -216,7 +217,7 @@ class VariancePath(ABC):
                     return
                 if self.nonzero[float(table["variance"].iloc[0])] == 0:
                     return  # smaller variances give the same model, without any covariate
-                self.score(_readable(float(np.exp(x[0])) / STEP))
+                self.score(readable(float(np.exp(x[0])) / STEP))
                 continue
             gain, target = _promise(x, y, best)
             if gain <= FLAT * float(table["se"].iloc[best]) or target is None:
@@ -226,7 +227,7 @@ class VariancePath(ABC):
                 if max(left, right) < 0.05:
                     return
                 target = x[best] - left / 2 if left > right else x[best] + right / 2
-            self.score(_readable(float(np.exp(target))))
+            self.score(readable(float(np.exp(target))))
 
     def table(self) -> pd.DataFrame:
         """One row a variance, in increasing order."""
@@ -307,7 +308,7 @@ def own_information(
     return np.where(h > ROUNDING * whole, h, 0.0)
 
 
-def _readable(variance: float) -> float:
+def readable(variance: float) -> float:
     """Three digits: variances are for people, and rounding noise in scores must not move them."""
     return float(f"{variance:.3g}")
 

@@ -17,6 +17,8 @@ from steropes.errors import DataError
 
 __all__ = ["RandomEffects", "random_effects"]
 
+NOTHING = -300.0  # log of a density that adds nothing; what is below it is slow to compute with
+
 Likelihood = Callable[[ArrayLike], NDArray]
 
 
@@ -125,12 +127,15 @@ def _averaged(
     scaled, h = np.exp(values - values.max()), effect[1] - effect[0]
     at_mean = np.asarray(f(mu), dtype=float) - values.max()
     found = np.empty((len(mu), len(tau)))
+    squares = -0.5 * (effect[None, :] - mu[:, None]) ** 2
+    density = np.empty_like(squares)
     for j, t in enumerate(tau):
         if t < 1.5 * h:  # narrower than the grid: the effect is the mean
             found[:, j] = at_mean
             continue
-        z = (effect[None, :] - mu[:, None]) / t
-        inside = np.exp(-0.5 * z * z) @ scaled * (h / (t * math.sqrt(2 * math.pi)))
+        np.multiply(squares, 1 / t**2, out=density)
+        np.exp(np.maximum(density, NOTHING, out=density), out=density)
+        inside = density @ scaled * (h / (t * math.sqrt(2 * math.pi)))
         found[:, j] = np.log(np.maximum(inside, 1e-300))
     return found
 

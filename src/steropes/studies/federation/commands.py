@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["federate_app"]
 
-CHECKS: tuple[Check, ...] = ("rows", "events", "columns", "pairs", "times")
+CHECKS: tuple[Check, ...] = ("rows", "events", "columns", "pairs", "times", "folds")
 
 federate_app = typer.Typer(
     help="Fit models to sites that exchange only sums, by a folder that all can write to.",
@@ -33,6 +33,11 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 def init(
     folder: Folder,
     plan: Annotated[Path, typer.Argument(help="Plan, a .toml or .json file.")],
+    cv: Annotated[
+        int | None,
+        typer.Option(min=2, help="Folds of each site that choose the prior's variance."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the folds.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Begin an analysis: write its plan and the first request."""
@@ -41,6 +46,8 @@ def init(
     from steropes.studies.grid.reading import Source, build
 
     source = Source.read(plan)
+    given = {"folds": cv, "seed": seed}
+    source.values |= {name: value for name, value in given.items() if value is not None}
     made: FederatedPlan = build(FederatedPlan, source.values, source)
     federate_init(folder, made)
     if not quiet:
@@ -122,7 +129,11 @@ def schema(
 
 
 def _show(found: FederatedResult | FederatedProfiles) -> None:
+    from steropes.federated import FederatedResult
+
     print(found.summary().to_string(float_format=lambda x: f"{x:.6g}"))
+    if isinstance(found, FederatedResult) and found.variance is not None:
+        print(f"variance {found.variance:g}, chosen by {found.plan.folds} folds of each site")
     for note in found.notes:
         print(note)
     print(f"{found.rounds} rounds, {found.bytes} bytes")

@@ -1,0 +1,138 @@
+"""The variance of a prior by folds at the sites: the search of one machine, in shared rounds.
+
+The search (`select.VariancePath`) asks for one variance after another. All folds of a variance and
+the fit to all rows are lanes of the same rounds, and so are the next variances of the walk, which
+are known before their turn comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from ..priors import Prior
+from ..select.search import STEP, VariancePath, first_variance, own_information, readable
+from .evaluations import Known
+from .exchange import Exchange
+from .lanes import Lane, together
+from .terms import FederatedModel
+
+__all__ = ["Chosen", "choose_variance"]
+
+LASSO, RIDGE = 1e-7, 1e-8  # tolerance of lanes, in λ and in standard errors of the score
+START = 1e-6  # the same of the fit without penalised columns
+NUMBERS = 300_000  # in a message, about
+AHEAD = 8  # variances under way together, at most
+MOST = 60  # variances on a walk
+
+
+@dataclass
+class Chosen:
+    """The best variance.
+
+    Attributes
+    ----------
+    variance : float
+    prior : Prior
+        With it.
+    theta : (P,) array
+        The fit to all rows, nearly.
+    results : DataFrame
+    known : list of Known
+        What rounds told on the way to ``theta``.
+    """
+
+    variance: float
+    prior: Prior
+    theta: np.ndarray
+    results: pd.DataFrame
+    known: list[Known] = field(repr=False)
+
+
+def choose_variance(exchange: Exchange, model: FederatedModel, prior: Prior) -> Chosen:
+    """Find the variance with the best cross-validated score."""
+    path = _SitesPath(exchange, model, prior)
+    found = path.search()
+    known = path.lanes[found.variance][0].evaluations.known
+    return Chosen(found.variance, found.prior, found.beta, found.results, known)
+
+
+class _SitesPath(VariancePath):
+    """Variances whose fits are lanes: the first of each of all rows, the others without a fold."""
+
+    def __init__(self, exchange: Exchange, model: FederatedModel, prior: Prior) -> None:
+        plan = model.plan
+        super().__init__(plan.chooser(0), prior, None)
+        self.exchange, self.model, self.unit = exchange, model, prior
+        if plan.rule == "one_standard_error":
+            self.within = float(np.sqrt(plan.repeats))
+        self.K = plan.folds * plan.repeats
+        self.lanes: dict[float, list[Lane]] = {}
+        self.walked: list[float] = [float(v) for v in sorted(set(plan.search))]
+        q = min(len(model.names), Lane.whole()) if False else len(model.names)
+        size = (self.K + 1) * (min(q, 100) ** 2 / 2 + 3 * q)
+        self.ahead = int(np.clip(NUMBERS / size, 1, AHEAD))
+        self.begin = model.start
+
+    def first(self) -> float:
+        """See `VariancePath.first`."""
+        model, prior = self.model, self.unit.with_variance(1.0)
+        l1, l2 = model.penalties(prior)
+        lane: list[Lane] = []
+
+        def gradient(free: np.ndarray) -> np.ndarray:
+            lane.append(Lane(model, free, np.zeros_like(l2), -1, model.start, START))
+            while not lane[0].done:
+                together(self.exchange, lane)
+            return lane[0].evaluations.value(lane[0].theta)[1]
+
+        def information(columns: np.ndarray) -> np.ndarray:
+            at = lane[0].known
+            assert at.hessian is not None
+            assert at.uncentred is not None
+            free = np.flatnonzero((l1 == 0) & (l2 == 0))
+            place, own = np.searchsorted(at.columns, columns), np.searchsorted(at.columns, free)
+            return own_information(at.hessian, own, place, at.uncentred[place])
+
+        begin = v = first_variance(l1, l2, gradient, information)
+        self.begin = lane[0].theta
+        for _ in range(MOST):
+            self.walked.append(readable(v))
+            v *= STEP
+        return begin
+
+    def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
+        """See `VariancePath.evaluate`."""
+        for v in self._coming(variance):
+            if v not in self.lanes:
+                self.lanes[v] = self._lanes(v)
+        own = self.lanes[variance]
+        while not all(lane.done for lane in own):
+            together(self.exchange, [lane for each in self.lanes.values() for lane in each])
+        theta = own[0].theta
+        parts = np.array([lane.known.held_out for lane in own[1:]])
+        scores = self.model.family.score_of(parts.T)
+        return theta, int(np.count_nonzero(theta[self.model.head :])), np.asarray(scores)
+
+    def _coming(self, variance: float) -> list[float]:
+        """The variance, and those that the walk comes to next; others under way are given up."""
+        if variance not in self.walked:
+            self.lanes = {v: each for v, each in self.lanes.items() if all(x.done for x in each)}
+            return [variance]
+        at = self.walked.index(variance)
+        return self.walked[at : at + self.ahead]
+
+    def _lanes(self, variance: float) -> list[Lane]:
+        """Lanes of a variance, each from the nearest one that is done."""
+        l1, l2 = self.model.penalties(self.unit.with_variance(variance))
+        tol = LASSO if l1.any() else RIDGE
+        near = min(self.scores, key=lambda v: abs(np.log(v / variance)), default=None)
+        starts = [self.begin] * (self.K + 1)
+        if near is not None:
+            starts = [lane.theta for lane in self.lanes[near]]
+        return [
+            Lane(self.model, l1, l2, fold, theta, tol)
+            for fold, theta in zip(range(-1, self.K), starts, strict=True)
+        ]

@@ -1,0 +1,138 @@
+"""A plan's model as the solver knows it: its data term, its penalties, and when it runs away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backends import get_backend
+from ..errors import SeparationError
+from ..likelihoods.linear import normal_score
+from ..priors import Prior
+from ..solve.data_term import ShardedFamily
+from .described import Described
+from .evaluations import Evaluations
+from .plan import FederatedPlan
+from .shards import FederatedTerm, SiteShards
+
+__all__ = ["ITERATIONS", "FederatedModel", "Watch"]
+
+LEAST = 1e-3  # of the outcome's spread: a residual standard deviation as small as none
+WORN = 1e-6  # rows' worth of information about a standardised coefficient: as good as none
+FAR = 0.3  # of the largest coefficient: those that run away with it
+ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """The residual variance of linear models, as `LinearLikelihood.dispersion` has it."""
+
+    variance: float
+
+    def __call__(self, loss: np.ndarray, total: np.ndarray) -> np.ndarray:
+        return np.maximum(2.0 * loss / np.maximum(total, 1e-300), LEAST**2 * self.variance)
+
+
+def _one(loss: np.ndarray, total: np.ndarray) -> float:
+    return 1.0
+
+
+def _first(parts: np.ndarray) -> np.ndarray:
+    return np.asarray(parts[0])
+
+
+class FederatedModel:
+    """What a plan and the first round say of the model of all sites.
+
+    Coefficients θ (P,) are the intercepts, at the columns' centres, and those of the columns.
+
+    Attributes
+    ----------
+    names : list of str
+    head : int
+        Intercepts.
+    scale : (P,) array
+        Powers of two that coefficients are multiplied by for the solver.
+    weight : float
+        Of all rows.
+    rows : int
+    start : (P,) array
+    """
+
+    def __init__(self, plan: FederatedPlan, described: Described) -> None:
+        self.plan, self.described = plan, described
+        self.head = len(plan.intercepts)
+        self.names = [*plan.intercepts, *plan.columns]
+        self.scale = np.concatenate([np.ones(self.head), described.scale])
+        self.weight = float(sum(described.weight.values()))
+        self.rows = int(sum(described.rows.values()))
+        self.linear = plan.model == "linear"
+        self.family = ShardedFamily(
+            described.grouped or plan.shares_risk_sets,
+            np.inf if self.linear else 2.0,
+            _Linear(described.outcome_variance) if self.linear else _one,
+            normal_score if self.linear else _first,
+        )
+        self.start = np.zeros(len(self.names))
+        self.start[: self.head] = described.start
+
+    def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
+        """λ and κ of all P, (P,) each; intercepts have none."""
+        l1, l2 = np.zeros(len(self.names)), np.zeros(len(self.names))
+        if prior is not None:
+            penalty = prior.penalty(list(self.plan.columns))
+            l1[self.head :], l2[self.head :] = penalty.l1, penalty.l2
+        return l1, l2
+
+    def term(self, evaluations: Evaluations, weight: float | None = None) -> FederatedTerm:
+        """The data term of one fit, of rows of some weight; of all by default."""
+        weight = self.weight if weight is None else weight
+        shards = SiteShards(evaluations, self.scale, weight, self.rows)
+        return FederatedTerm(
+            shards, self.family, self.scale, get_backend("cpu").pool, np.ones((1, 1))
+        )
+
+    def noise(self, loss: float) -> float:
+        """The residual variance of linear models, otherwise 1."""
+        one = np.array(loss), np.array(self.weight)
+        return float(np.max(self.family.dispersion(*one)))
+
+    def watch(self, term: FederatedTerm, l1: np.ndarray, l2: np.ndarray) -> Watch:
+        """What stops a fit whose unpenalised coefficients run away."""
+        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        return Watch(term, free, self.weight / self.rows, self.names, self.linear)
+
+
+class Watch:
+    """Stops a fit whose unpenalised coefficients run away, by name."""
+
+    def __init__(
+        self, term: FederatedTerm, free: np.ndarray, weight: float, names: list[str], linear: bool
+    ) -> None:
+        self.term, self.free, self.weight, self.names = term, free, weight, names
+        self.linear = linear
+
+    def __call__(self, step: int, violation: float) -> None:
+        """Look at the information at the point."""
+        if self.linear or not len(self.free):
+            return
+        at = self.term.curvature(0)
+        assert at is not None
+        W = self.term.W
+        place = np.argsort(W)[np.searchsorted(np.sort(W), self.free)]
+        H = at.matrix()[np.ix_(place, place)]
+        size = np.sqrt(np.maximum(np.diag(H), 1e-300))
+        values, vectors = np.linalg.eigh(H / size / size[:, None])
+        own = 1.0 / np.maximum((vectors**2 / np.maximum(values, 1e-300)).sum(axis=1), 1e-300)
+        worn = self.free[own * size**2 <= WORN * self.weight]
+        if not len(worn):
+            return
+        far = np.abs(self.term.beta[worn, 0])  # in units of the columns' spread
+        named = [self.names[j] for j in worn[far >= FAR * far.max()]][:8]
+        raise SeparationError(
+            "The likelihood seems to have no finite maximum: the coefficients of "
+            f"{', '.join(map(repr, named))} run away (the outcome is separated by them, over all "
+            "sites). Drop or merge these columns, or give them a prior.",
+            named,
+        )

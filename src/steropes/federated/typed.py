@@ -1,0 +1,34 @@
+"""Values of a plan that are of another type than their setting's, refused by name."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from ..errors import DataError
+
+__all__ = ["refuse_type"]
+
+
+def refuse_type(name: str, value: Any, hint: Any) -> None:
+    """Refuse a value of another type than the field's."""
+    text = str(hint)
+    options = get_args(hint)
+    if "Literal" in text:
+        allowed = [a for o in (options or ()) for a in (get_args(o) or (o,)) if a is not type(None)]
+        if value is None and type(None) in options:
+            return
+        if value not in allowed:
+            raise DataError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    elif text.startswith("tuple"):
+        of = options[0]
+        kinds = (int, float) if of is float else (of,)
+        if not isinstance(value, tuple) or any(
+            not isinstance(v, kinds) or isinstance(v, bool) for v in value
+        ):
+            raise DataError(f"{name} must be a list of {of.__name__}, not {value!r}")
+    elif hint in (int, float):
+        kinds = (int, float) if hint is float else (int,)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise DataError(f"{name} must be a number, not {value!r}")
+    elif not (isinstance(value, str) or (value is None and type(None) in options)):
+        raise DataError(f"{name} must be text, not {value!r}")

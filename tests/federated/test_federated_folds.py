@@ -1,0 +1,156 @@
+"""Folds at the sites choose the variance that the same folds choose on one machine."""
+
+import json
+
+import numpy as np
+import pytest
+from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
+
+from steropes import CrossValidation, Laplace, Normal, SeparationError
+from steropes.errors import DataError
+from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message, WaitingError
+from steropes.studies import (
+    federate,
+    federate_answer,
+    federate_finish,
+    federate_init,
+    federate_step,
+)
+
+ALL = CellRules(0)
+PRIORS = {"laplace": Laplace(), "normal": Normal()}
+SMALL = {"north": 140, "south": 160, "west": 100}
+
+
+def tables_of(model):
+    """Columns of like spread, so that one variance says something of each."""
+    tables = site_tables(model, sites=SMALL)
+    return {s: d.assign(year=(d.year - 2010) / 5, marker=d.marker * 1e6)
+            for s, d in tables.items()}  # fmt: skip
+
+
+def plan_of(model, tables, **more):
+    settings = {"prior": "laplace", "folds": 3, "seed": 2} | ROLES[model] | more
+    return FederatedPlan(model=model, columns=COLUMNS, sites=tuple(tables), **settings)
+
+
+def run(plan, tables, rules=ALL):
+    return federate(plan, {s: FederatedSite(s, d, rules) for s, d in tables.items()})
+
+
+def same_folds(plan, tables):
+    """The sites' folds as splits of all rows in one place."""
+    held = np.concatenate([FederatedSite(s, d).folds(plan) for s, d in tables.items()])
+    return [(np.flatnonzero(~out), np.flatnonzero(out)) for out in held.T]
+
+
+def pooled(plan, tables, **more):
+    cv = CrossValidation(same_folds(plan, tables), search=plan.search or "auto", **more)
+    return pooled_fit(plan.model, tables, plan.baseline, PRIORS[plan.prior], cv=cv)
+
+
+def assert_same(found, whole):
+    assert found.variance == whole.variance_
+    own, one = found.cv_results, whole.cv_results_
+    assert np.array_equal(own["variance"], one["variance"])
+    folds = [c for c in own.columns if c.startswith("fold")]
+    assert own[folds].to_numpy() == pytest.approx(one[folds].to_numpy(), rel=1e-6)
+    b = found.coef[len(found.plan.intercepts) :]
+    assert np.abs(b - whole.coef_[-len(COLUMNS) :]).max() < 1e-8 * np.abs(b).max()
+    assert found.converged
+
+
+@pytest.mark.parametrize("model", list(ROLES))
+def test_the_choice_is_that_of_the_same_folds_on_one_machine(model):
+    tables = tables_of(model)
+    prior = "normal" if model in ("linear", "cox", "sccs") else "laplace"
+    plan = plan_of(model, tables, prior=prior, search=(0.01, 0.1, 1.0))
+    found = run(plan, tables)
+    assert_same(found, pooled(plan, tables))
+    assert found.rounds <= 14
+
+
+@pytest.mark.parametrize("baseline", ["site", "common"])
+def test_the_walk_is_that_of_one_machine_in_few_rounds(baseline):
+    tables = tables_of("logistic")
+    plan = plan_of("logistic", tables, baseline=baseline)
+    found = run(plan, tables)
+    assert_same(found, pooled(plan, tables))
+    assert found.rounds <= 25
+    assert found.revealed()["tells"].str.contains("fold").sum() >= found.rounds - 1
+
+
+def test_repeats_and_the_one_standard_error_rule():
+    tables = tables_of("logistic")
+    plan = plan_of(
+        "logistic", tables, repeats=2, rule="one_standard_error", search=(0.003, 0.02, 0.1, 0.5)
+    )
+    found = run(plan, tables)
+    best = run(plan_of("logistic", tables, repeats=2, search=plan.search), tables)
+    assert np.array_equal(found.cv_results["mean"], best.cv_results["mean"])
+    mean, se = (found.cv_results[c].to_numpy() for c in ("mean", "se"))
+    within = mean >= mean.max() - np.sqrt(2) * se[mean.argmax()]
+    assert found.variance == found.cv_results["variance"][within].min()
+    assert best.variance == found.cv_results["variance"][mean.argmax()]
+
+
+def test_groups_stay_in_one_fold_and_seeds_cut_other_ones():
+    tables = tables_of("logistic")
+    site = FederatedSite("north", tables["north"])
+    grouped = site.folds(plan_of("logistic", tables, groups="set"))
+    person = tables["north"]["set"].to_numpy()
+    for label in np.unique(person):
+        assert len(np.unique(grouped[person == label], axis=0)) == 1
+    one, other = (site.folds(plan_of("logistic", tables, seed=s)) for s in (0, 1))
+    assert np.array_equal(one, site.folds(plan_of("logistic", tables, seed=0)))
+    assert not np.array_equal(one, other)
+    with pytest.raises(DataError, match="no folds"):
+        site.folds(plan_of("logistic", tables, folds=0, seed=0))
+
+
+def test_a_folder_chooses_what_one_process_chooses(tmp_path):
+    tables = tables_of("logistic")
+    plan = plan_of("logistic", tables, search=(0.01, 0.1))
+    federate_init(tmp_path, plan)
+    while isinstance(federate_step(tmp_path), WaitingError):
+        for site, table in tables.items():
+            federate_answer(tmp_path, site, table, ALL)
+    found, same = federate_finish(tmp_path), run(plan, tables)
+    assert np.array_equal(found.coef, same.coef)
+    said = json.loads((tmp_path / "result.json").read_text())
+    assert said["variance"] == same.variance
+    assert [line["variance"] for line in said["cv_results"]] == [0.01, 0.1]
+
+
+def test_few_events_in_a_fold_are_not_let_out():
+    tables = tables_of("logistic")
+    plan = plan_of("logistic", tables, folds=20)
+    with pytest.raises(DataError, match=r"'north': in fold \d+ fewer than 5 .* check of folds"):
+        run(plan, tables, CellRules())
+    rules = CellRules(checks=("rows", "events", "columns", "pairs"))
+    plan = plan_of("logistic", tables, folds=20, search=(0.05,))
+    assert run(plan, tables, rules).converged
+
+
+def test_a_fold_that_is_separated_is_named():
+    tables = tables_of("logistic")
+    only = {s: d.assign(drug=0.0) for s, d in tables.items()}
+    north = only["north"]
+    rare = north.index[north.y > 0][:1].append(north.index[north.y == 0][:1])
+    only["north"] = north.assign(drug=north.index.isin(rare) * 1.0)
+    plan = plan_of("logistic", only, prior="normal", exclude=("drug",), search=(0.1,))
+    with pytest.raises(SeparationError, match=r"training rows of fold \d.*'drug'"):
+        run(plan, only)
+
+
+@pytest.mark.parametrize("folds", [[7.0], [0.5], [0.0, 1.0]])
+def test_folds_that_are_none_of_the_plan_are_refused(folds):
+    tables = tables_of("linear")
+    plan = plan_of("linear", tables)
+    arrays = {
+        "points": np.zeros((1, 3)), "center": np.zeros(3), "intercepts": np.zeros((1, 3)),
+        "folds": np.array(folds),
+    }  # fmt: skip
+    request = Message("request", plan.study, 1, "evaluate", arrays=arrays)
+    with pytest.raises(DataError, match="'folds' must be"):
+        FederatedSite("north", tables["north"], ALL).answer(plan, request)
