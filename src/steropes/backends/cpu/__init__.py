@@ -17,6 +17,7 @@ from .risk_sweeps import RiskSweeps
 __all__ = ["CpuBackend", "Lines"]
 
 NO_DATA = np.empty(0)
+HELD = 1 << 24  # bytes of partial results that may wait to be added up
 CHUNKS = 16  # fixed: never a function of the number of threads
 ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
 MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
@@ -134,8 +135,12 @@ class CpuBackend:
             return out
 
         total = np.zeros(shape)
-        for x in self.pool.map(part, lines.chunks, lines.nnz * B):
-            total += x
+        chunks = lines.chunks
+        # Each holds a whole result: where these are long, no more of them than there are threads.
+        at_once = len(chunks) if total.nbytes * len(chunks) < HELD else self.pool.n_threads
+        for i in range(0, len(chunks), max(1, at_once)):
+            for x in self.pool.map(part, chunks[i : i + at_once], lines.nnz * B):
+                total += x
         return total.reshape(lines.width, B)
 
     def gram(
