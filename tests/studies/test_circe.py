@@ -228,10 +228,12 @@ def test_a_grid_takes_definitions_from_files_beside_it(db, tmp_path):
     )
     spec = read_spec(path)
     assert json.loads(spec.cohorts.definitions[1]) == NEW_USERS
-    made = spec.make_cohorts(db)
+    found = spec.make_cohorts(db)
+    made, refused = found.table, found.refused
+    assert refused == {}
     assert made.ids == (1, 2, 3)
     assert {*made.only(1).subject} == {*circe_cohorts(db, {1: NEW_USERS}).subject}
-    assert spec.of_compared(db).identity == db.identity
+    assert spec.of_compared(db, refused).identity == db.identity
     (tmp_path / "users.json").unlink()
     with pytest.raises(DataError, match=r"cannot read the cohort definition .*users\.json"):
         read_spec(path)

@@ -3,6 +3,7 @@
 import hashlib
 import html.parser
 import json
+import math
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from steropes.studies import (
 from steropes.studies.cli import run as command
 from steropes.studies.concepts import find_concepts
 from steropes.studies.grid import answer
+from steropes.studies.grid.blinding import blinded
 from steropes.studies.grid.report import grid_page, write_grid_report
 from steropes.studies.grid.run import run_grid
 from steropes.studies.grid.spec import GridSpec, grid_schema, read_spec
@@ -339,13 +341,51 @@ def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):
         run_grid(database, dataclasses.replace(many, question=questions[1:2]), tmp_path / "no")
 
 
-def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):
+def all_failed(results):
     import dataclasses
 
     checks = results.tables["cm_diagnostics_summary"].assign(unblind=0)
-    blind = dataclasses.replace(
+    return dataclasses.replace(
         results, tables={**results.tables, "cm_diagnostics_summary": checks}
     )
+
+
+def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):
+    blind, columns = all_failed(results), ["target_outcomes", "comparator_outcomes"]
+    assert blind.estimates()[columns].isna().all(axis=None)
+    shown = blind.estimates(unblind=True).query("outcome_id == 13")
+    assert shown[columns].notna().all(axis=None)
+    assert results.estimates().query("outcome_id == 13")[columns].notna().all(axis=None)
+    page = write_grid_report(blind, tmp_path).read_text()
+    assert pd.read_csv(tmp_path / "tables" / "estimates.csv")[columns].isna().all(axis=None)
+    assert not [*(tmp_path / "figures").glob("survival-*")]
+    assert page.count(">not shown</td>") == 2 * 2 * 2  # outcomes x analyses x arms
+    label = 'data-label="With the outcome">'
+    for count in shown[columns].to_numpy().ravel():
+        assert f"{label}{count}</td>" not in page
+        assert f"{label}{count}</td>" in grid_page(blind, unblind=True)
+
+
+def test_a_note_on_one_arm_of_a_blinded_result_tells_no_outcomes():
+    rows = pd.DataFrame(
+        {
+            "rr": [2.0, math.nan, math.nan, math.nan],
+            "target_outcomes": [7, 0, 0, 0],
+            "comparator_outcomes": [9, 9, 9, 0],
+            "note": ["", "nobody in the target arm", "nobody in the target arm", "nobody at all"],
+            "unblind": [0, 0, 1, 0],
+        }
+    )
+    found = blinded(rows)
+    assert found["rr"].isna().all()
+    assert found["target_outcomes"].isna().tolist() == [True, True, False, True]
+    assert found["note"].tolist()[2:] == ["nobody in the target arm", "nobody at all"]
+    assert "target" not in found["note"][1]
+    assert rows["rr"][0] == 2.0
+
+
+def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):
+    blind = all_failed(results)
     hidden = blind.estimates()
     for column in ("rr", "ci_95_lb", "p", "log_rr", "llr", "calibrated_rr", "calibrated_p"):
         assert hidden[column].isna().all()

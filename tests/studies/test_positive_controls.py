@@ -181,7 +181,7 @@ def test_performance_of_each_analysis(results):
 def test_added_outcomes_are_within_the_risk_of_the_target_and_the_same_each_time(database):
     spec = a_spec()
     with OmopDatabase(database) as db:
-        bench = Workbench(db, spec.make_cohorts(db))
+        bench = Workbench(db, spec.make_cohorts(db).table)
         asked = (spec.questions, spec.analysis, spec.controls.positive)
         found, again = (add_positive_controls(bench, *asked) for _ in range(2))
         entries = bench.comparison(spec.question[0], spec.analysis[0]).entries

@@ -117,20 +117,19 @@ def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str,
 
 def _entries(db: OmopDatabase, cohort: int, expression: Any) -> pd.DataFrame:
     """The entries of one cohort."""
-    from duckcdm.sqlrender import split_sql
-
     duckdb = need("duckdb")
+    statements = _statements(cohort, expression)
     people = entry_records(db, expression)
     narrow = db if people is None else db.narrowed(people)
-    script = TABLE.sub(lambda found: narrow.table(found[1].lower()), _sql(cohort, expression))
-    with narrow.workspace() as work:
-        try:
-            found = _run(work, split_sql(script))
-        except duckdb.Error as error:
-            said = str(error).strip().splitlines()[0]
-            raise DataError(
-                f"the definition of cohort {cohort} cannot be run on {db.name}: {said}"
-            ) from None
+    try:
+        placed = [TABLE.sub(lambda found: narrow.table(found[1].lower()), s) for s in statements]
+        with narrow.workspace() as work:
+            found = _run(work, placed)
+    except (DataError, duckdb.Error) as error:
+        said = str(error).strip().splitlines()[0]
+        raise DataError(
+            f"the definition of cohort {cohort} cannot be run on {db.name}: {said}"
+        ) from None
     return found.assign(**{COLUMNS[0]: cohort})[list(COLUMNS)]
 
 
@@ -148,10 +147,10 @@ def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
     return found
 
 
-def _sql(cohort: int, expression: Any) -> str:
+def _statements(cohort: int, expression: Any) -> list[str]:
     """DuckDB's SQL of a definition, with the CDM's schema as a word to be replaced."""
     from duckcdm.circe import CirceError, build_cohort_query
-    from duckcdm.sqlrender import render, translate
+    from duckcdm.sqlrender import render, split_sql, translate
 
     try:
         sql = build_cohort_query(
@@ -162,11 +161,13 @@ def _sql(cohort: int, expression: Any) -> str:
             target_table=TARGET,
             cohort_id=1,
         )
+        return list(split_sql(str(translate(render(sql), "duckdb"))))
     except CirceError as error:
-        raise DataError(
-            f"the definition of cohort {cohort} is not one that ATLAS exports: {error}"
-        ) from None
-    return str(translate(render(sql), "duckdb"))
+        said = f"is not one that ATLAS exports: {error}"
+    except Exception as error:  # whatever another package runs into in text that we did not write
+        kind = type(error).__name__
+        said = f"cannot be translated (duckcdm: {kind}: {' '.join(str(error).split())[:200]})"
+    raise DataError(f"the definition of cohort {cohort} {said}")
 
 
 # -- whom a server is asked for --------------------------------------------------------------------

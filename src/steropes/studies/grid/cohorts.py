@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,26 @@ from steropes.studies.cohorts.sources import (
 )
 from steropes.studies.omop import OmopDatabase, RecordsOf
 
-__all__ = ["CohortSources"]
+__all__ = ["CohortSources", "MadeCohorts"]
+
+Maker = Callable[[list[int]], CohortTable]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MadeCohorts:
+    """Cohorts that could be made, and why the others could not.
+
+    Attributes
+    ----------
+    table : CohortTable or None
+        None where none could be made.
+    refused : dict of int to str
+        By id: a concept that does not exist, a definition that cannot be translated or run, an id
+        that is defined nowhere, dates that cannot be.
+    """
+
+    table: CohortTable | None
+    refused: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -59,48 +79,41 @@ class CohortSources:
         texts = {i: definition_text(d) for i, d in self.definitions.items()}
         object.__setattr__(self, "definitions", texts)
 
-    def refused(self, db: OmopDatabase, wanted: set[int]) -> dict[int, str]:
-        """Which of the cohorts cannot be made, and why."""
-        why = {}
-        for cohort, concepts in {**self.drugs, **self.conditions}.items():
-            try:
-                concepts.resolve(db)
-            except DataError as error:
-                why[cohort] = f"cohort {cohort}: {error}"
-        if not self.table:
-            for cohort in wanted - {*self.drugs, *self.conditions, *self.definitions}:
-                why[cohort] = f"cohort {cohort} is not defined"
-        return why
-
-    def make(self, db: OmopDatabase, wanted: set[int]) -> CohortTable:
-        """The cohorts that were asked for, as far as they can be made."""
-        wanted = wanted - {*self.refused(db, wanted)}
-        parts = []
-        for sets, make in (
-            (self.drugs, drug_era_cohorts),
-            (self.conditions, condition_cohorts),
-        ):
-            known = {i: c for i, c in sets.items() if i in wanted}
-            if known:
-                parts.append(make(db, known))
-        texts = {i: t for i, t in self.definitions.items() if i in wanted}
-        if texts:
-            parts.append(circe_cohorts(db, texts))
-        others = sorted(wanted - {*self.drugs, *self.conditions, *self.definitions})
-        if others:
-            schema = self.schema or None
-            parts.append(
-                read_cohorts(db, others, table=self.table, schema=schema, allow_empty=True)
-            )
+    def make(self, db: OmopDatabase, wanted: set[int]) -> MadeCohorts:
+        """The cohorts that were asked for; what cannot be made is told and left out."""
+        parts: list[CohortTable] = []
+        refused: dict[int, str] = {}
+        left = set(wanted)
+        for known, make in self._ways(db):
+            own = sorted(left & known if known is not None else left)
+            left -= {*own}
+            parts += _attempted(own, make, refused)
+        refused |= {c: f"cohort {c} is not defined" for c in left}
         if not parts:
-            raise DataError("none of the cohorts can be made")
+            return MadeCohorts(None, refused)
         made = parts[0]
         for part in parts[1:]:
             made = made + part
         names = {**(made.names or {}), **self.names}
-        return CohortTable(
-            made.definition, made.subject, made.start, made.end, made.database, names
+        return MadeCohorts(
+            CohortTable(made.definition, made.subject, made.start, made.end, made.database, names),
+            refused,
         )
+
+    def _ways(self, db: OmopDatabase) -> Iterator[tuple[set[int] | None, Maker]]:
+        """Which ids are made how; None stands for all others."""
+        yield {*self.drugs}, lambda ids: drug_era_cohorts(db, {i: self.drugs[i] for i in ids})
+        yield {*self.conditions}, lambda ids: condition_cohorts(
+            db, {i: self.conditions[i] for i in ids}
+        )
+        yield {*self.definitions}, lambda ids: circe_cohorts(
+            db, {i: self.definitions[i] for i in ids}
+        )
+        if self.table:
+            schema = self.schema or None
+            yield None, lambda ids: read_cohorts(
+                db, ids, table=self.table, schema=schema, allow_empty=True
+            )
 
     def compared(self, db: OmopDatabase, cohorts: set[int]) -> OmopDatabase:
         """The database as far as the people go who are in one of some cohorts."""
@@ -126,6 +139,21 @@ class CohortSources:
         if others:
             found.append(cohort_records(others, self.table, self.schema or None))
         return found
+
+
+def _attempted(ids: list[int], make: Maker, refused: dict[int, str]) -> list[CohortTable]:
+    """Cohorts made together; one by one where that is refused, so that one stops no other."""
+    if not ids:
+        return []
+    try:
+        return [make(ids)]
+    except DataError as error:
+        if len(ids) == 1:
+            said = str(error)
+            named = re.search(rf"\bcohort {ids[0]}\b", said)
+            refused[ids[0]] = said if named else f"cohort {ids[0]}: {said}"
+            return []
+    return [part for one in ids for part in _attempted([one], make, refused)]
 
 
 def with_texts(cohorts: object, folder: Path) -> object:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from steropes.studies.controls.calibration import LEAST_CONTROLS, fit_systematic_error
 from steropes.studies.controls.error_model import calibrate_interval, fit_error_model
+from steropes.studies.grid.blinding import blinded
 from steropes.studies.grid.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.results import diagnostics_row
 from steropes.studies.grid.spec import GridSpec
@@ -62,12 +63,14 @@ class GridResults:
         Parameters
         ----------
         unblind : bool, default False
-            Show those too that fail a diagnostic; otherwise their numbers are missing.
+            Show those too that fail a diagnostic. Otherwise their effects and the outcomes of
+            their arms are missing; ``tables`` have them, as the results model does, beside the
+            flags ``unblind`` and ``unblind_for_evidence_synthesis``.
 
         Returns
         -------
         DataFrame
-            Of ``cm_result``, with ``unblind`` and ``note``.
+            Of ``cm_result``, with ``unblind``, ``note`` and ``interval``.
         """
         found = self.tables["cm_result"].merge(
             self.tables["cm_diagnostics_summary"][[*KEY, "unblind"]], on=KEY
@@ -76,12 +79,7 @@ class GridResults:
         asked = self.tables["cm_target_comparator_outcome"]
         asked = asked[asked["outcome_of_interest"] == 1]
         found = found.merge(asked[KEY[:2]], on=KEY[:2])
-        if not unblind:
-            hidden = [
-                c for c in found if any(p in c for p in ("rr", "ci_95", "llr")) or c.endswith("p")
-            ]
-            found.loc[found["unblind"] == 0, hidden] = np.nan
-        return found
+        return found if unblind else blinded(found)
 
 
 def run_grid(

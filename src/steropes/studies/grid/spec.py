@@ -12,7 +12,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import TimeAtRisk
 from steropes.studies.cohorts.sources import ConceptSet
-from steropes.studies.grid.cohorts import CohortSources, with_texts
+from steropes.studies.grid.cohorts import CohortSources, MadeCohorts, with_texts
 from steropes.studies.grid.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.positive import PositiveControls
 from steropes.studies.grid.reading import Place, Source, build, schema_of
@@ -144,13 +144,9 @@ class GridSpec:
             )
         return tuple(made)
 
-    def make_cohorts(self, db: OmopDatabase) -> CohortTable:
-        """All cohorts that the questions and analyses need, as far as they can be made."""
+    def make_cohorts(self, db: OmopDatabase) -> MadeCohorts:
+        """All cohorts that questions and analyses need, and why some of them cannot be made."""
         return self._sources().make(db, self._wanted())
-
-    def refused(self, db: OmopDatabase) -> dict[int, str]:
-        """Which cohorts cannot be made, and why: concepts that do not exist, missing ids."""
-        return self._sources().refused(db, self._wanted())
 
     def _wanted(self) -> set[int]:
         wanted = {a.competing for a in self.analysis if a.competing is not None}
@@ -164,10 +160,10 @@ class GridSpec:
         concepts = {c: ConceptSet((c,)) for c in self.controls.concepts}
         return replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
 
-    def of_compared(self, db: OmopDatabase) -> OmopDatabase:
-        """The database as far as the people go who are in a target or a comparator."""
+    def of_compared(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
+        """The database as far as the people go who are in a target or a comparator that could be made."""
         compared = {c for q in self.question for c in (q.target, q.comparator)}
-        return self.cohorts.compared(db, compared - {*self.refused(db)})
+        return self.cohorts.compared(db, compared - {*refused})
 
     def to_json(self) -> str:
         """The specification as JSON text, every setting named."""

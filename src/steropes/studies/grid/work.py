@@ -71,21 +71,22 @@ def work_through(
     """
     done = store.done
     say("making cohorts")
-    refused = spec.refused(db)
+    found = spec.make_cohorts(db)
+    refused = found.refused
     questions = spec.questions
     blocked = {comparison_id(q): _blocked(q, refused) for q in questions}
-    if all(blocked.values()):
-        raise DataError("; ".join(dict.fromkeys(blocked.values())))
+    cohorts = found.table
+    if cohorts is None or all(blocked.values()):
+        raise DataError("; ".join(dict.fromkeys(w for w in blocked.values() if w)))
     for why in refused.values():
         say(f"left out: {why}")
-    cohorts = spec.make_cohorts(db)
     made: list[dict[str, Any]] = []
     if spec.controls.positive is not None:
-        bench = Workbench(spec.of_compared(db), cohorts)
+        bench = Workbench(spec.of_compared(db, refused), cohorts)
         good = tuple(q for q in questions if not blocked[comparison_id(q)])
-        found = add_positive_controls(bench, good, spec.analyses, spec.controls.positive, say)
-        cohorts, made = found.cohorts, found.made
-        more = {comparison_id(q): q for q in found.questions}
+        added = add_positive_controls(bench, good, spec.analyses, spec.controls.positive, say)
+        cohorts, made = added.cohorts, added.made
+        more = {comparison_id(q): q for q in added.questions}
         questions = tuple(more.get(comparison_id(q), q) for q in questions)
     if "specification" not in done:
         tables = specification_tables(questions, spec.analyses)
@@ -97,7 +98,7 @@ def work_through(
         names |= {c for q in questions for c in (q.target, q.comparator)}
         tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
         store.add("specification", tables)
-    bench = Workbench(spec.of_compared(db), cohorts, spec.thresholds)
+    bench = Workbench(spec.of_compared(db, refused), cohorts, spec.thresholds)
     groups = [(q, a, _left(q, a, done)) for q in questions for a in spec.analyses]
     clock = _Clock(sum(len(left) for *_, left in groups))
     with _workers(jobs) as parallel:

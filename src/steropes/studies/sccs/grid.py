@@ -94,7 +94,9 @@ class CaseSeriesGridResults:
             hidden = [
                 c for c in found if any(p in c for p in ("rr", "ci_95", "llr")) or c.endswith("p")
             ]
+            found = found.astype({"covariate_outcomes": "Int64"})  # the effect follows from them
             found.loc[found["unblind"] == 0, hidden] = np.nan
+            found.loc[found["unblind"] == 0, "covariate_outcomes"] = pd.NA
         return found
 
 
