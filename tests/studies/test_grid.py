@@ -345,9 +345,7 @@ def all_failed(results):
     import dataclasses
 
     checks = results.tables["cm_diagnostics_summary"].assign(unblind=0)
-    return dataclasses.replace(
-        results, tables={**results.tables, "cm_diagnostics_summary": checks}
-    )
+    return dataclasses.replace(results, tables={**results.tables, "cm_diagnostics_summary": checks})
 
 
 def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):

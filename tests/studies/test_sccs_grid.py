@@ -94,7 +94,9 @@ def test_estimates_that_fail_a_diagnostic_are_hidden(results):
     hidden, shown = results.estimates(), results.estimates(unblind=True)
     assert shown["rr"].notna().sum() == 2
     failed = shown["unblind"] == 0
-    assert hidden.loc[failed, ["rr", "calibrated_rr", "p", "covariate_outcomes"]].isna().all(axis=None)
+    assert (
+        hidden.loc[failed, ["rr", "calibrated_rr", "p", "covariate_outcomes"]].isna().all(axis=None)
+    )
     assert hidden.loc[~failed, "rr"].equals(shown.loc[~failed, "rr"])
 
 

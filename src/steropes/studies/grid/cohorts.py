@@ -103,16 +103,21 @@ class CohortSources:
     def _ways(self, db: OmopDatabase) -> Iterator[tuple[set[int] | None, Maker]]:
         """Which ids are made how; None stands for all others."""
         yield {*self.drugs}, lambda ids: drug_era_cohorts(db, {i: self.drugs[i] for i in ids})
-        yield {*self.conditions}, lambda ids: condition_cohorts(
-            db, {i: self.conditions[i] for i in ids}
+        yield (
+            {*self.conditions},
+            lambda ids: condition_cohorts(db, {i: self.conditions[i] for i in ids}),
         )
-        yield {*self.definitions}, lambda ids: circe_cohorts(
-            db, {i: self.definitions[i] for i in ids}
+        yield (
+            {*self.definitions},
+            lambda ids: circe_cohorts(db, {i: self.definitions[i] for i in ids}),
         )
         if self.table:
             schema = self.schema or None
-            yield None, lambda ids: read_cohorts(
-                db, ids, table=self.table, schema=schema, allow_empty=True
+            yield (
+                None,
+                lambda ids: read_cohorts(
+                    db, ids, table=self.table, schema=schema, allow_empty=True
+                ),
             )
 
     def compared(self, db: OmopDatabase, cohorts: set[int]) -> OmopDatabase:

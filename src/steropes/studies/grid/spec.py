@@ -108,6 +108,13 @@ class GridSpec:
         ids = [a.id for a in self.analyses]
         if len({*ids}) < len(ids):
             raise DataError(f"two analyses have the id {next(i for i in ids if ids.count(i) > 1)}")
+        pairs = [(q.target, q.comparator, q.nesting) for q in self.question]
+        twice = next((p for p in pairs if pairs.count(p) > 1), None)
+        if twice is not None:
+            raise DataError(
+                f"two questions compare cohorts {twice[0]} and {twice[1]}; list the outcomes of "
+                "both in one"
+            )
         c = self.cohorts
         repeated = {*self.controls.concepts} & {*c.drugs, *c.conditions, *c.definitions}
         if repeated:
