@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import TimeAtRisk
 from steropes.studies.cohorts.sources import ConceptSet
 from steropes.studies.grid.cohorts import CohortSources, MadeCohorts, with_texts
@@ -168,7 +167,7 @@ class GridSpec:
         return replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
 
     def of_compared(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
-        """The database as far as the people go who are in a target or a comparator that could be made."""
+        """The database as far as the people go who are in a target or comparator that there is."""
         compared = {c for q in self.question for c in (q.target, q.comparator)}
         return self.cohorts.compared(db, compared - {*refused})
 
