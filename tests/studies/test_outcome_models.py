@@ -174,6 +174,90 @@ def test_an_interaction_is_that_of_the_products():
     )
 
 
+@pytest.mark.parametrize("interval", ["profile", "wald"])
+def test_effects_within_subgroups_are_those_of_each_alone(interval):
+    """Where outcomes are counted in each subgroup apart, the two are two models."""
+    model = OutcomeModel("poisson", interactions=(8532001,), interval=interval)
+    found = estimate_effect(PEOPLE, model, features=FEATURES).subgroups
+    assert found["level"].tolist() == [0, 1]
+    for line in found.itertuples(index=False):
+        own = PEOPLE[line.level == SICK]
+        alone = estimate_effect(own, OutcomeModel("poisson", interval=interval))
+        limits = (line.log_rr, line.lower, line.upper)
+        np.testing.assert_allclose(limits, (alone.log_rr, alone.lower, alone.upper), atol=2e-5)
+        assert line.target_subjects == own["treated"].sum()
+        assert line.target_outcomes == own.loc[own["treated"] == 1, "event"].sum()
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [
+        ({"interval": "wald"}, None),
+        ({"interval": "robust", "weighted": True}, WEIGHTS),
+        ({"interval": "bootstrap", "draws": 20}, None),
+        ({"covariates": True, "variance": 0.1}, None),
+        ({"covariates": True, "folds": 3}, None),
+    ],
+)
+def test_the_ratio_of_two_subgroups_is_the_interaction(settings, weights):
+    people, features, _ = wide()
+    model = OutcomeModel(interactions=(8532001,), **settings)
+    found = estimate_effect(people, model, weights=weights, features=features)
+    without, having = found.subgroups.itertuples(index=False)
+    difference = found.interactions["log_rr"].iloc[0]
+    assert having.log_rr - without.log_rr == pytest.approx(difference, abs=1e-6)
+    assert without.log_rr == pytest.approx(found.log_rr, abs=1e-6)
+    assert without.lower < without.log_rr < without.upper
+    assert without.lower == pytest.approx(found.lower, abs=2e-5)
+
+
+def test_subgroups_are_at_the_average_of_the_others():
+    people, features, columns = wide()
+    model = OutcomeModel(interactions=(8532001, 5), interval="wald")
+    found = estimate_effect(people, model, features=features)
+    slopes = found.interactions.set_index("covariate_id")["log_rr"]
+    of = found.subgroups.set_index(["covariate_id", "level"])["log_rr"]
+    mean = columns.mean(axis=0)
+    for k, (own, other) in enumerate(((8532001, 5), (5, 8532001))):
+        at_other = found.log_rr + slopes[other] * mean[1 - k]
+        assert of[own, 0] == pytest.approx(at_other, abs=1e-6)
+        assert of[own, 1] == pytest.approx(at_other + slopes[own], abs=1e-6)
+
+
+def test_a_characteristic_with_values_has_no_subgroups():
+    people, features, _ = wide(largest=3.0)
+    model = OutcomeModel(interactions=(5,), interval="wald")
+    found = estimate_effect(people, model, features=features)
+    assert len(found.interactions) == 1
+    assert found.subgroups.empty
+
+
+def wide(largest=1.0):
+    """The people with a second covariate, 5, and a third that a prior is on."""
+    rng = np.random.default_rng(5)
+    columns = np.column_stack((SICK, rng.integers(0, 2, len(SICK)), rng.integers(0, 2, len(SICK))))
+    rows, ends, values = [], [0], []
+    for j in range(3):
+        own = np.flatnonzero(columns[:, j])
+        rows, ends = [*rows, *own], [*ends, ends[-1] + len(own)]
+        values += [largest if j == 1 and k % 2 else 1.0 for k in range(len(own))]
+    table = pd.DataFrame(
+        {
+            "covariate_id": [8532001, 5, 6],
+            "name": ["gender: Female", "five", "six"],
+            "analysis_id": [1, 2, 2],
+            "concept_id": [8532, 1, 2],
+            "people": np.diff(ends),
+            "largest": [1.0, largest, 1.0],
+            "binary": [True, largest == 1, True],
+        }
+    )
+    features = Features(
+        len(SICK), np.array(ends), np.array(rows, np.int32), np.array(values, np.float32), table
+    )
+    return PEOPLE, features, columns[:, :2]
+
+
 def test_fine_gray_has_the_competing_outcome():
     people = PEOPLE.assign(event=np.where((PEOPLE["event"] == 0) & (SICK == 1), 2, PEOPLE["event"]))
     found = estimate_effect(people, OutcomeModel("fine-gray", interval="wald"))

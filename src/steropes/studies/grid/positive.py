@@ -17,8 +17,8 @@ from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import TimeAtRisk, study_population
 from steropes.studies.controls.synthesis import Synthesis, add_outcomes, outcome_rates
 from steropes.studies.covariates.features import FeatureRules
-from steropes.studies.grid.results import comparison_id
 from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
+from steropes.studies.grid.shared_tables import comparison_id
 from steropes.studies.grid.workbench import Workbench
 
 __all__ = ["PositiveControls", "WithPositives", "add_positive_controls"]

@@ -8,35 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-import zlib
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from steropes.studies.adjust.comparability import Balance
-from steropes.studies.covariates.analyses import ANALYSES
-from steropes.studies.covariates.naming import CUSTOM
-from steropes.studies.grid.answer import AnalysisResult, Shared
+from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.diagnostics import Diagnostics
 from steropes.studies.grid.settings import Question, StudyAnalysis
+from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id
 
 __all__ = [
-    "comparison_id",
     "outcome_tables",
     "positive_control_row",
-    "shared_tables",
     "specification_tables",
 ]
-
-Rows = list[dict[str, Any]]
-
-
-def comparison_id(question: Question) -> int:
-    """A number for a target, a comparator and a nesting cohort: a checksum of the three."""
-    return zlib.crc32(repr((question.target, question.comparator, question.nesting)).encode())
 
 
 def specification_tables(
@@ -77,54 +62,6 @@ def positive_control_row(row: dict[str, Any], database: str, least: int) -> dict
     return {**row, **counts, "database_id": database}
 
 
-def shared_tables(
-    question: Question, analysis: StudyAnalysis, shared: Shared, database: str, least: int
-) -> dict[str, Rows]:
-    """What all outcomes of a question and an analysis have in common."""
-    key = {
-        "target_comparator_id": comparison_id(question),
-        "analysis_id": analysis.id,
-        "database_id": database,
-    }
-    tables: dict[str, Rows] = {}
-    if shared.balance is not None:
-        tables["cm_shared_covariate_balance"] = _balance(shared.balance, key, shared, least)
-        tables["covariate_family"] = _families(shared.balance, key)
-    if shared.scores is not None:
-        model = shared.scores.coefficients
-        tables["cm_propensity_model"] = [
-            {**key, "covariate_id": int(i), "coefficient": float(c)}
-            for i, c in zip(model["covariate_id"], model["coefficient"], strict=True)
-        ]
-        tables["cm_preference_score_dist"] = _preference(shared, key, least)
-        if shared.balance is not None:
-            tables["preference_score_after"] = _preference(shared, key, least, after=True)
-    if shared.features is not None:
-        columns = shared.features.columns
-        tables["cm_covariate"] = [
-            {
-                "covariate_id": int(i),
-                "covariate_name": name,
-                "covariate_analysis_id": int(a),
-                "analysis_id": analysis.id,
-                "database_id": database,
-            }
-            for i, name, a in zip(
-                columns["covariate_id"], columns["name"], columns["analysis_id"], strict=True
-            )
-        ]
-        names = {CUSTOM: "Cohort"} | {n: a.name for n, a in ANALYSES.items()}
-        tables["cm_covariate_analysis"] = [
-            {
-                "covariate_analysis_id": n,
-                "covariate_analysis_name": names[n],
-                "analysis_id": analysis.id,
-            }
-            for n in (analysis.features.analyses if analysis.features else ())
-        ]
-    return tables
-
-
 def outcome_tables(
     result: AnalysisResult, database: str, least: int, *, with_balance: bool = True
 ) -> dict[str, Rows]:
@@ -148,11 +85,12 @@ def outcome_tables(
             ].itertuples(index=False)
         ],
         "cm_interaction_result": _interactions(result, key, least),
+        "subgroup": _subgroups(result, key, least),
         "absolute_effect": _absolute(result, key, least),
         "note": [{**key, **_note(result)}],
     }
     if with_balance and result.balance is not None:
-        tables["cm_covariate_balance"] = _balance(result.balance, key, result.shared, least)
+        tables["cm_covariate_balance"] = balance_rows(result.balance, key, result.shared, least)
     return tables
 
 
@@ -260,6 +198,41 @@ def _interactions(result: AnalysisResult, key: dict[str, Any], least: int) -> Ro
     ]
 
 
+def _subgroups(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
+    """Effects within levels.
+
+    Both levels sum to what is told, so that neither count is if one is
+    small; nor are the days of people who are not counted.
+    """
+    rows: Rows = []
+    table = result.estimate.subgroups
+    for _, levels in table.groupby("covariate_id", sort=True):
+        lines: Rows = [{str(k): v for k, v in line.items()} for line in levels.to_dict("records")]
+        for arm in ("target", "comparator"):
+            for what in ("subjects", "outcomes"):
+                name = f"{arm}_{what}"
+                told = [censored(line[name], least) for line in lines]
+                hidden = min(told) < 0
+                for line, count in zip(lines, told, strict=True):
+                    line[name] = count if count < 0 or not hidden else None
+                    if hidden and what == "subjects":
+                        line[f"{arm}_days"] = None
+        rows += [
+            {
+                **key,
+                **line,
+                "interaction_covariate_id": int(line["covariate_id"]),
+                "rr": _exp(line["log_rr"]),
+                "ci_95_lb": _exp(line["lower"]),
+                "ci_95_ub": _exp(line["upper"]),
+                "se_log_rr": line["se"],
+                "target_estimator": result.estimand,
+            }
+            for line in lines
+        ]
+    return rows
+
+
 def _follow_up(result: AnalysisResult, least: int) -> dict[str, Any]:
     """Follow-up, without the extremes of an arm that is small (they are single people's)."""
     found = dict(result.follow_up)
@@ -294,76 +267,6 @@ def _curves(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
             line[f"{arm}_at_risk"] = None if math.isnan(at_risk) else censored(at_risk, least)
         rows.append({**line, "time_day": int(line["time_day"]), **key})
     return rows
-
-
-def _balance(balance: Balance, key: dict[str, Any], shared: Shared, least: int) -> Rows:
-    """Means to three digits; a 0/1 covariate that fewer than ``least`` people have is censored."""
-    people = shared.population.people
-    arms = [int((people["treated"] == a).sum()) for a in (1, 0)]
-    columns = {
-        "target_mean": arms[0],
-        "comparator_mean": arms[1],
-        "mean": sum(arms),
-    }
-    t = balance.table
-    ps = {"before": balance.threshold, "after": balance.threshold}
-    made: dict[str, Any] = {"covariate_id": t["covariate_id"]}
-    for when in ps:
-        for name, n in columns.items():
-            made[f"{name}_{when}"] = _censored_share(t[f"{name}_{when}"].to_numpy(), n, least)
-        made[f"std_diff_{when}"] = t[f"smd_{when}"].round(3)
-        made[f"std_diff_var_{when}"] = t[f"smd_variance_{when}"]
-        made[f"balanced_{when}"] = (t[f"smd_{when}"].abs() <= balance.threshold).astype(int)
-    made |= {
-        "target_std_diff": t["target_smd"].round(3),
-        "comparator_std_diff": t["comparator_smd"].round(3),
-        "target_comparator_std_diff": t["both_smd"].round(3),
-    }
-    return [{**line, **key} for line in pd.DataFrame(made).to_dict("records")]
-
-
-def _censored_share(mean: np.ndarray, n: int, least: int) -> np.ndarray:
-    if n == 0:
-        return np.full(len(mean), np.nan)
-    few = (mean > 0) & (mean * n < least - 1e-9)
-    return np.where(few, -least / n, mean).round(3)
-
-
-def _preference(shared: Shared, key: dict[str, Any], least: int, *, after: bool = False) -> Rows:
-    """Smoothed densities of the preference score at a hundred points."""
-    from steropes.studies.plots import density
-
-    assert shared.scores is not None
-    treated = shared.population.people["treated"].to_numpy() == 1
-    weights = np.ones(len(treated))
-    if after and shared.adjusted is not None:
-        kept = shared.adjusted.kept
-        balancing = shared.adjusted.balancing(treated[kept])
-        weights = np.zeros(len(treated))
-        weights[kept] = 1.0 if balancing is None else balancing
-    points = np.linspace(0, 1, 100)
-    curves = {}
-    for arm, of_arm in (("target", treated), ("comparator", ~treated)):
-        of_arm = of_arm & (weights > 0)
-        few = of_arm.sum() < max(least, 1)
-        curves[arm] = np.full(100, np.nan)
-        if not few:
-            curves[arm] = density(shared.scores.preference[of_arm], 100, weights[of_arm])[1]
-    return [
-        {
-            "preference_score": float(x),
-            "target_density": float(a),
-            "comparator_density": float(b),
-            **key,
-        }
-        for x, a, b in zip(points, curves["target"], curves["comparator"], strict=True)
-    ]
-
-
-def _families(balance: Balance, key: dict[str, Any]) -> Rows:
-    """Balance of each family of covariates."""
-    table = balance.families().rename(columns={"analysis_id": "covariate_analysis_id"})
-    return [{**line, **key} for line in table.to_dict("records")]
 
 
 def _exp(x: float) -> float:

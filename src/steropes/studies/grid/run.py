@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from steropes.studies.controls.calibration import LEAST_CONTROLS, fit_systematic_error
-from steropes.studies.controls.error_model import calibrate_interval, fit_error_model
 from steropes.studies.grid.blinding import blinded
-from steropes.studies.grid.diagnostics import Diagnostics, DiagnosticThresholds
-from steropes.studies.grid.results import diagnostics_row
+from steropes.studies.grid.calibrating import calibrate_grid
 from steropes.studies.grid.spec import GridSpec
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.grid.tables import TABLES
@@ -124,7 +119,7 @@ def run_grid(
         if "all" not in store.done:
             work_through(db, spec, store, say, jobs)
             say("calibrating")
-            _calibrate(store, spec)
+            calibrate_grid(store, spec.thresholds)
             store.finish()
         store.export(folder / ARCHIVE)
         tables = {name: store.table(name) for name in TABLES}
@@ -138,62 +133,3 @@ def _signature(db: OmopDatabase, spec: GridSpec) -> str:
     settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"} | {"least": spec.min_cell}
     text = json.dumps([__version__, db.identity, settings], default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _calibrate(store: ResultStore, spec: GridSpec) -> None:
-    """Fill in what needs all outcomes: calibrated estimates, and what may be shown."""
-    results, checks = store.table("cm_result"), store.table("cm_diagnostics_summary")
-    truth = store.table("cm_target_comparator_outcome")
-    joined = results.merge(truth, on=KEY[:2], how="left")
-    assert len(joined) == len(results)
-    for _, rows in results.groupby(
-        ["target_comparator_id", "analysis_id"], sort=True
-    ).groups.items():
-        of = joined.loc[rows]
-        passed = checks.loc[rows].apply(lambda line: _usable(line, spec.thresholds), axis=1)
-        negative = of[(of["true_effect_size"] == 1) & passed & of["se_log_rr"].gt(0)]
-        if len(negative) < LEAST_CONTROLS:
-            continue
-        error = fit_systematic_error(negative["log_rr"], negative["se_log_rr"])
-        known = of[of["true_effect_size"].notna() & passed & of["se_log_rr"].gt(0)]
-        model = fit_error_model(
-            known["log_rr"], known["se_log_rr"], np.log(known["true_effect_size"])
-        )
-        for row in rows:
-            c = calibrate_interval(results.at[row, "log_rr"], results.at[row, "se_log_rr"], model)
-            found = (c.log_rr, c.lower, c.upper)
-            results.loc[row, ["calibrated_rr", "calibrated_ci_95_lb", "calibrated_ci_95_ub"]] = [
-                math.exp(min(x, 700)) if math.isfinite(x) else math.nan for x in found
-            ]
-            results.loc[row, ["calibrated_p", "calibrated_one_sided_p"]] = [c.p, c.one_sided_p]
-            results.loc[row, ["calibrated_log_rr", "calibrated_se_log_rr"]] = [c.log_rr, c.se]
-            checks.loc[row, "ease"] = error.expected_absolute
-    rows = [{**line, **_judged(line, spec.thresholds)} for line in checks.to_dict("records")]
-    store.replace("cm_result", results)
-    store.replace("cm_diagnostics_summary", pd.DataFrame(rows, columns=list(checks.columns)))
-
-
-def _usable(line: pd.Series, thresholds: DiagnosticThresholds) -> bool:
-    return _read(line.to_dict(), thresholds).unblind_for_calibration
-
-
-def _judged(line: dict[str, Any], thresholds: DiagnosticThresholds) -> dict[str, Any]:
-    """Verdicts that follow from the numbers of a row."""
-    return diagnostics_row(_read(line, thresholds))
-
-
-def _read(line: dict[str, Any], thresholds: DiagnosticThresholds) -> Diagnostics:
-    """The diagnostics of a row of the table."""
-    mdrr = line["mdrr"]
-    return Diagnostics(
-        largest_difference=float(line["max_sdm"]),
-        difference_p=float(line["sdm_family_wise_min_p"]),
-        shared_difference=float(line["shared_max_sdm"]),
-        shared_p=float(line["shared_sdm_family_wise_min_p"]),
-        equipoise=float(line["equipoise"]),
-        generalizability=float(line["generalizability_max_sdm"]),
-        attrition=float(line["attrition_fraction"]),
-        systematic_error=float(line["ease"]),
-        detectable=math.inf if pd.isna(mdrr) else float(mdrr),
-        thresholds=thresholds,
-    )

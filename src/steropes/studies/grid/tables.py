@@ -107,6 +107,15 @@ _COLUMNS = {
     + "covariate_analysis_id:i covariates:i over_before:i largest_before:f over_after:i "
     + "largest_after:f p_after:f worst:t"
     + _DB,
+    # ours: the effect within each level of a characteristic, 0 without and 1 with it
+    "subgroup": _TC
+    + _O
+    + _A
+    + "interaction_covariate_id:i level:i "
+    + _EFFECT
+    + _COUNTS
+    + "target_estimator:t"
+    + _DB,
     # ours: what each positive control was made of
     "positive_control": _TC
     + _O
@@ -130,6 +139,7 @@ _LAST = {
     "preference_score_after": "preference_score",
     "cm_attrition": "exposure_id, sequence_number",
     "cm_interaction_result": "interaction_covariate_id",
+    "subgroup": "interaction_covariate_id, level",
     "cm_kaplan_meier_dist": "time_day",
     "cm_likelihood_profile": "log_rr",
     "cohort": "cohort_id",

@@ -20,14 +20,13 @@ from steropes.studies.grid.answer import Prepared
 from steropes.studies.grid.diagnostics import Diagnostics
 from steropes.studies.grid.positive import add_positive_controls
 from steropes.studies.grid.results import (
-    comparison_id,
     diagnostics_row,
     outcome_tables,
     positive_control_row,
-    shared_tables,
     specification_tables,
 )
 from steropes.studies.grid.settings import Question, StudyAnalysis
+from steropes.studies.grid.shared_tables import comparison_id, shared_tables
 from steropes.studies.grid.spec import GridSpec
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.grid.workbench import Workbench

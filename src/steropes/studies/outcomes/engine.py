@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,29 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.features import Features
-from steropes.studies.covariates.tidy import TidyRules, tidy
+from steropes.studies.outcomes.columns import LEVELS, TREATMENT, outcome_columns, product
 from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = ["Fitted", "clusters_of", "fit_with_engine"]
 
-TREATMENT = "treatment"
 Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
 POINTS = 21  # of a profile that takes a refit each
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit says of the treatment, on the log scale, and of its interactions."""
+    """What a fit says of the treatment, on the log scale, of its interactions and of subgroups.
+
+    Lines of ``interactions`` are (covariate, coefficient, standard error, lower, upper limit);
+    of ``subgroups`` the same after (covariate, whether they have it).
+    """
 
     log_rr: float
     se: float
     lower: float
     upper: float
     interactions: tuple[tuple[int, float, float, float, float], ...]
+    subgroups: tuple[tuple[int, int, float, float, float, float], ...] = ()
     llr: float = math.nan
     profile: pd.DataFrame | None = None
     proportional_p: float = math.nan
@@ -52,21 +56,23 @@ def fit_with_engine(
     weights = None if weights is None else weights[rows]
     sets = None if sets is None else sets[rows]
     features = None if features is None else features.take(rows)
-    x, free = _design(people, model, features)
-    estimator, y, fit = _estimator(people, model, free)
-    if weights is not None:
-        fit["sample_weight"] = weights
-    if model.stratified:
-        fit["strata"] = sets
-    fitted = estimator.fit(x, y, **fit)
     clusters = clusters_of(people, sets)
+    x, free = outcome_columns(people, model, features)
+    fitted, y, fit = _fitted(people, model, x, free, weights, sets)
     lines = _lines(fitted, model, free, clusters)
-    interactions = tuple(
-        (c, *lines[_product(c)]) for c in model.interactions if _product(c) in lines
-    )
+    interactions = tuple((c, *lines[product(c)]) for c in model.interactions)
+    by_cv = model.covariates and model.variance is None
+    chosen = replace(model, variance=fitted.variance_) if by_cv else model
+    subgroups: list[tuple[int, int, float, float, float, float]] = []
+    for c in model.interactions:
+        if features is not None and np.isin(features.column(c), (0, 1)).all():
+            parts, own = outcome_columns(people, chosen, features, within=c)
+            refitted, _, _ = _fitted(people, chosen, parts, own, weights, sets)
+            told = _lines(refitted, chosen, own, clusters, [*LEVELS])
+            subgroups += [(c, k, *told[level]) for k, level in enumerate(LEVELS)]
     log_rr, se, lower, upper = lines[TREATMENT]
     if model.plain:  # the profile of the treatment alone is known without refits
-        return Fitted(log_rr, se, lower, upper, interactions)
+        return Fitted(log_rr, se, lower, upper, interactions)  # and without interactions
     profile = fitted.profile(TREATMENT, _points(model, log_rr)).rename(columns={"point": "log_rr"})
     at = fitted.profile(TREATMENT, [log_rr, 0.0])["log_likelihood"]
     llr = float(at[0] - at[1])
@@ -74,7 +80,26 @@ def fit_with_engine(
     if model.kind == "cox":
         rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
         proportional = _proportional(people, rest, y, fit)
-    return Fitted(log_rr, se, lower, upper, interactions, llr, profile, proportional)
+    return Fitted(
+        log_rr, se, lower, upper, interactions, tuple(subgroups), llr, profile, proportional
+    )
+
+
+def _fitted(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    x: Any,
+    free: list[str],
+    weights: NDArray | None,
+    sets: NDArray | None,
+) -> tuple[Any, Any, dict[str, Any]]:
+    """The fitted estimator, its y, and what ``fit`` was given besides."""
+    estimator, y, fit = _estimator(people, model, free)
+    if weights is not None:
+        fit["sample_weight"] = weights
+    if model.stratified:
+        fit["strata"] = sets
+    return estimator.fit(x, y, **fit), y, fit
 
 
 def _proportional(people: pd.DataFrame, rest: NDArray, y: Any, fit: dict[str, Any]) -> float:
@@ -95,45 +120,6 @@ def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
     return np.flatnonzero(
         (people["outcomes"].groupby(of_set.to_numpy()).transform("sum") > 0).to_numpy()
     )
-
-
-def _product(covariate: int) -> str:
-    return f"{TREATMENT}:{covariate}"
-
-
-def _design(
-    people: pd.DataFrame, model: OutcomeModel, features: Features | None
-) -> tuple[Any, list[str]]:
-    """X with the treatment first, and the names of the columns that have no prior."""
-    from steropes.design import Design
-    from steropes.design.blocks import SparseBlock
-
-    treated = people["treated"].to_numpy() == 1
-    n, free = len(people), [TREATMENT]
-    at = np.flatnonzero(treated).astype(np.int32)
-    blocks: list[Any] = [SparseBlock.indicator(n, np.array([0, len(at)]), at)]
-    names = [TREATMENT]
-    if model.interactions and features is not None:
-        for covariate in model.interactions:
-            own = features.column(covariate)
-            for name, values in ((str(covariate), own), (_product(covariate), own * treated)):
-                rows = np.flatnonzero(values).astype(np.int32)
-                if len(rows) in (0, n):
-                    raise DataError(f"interaction with covariate {covariate}: it does not vary")
-                blocks.append(SparseBlock.valued(n, np.array([0, len(rows)]), rows, values[rows]))
-                names.append(name)
-                free.append(name)
-    if model.covariates and features is not None:
-        others = tidy(
-            features,
-            TidyRules(),
-            include=model.include,
-            exclude=(*model.exclude, *model.interactions),
-        )
-        design = others.design
-        blocks += design.blocks
-        names += design.names
-    return Design(blocks, names), free
 
 
 def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tuple[Any, Any, dict]:
@@ -185,9 +171,14 @@ def clusters_of(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
 
 
 def _lines(
-    fitted: Any, model: OutcomeModel, free: list[str], clusters: NDArray
+    fitted: Any,
+    model: OutcomeModel,
+    free: list[str],
+    clusters: NDArray,
+    wanted: list[str] | None = None,
 ) -> dict[str, tuple[float, float, float, float]]:
-    """Coefficient, standard error and limits of each column without a prior."""
+    """Coefficient, standard error and limits of each column without a prior, or of some."""
+    wanted = free if wanted is None else wanted
     kind = model.interval_used
     if kind == "bootstrap":
         units = None if model.stratified else clusters  # sets are drawn whole as it is
@@ -202,18 +193,18 @@ def _lines(
                 float(limits.loc[name, "lower"]),
                 float(limits.loc[name, "upper"]),
             )
-            for name in free
+            for name in wanted
         }
     if kind == "robust":
         table = fitted.summary(0.95, kind="robust", cluster=clusters)
     else:
         table = fitted.summary(0.95)
     if kind == "profile":
-        limits = fitted.confint(free, level=0.95, method="profile")
+        limits = fitted.confint(wanted, level=0.95, method="profile")
         width = limits["upper"] - limits["lower"]
         table = pd.DataFrame(
             {
-                "coef": table.loc[free, "coef"],
+                "coef": table.loc[wanted, "coef"],
                 "se": width / (2 * Z),
                 "lower": limits["lower"],
                 "upper": limits["upper"],
@@ -222,5 +213,5 @@ def _lines(
     coef, se, lower, upper = (table[c] for c in ("coef", "se", "lower", "upper"))
     return {
         name: (float(coef[name]), float(se[name]), float(lower[name]), float(upper[name]))
-        for name in free
+        for name in wanted
     }

@@ -13,6 +13,7 @@ from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.features import Features
 from steropes.studies.outcomes.engine import Fitted, clusters_of, fit_with_engine
 from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.outcomes.summaries import arm_counts
 from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
 from steropes.studies.outcomes.two_groups import TwoGroups
 
@@ -20,6 +21,7 @@ __all__ = ["Estimate", "estimate_effect", "why_none"]
 
 Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
 POINTS = 81  # of a stored profile
+COUNTED = ("subjects", "days", "outcomes")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -40,7 +42,13 @@ class Estimate:
     profile : DataFrame
         ``log_rr``, ``log_likelihood`` (less its maximum) and ``gradient``; empty if none.
     interactions : DataFrame
-        ``covariate_id``, ``log_rr``, ``se``, ``lower``, ``upper``, ``p``.
+        ``covariate_id``, ``log_rr``, ``se``, ``lower``, ``upper``, ``p``: how much larger the
+        log ratio is with the covariate (by one) than without.
+    subgroups : DataFrame
+        The effect within the levels of each 0/1 covariate of the interactions, at the average of
+        the others: ``covariate_id``, ``level`` (0, 1), ``log_rr``, ``se``, ``lower``, ``upper``,
+        ``p``, and the level's ``target_subjects``, ``comparator_subjects``, ``target_days``,
+        ``comparator_days``, ``target_outcomes``, ``comparator_outcomes``.
     proportional_p : float
         P value of the test that the hazards are proportional.
     note : str
@@ -55,6 +63,7 @@ class Estimate:
     interval: str = ""
     profile: pd.DataFrame = field(default_factory=lambda: empty_profile())
     interactions: pd.DataFrame = field(default_factory=lambda: empty_interactions())
+    subgroups: pd.DataFrame = field(default_factory=lambda: empty_subgroups())
     proportional_p: float = math.nan
     note: str = ""
 
@@ -107,6 +116,13 @@ def empty_profile() -> pd.DataFrame:
 def empty_interactions() -> pd.DataFrame:
     """No interactions."""
     columns = ("covariate_id", "log_rr", "se", "lower", "upper", "p")
+    return pd.DataFrame({c: np.empty(0) for c in columns})
+
+
+def empty_subgroups() -> pd.DataFrame:
+    """No subgroups."""
+    counts = [f"{arm}_{c}" for c in COUNTED for arm in ("target", "comparator")]
+    columns = ("covariate_id", "level", "log_rr", "se", "lower", "upper", "p", *counts)
     return pd.DataFrame({c: np.empty(0) for c in columns})
 
 
@@ -271,6 +287,7 @@ def _from_engine(
         interval=model.interval_used,
         profile=profile,
         interactions=_interactions(fitted),
+        subgroups=_subgroups(fitted, people, features),
         proportional_p=proportional,
     )
 
@@ -284,3 +301,18 @@ def _interactions(fitted: Fitted) -> pd.DataFrame:
         fitted.interactions, columns=["covariate_id", "log_rr", "se", "lower", "upper"]
     )
     return table.assign(p=2 * ndtr(-np.abs(table["log_rr"] / table["se"])))
+
+
+def _subgroups(fitted: Fitted, people: pd.DataFrame, features: Features | None) -> pd.DataFrame:
+    if not fitted.subgroups or features is None:
+        return empty_subgroups()
+    from scipy.special import ndtr
+
+    names = ["covariate_id", "level", "log_rr", "se", "lower", "upper"]
+    table = pd.DataFrame(fitted.subgroups, columns=names)
+    table["p"] = 2 * ndtr(-np.abs(table["log_rr"] / table["se"]))
+    counts = [
+        arm_counts(people[features.column(line.covariate_id) == line.level])
+        for line in table.itertuples(index=False)
+    ]
+    return table.join(pd.DataFrame(counts))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.grid.report.subgroups import subgroups_html
 from steropes.studies.grid.report.view import ESTIMANDS, KEY, Comparison, View
 from steropes.studies.page.flow import attrition_diagram
 from steropes.studies.page.forest import Row, forest
@@ -61,7 +62,7 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> list[st
         _verdicts(view, checks, lines),
         _people(view, comparison, outcome, lines),
         _absolute(view, comparison, outcome, lines),
-        _subgroups(view, comparison, outcome, lines),
+        subgroups_html(view, comparison, outcome, [a for a in lines if _visible(view, lines[a])]),
     ]
     for a, line in lines.items():
         body = _one(view, comparison, outcome, a, _visible(view, line))
@@ -200,34 +201,6 @@ def _absolute(
             "Difference, % points (95%)", "Days free, target", "Days free, comparator",
             "Difference, days (95%)")  # fmt: skip
     return table(head, rows, text=(0,), caption="Absolute effects: risks and restricted means.")
-
-
-def _subgroups(
-    view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
-) -> str:
-    """Interactions: how the ratio differs between subgroups."""
-    names = view.results.tables["cm_covariate"].drop_duplicates("covariate_id")
-    called = dict(zip(names["covariate_id"], names["covariate_name"], strict=True))
-    rows, drawn = [], []
-    for a, line in lines.items():
-        if not _visible(view, line):
-            continue
-        key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
-        for found in view.rows("cm_interaction_result", **key).to_dict("records"):
-            covariate = str(called.get(found["interaction_covariate_id"]))
-            ends = (found["rr"], found["ci_95_lb"], found["ci_95_ub"])
-            rows.append((view.label(a), covariate, effect(*ends), p_value(found["p"])))
-            drawn.append(Row(f"{covariate} ({view.label(a)})", *ends))
-    if not rows:
-        return ""
-    unit = "ratio of ratios, with against without"
-    picture = forest(f"subgroups-{comparison.id}-{outcome}", drawn, unit)
-    head = ("Analysis", "Subgroup", "Ratio with against without it (95%)", "p")
-    return (
-        "<h4>Subgroups</h4>"
-        + view.figure(picture, "How much larger the ratio is in people with the characteristic.")
-        + table(head, rows, text=(0, 1))
-    )
 
 
 def _one(view: View, comparison: Comparison, outcome: int, analysis: int, visible: bool) -> str:

@@ -9,6 +9,7 @@ from steropes.studies.grid.report.adjustment import adjustment_section
 from steropes.studies.grid.report.characteristics import characteristics_table
 from steropes.studies.grid.report.controls import controls_section
 from steropes.studies.grid.report.outcome import outcome_section
+from steropes.studies.grid.report.subgroups import subgroup_table
 from steropes.studies.grid.report.view import Comparison, View
 from steropes.studies.grid.run import GridResults
 from steropes.studies.page.html import cards, document, fold, write_files
@@ -38,6 +39,9 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
     files = {f"figures/{name}.svg": picture.file() for name, picture in view.pictures.items()}
     estimates = results.estimates(unblind)
     files["tables/estimates.csv"] = estimates.to_csv(index=False, lineterminator="\n")
+    if len(view.results.tables["subgroup"]):
+        subgroups = subgroup_table(view)
+        files["tables/subgroups.csv"] = subgroups.to_csv(index=False, lineterminator="\n")
     for comparison in view.comparisons():
         table = characteristics_table(view, comparison)
         name = f"tables/characteristics-{comparison.id}.csv"

@@ -1,0 +1,102 @@
+"""Effects within subgroups in a grid: its tables, small cells, calibration and page."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steropes.studies import (
+    ConceptSet,
+    FeatureRules,
+    GridSpec,
+    OutcomeModel,
+    Question,
+    StudyAnalysis,
+    TimeAtRisk,
+)
+from steropes.studies.controls import calibrate, fit_systematic_error
+from steropes.studies.grid.report import grid_page, write_grid_report
+from steropes.studies.grid.run import run_grid
+from steropes.studies.grid.spec import CohortSources, ControlSet
+
+FEMALE = 8532001
+CONTROLS = (5, 6, 7, 8, 9)
+SPEC = GridSpec(
+    CohortSources(
+        drugs={11: ConceptSet((1,)), 12: ConceptSet((2,))}, conditions={13: ConceptSet((3,))}
+    ),
+    (Question(11, 12, (13,)),),
+    (
+        StudyAnalysis(
+            1, "by sex", propensity=None, features=FeatureRules(analyses=(1,)),
+            at_risk=TimeAtRisk(end=500, end_anchor="cohort start"),
+            outcome_model=OutcomeModel(interactions=(FEMALE,), interval="wald"),
+        ),
+    ),
+    ControlSet(concepts=CONTROLS),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    from tests.studies.conftest import TinyOmop
+
+    omop, rng = TinyOmop(tmp_path_factory.mktemp("omop")), np.random.default_rng(1)
+    for concept in CONTROLS:
+        omop.concept(concept, f"condition {concept}")
+    for k in range(400):
+        sex = 8532 if rng.random() < 0.9 else 8507
+        drug = ("target", "comparator")[k % 2]
+        person = omop.person(**{drug: int(rng.integers(0, 100))}, sex=sex)
+        for concept in (3, *CONTROLS):
+            if rng.random() < 0.25:
+                omop.condition(person, concept, int(rng.integers(101, 500)))
+    return run_grid(omop.write(), SPEC, tmp_path_factory.mktemp("results"))
+
+
+def test_interactions_are_calibrated_by_those_of_negative_controls(results):
+    table = results.tables["cm_interaction_result"].set_index("outcome_id")
+    controls = table.loc[list(CONTROLS)]
+    error = fit_systematic_error(controls["log_rr"], controls["se_log_rr"])
+    line = table.loc[13]
+    wanted = calibrate(line["log_rr"], line["se_log_rr"], error)
+    assert line["calibrated_log_rr"] == pytest.approx(wanted.log_rr, abs=1e-12)
+    assert line["calibrated_p"] == pytest.approx(wanted.p, abs=1e-12)
+    assert line["calibrated_ci_95_lb"] == pytest.approx(np.exp(wanted.lower), rel=1e-12)
+
+
+def test_subgroups_sum_to_all_and_hide_small_cells_of_both(results):
+    table = results.tables["subgroup"].query("outcome_id == 13").set_index("level")
+    whole = results.tables["cm_result"].query("outcome_id == 13").iloc[0]
+    for arm in ("target", "comparator"):
+        assert table[f"{arm}_subjects"].sum() == whole[f"{arm}_subjects"]
+        assert table[f"{arm}_days"].sum() == whole[f"{arm}_days"]
+    hidden = table[table[["target_outcomes", "comparator_outcomes"]].lt(0).any(axis=1)]
+    assert hidden.index.tolist() == [0]  # few of the few men had the outcome
+    arm = "target" if table.loc[0, "target_outcomes"] < 0 else "comparator"
+    assert table.loc[0, f"{arm}_outcomes"] == -5
+    assert pd.isna(table.loc[1, f"{arm}_outcomes"])
+    assert (table["ci_95_lb"] < table["rr"]).all()
+    assert (table["rr"] < table["ci_95_ub"]).all()
+
+
+def test_subgroups_are_on_the_page_and_in_a_table_unless_blinded(results, tmp_path):
+    write_grid_report(flagged(results, 1), tmp_path / "open")
+    line = results.tables["subgroup"].query("outcome_id == 13 and level == 1").iloc[0]
+    said = f"{line.rr:.2f} ({line.ci_95_lb:.2f} to {line.ci_95_ub:.2f})"
+    assert said in (tmp_path / "open" / "report.html").read_text()
+    table = pd.read_csv(tmp_path / "open" / "tables" / "subgroups.csv").query("outcome_id == 13")
+    assert table["characteristic"].tolist() == ["gender: Female"] * 2
+    assert [*(tmp_path / "open" / "figures").glob("subgroups-*")]
+    blind = flagged(results, 0)
+    write_grid_report(blind, tmp_path / "blind")
+    assert said not in grid_page(blind)
+    assert pd.read_csv(tmp_path / "blind" / "tables" / "subgroups.csv").empty
+
+
+def flagged(results, unblind):
+    """The results as if all passed, or failed, the diagnostics."""
+    checks = results.tables["cm_diagnostics_summary"].assign(unblind=unblind)
+    tables = {**results.tables, "cm_diagnostics_summary": checks}
+    return dataclasses.replace(results, tables=tables)
