@@ -73,9 +73,12 @@ def fit_with_engine(
     log_rr, se, lower, upper = lines[TREATMENT]
     if model.plain:  # the profile of the treatment alone is known without refits
         return Fitted(log_rr, se, lower, upper, interactions)  # and without interactions
-    profile = fitted.profile(TREATMENT, _points(model, log_rr)).rename(columns={"point": "log_rr"})
-    at = fitted.profile(TREATMENT, [log_rr, 0.0])["log_likelihood"]
-    llr = float(at[0] - at[1])
+    points = np.union1d(_points(model, log_rr), [log_rr, 0.0])
+    found = fitted.profile(TREATMENT, points).rename(columns={"point": "log_rr"})
+    value = found["log_likelihood"].to_numpy()
+    at_best, at_none = (value[np.searchsorted(points, x)] for x in (log_rr, 0.0))
+    llr = float(at_best - at_none)
+    profile = found[np.isin(points, _points(model, log_rr))].reset_index(drop=True)
     proportional = math.nan
     if model.kind == "cox":
         rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
@@ -160,6 +163,7 @@ def _points(model: OutcomeModel, log_rr: float) -> NDArray:
     """The log ratios of a stored profile: a grid, and the estimate itself."""
     low, high = math.log(model.lowest), math.log(model.highest)
     grid = np.linspace(low, high, POINTS)
+    grid[np.abs(grid) < 1e-12] = 0.0
     return np.unique(np.append(grid, log_rr)) if low < log_rr < high else grid
 
 

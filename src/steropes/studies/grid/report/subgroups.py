@@ -56,9 +56,9 @@ def subgroups_html(view: View, comparison: Comparison, outcome: int, analyses: l
         caption = "The effect within each subgroup, at the average of other subgroups."
         parts.append(view.figure(picture, "The effect within each subgroup, with 95% limits."))
         parts.append(table(head, levels, text=(0, 1), caption=caption))
-    head = ("Analysis", "Characteristic", "Ratio of ratios (95%)", "p", "Calibrated (95%)")
+    apart = ("Analysis", "Characteristic", "Ratio of ratios (95%)", "p", "Calibrated (95%)")
     caption = "How much larger the ratio is with the characteristic than without (or by one more)."
-    return "".join((*parts, table(head, ratios, text=(0, 1), caption=caption)))
+    return "".join((*parts, table(apart, ratios, text=(0, 1), caption=caption)))
 
 
 def subgroup_table(view: View) -> pd.DataFrame:
