@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.balance import balance_table
+from steropes.studies.beside import Beside, beside
 from steropes.studies.cohorts import Cohort, CohortRules, find_new_users, why_empty
 from steropes.studies.covariates import (
     CovariateRules,
@@ -142,6 +143,9 @@ class ComparativeStudy:
         Equal scores, and the hazard ratios of other orders of the people who share them.
     ended : str
         Why the study ended before matching; empty if it did not.
+    beside : Beside or None
+        Other ways to adjust, the test of proportional hazards, follow-up and the database's
+        versions.
     """
 
     settings: StudySettings
@@ -157,6 +161,7 @@ class ComparativeStudy:
     detectable: float
     ties: TieOrders | None = None
     ended: str = ""
+    beside: Beside | None = None
 
     def __repr__(self) -> str:
         line = self.hazard_ratios.loc["matched, stratified"]
@@ -248,6 +253,7 @@ def comparative_study(
             for role in ("target", "comparator", "outcome")
         }
         source = db.source_name()
+        versions = db.provenance()
         cohort, covariates, ended = _collect(_of_users(db, settings), settings, say)
 
     people = cohort.people.copy()
@@ -271,6 +277,8 @@ def comparative_study(
     hazards = _hazard_ratios(people, settings, ended)
     if propensity is not None:
         ties = _ties(people, propensity, settings, hazards, say)
+    say("adjusting in other ways")
+    around = beside(people, versions, settings.seed)
     matched = people[people["matched_set"] >= 0]
     return ComparativeStudy(
         settings=settings,
@@ -289,6 +297,7 @@ def comparative_study(
         detectable=minimum_detectable_ratio(matched),
         ties=ties,
         ended=ended,
+        beside=around,
     )
 
 

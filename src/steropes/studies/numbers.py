@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from steropes import __version__
+from steropes.studies.beside import e_values
 from steropes.studies.disclosure import Bound, fraction
 from steropes.studies.plots import density
 from steropes.studies.published import Published, publish, published_at_risk, rounded_difference
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative import ComparativeStudy
 
-__all__ = ["study_json", "study_numbers"]
+__all__ = ["main_line", "preference_densities", "study_json", "study_numbers"]
 
 FORMAT = 2  # of the JSON file; raise it when a key changes its meaning or goes away
 
@@ -53,12 +54,36 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
         "balance": _balance(study, public),
         "rates": public.rates,
         "hazard_ratios": public.hazard_ratios,
+        **_beside(study, public),
         "detectable_hazard_ratio": public.detectable,
         "survival": {
             arm: _curve(curve, study.settings.min_cell) for arm, curve in public.curves.items()
         },
     }
     return _plain(numbers)
+
+
+def main_line(public: Published) -> dict[str, Any]:
+    """The hazard ratio that the page shows first: within pairs, or among the matched."""
+    lines = {line["analysis"]: line for line in public.hazard_ratios}
+    line = lines["matched, stratified"]
+    return lines["matched"] if line["note"] else line
+
+
+def _beside(study: ComparativeStudy, public: Published) -> dict[str, Any]:
+    """Other ways to adjust, and what tells how the hazard ratio may be read."""
+    if study.beside is None:
+        return {}
+    line = main_line(public)
+    e_value, of_limit = e_values(line["hr"], line["lower"], line["upper"])
+    return {
+        "other_adjustments": study.beside.adjustments.to_dict("records"),
+        "proportional_hazards_p": study.beside.proportional_p,
+        "e_value": e_value,
+        "e_value_of_limit": of_limit,
+        "follow_up": public.follow_up,
+        "source": study.beside.source,
+    }
 
 
 def _propensity(study: ComparativeStudy) -> dict[str, Any] | None:

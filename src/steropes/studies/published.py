@@ -44,6 +44,9 @@ class Published:
         Kaplan–Meier curves whose every step holds enough events; an arm with too few is absent.
     pairs, people : int or Bound
     detectable : float or None
+    follow_up : list of dict
+        Quantiles of the days of each arm that has enough people: ``analysis``, ``arm``, ``p10``,
+        ``p25``, ``p50``, ``p75``, ``p90``.
     """
 
     attrition: list[dict[str, Any]]
@@ -54,6 +57,7 @@ class Published:
     pairs: int | Bound
     people: int | Bound
     detectable: float | None
+    follow_up: list[dict[str, Any]]
 
     def count(self, analysis: str, arm: str, what: str) -> Any:
         """A cell of ``rates``."""
@@ -86,7 +90,20 @@ def publish(study: ComparativeStudy) -> Published:
         pairs=part(study.pairs, study.pairs, least),
         people=total([left[arm][final] for arm in ARMS]),
         detectable=None if isinstance(events, Bound) else study.detectable,
+        follow_up=_follow_up(study),
     )
+
+
+def _follow_up(study: ComparativeStudy) -> list[dict[str, Any]]:
+    """Of arms in which a tenth of the people are enough, so that no quantile is a person's."""
+    if study.beside is None:
+        return []
+    least = 10 * max(study.settings.min_cell, 1)
+    return [
+        {str(k): v for k, v in line.items()}
+        for line in study.beside.follow_up.to_dict("records")
+        if int(study.rates.loc[(line["analysis"], line["arm"]), "people"]) >= least
+    ]
 
 
 def _attrition(study: ComparativeStudy, left: Mapping[str, list]) -> list[dict[str, Any]]:

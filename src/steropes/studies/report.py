@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import html
 import os
@@ -12,12 +11,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steropes import __version__
 from steropes.errors import DataError
-from steropes.studies.numbers import study_json
-from steropes.studies.plots import figure_svg, plot_balance, plot_preference, plot_survival
+from steropes.studies.beside_page import beside_parts, source_line
+from steropes.studies.numbers import main_line, study_json
+from steropes.studies.page.canvas import Picture
+from steropes.studies.pictures import (
+    attrition_picture,
+    balance_pictures,
+    preference_picture,
+    survival_picture,
+)
 from steropes.studies.published import Published, publish, rounded_difference
 from steropes.studies.wording import (
     analysis_name,
@@ -105,7 +111,9 @@ def study_page(study: ComparativeStudy) -> str:
         _methods(study),
         _settings(study),
     )
-    style = files("steropes.studies").joinpath("report.css").read_text(encoding="utf-8")
+    room = files("steropes.studies")
+    sheets = (room / "page" / "palette.css", room / "report.css", room / "page" / "figures.css")
+    style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -126,18 +134,17 @@ def _head(study: ComparativeStudy, public: Published, title: str) -> str:
         for c in checks(study, public)
     )
     source = f" in “{_safe(study.source)}”" if study.source else ""
+    versions = source_line(study)
+    told = f" ({_safe(versions)})" if versions else ""
     return (
-        f'<h1>{title}</h1>\n<p class="lead">A new-user cohort study{source}, matched on the '
+        f'<h1>{title}</h1>\n<p class="lead">A new-user cohort study{source}{told}, matched on the '
         f'propensity score.</p>\n<div class="cards">{boxes}</div>\n<ul class="checks">{found}</ul>'
     )
 
 
 def _cards(study: ComparativeStudy, public: Published) -> list[tuple[str, str]]:
     """The four numbers at the top, those there are."""
-    lines = {line["analysis"]: line for line in public.hazard_ratios}
-    line = lines["matched, stratified"]
-    if line["note"]:
-        line = lines["matched"]
+    line = main_line(public)
     cards = [
         ("No estimate", _safe(line["note"]))
         if line["note"]
@@ -200,7 +207,7 @@ def _results(study: ComparativeStudy, public: Published) -> str:
         ),
     ]
     if study.pairs >= max(study.settings.min_cell, 1):
-        parts.append(_picture(study, public, plot_survival, _survival_caption(study)))
+        parts.append(_picture(survival_picture(study, public), _survival_caption(study)))
     parts.append(
         _table(
             heads,
@@ -213,7 +220,7 @@ def _results(study: ComparativeStudy, public: Published) -> str:
             "<p>With the events of the matched people, a hazard ratio of "
             f"{decimals(public.detectable)} would have been found with a probability of 80%.</p>"
         )
-    return "".join(parts)
+    return "".join((*parts, *beside_parts(study, public)))
 
 
 def _survival_caption(study: ComparativeStudy) -> str:
@@ -251,6 +258,7 @@ def _attrition(study: ComparativeStudy, public: Published) -> str:
     return (
         "<h2>Who was studied</h2>\n<p>The rules in the order in which they were applied, with the "
         f"people left and the people dropped.{hidden}</p>\n"
+        + _picture(attrition_picture(study, public), "What each rule leaves of both arms.")
         + _table(("Rule", names[0], "dropped", names[1], "dropped"), rows)
     )
 
@@ -270,11 +278,9 @@ def _propensity(study: ComparativeStudy, public: Published) -> str:
         f"have a coefficient; the area under the ROC curve is {decimals(fit.auc, 3)}. "
         f"Cross-validation chose a prior variance of {fit.model.variance_:.3g}.</p>\n"
         + _picture(
-            study,
-            public,
-            plot_preference,
+            preference_picture(study),
             "Preference score: the propensity score adjusted for how common each drug is. People "
-            "between the dashed lines could well have been given either drug.",
+            "in the grey band could well have been given either drug.",
         )
         + _table(
             ("Strongest covariates", "Log odds ratio"),
@@ -300,21 +306,20 @@ def _balance(study: ComparativeStudy, public: Published) -> str:
         (_safe(title_case(line.domain)), count(line.kept), count(line.rare), count(line.redundant))
         for line in study.covariates.dropped.itertuples()
     ]
-    picture = ""
+    pictures = ""
     if study.pairs:
-        picture = _picture(
-            study,
-            public,
-            plot_balance,
+        captions = (
             "Absolute standardised mean difference of each covariate. Below the dashed horizontal "
             "line at 0.1, a covariate counts as balanced.",
-            "narrow",
+            "The covariates that differ most, after matching and before it.",
         )
+        drawn = zip(balance_pictures(public), captions, strict=True)
+        pictures = "".join(_picture(picture, caption) for picture, caption in drawn)
     least = study.settings.min_cell
     rounded = f"; prevalences to the nearest {least} people" if least > 1 else ""
     return (
         "<h2>Covariate balance</h2>\n"
-        + picture
+        + pictures
         + _table(
             ("Covariate", *three, *three),
             rows,
@@ -378,14 +383,8 @@ def _settings(study: ComparativeStudy) -> str:
     return "<h2>Settings</h2>\n<dl>" + "".join(lines) + "</dl>"
 
 
-def _picture(
-    study: ComparativeStudy, public: Published, plot: Any, caption: str, kind: str = ""
-) -> str:
-    shape = f' class="{kind}"' if kind else ""
-    # as an image, so that the names inside one picture cannot clash with another's
-    data = base64.b64encode(figure_svg(plot, study, public).encode()).decode("ascii")
-    image = f'<img alt="{_safe(caption)}" src="data:image/svg+xml;base64,{data}">'
-    return f"<figure{shape}>\n{image}\n<figcaption>{_safe(caption)}</figcaption>\n</figure>\n"
+def _picture(picture: Picture | None, caption: str) -> str:
+    return "" if picture is None else picture.figure(caption)
 
 
 def _table(

@@ -1,0 +1,113 @@
+"""Parts of the one-question page: other ways to adjust, follow-up, and how to read the ratio."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING
+
+from steropes.studies.beside import e_values
+from steropes.studies.numbers import main_line
+from steropes.studies.page.html import effect, table
+from steropes.studies.pictures import adjustments_picture
+from steropes.studies.published import Published
+from steropes.studies.wording import analysis_name, decimals, p_value, title_case
+
+if TYPE_CHECKING:
+    from steropes.studies.comparative import ComparativeStudy
+
+__all__ = ["beside_parts", "source_line"]
+
+ABOUT = {
+    "att": "people like the target's (ATT)",
+    "ate": "everybody in either arm (ATE)",
+    "ato": "people who might have had either (ATO)",
+}
+OF_STUDY = {
+    "crude": "nobody: not adjusted",
+    "matched": "the matched people",
+    "matched, stratified": "the matched people",
+}
+
+
+def beside_parts(study: ComparativeStudy, public: Published) -> list[str]:
+    """How to read the hazard ratio, all ways to adjust side by side, and the follow-up."""
+    if study.beside is None:
+        return []
+    return [*_reading(study, public), *_adjustments(study, public), _follow_up(study, public)]
+
+
+def source_line(study: ComparativeStudy) -> str:
+    """Versions and dates of the database and its vocabulary."""
+    if study.beside is None:
+        return ""
+    parts = {"cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
+    parts["source_release"] = "source data of "
+    source = study.beside.source
+    return ", ".join(f"{before}{source[c]}" for c, before in parts.items() if source.get(c))
+
+
+def _reading(study: ComparativeStudy, public: Published) -> list[str]:
+    assert study.beside is not None
+    line = main_line(public)
+    said = []
+    value, of_limit = e_values(line["hr"], line["lower"], line["upper"])
+    if not line["note"] and math.isfinite(value):
+        said.append(
+            f"E-value {decimals(value)} ({decimals(of_limit)} for the limit nearer to 1): so "
+            "strong, as a risk ratio, would something unmeasured have to go with both the drug "
+            "and the outcome to explain it."
+        )
+    p = study.beside.proportional_p
+    if math.isfinite(p):
+        said.append(
+            f"Proportional hazards within pairs: p {p_value(p)}"
+            + (
+                "; the ratio changes over time, and one number is an average of it."
+                if p < 0.05
+                else "; no sign that the ratio changes over time."
+            )
+        )
+    return [f"<p>{escape(' '.join(said))}</p>"] if said else []
+
+
+def _adjustments(study: ComparativeStudy, public: Published) -> list[str]:
+    assert study.beside is not None
+    found = study.beside.adjustments.to_dict("records")
+    if not found:
+        return []
+    lines = [
+        (title_case(analysis_name(h["analysis"])), OF_STUDY[h["analysis"]], h)
+        for h in public.hazard_ratios
+    ]
+    lines += [(title_case(str(f["analysis"])), ABOUT[f["estimand"]], f) for f in found]
+    rows = [
+        (name, about, effect(f["hr"], f["lower"], f["upper"]) or str(f["note"]), p_value(f["p"]))
+        for name, about, f in lines
+    ]
+    picture = adjustments_picture(study, public)
+    head = ("Adjustment", "Effect among", "Hazard ratio (95%)", "p")
+    caption = (
+        "Every way to adjust by the same scores. Weights are at most 10; intervals of weighted "
+        "models are robust. They answer questions of different people and need not agree."
+    )
+    return [
+        "<h3>All ways to adjust, side by side</h3>",
+        "" if picture is None else picture.figure("Hazard ratios with 95% limits."),
+        table(head, rows, text=(0, 1), caption=caption),
+    ]
+
+
+def _follow_up(study: ComparativeStudy, public: Published) -> str:
+    if not public.follow_up:
+        return ""
+    when = {"all": "before matching", "matched": "matched"}
+    rows = [
+        (
+            f"{title_case(study.names[line['arm']])}, {when[line['analysis']]}",
+            *(f"{line[q]:,.0f}" for q in ("p10", "p25", "p50", "p75", "p90")),
+        )
+        for line in public.follow_up
+    ]
+    head = ("Days followed", "10%", "25%", "Median", "75%", "90%")
+    return table(head, rows, text=(0,), caption="Distribution of the follow-up.")

@@ -1,0 +1,159 @@
+"""The pictures of the one-question page, drawn from what a study publishes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.disclosure import Bound
+from steropes.studies.numbers import preference_densities
+from steropes.studies.page.balance import balance_scatter, love_plot
+from steropes.studies.page.canvas import Picture, ticks
+from steropes.studies.page.flow import attrition_diagram
+from steropes.studies.page.forest import Row, forest
+from steropes.studies.page.overlap import score_overlap
+from steropes.studies.page.survival import survival_curves
+from steropes.studies.plots import still_at_risk
+from steropes.studies.published import Published, published_at_risk
+from steropes.studies.wording import analysis_name, title_case
+
+if TYPE_CHECKING:
+    from steropes.data.kaplan_meier import KaplanMeier
+    from steropes.studies.comparative import ComparativeStudy
+
+__all__ = [
+    "adjustments_picture",
+    "attrition_picture",
+    "balance_pictures",
+    "preference_picture",
+    "survival_picture",
+]
+
+ARMS = ("target", "comparator")
+THRESHOLD = 0.1  # of a standardised difference
+
+
+def attrition_picture(study: ComparativeStudy, public: Published) -> Picture | None:
+    """What each rule leaves of both arms."""
+    steps = [
+        (title_case(line["rule"]), _signed(line["target"]), _signed(line["comparator"]))
+        for line in public.attrition
+    ]
+    return attrition_diagram("attrition", steps, _names(study), study.settings.min_cell)
+
+
+def survival_picture(study: ComparativeStudy, public: Published) -> Picture | None:
+    """Kaplan–Meier curves of the matched arms, as far as the last event."""
+    watched = study.curves()
+    end = _end(watched, study.pairs)
+    if not watched or end <= 0:
+        return None
+    marks = np.array([t for t in ticks(0.0, end, 7) if t >= 0])
+    known = [c.times[c.times <= end] for c in public.curves.values()]
+    days = np.unique(np.concatenate([[0.0, end], marks, *known]))
+    table = pd.DataFrame({"time_day": days})
+    for arm in ARMS:
+        curve = public.curves.get(arm)
+        steps = _steps(curve, days)
+        for name, values in zip(("", "_lb", "_ub"), steps, strict=True):
+            table[f"{arm}_survival{name}"] = values
+        told = published_at_risk(
+            (still_at_risk(watched[arm], t) for t in marks), study.settings.min_cell
+        )
+        at = dict(zip(marks.tolist(), (_signed(n) for n in told), strict=True))
+        table[f"{arm}_at_risk"] = [at.get(float(t), math.nan) for t in days]
+    return survival_curves("survival", table, _names(study))
+
+
+def preference_picture(study: ComparativeStudy) -> Picture | None:
+    """Preference scores of both arms before and after matching."""
+    found = preference_densities(study)
+    before, after = (
+        pd.DataFrame(
+            {
+                "preference_score": found["score"],
+                **{f"{arm}_density": _numbers(found[f"{arm}_{when}"], found) for arm in ARMS},
+            }
+        )
+        for when in ("before", "after")
+    )
+    return score_overlap("preference", before, after, _names(study))
+
+
+def balance_pictures(public: Published) -> list[Picture | None]:
+    """All covariates at once, and the most unequal by name."""
+    table = pd.DataFrame(
+        {
+            "covariate_name": [str(line["covariate"]) for line in public.balance],
+            **{
+                f"std_diff_{when}": [
+                    math.nan if line[f"smd_{when}"] is None else float(line[f"smd_{when}"])
+                    for line in public.balance
+                ]
+                for when in ("before", "after")
+            },
+        }
+    )
+    return [
+        balance_scatter("balance", table, THRESHOLD),
+        love_plot("love", table, THRESHOLD),
+    ]
+
+
+def adjustments_picture(study: ComparativeStudy, public: Published) -> Picture | None:
+    """The hazard ratio by every way to adjust."""
+    beside = [] if study.beside is None else study.beside.adjustments.to_dict("records")
+    rows = [
+        Row(
+            label,
+            _number(line["hr"]),
+            _number(line["lower"]),
+            _number(line["upper"]),
+            note=line["note"] or "",
+        )
+        for label, line in (
+            *((title_case(analysis_name(h["analysis"])), h) for h in public.hazard_ratios),
+            *((title_case(str(line["analysis"])), line) for line in beside),
+        )
+    ]
+    return forest("adjustments", rows, "hazard ratio")
+
+
+def _names(study: ComparativeStudy) -> dict[str, str]:
+    return {arm: title_case(study.names[arm]) for arm in ARMS}
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _numbers(values: Any, found: dict[str, Any]) -> Any:
+    """Heights of a density; missing where an arm has too few people."""
+    return np.full(len(found["score"]), np.nan) if values is None else values
+
+
+def _signed(n: int | Bound) -> float:
+    """A count, or minus a limit that it is below."""
+    return -float(n.limit) if isinstance(n, Bound) else float(n)
+
+
+def _steps(curve: KaplanMeier | None, days: NDArray) -> list[NDArray]:
+    """Survival and its limits on some days; one until the first step that is told."""
+    if curve is None:
+        return [np.ones(len(days))] * 3
+    at = np.searchsorted(curve.times, days, side="right")
+    return [np.append(1.0, v)[at] for v in (curve.survival, *curve.interval())]
+
+
+def _end(curves: dict[str, Any], pairs: int) -> float:
+    """The last event, but no later than a fiftieth of the people is left in either arm."""
+    if not curves:
+        return 0.0
+    enough = max(5.0, 0.02 * pairs)
+    watched = max(float(c.times[c.at_risk >= enough].max(initial=0.0)) for c in curves.values())
+    last = max(float(c.times[c.events > 0].max(initial=0.0)) for c in curves.values())
+    return min(watched, last or watched)
