@@ -73,7 +73,8 @@ def test_a_fit_in_blocks_is_the_fit(name, settings, given, summed, prior, X, eta
         for Z in (X, in_blocks(X))
     )
     assert blocks.converged_
-    assert isinstance(blocks._problem, ShardedProblem) == summed
+    assert isinstance(blocks._problem, ShardedProblem)
+    assert (blocks._problem.exchange is None) == summed
     unit = np.append(np.ones(9), UNITS)
     np.testing.assert_allclose(blocks.coef_ * unit, one.coef_ * unit, atol=2e-8)
     assert blocks.log_likelihood_ == pytest.approx(one.log_likelihood_, rel=1e-11)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backends.face import Backend
 from .curvature import AnyCurvature
+from .risk_exchange import RiskExchange
 
 __all__ = ["Bound", "Likelihood", "Part", "outcomes_beside"]
 
@@ -179,6 +180,13 @@ class Likelihood(ABC):
 
         What makes one can be pickled, and makes None where the rows say nothing. None where the
         loss is no such sum: where a stratum, or a risk set, is cut.
+        """
+        return None
+
+    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+        """How blocks of rows of X, between cuts, make the loss where it is no sum over them.
+
+        None where nothing less than all rows' predictors would do.
         """
         return None
 

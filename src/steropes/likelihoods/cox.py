@@ -23,6 +23,7 @@ from ..backends.face import Array, Backend
 from .base import Likelihood, Part
 from .curvature import AnyCurvature, GroupedCurvature
 from .event_bins import BINS, merge_hazards
+from .risk_exchange import RiskExchange
 from .risk_set_lines import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
 from .strata import parts_of_strata
@@ -142,6 +143,18 @@ class CoxLikelihood(Likelihood):
             out.append(partial(_of_part, time[a:b], event[a:b], own, strata, self.ties))
         return out
 
+    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+        """See `Likelihood.exchange`: sums over risk sets, by event time."""
+        return RiskExchange(self, self.row_of_x, cuts)
+
+    def common(self, weights: Any) -> dict[str, np.ndarray]:
+        """What of all rows' weights matters to each beside the sums, by event time: nothing."""
+        return {}
+
+    def own(self, weights: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The same by rows of the model: nothing."""
+        return {}
+
     def last_seen(self, weights: np.ndarray) -> np.ndarray:
         """The last time at which anyone was seen, by code of the strata; −∞ where no one was.
 
@@ -202,10 +215,18 @@ class CoxLikelihood(Likelihood):
         """Whether exp(η) neither overflows nor vanishes, so that it need not be shifted."""
         return bool(self.backend.xp.abs(eta).max() < SAFE)
 
+    def sums(self, r: Array, weights: _Weights) -> tuple[Array, Array | None]:
+        """Sums of r over the risk sets without the tied events, and over these, (m, B) each."""
+        return self.risk.over_rows(r), self.risk.over_events(r)
+
     def _shares(self, r: Array, weights: _Weights) -> tuple[Array, Array, Array]:
         """Σ_k w̄_k log S_k, and for each share S_k and its hazard w̄_k / S_k."""
+        return self.shares_of(*self.sums(r, weights), weights)
+
+    def shares_of(self, N: Array, E: Array | None, weights: _Weights) -> tuple[Array, Array, Array]:
+        """The same from `sums`; without E (m, B) it is in N."""
         xp, bk = self.backend.xp, self.backend
-        N, E = self.risk.over_rows(r), self.risk.over_events(r)
+        E = xp.zeros_like(N) if E is None else E
         if self.by_event:
             N, E = N[self.group], weights.fraction * E[self.group]
 
@@ -256,12 +277,14 @@ class CoxLikelihood(Likelihood):
 
     def _hazard(self, h: Array, weights: _Weights) -> tuple[Array, Array]:
         """Cumulative hazard while at risk: a table (·, B) and each row's place in it, (n,)."""
-        bk, risk = self.backend, self.risk
-        own = h
-        if self.by_event:
-            own = bk.segment_sum(h * weights.fraction, risk.event_start)
-            h = bk.segment_sum(h, risk.event_start)
-        return risk.over_groups(h, own)
+        return self.risk.over_groups(*self.steps_of(h, weights))
+
+    def steps_of(self, h: Array, weights: _Weights) -> tuple[Array, Array]:
+        """Hazards of shares by event time, (m, B): for those at risk, and for the tied events."""
+        if not self.by_event:
+            return h, h
+        own = self.backend.segment_sum(h * weights.fraction, self.risk.event_start)
+        return self.backend.segment_sum(h, self.risk.event_start), own
 
     # -- curvature -------------------------------------------------------------------------
 
@@ -272,7 +295,7 @@ class CoxLikelihood(Likelihood):
         if exact or self.risk.m <= 1.5 * BINS:
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
-        whole, h = host(self._whole(S)), host(self._over_shares(h))
+        whole, h = host(self.whole_of(S)), host(self.over_shares(h))
         del S  # a Hessian is when a fit holds most
         h = merge_hazards(h, whole, host(self._squares(r, weights)), self.risk.groups_start, len(r))
         whole = whole[:, 0]
@@ -346,7 +369,7 @@ class CoxLikelihood(Likelihood):
         if not self.by_event:
             return mean
         used = (weights.share > 0).astype(np.float64)
-        return self._over_shares(used * mean) / self.backend.xp.maximum(self._over_shares(used), 1)
+        return self.over_shares(used * mean) / self.backend.xp.maximum(self.over_shares(used), 1)
 
     def martingale_residuals(self, eta: Array, weights: _Weights) -> Array:
         """w (δ − expected events), (n, 1)."""
@@ -369,7 +392,7 @@ class CoxLikelihood(Likelihood):
         """Logarithm of the baseline hazard's step at each event time, (m,), at η = 0."""
         xp, risk = self.backend.xp, self.risk
         _, _, h = self._hazards(eta, weights)
-        h = self._over_shares(h)[:, 0]
+        h = self.over_shares(h)[:, 0]
         shift = 0.0
         if not self._safe(eta):
             shift = self._shift(eta, weights)[risk.group_stratum, 0]
@@ -383,8 +406,8 @@ class CoxLikelihood(Likelihood):
         """
         xp = self.backend.xp
         _, S, h = self._hazards(eta, weights)
-        total = self._over_shares(h)[:, 0]
-        spread = self._over_shares(h / xp.where(S > 0, S, 1.0))[:, 0]
+        total = self.over_shares(h)[:, 0]
+        spread = self.over_shares(h / xp.where(S > 0, S, 1.0))[:, 0]
         return xp.where(total > 0, spread / xp.where(total > 0, total, 1.0) ** 2, 0.0)
 
     def hazard_means(self, eta: Array, weights: _Weights, Z: Array) -> Array:
@@ -393,8 +416,8 @@ class CoxLikelihood(Likelihood):
         Of shares by their parts of the hazard's step: steps times means add up to ∫ z̄ dΛ.
         """
         r, S, h = self._hazards(eta, weights)
-        total = self._over_shares(h)
-        mean = self._over_shares(h * self._means(r, S, Z, weights))
+        total = self.over_shares(h)
+        mean = self.over_shares(h * self._means(r, S, Z, weights))
         return mean / self.backend.xp.where(total > 0, total, 1.0)
 
     def _hazards(self, eta: Array, weights: _Weights) -> tuple[Array, Array, Array]:
@@ -409,11 +432,21 @@ class CoxLikelihood(Likelihood):
         factor = np.ones(self.risk.m) if factor is None else factor
         table, at = self._hazard(h * self.backend.asarray(factor[self.group, None]), weights)
         v = r * table[at]
-        whole = host(self._whole(S))[:, 0]
+        whole = host(self.whole_of(S))[:, 0]
+        return self._curvature(r, v, whole, self.nodes(S, h, weights, factor))
+
+    def nodes(
+        self, S: Array, h: Array, weights: _Weights, factor: np.ndarray | float = 1.0
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Pairs (f, c), (m,) each: the Hessian's terms −Σ_g c_g (N_g + f_g E_g)(N_g + f_g E_g)'.
+
+        Of one replicate's shares and hazards; see `risk_set_lines`.
+        """
+        host = self.backend.to_host
         S, h = host(S)[:, 0], host(h)[:, 0]
         c = h / np.where(h > 0, S, 1.0)
         if not self.by_event:
-            return self._curvature(r, v, whole, [(np.ones(self.risk.m), c * factor)])
+            return [(np.ones(self.risk.m), c * factor)]
         f = host(weights.fraction)[:, 0]
         # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
         m0, m1, m2 = (np.add.reduceat(x, self.share_start[:-1]) for x in (c, c * f, c * f * f))
@@ -422,8 +455,7 @@ class CoxLikelihood(Likelihood):
         sd = np.sqrt(np.maximum(m2 / some - mean**2, 0.0)) * (m0 > 0)
         one = sd == 0
         c = m0 * factor
-        nodes = [(mean - sd, np.where(one, c, c / 2)), (mean + sd, np.where(one, 0.0, c / 2))]
-        return self._curvature(r, v, whole, nodes)
+        return [(mean - sd, np.where(one, c, c / 2)), (mean + sd, np.where(one, 0.0, c / 2))]
 
     def _curvature(
         self, r: Array, v: Array, whole: np.ndarray, nodes: list[tuple[np.ndarray, np.ndarray]]
@@ -432,7 +464,7 @@ class CoxLikelihood(Likelihood):
         lines = risk_set_lines(self.risk, self.stratum, r, nodes, whole)
         return GroupedCurvature(v[:, 0], *lines)
 
-    def _over_shares(self, x: Array) -> Array:
+    def over_shares(self, x: Array) -> Array:
         """Sums over the shares of each group, (m, B)."""
         return self.backend.segment_sum(x, self.share_start) if self.by_event else x
 
@@ -441,7 +473,7 @@ class CoxLikelihood(Likelihood):
         square = r * r
         return self.risk.over_rows(square) + self.risk.over_events(square)
 
-    def _whole(self, S: Array) -> Array:
+    def whole_of(self, S: Array) -> Array:
         """Sums over the risk sets with the tied events whole: the first of each group's shares."""
         return S[self.share_start[:-1]] if self.by_event else S
 

@@ -25,6 +25,7 @@ from .censoring import CensoringDistribution
 from .cox import TINY, CoxLikelihood
 from .curvature import SubdistributionCurvature
 from .event_bins import BINS, merge_hazards
+from .risk_exchange import RiskExchange
 
 __all__ = ["FineGrayLikelihood"]
 
@@ -90,6 +91,19 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.parts`: there are none."""
         return None
 
+    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+        """See `Likelihood.exchange`."""
+        assert self.order is not None  # rows are sorted by time
+        return RiskExchange(self, self.order, cuts, self.competing)
+
+    def common(self, weights: Bound) -> dict[str, np.ndarray]:
+        """See `FineGrayPart`."""
+        return {"G": weights.G}
+
+    def own(self, weights: Bound) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """See `FineGrayPart`."""
+        return {"inverse": (self.competing, weights.inverse)}
+
     def weigh(self, w: Array) -> Bound:
         """Bind row weights and estimate their censoring distribution."""
         xp = self.backend.xp
@@ -111,10 +125,14 @@ class FineGrayLikelihood(CoxLikelihood):
         x = self.backend.segment_sum(x, self._follow)[::2]
         return self.backend.scan(x, self.risk.groups_start, True)
 
-    def _shares(self, r: Array, weights: Bound) -> tuple[Array, Array, Array]:
-        xp = self.backend.xp
+    def sums(self, r: Array, weights: Bound) -> tuple[Array, Array | None]:
+        """Sums of r over the risk sets and, weighted, over those who stay in them, (m, B)."""
         N = self.risk.over_rows(r) + self.risk.over_events(r)
-        S = N + weights.G * self._stayed(r, weights)
+        return N + weights.G * self._stayed(r, weights), None
+
+    def shares_of(self, N: Array, E: Array | None, weights: Bound) -> tuple[Array, Array, Array]:
+        """See `CoxLikelihood.shares_of`."""
+        xp, S = self.backend.xp, N
         used = weights.share > 0
         there = S > 1e-300  # below it S has lost digits, and its reciprocal overflows
         filled = xp.where(there, S, 1.0)

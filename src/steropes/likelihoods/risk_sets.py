@@ -15,13 +15,14 @@ for each of the log₂(groups) block sizes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..backends.face import Backend
 
-__all__ = ["RiskSets", "runs_of_rows", "sort_survival"]
+__all__ = ["RiskGroups", "RiskSets", "runs_of_rows", "sort_survival"]
 
 
 def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
@@ -42,6 +43,36 @@ def runs_of_rows(start: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(start) - 1), np.diff(start))
 
 
+@dataclass(frozen=True)
+class RiskGroups:
+    """Event times of strata, the strata ascending and each one's times from late to early.
+
+    Attributes
+    ----------
+    time : (m,) array
+    stratum : (m,) int array
+    """
+
+    time: np.ndarray
+    stratum: np.ndarray
+
+    @property
+    def m(self) -> int:
+        """How many there are."""
+        return len(self.time)
+
+    def only(self, chosen: np.ndarray) -> RiskGroups:
+        """Some of them, ascending."""
+        return RiskGroups(self.time[chosen], self.stratum[chosen])
+
+    def keys(self, stratum: np.ndarray, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Integers that order rows, and the groups, by stratum and then from late to early."""
+        distinct, code = np.unique(np.concatenate([self.time, time]), return_inverse=True)
+        size = len(distinct)
+        late = size - 1 - code
+        return stratum * size + late[self.m :], self.stratum * size + late[: self.m]
+
+
 class RiskSets:
     """Which rows are at risk at which event times.
 
@@ -53,6 +84,9 @@ class RiskSets:
         At risk on (entry, time].
     strata_start : (S + 1,) int array
         Where the strata begin and end among the rows.
+    groups : RiskGroups, optional
+        The groups where rows that are elsewhere have a part in them: some may have no event here,
+        and an event at another time is none. Default: those of the events.
 
     Attributes
     ----------
@@ -71,33 +105,28 @@ class RiskSets:
         entry: np.ndarray | None,
         strata_start: np.ndarray,
         backend: Backend,
+        groups: RiskGroups | None = None,
     ) -> None:
         self.backend = backend
         n = len(time)
         self.strata_start = strata_start
         self.stratum = stratum = runs_of_rows(strata_start)
-        at = np.flatnonzero(event)
-        new = np.ones(len(at), bool)
-        new[1:] = (time[at[1:]] != time[at[:-1]]) | (stratum[at[1:]] != stratum[at[:-1]])
-        self.event_rows = at
-        self.m = int(new.sum())
-        first = np.flatnonzero(new)
-        self.event_start = np.append(first, len(at))  # into event_rows
-        if self.m == len(at):  # no ties: what would be the same is held once
-            self.group_of_event, first_row = self.event_start[:-1], at
+        if groups is None:
+            first_row = self._groups_of(time, event)
         else:
-            self.group_of_event = np.cumsum(new) - 1
-            first_row = at[first]  # of a group's tied events, which are rows side by side
-        self.group_time = time[first_row]
-        self.groups_start = np.searchsorted(first_row, strata_start)
-        self.group_stratum = runs_of_rows(self.groups_start)
+            first_row = self._given_groups(groups, time, event)
+        at = self.event_rows
         self.tied_start, self.tied_end = first_row, first_row + np.diff(self.event_start)
         # a: groups whose first event row comes after the row's own place; the tied events of a
         # group come after all others with that time, so this leaves their own group out. Rows at
         # the end of their stratum's groups are never at risk again.
-        opens = np.zeros(n, np.int8)
-        opens[first_row] = 1
-        a = np.cumsum(opens, dtype=np.int32 if n < 2**30 else np.int64)
+        places = np.int32 if n < 2**30 else np.int64
+        opens = np.zeros(n + 1, np.int8 if groups is None else places)
+        if groups is None:
+            opens[first_row] = 1
+        else:  # several groups may open at a row, or after the last one
+            np.add.at(opens, first_row, 1)
+        a = np.cumsum(opens[:n], dtype=places)
         del opens
         if entry is None:
             self.b = None
@@ -112,6 +141,38 @@ class RiskSets:
             self.a = np.minimum(a, self.end)
             self._levels = self._dyadic(self.a, self.b)
             self.place = np.arange(n)
+
+    def _groups_of(self, time: np.ndarray, event: np.ndarray) -> np.ndarray:
+        """The groups of the events; returns the first row of each."""
+        stratum, at = self.stratum, np.flatnonzero(event)
+        new = np.ones(len(at), bool)
+        new[1:] = (time[at[1:]] != time[at[:-1]]) | (stratum[at[1:]] != stratum[at[:-1]])
+        self.event_rows = at
+        self.m = int(new.sum())
+        first = np.flatnonzero(new)
+        self.event_start = np.append(first, len(at))  # into event_rows
+        if self.m == len(at):  # no ties: what would be the same is held once
+            self.group_of_event, first_row = self.event_start[:-1], at
+        else:
+            self.group_of_event = np.cumsum(new) - 1
+            first_row = at[first]  # of a group's tied events, which are rows side by side
+        self.group_time = time[first_row]
+        self.groups_start = np.searchsorted(first_row, self.strata_start)
+        self.group_stratum = runs_of_rows(self.groups_start)
+        return first_row
+
+    def _given_groups(self, groups: RiskGroups, time: np.ndarray, event: np.ndarray) -> np.ndarray:
+        """The groups that are given; returns where their tied events are, or would be."""
+        self.m, self.group_time, self.group_stratum = groups.m, groups.time, groups.stratum
+        self.groups_start = np.searchsorted(groups.stratum, np.arange(len(self.strata_start)))
+        key, group_key = groups.keys(self.stratum, time)
+        at = np.flatnonzero(event)
+        own = np.searchsorted(group_key, key[at])
+        known = own < self.m
+        known[known] = group_key[own[known]] == key[at][known]
+        self.event_rows, self.group_of_event = at[known], own[known]
+        self.event_start = np.searchsorted(self.group_of_event, np.arange(self.m + 1))
+        return np.searchsorted(key, group_key, side="right") - np.diff(self.event_start)
 
     def _joining(self) -> np.ndarray:
         """Where the run of rows that join at each group begins; they end where it does."""
@@ -195,6 +256,24 @@ class RiskSets:
                 continue
             total += bk.scan(x, self._blocks(size))
             total += bk.scan(bk.segment_sum(r[right[0]], right[1]), self._blocks(size), True)
+        return total
+
+    def moments_over_rows(self, rows: Any, u: np.ndarray) -> Any:
+        """`over_rows` of u_i x_i for the columns of some rows (see `RowsLike.sums`): (m, k)."""
+        bk = self.backend
+        if self.b is None:  # a run for each group, and what lies between
+            ends = np.stack([self.join_start, self.join_end], 1).ravel()
+            joined = rows.sums(u, np.append(ends, self.join_end[-1:]))[::2]
+            return bk.scan(joined, self.groups_start)
+        total = bk.xp.zeros((self.m, rows.k))
+        for size, left, right in self._levels:
+            x = rows.sums(u[left[0]], left[1], left[0])
+            if right is None:
+                total += x
+                continue
+            blocks = self._blocks(size)
+            total += bk.scan(x, blocks)
+            total += bk.scan(rows.sums(u[right[0]], right[1], right[0]), blocks, True)
         return total
 
     def over_groups(self, c: Any, own: Any) -> tuple[Any, Any]:

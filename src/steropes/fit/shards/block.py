@@ -9,8 +9,11 @@ from scipy import sparse
 
 from ...backends.face import Backend
 from ...design import Design
-from ...solve.data_term import ActiveColumns, LocalShard
+from ...likelihoods import Likelihood
+from ...likelihoods.risk_part import RiskPart
+from ...solve.data_term import ActiveColumns, LocalShard, RiskShard
 from ...solve.data_term.messages import Answer, Request
+from .packing import packed
 
 __all__ = ["Block", "Lost"]
 
@@ -34,7 +37,7 @@ class Block:
     def __init__(self, design: Design, backend: Backend) -> None:
         self.design, self.backend = design, backend
         self._kept: dict[str, Any] = {}
-        self._shards: dict[str, LocalShard | None] = {}
+        self._shards: dict[str, LocalShard | RiskShard | None] = {}
         self._active: dict[bytes, ActiveColumns] = {}
 
     # -- what it keeps ---------------------------------------------------------------------------
@@ -70,22 +73,25 @@ class Block:
     # -- a likelihood of its rows ----------------------------------------------------------------
 
     def answer(self, family: str, request: Request) -> Answer | None:
-        """See `Shard.answer`; None where the rows say nothing.
+        """See `Shard.answer`, and `packed`; None where the rows say nothing.
 
         ``family`` is the key under which a maker of the likelihood was given.
         """
         if family not in self._shards:
-            likelihood = self._given(family)(self.backend)
-            self._shards[family] = (
-                None if likelihood is None else LocalShard(self.design, likelihood)
-            )
+            rows = self._given(family)(self.backend)
+            self._shards[family] = None if rows is None else self._shard(rows)
         shard = self._shards[family]
         if shard is None:
             return None
         for key in request.replicates():
             if not shard.knows(key):
                 shard.bind(key, *self._given(key))
-        return shard.answer(request)
+        return packed(shard.answer(request))
+
+    def _shard(self, rows: Likelihood | RiskPart) -> LocalShard | RiskShard:
+        if isinstance(rows, RiskPart):
+            return RiskShard(self.design, rows)
+        return LocalShard(self.design, rows)
 
     # -- products --------------------------------------------------------------------------------
 

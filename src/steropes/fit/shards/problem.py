@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from ...likelihoods.risk_exchange import RiskExchange
 from ...solve import Common
-from ...solve.data_term import ColumnSet, DataTerm, ShardedFamily, ShardedTerm
-from ...solve.data_term.messages import Answer, Request
+from ...solve.data_term import ColumnSet, DataTerm, RiskTerm, ShardedFamily, ShardedTerm
+from ...solve.data_term.messages import Answer, Request, Told
 from ...solve.data_term.together import Bindings
 from ...solve.shared_hessian import SharedHessian
 from ..problem import Problem
 from .design import ShardedDesign
 from .face import Blocks
+from .packing import unpacked
 from .rows import split
 
 _numbers = itertools.count()  # models of one design keep their weights apart
@@ -42,15 +44,24 @@ class FamilyInBlocks:
         blocks.keep(self.key, parts)
         weakref.finalize(self, blocks.drop, self.key).atexit = False
 
-    def bind(self, weights: np.ndarray, offset: np.ndarray | None, B: int) -> str:
-        """See `Shards.bind`."""
+    def bind(
+        self,
+        weights: np.ndarray,
+        offset: np.ndarray | None,
+        B: int,
+        told: Sequence[Told] | None = None,
+    ) -> str:
+        """See `ToldShards.bind`."""
         weights = np.broadcast_to(weights, (self.rows, B))
         key, new = self.bindings.take(weights, offset, B)
         key = f"{self.key}/{key}"
         if new:
             rows = self.blocks.rows
-            parts = [None] * len(rows) if offset is None else split(offset, rows)
-            self.blocks.keep(key, list(zip(split(weights, rows), parts, strict=True)))
+            offsets = [None] * len(rows) if offset is None else split(offset, rows)
+            given: list[Sequence[Any]] = [split(weights, rows), offsets]
+            if told is not None:
+                given.append(told)
+            self.blocks.keep(key, list(zip(*given, strict=True)))
         return key
 
     def release(self, key: str) -> None:
@@ -62,14 +73,22 @@ class FamilyInBlocks:
         """See `Shards.ask`; blocks without anything to say are left out."""
         own: list[tuple[Any, ...]] = [()] * len(self.blocks.rows)
         answers = self.blocks.call("answer", (self.key, request), own)
-        return [a for a in answers if a is not None]
+        return [unpacked(a) for a in answers if a is not None]
 
 
 @dataclass
 class ShardedProblem(Problem):
-    """A problem whose likelihood is a sum over blocks of its design's rows."""
+    """A problem whose likelihood is made of sums over blocks of its design's rows.
+
+    Attributes
+    ----------
+    shards : FamilyInBlocks
+    exchange : RiskExchange or None
+        Where risk sets have rows of several blocks.
+    """
 
     shards: FamilyInBlocks = field(kw_only=True)
+    exchange: RiskExchange | None = None
 
     def common(self) -> Common:
         """See `Problem.common`."""
@@ -80,6 +99,11 @@ class ShardedProblem(Problem):
         self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: ColumnSet | None
     ) -> DataTerm:
         likelihood, backend = self.likelihood, self.likelihood.backend
+        if self.exchange is not None:
+            return RiskTerm(
+                self.shards, self.exchange, likelihood, self.design.scale, weights, offset, B,
+                active,
+            )  # fmt: skip
         family = ShardedFamily(
             likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
         )
@@ -92,15 +116,20 @@ class ShardedProblem(Problem):
 def sharded_problem(problem: Problem) -> Problem:
     """The problem with steps by sums over blocks, where its likelihood is one.
 
-    Where it is not (risk sets that go across blocks), the likelihood stays here and each step
-    sends as many numbers as there are rows.
+    Where risk sets go across blocks, these send their sums by event time. Where a likelihood has
+    neither (strata of a conditional model that are cut), it stays here and each step sends as many
+    numbers as there are rows.
     """
     design = problem.design
     assert isinstance(design, ShardedDesign)
     blocks = design.blocks
     blocks.limit(problem.likelihood.backend.pool.n_threads)
-    parts = problem.likelihood.parts(np.concatenate([[0], np.cumsum(blocks.rows)]))
+    cuts = np.concatenate([[0], np.cumsum(blocks.rows)])
+    parts, exchange = problem.likelihood.parts(cuts), None
     if parts is None:
-        return problem
+        exchange = problem.likelihood.exchange(cuts)
+        if exchange is None:
+            return problem
+        parts = exchange.parts()
     known = {f.name: getattr(problem, f.name) for f in fields(Problem)}
-    return ShardedProblem(**known, shards=FamilyInBlocks(blocks, parts))
+    return ShardedProblem(**known, shards=FamilyInBlocks(blocks, parts), exchange=exchange)

@@ -4,6 +4,8 @@ from .active import ActiveColumns, ColumnSet
 from .face import CurvatureAt, DataTerm, Trial
 from .local import LocalTerm
 from .profiled import ProfiledTerm
+from .risk_shard import RiskShard
+from .risk_term import RiskTerm
 from .shard import LocalShard
 from .sharded import ShardedFamily, ShardedTerm
 from .together import Together
@@ -17,6 +19,8 @@ __all__ = [
     "LocalShard",
     "LocalTerm",
     "ProfiledTerm",
+    "RiskShard",
+    "RiskTerm",
     "ShardedFamily",
     "ShardedTerm",
     "TermWithSmooth",

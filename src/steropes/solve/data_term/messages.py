@@ -8,6 +8,10 @@ between requests only saves work, so one that was lost can be made again and ask
 
 Coefficients are those of the columns divided by a common scale and moved by a common centre; what
 the shards hold agrees on both before anything is asked. Lanes are as in `DataTerm`.
+
+Where a likelihood has risk sets with rows of several shards, a point takes two rounds: `RiskSums`,
+whose totals make the loss and the hazard's steps, and what is asked with these at the point
+(`At.hazards`).
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ...likelihoods.risk_part import Hazards
+
 __all__ = [
     "Answer",
     "Ask",
@@ -27,15 +33,21 @@ __all__ = [
     "LeftOut",
     "Relative",
     "Request",
+    "RiskSums",
     "Shard",
     "Shards",
+    "Slope",
     "Span",
+    "Told",
+    "ToldShards",
+    "Tops",
     "Totals",
     "Value",
     "added",
 ]
 
 Answer = Mapping[str, np.ndarray]
+Told = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -49,11 +61,14 @@ class At:
     columns : (k,) int array
         The working set; coefficients of other columns are zero.
     beta : (k, lanes) array
+    hazards : Hazards or None
+        Where risk sets have rows of several shards: what came of their sums here.
     """
 
     replicates: str
     columns: np.ndarray
     beta: np.ndarray
+    hazards: Hazards | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,41 @@ class Totals:
 @dataclass(frozen=True)
 class Value:
     """``loss`` (lanes,), ``gradient`` (k, lanes) over the columns, ``entries`` () of these."""
+
+
+@dataclass(frozen=True)
+class RiskSums:
+    """Sums over risk sets by event time, of all shards.
+
+    ``at_risk`` (m, lanes) and, where tied events are apart, ``tied`` (m, lanes); ``linear``
+    (lanes,), the events' part of the loss; ``largest`` (), the largest |η|. Where that is beyond
+    `WIDEST` and no shift is given, there are no sums, and `Tops` should be asked for first.
+
+    Attributes
+    ----------
+    lane : int or None
+        The replicate, where `At.beta` has its coefficients alone, (k, 1); None is all.
+    shift : (S, lanes) array or None
+        What is taken from η of each stratum.
+    squares : bool
+        Whether there should be ``squares`` (m, lanes) too, sums of r².
+    """
+
+    lane: int | None = None
+    shift: np.ndarray | None = None
+    squares: bool = False
+
+
+@dataclass(frozen=True)
+class Tops:
+    """``tops`` (S, lanes): the largest η of the rows of each stratum that matter."""
+
+    lane: int | None = None
+
+
+@dataclass(frozen=True)
+class Slope:
+    """``gradient`` (k, lanes) over the columns, ``entries`` () of these; at `At.hazards`."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +145,11 @@ class Hessian:
         Whether it may be rounded to single precision.
     exact : bool
         Whether it has to be exact, or only good enough for a step.
+    groups : (F,) int array or None
+        Where risk sets have rows of several shards: event times at which sums of r x over the risk
+        sets are wanted, ``at_risk`` (F, k). ``matrix`` and ``diagonal`` are without their term.
+    apart : bool
+        Whether those of the tied events should be apart, as ``tied`` (F, k).
     """
 
     lane: int
@@ -102,6 +157,8 @@ class Hessian:
     first: int = 0
     rough: bool = False
     exact: bool = False
+    groups: np.ndarray | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +202,9 @@ class Span:
     """``low`` and ``high`` (lanes,): the ends of what `At.beta`, without offsets, makes of η."""
 
 
-Ask = Totals | Value | Gradients | Hessian | Relative | LeftOut | Span
+Ask = Totals | Value | RiskSums | Tops | Slope | Gradients | Hessian | Relative | LeftOut | Span
+
+WIDEST = 100.0  # |η| within which exp(η) is summed as it is
 
 
 @dataclass(frozen=True)
@@ -211,6 +270,19 @@ class Shards(Protocol):
 
     def ask(self, request: Request) -> Sequence[Answer]:
         """The answers of all shards, in their order."""
+
+
+class ToldShards(Shards, Protocol):
+    """Shards that are told what of all rows' weights matters to each."""
+
+    def bind(
+        self,
+        weights: np.ndarray,
+        offset: np.ndarray | None,
+        B: int,
+        told: Sequence[Told] | None = None,
+    ) -> str:
+        """See `Shards.bind`, and `PartWeights` for ``told``; the weights can be (n, 1) for all."""
 
 
 def added(answers: Sequence[Answer], name: str) -> np.ndarray:

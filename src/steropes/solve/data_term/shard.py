@@ -24,7 +24,7 @@ from .messages import (
     Value,
 )
 
-__all__ = ["LocalShard", "Unbound"]
+__all__ = ["LocalShard", "Unbound", "place_of"]
 
 CURVATURES = 2  # that are kept: the one that replicates share, and that of the last request
 
@@ -116,6 +116,8 @@ class LocalShard:
                 empty = np.full((1, at.beta.shape[1]), 0.0)
                 eta = eta if len(eta) else empty
                 return [("low", eta.min(axis=0)), ("high", eta.max(axis=0))]
+            case _:
+                raise ValueError(f"{type(ask).__name__} is for rows with risk sets in common")
 
     # -- what is kept ---------------------------------------------------------------------------
 
@@ -139,7 +141,7 @@ class LocalShard:
 
     def _there(self, at: At, active: ActiveColumns) -> LocalTerm:
         """The term where the replicates are."""
-        term, place = self._term(at.replicates, active), _place(at)
+        term, place = self._term(at.replicates, active), place_of(at)
         if self._where.get(at.replicates) != place or active is not self.active:
             beta = np.zeros((self.design.p, term.lanes))
             beta[at.columns] = at.beta
@@ -150,7 +152,7 @@ class LocalShard:
 
     def _curvature(self, at: At, lane: int, exact: bool, active: ActiveColumns) -> LocalCurvature:
         """The curvature of one replicate, whose coefficients alone are in ``at``."""
-        key = b"%d %d %s " % (lane, exact, at.replicates.encode()) + _place(at)
+        key = b"%d %d %s " % (lane, exact, at.replicates.encode()) + place_of(at)
         if key in self._curvatures and self._curvatures[key].active is active:
             self._curvatures[key] = self._curvatures.pop(key)  # the last one that was wanted
             return self._curvatures[key]
@@ -181,7 +183,7 @@ class LocalShard:
         return [("base", found[0]), ("own", found[1]), ("usable", np.array(True))]
 
 
-def _place(at: At) -> bytes:
+def place_of(at: At) -> bytes:
     """A point, whatever the working set: the columns that are not zero, and their coefficients."""
     some = np.flatnonzero(at.beta.any(axis=1))
     return at.columns[some].astype(np.int64).tobytes() + b"|" + at.beta[some].tobytes()

@@ -10,16 +10,19 @@ they are or who answers first.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...backends.threads import ThreadPool
 from ...likelihoods.nuisance import Nuisance
+from ...likelihoods.risk_part import Hazards
 from .active import ColumnSet
 from .face import ColumnModel, CurvatureAt, Trial
 from .messages import (
+    Answer,
+    Ask,
     At,
     Gradients,
     Hessian,
@@ -32,7 +35,7 @@ from .messages import (
     added,
 )
 
-__all__ = ["ShardedFamily", "ShardedTerm"]
+__all__ = ["Reached", "ShardedCurvature", "ShardedFamily", "ShardedTerm"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,24 @@ class ShardedFamily:
     reach: float
     dispersion: Callable[[np.ndarray, np.ndarray], np.ndarray | float]
     score_of: Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What is known where the replicates are.
+
+    Attributes
+    ----------
+    loss : (lanes,) array
+    gradient : (int, (k, lanes) array) or None
+        Over the working set, and the version of that; None where it has not been asked for.
+    hazards : Hazards or None
+        See `At`.
+    """
+
+    loss: np.ndarray
+    gradient: tuple[int, np.ndarray] | None = None
+    hazards: Hazards | None = None
 
 
 class ShardedTerm:
@@ -96,19 +117,24 @@ class ShardedTerm:
         self.scale, self.p, self.B, self.lanes = scale, len(scale), B, lanes
         self.rows, self.reach = max(shards.rows, 1), family.reach
         self.active = ColumnSet(self.p) if active is None else active
-        self.key = shards.bind(weights, offset, B)
+        self.key = self._bind(weights, offset)
         weakref.finalize(self, shards.release, self.key).atexit = False
         self.beta = np.zeros((self.p, lanes))
-        self._loss: np.ndarray | None = None
-        self._gradient: tuple[int, np.ndarray] | None = None
+        self._here: Reached | None = None
         self._entries = (-1, 0)
-        totals = self._ask(self._at(), Totals())
-        self.total = added(totals, "weight")
+        self.total = self._totals()
+
+    def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        return self.shards.bind(weights, offset, self.B)
+
+    def _totals(self) -> np.ndarray:
+        """Sums of the row weights, (lanes,)."""
+        return added(self._ask(self._at(), Totals()), "weight")
 
     def _at(self) -> At:
         return At(self.key, self.W, self.beta[self.W])
 
-    def _ask(self, at: At, ask: Totals | Value | Gradients | Hessian | Relative | LeftOut) -> list:
+    def _ask(self, at: At, ask: Ask) -> list[Answer]:
         return list(self.shards.ask(Request(at, (ask,))))
 
     # -- the working set ---------------------------------------------------------------------
@@ -146,15 +172,19 @@ class ShardedTerm:
     def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
         """See `DataTerm.place`."""
         self.beta = np.array(beta, np.float64)
-        self._loss = self._gradient = None
+        self._here = None
+
+    @property
+    def here(self) -> Reached:
+        """What is known at the points."""
+        if self._here is None:
+            self._here = self.visit(self._at())
+        return self._here
 
     @property
     def loss(self) -> np.ndarray:
         """See `DataTerm`."""
-        if self._loss is None:
-            self._arrive(*self._value(self._at()))
-        assert self._loss is not None
-        return self._loss
+        return self.here.loss
 
     @property
     def data_loss(self) -> np.ndarray:
@@ -184,21 +214,34 @@ class ShardedTerm:
         """See `DataTerm.readmit`."""
         return np.zeros(self.lanes, bool)
 
-    def _value(self, at: At) -> tuple[np.ndarray, np.ndarray]:
-        """Losses (lanes,) and gradients (k, lanes) at a point, from one request."""
+    def visit(self, at: At) -> Reached:
+        """Ask for losses at a point; gradients come along, as most trials are where one stays."""
         answers = self._ask(at, Value())
-        self._entries = self.active.version, int(added(answers, "entries"))
-        return added(answers, "loss"), added(answers, "gradient")
+        self.counted(answers)
+        return Reached(added(answers, "loss"), (self.active.version, added(answers, "gradient")))
 
-    def _arrive(self, loss: np.ndarray, gradient: np.ndarray) -> None:
-        self._loss, self._gradient = loss, (self.active.version, gradient)
+    def counted(self, answers: Sequence[Answer]) -> None:
+        """Take note of how many entries the working set has."""
+        self._entries = self.active.version, int(added(answers, "entries"))
+
+    def stay(self, beta: np.ndarray, reached: Reached) -> None:
+        """Let the points be where coefficients of the working set are these, (k, lanes)."""
+        self.beta[self.W] = beta
+        self._here = reached
 
     def gradient(self) -> np.ndarray:
         """See `DataTerm.gradient`."""
-        if self._gradient is None or self._gradient[0] != self.active.version:
-            self._arrive(*self._value(self._at()))
-        assert self._gradient is not None
-        return self._gradient[1]
+        known = self.here.gradient
+        if known is None or known[0] != self.active.version:
+            known = self.active.version, self._slope()
+            self._here = replace(self.here, gradient=known)
+        return known[1]
+
+    def _slope(self) -> np.ndarray:
+        """The gradient over the working set where the points are, (k, lanes)."""
+        known = self.visit(self._at()).gradient
+        assert known is not None
+        return known[1]
 
     def gradients(self, tol: float) -> np.ndarray:
         """See `DataTerm.gradients`."""
@@ -245,23 +288,20 @@ class ShardedTrial:
 
     def __init__(self, term: ShardedTerm, D: np.ndarray) -> None:
         self.term, self.D, self.start = term, D, term.beta[term.W]
-        self.end: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self.end: tuple[np.ndarray, Reached] | None = None
 
     def loss(self, t: np.ndarray) -> np.ndarray:
-        """See `Trial.loss`; the gradients come along, as most trials are where one stays."""
+        """See `Trial.loss`."""
         term = self.term
         beta = self.start + t * self.D
-        loss, gradient = term._value(At(term.key, term.W, beta))
-        self.end = beta, loss, gradient
-        return loss
+        self.end = beta, term.visit(At(term.key, term.W, beta))
+        return self.end[1].loss
 
     def commit(self) -> None:
         """See `Trial.commit`."""
         if self.end is None:
             raise RuntimeError("commit() before loss()")
-        beta, loss, gradient = self.end
-        self.term.beta[self.term.W] = beta
-        self.term._arrive(loss, gradient)
+        self.term.stay(*self.end)
 
 
 class ShardedCurvature:
@@ -277,6 +317,10 @@ class ShardedCurvature:
 
     @property
     def at(self) -> At:
+        """Where to ask for it."""
+        return self.place()
+
+    def place(self) -> At:
         """The point, over the working set as it is."""
         beta = np.zeros(self.term.p)
         beta[self._columns] = self._beta

@@ -1,0 +1,233 @@
+"""Rows that are here and have risk sets in common with rows elsewhere, as a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...design.face import DesignLike
+from ...likelihoods.curvature import GroupedCurvature
+from ...likelihoods.risk_part import Hazards, PartWeights, RiskPart
+from ..hessian import hessian
+from .active import ActiveColumns
+from .messages import (
+    WIDEST,
+    Answer,
+    Ask,
+    At,
+    Gradients,
+    Hessian,
+    Relative,
+    Request,
+    RiskSums,
+    Slope,
+    Told,
+    Tops,
+)
+from .shard import Unbound, place_of
+
+__all__ = ["RiskShard"]
+
+PLACES = 3  # that are kept: of the steps, of the shared curvature, and of the last one
+
+
+@dataclass(frozen=True)
+class _Here:
+    """η of some replicates at a point, and r where it has been asked for."""
+
+    eta: np.ndarray
+    weights: PartWeights
+    r: np.ndarray | None = None
+    shift: np.ndarray | None = None
+
+
+class RiskShard:
+    """See `Shard`; a step is two requests.
+
+    Parameters
+    ----------
+    design : Design
+    part : RiskPart
+        Of these rows.
+    """
+
+    def __init__(self, design: DesignLike, part: RiskPart) -> None:
+        self.design, self.part = design, part
+        self.active = self._columns()
+        self._bound: dict[str, tuple[PartWeights, np.ndarray | None]] = {}
+        self._here: dict[tuple[str, int | None, bytes], _Here] = {}
+
+    def _columns(self) -> ActiveColumns:
+        return ActiveColumns(self.design, self.part.order, self.part.backend)
+
+    def knows(self, key: str) -> bool:
+        """Whether replicates are bound."""
+        return key in self._bound
+
+    def bind(self, key: str, weights: np.ndarray, offset: np.ndarray | None, told: Told) -> None:
+        """See `ToldShards.bind`."""
+        part = self.part
+        w = self._in_lanes(np.asarray(weights, np.float64)[part.row])
+        own = None if offset is None else self._in_lanes(offset[part.row])
+        self._bound[key] = part.weigh(w, told), own
+
+    def _in_lanes(self, x: np.ndarray) -> np.ndarray:
+        B = x.shape[1]
+        out = np.zeros((len(x), self.part.backend.lanes(B)))
+        out[:, :B] = x
+        return out
+
+    def release(self, key: str) -> None:
+        """See `Shard.release`."""
+        self._bound.pop(key, None)
+        for known in [k for k in self._here if k[0] == key]:
+            del self._here[known]
+
+    def answer(self, request: Request) -> Answer:
+        """See `Shard.answer`."""
+        at, active = request.at, self.active
+        if request.aside:
+            active = self._columns()
+        active.become(at.columns)
+        out: dict[str, np.ndarray] = {}
+        for ask in request.asks:
+            out.update(self._answer(at, ask, active))
+        return out
+
+    def _answer(self, at: At, ask: Ask, active: ActiveColumns) -> Iterable[tuple[str, np.ndarray]]:
+        match ask:
+            case RiskSums():
+                return self._sums(at, ask, active)
+            case Tops():
+                here = self._at(at, ask.lane, active)
+                return [("tops", self.part.tops(here.eta, here.weights))]
+            case Slope():
+                r = self._gradient(at, active)
+                entries = np.array(active.rows.entries)
+                return [("gradient", np.asarray(active.rows.rmatmul(r))), ("entries", entries)]
+            case Gradients():
+                return [("gradients", self._gradients(at, active))]
+            case Hessian():
+                return self._hessian(at, ask, active)
+            case Relative():
+                return self._relative(at, ask, active)
+            case _:
+                raise ValueError(f"risk sets are not asked for {type(ask).__name__}")
+
+    # -- where replicates are --------------------------------------------------------------------
+
+    def _at(self, at: At, lane: int | None, active: ActiveColumns) -> _Here:
+        """η of all replicates, or of one."""
+        key = at.replicates, lane, place_of(at)
+        if key in self._here:
+            self._here[key] = self._here.pop(key)  # the last one that was wanted
+            return self._here[key]
+        if at.replicates not in self._bound:
+            raise Unbound(at.replicates)
+        weights, offset = self._bound[at.replicates]
+        if lane is not None:
+            weights = weights.of_lane(lane)
+        eta = active.rows.matmul(np.ascontiguousarray(at.beta))
+        if offset is not None:
+            one = lane is not None and offset.shape[1] > 1
+            eta = eta + (offset[:, lane : lane + 1] if one and lane is not None else offset)
+        self._keep(key, here := _Here(eta, weights))
+        return here
+
+    def _keep(self, key: tuple[str, int | None, bytes], here: _Here) -> None:
+        """Keep a place; of all lanes of replicates there is one, where they are now."""
+        for old in [k for k in self._here if k[:2] == key[:2] and key[1] is None]:
+            del self._here[old]
+        self._here[key] = here
+        while len(self._here) > PLACES:
+            del self._here[next(iter(self._here))]
+
+    def _rated(
+        self, at: At, lane: int | None, shift: np.ndarray | None, active: ActiveColumns
+    ) -> tuple[_Here, np.ndarray]:
+        """The place with r there, and the events' part of the loss."""
+        here = self._at(at, lane, active)
+        r, linear = self.part.rates(here.eta, here.weights, shift)
+        self._keep((at.replicates, lane, place_of(at)), _Here(here.eta, here.weights, r, shift))
+        return _Here(here.eta, here.weights, r, shift), linear
+
+    def _r(self, at: At, lane: int | None, active: ActiveColumns) -> tuple[np.ndarray, PartWeights]:
+        """R at a point whose hazards are known."""
+        assert at.hazards is not None
+        here, shift = self._at(at, lane, active), at.hazards.shift
+        same = here.shift is shift or (
+            here.shift is not None and shift is not None and np.array_equal(here.shift, shift)
+        )
+        if here.r is None or not same:
+            here = self._rated(at, lane, shift, active)[0]
+        assert here.r is not None
+        return here.r, here.weights
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _sums(
+        self, at: At, ask: RiskSums, active: ActiveColumns
+    ) -> Iterable[tuple[str, np.ndarray]]:
+        here = self._at(at, ask.lane, active)
+        largest = float(np.abs(here.eta).max(initial=0.0))
+        out = [("largest", np.array(largest))]
+        if largest >= WIDEST and ask.shift is None:
+            return out
+        here, linear = self._rated(at, ask.lane, ask.shift, active)
+        assert here.r is not None
+        out += [("linear", linear), *self.part.sums(here.r, here.weights).items()]
+        if ask.squares:
+            out.append(("squares", self.part.squares(here.r, here.weights)))
+        return out
+
+    def _gradient(self, at: At, active: ActiveColumns) -> np.ndarray:
+        """Derivative of the loss in η."""
+        assert at.hazards is not None
+        r, weights = self._r(at, None, active)
+        return self.part.gradient(r, weights, at.hazards)
+
+    def _gradients(self, at: At, active: ActiveColumns) -> np.ndarray:
+        """Over all columns; what is of the working set is asked for apart, and zero here."""
+        r = self._gradient(at, active)
+        whole = np.zeros((self.design.n, r.shape[1]))
+        whole[self.part.order] = r
+        return np.asarray(self.design.rmatmul(whole, self.part.backend))
+
+    def _hessian(
+        self, at: At, ask: Hessian, active: ActiveColumns
+    ) -> Iterable[tuple[str, np.ndarray]]:
+        assert at.hazards is not None
+        assert ask.groups is not None
+        rows = active.rows
+        r, weights = self._r(at, ask.lane, active)
+        out = list(self.part.moments(rows, r, weights, ask.groups, ask.apart).items())
+        v = self._diagonal(r, weights, at.hazards)
+        if ask.matrix:
+            H = hessian(rows, GroupedCurvature(v), ask.first, ask.rough)
+            out.append(("matrix", np.asarray(H)[ask.first :]))
+        else:
+            out.append(("diagonal", np.asarray(rows.diagonal(v))))
+        return out
+
+    def _diagonal(self, r: np.ndarray, weights: PartWeights, hazards: Hazards) -> np.ndarray:
+        return np.asarray(r * self.part.exposure(weights, hazards))[:, 0]
+
+    def _relative(
+        self, at: At, ask: Relative, active: ActiveColumns
+    ) -> Iterable[tuple[str, np.ndarray]]:
+        assert at.hazards is not None
+        r, weights = self._r(at, ask.lane, active)
+        others = self._bound[ask.others][0].w
+        rows, base, k = active.rows, weights.w, len(at.columns)
+        if rows.layout != "rows" or bool(((base == 0) & (others > 0)).any()):
+            none = np.zeros((k, 1)), np.zeros((k, others.shape[1]))
+            return [("base", none[0]), ("own", none[1]), ("usable", np.array(False))]
+        v = self._diagonal(r, weights, at.hazards)[:, None]
+        own = v * (others / np.where(base > 0, base, 1.0))
+        return [
+            ("base", np.asarray(rows.diagonals(v))),
+            ("own", np.asarray(rows.diagonals(own))),
+            ("usable", np.array(True)),
+        ]

@@ -1,0 +1,20 @@
+"""Half a symmetric matrix is sent, and comes back as all of it."""
+
+import numpy as np
+import pytest
+
+from steropes.fit.shards.packing import packed, unpacked
+
+
+@pytest.mark.parametrize("first", [0, 3, 6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_a_symmetric_matrix_are_packed_and_back(first, dtype):
+    A = np.random.default_rng(0).normal(size=(6, 6)).astype(dtype)
+    strip = (A + A.T)[first:]
+    small = packed({"matrix": strip, "other": np.ones(2)})
+    assert small["matrix"].size == sum(range(first + 1, 7))
+    back = unpacked(small)
+    np.testing.assert_array_equal(back["matrix"], strip)
+    assert back["matrix"].dtype == dtype
+    assert set(back) == {"matrix", "other"}
+    assert unpacked(packed({"loss": A})) == {"loss": A}
