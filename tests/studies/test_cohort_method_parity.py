@@ -176,4 +176,10 @@ def test_the_command_compares_every_number(capsys):
     said = capsys.readouterr().out
     assert "1  log_rr: 0.125810500071, here 0.125810500071" in said
     assert "covariates with the same id: 388, here 388" in said
+    for line in said.splitlines():
+        if "over 20 orders of equal scores" in line:  # R's number is inside the range
+            theirs, here = line.rsplit(": ", 1)[1].split(", here ")
+            assert theirs == here
+    assert said.count("over 20 orders of equal scores") == 3
+    assert "3  largest difference: 0.119031282" in said
     assert "largest difference 0.0005" in said  # the digits of R's tables of means

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.adjust.matching import match_scores
 from steropes.studies.cohorts.sources import condition_cohorts, drug_era_cohorts
 from steropes.studies.demo import DEMO, demo_database
 from steropes.studies.grid.answer import AnalysisResult
+from steropes.studies.grid.results import diagnostics_row
 from steropes.studies.grid.settings import Outcome, Question
 from steropes.studies.grid.workbench import Workbench
 from steropes.studies.omop import OmopDatabase, opened
+from steropes.studies.outcomes.estimate import estimate_effect
 from steropes.studies.outcomes.two_groups import TwoGroups
 from steropes.studies.presets import cohort_method_demo
 
@@ -24,6 +28,9 @@ __all__ = ["compare_with_cohort_method"]
 Line = tuple[int, str, float, float]
 OUTCOME = 3
 TIED = (2, 4)  # analyses that hang on the order of equal scores
+ORDERS = 20
+# R leaves the balance of an outcome's own people out of this demonstration, and so its verdict.
+NOT_EVALUATED = {"balance_diagnostic"}
 
 
 def compare_with_cohort_method(
@@ -43,7 +50,8 @@ def compare_with_cohort_method(
     DataFrame
         ``analysis``, ``quantity``, ``r``, ``here`` and ``difference``. Of tables with many numbers
         the largest difference is given. Analyses 2 and 4 match people with equal scores, whom R
-        takes in the order of its rows: only what does not hang on that is compared.
+        takes in the order of its rows: what hangs on that is told as the range over 20 orders of
+        the tied, and ``here`` is R's number if the range holds it, else the nearer end.
 
     Raises
     ------
@@ -54,7 +62,7 @@ def compare_with_cohort_method(
         name: _read(Path(folder), f"cm_{name}")
         for name in (
             *("attrition", "result", "follow_up_dist", "likelihood_profile", "kaplan_meier_dist"),
-            *("diagnostics_summary", "shared_covariate_balance"),
+            *("diagnostics_summary", "shared_covariate_balance", "interaction_result"),
         )
     }
     drugs = (DEMO["target"], DEMO["comparator"])
@@ -65,10 +73,15 @@ def compare_with_cohort_method(
         )
         bench = Workbench(db, cohorts)
         question = Question(1, 2, (Outcome(OUTCOME),), exclude=drugs)
+        everybody: pd.DataFrame | None = None  # before matching; the first analysis has no scores
         for analysis in cohort_method_demo():
             result = bench.run(question, OUTCOME, analysis)
             of = {name: _of(table, analysis.id) for name, table in tables.items()}
             lines += _compare(result, of)
+            if everybody is None:
+                everybody = pd.DataFrame(result.people)
+            if analysis.id in TIED:
+                lines += _over_orders(result, everybody, of)
     found = pd.DataFrame(lines, columns=["analysis", "quantity", "r", "here"])
     return found.assign(difference=(found["r"] - found["here"]).abs())
 
@@ -101,39 +114,102 @@ def _compare(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Li
         yield number, "equipoise", float(checks["equipoise"]), result.diagnostics.equipoise
     if number in TIED:
         return
+    verdicts = diagnostics_row(result.diagnostics)
+    for name in ("unblind", "unblind_for_evidence_synthesis"):
+        yield number, name, float(checks[name]), float(verdicts[name])
+    if result.shared.balance is not None:
+        theirs = float(checks["shared_max_sdm"])
+        yield number, "largest difference", theirs, result.diagnostics.shared_difference
+    told = [n for n in verdicts if n.endswith("_diagnostic")]
+    same = sum(str(checks[n]) == str(verdicts[n]) for n in told if n not in NOT_EVALUATED)
+    yield number, "verdicts", float(len({*told} - NOT_EVALUATED)), float(same)
     wanted, estimate = of["result"].iloc[0], result.estimate
     for name, mine in result.counts.items():
         yield number, name, float(wanted[name]), float(mine)
     for name, value in (("log_rr", estimate.log_rr), ("llr", estimate.llr)):
         yield number, name, float(wanted[name]), value
+    for name, end, value in (
+        ("ci_95_lb", "lower limit of log_rr (R ends its search early)", estimate.lower),
+        ("ci_95_ub", "upper limit of log_rr (R ends its search early)", estimate.upper),
+    ):
+        yield number, end, float(np.log(wanted[name])), value
+    for name, value in (
+        ("se_log_rr", estimate.se), ("p", estimate.p), ("one_sided_p", estimate.one_sided_p)
+    ):  # fmt: skip
+        yield number, f"{name} (from those limits)", float(wanted[name]), value
     yield number, "detectable ratio", float(checks["mdrr"]), result.diagnostics.detectable
     follow = of["follow_up_dist"].iloc[0]
     days = [n for n in result.follow_up if n.endswith("days")]
     mine = np.array([result.follow_up[n] for n in days], float)
     worst = float(np.abs(follow[days].to_numpy(float) - mine).max())
     yield number, "follow-up quantiles, largest difference", 0.0, worst
+    dates = [n for n in result.follow_up if n.endswith("date")]
+    same = sum(str(follow[n]) == str(result.follow_up[n]) for n in dates)
+    yield number, "first and last dates of both arms", float(len(dates)), float(same)
+    yield from _profile(result, of["likelihood_profile"])
     if number == 1:
         yield from _curves(result, of)
     if result.shared.balance is not None:
         yield from _balance(result, of["shared_covariate_balance"])
 
 
-def _curves(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Line]:
-    profile, people = of["likelihood_profile"], result.people
-    groups = TwoGroups.of(people["time"], people["event"], people["treated"])
+def _profile(result: AnalysisResult, profile: pd.DataFrame) -> Iterator[Line]:
+    people = result.people
+    weights = people.get("weight")
+    groups = TwoGroups.of(people["time"], people["event"], people["treated"], weights)
     apart = groups.log_likelihood(profile["log_rr"]) - profile["log_likelihood"].to_numpy()
-    yield 1, "profile after a constant, largest difference", 0.0, float(np.ptp(apart))
+    number = result.analysis.id
+    yield number, "profile after a constant, largest difference", 0.0, float(np.ptp(apart))
     slope = np.abs(groups.gradient(profile["log_rr"]) - profile["gradient"].to_numpy())
-    yield 1, "slope of the profile, largest difference", 0.0, float(slope.max())
+    yield number, "slope of the profile, largest difference", 0.0, float(slope.max())
+
+
+def _curves(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Line]:
     curves = of["kaplan_meier_dist"][list(result.curves.columns)].to_numpy(float)
     worst = np.nanmax(np.abs(curves - result.curves.to_numpy(float)))
     yield 1, "Kaplan-Meier curves and limits, largest difference", 0.0, float(worst)
+
+
+def _over_orders(
+    result: AnalysisResult, people: pd.DataFrame, of: dict[str, pd.DataFrame]
+) -> Iterator[Line]:
+    """The range of what is estimated over orders of people with equal scores."""
+    analysis, shared = result.analysis, result.shared
+    assert analysis.match is not None
+    assert shared.scores is not None
+    assert shared.features is not None
+    model = replace(analysis.outcome_model, interval="wald")
+    ratios, products = [], []
+    for seed in range(ORDERS):
+        rule = replace(analysis.match, seed=seed)
+        ids = people["person_id"].to_numpy()
+        sets = match_scores(shared.scores.score, people["treated"], rule, ids=ids)
+        kept = people[sets >= 0]
+        features = shared.features.take(kept["row"].to_numpy())
+        found = estimate_effect(kept, model, sets=sets[sets >= 0], features=features)
+        ratios.append(np.exp(found.log_rr))
+        products += np.exp(found.interactions["log_rr"]).tolist()
+    number = analysis.id
+    yield _within(number, "hazard ratio", float(of["result"]["rr"].iloc[0]), ratios)
+    if products:
+        theirs = float(of["interaction_result"]["rr"].iloc[0])
+        yield _within(number, "ratio of ratios", theirs, products)
+
+
+def _within(number: int, what: str, theirs: float, found: list[float]) -> Line:
+    low, high = min(found), max(found)
+    said = f"{what}; {low:.3f} to {high:.3f} over {ORDERS} orders of equal scores"
+    return number, said, theirs, min(max(theirs, low), high)
 
 
 def _balance(result: AnalysisResult, table: pd.DataFrame) -> Iterator[Line]:
     assert result.shared.balance is not None
     both = table.merge(result.shared.balance.table, on="covariate_id", suffixes=("", "_here"))
     yield result.analysis.id, "covariates with the same id", float(len(table)), float(len(both))
+    for when in ("before", "after"):
+        apart = (both[f"std_diff_{when}"] - both[f"smd_{when}"]).abs().max()
+        said = f"standardised differences {when} (R's have 3 digits), largest difference"
+        yield result.analysis.id, said, 0.0, float(apart)
     worst = 0.0
     for name in (
         f"{arm}_mean_{w}" for arm in ("target", "comparator") for w in ("before", "after")
