@@ -122,6 +122,16 @@ def _unique(dense, t):
     return bool(value[0] > 1e-7)
 
 
+def _reached(dense, t):
+    """Whether coefficients that a weak ridge alone holds are where it holds them."""
+    _, g, H = dense.derivatives(t)
+    at = np.flatnonzero((dense.l1 == 0) & (np.diag(H) + dense.l2 > 0))
+    Q = (H + np.diag(dense.l2))[np.ix_(at, at)]
+    root = np.sqrt(np.diag(Q))
+    d = np.linalg.lstsq(Q / root / root[:, None], (g + dense.l2 * t)[at] / root, rcond=0)[0] / root
+    return bool((abs(d) < 1e-3 * np.maximum(1.0, abs(t[at]))).all())
+
+
 def _held_out(problem, given, train, test):
     rows = np.zeros(problem.n, bool)
     rows[train] = True
@@ -129,7 +139,7 @@ def _held_out(problem, given, train, test):
     if separated(dense) is not None:
         raise _Unfinished
     t, _, violation = optimise(dense)
-    if not violation < 1e-6 or not _unique(dense, t):
+    if not violation < 1e-6 or not _unique(dense, t) or not _reached(dense, t):
         raise _Unfinished
     theta = dense.in_users_units(t)
     held = dense_problem(problem, given, ~rows)

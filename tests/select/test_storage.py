@@ -93,6 +93,16 @@ def test_a_constant_column_has_no_part_in_where_a_ridge_path_begins(rng):
     np.testing.assert_allclose(first, first[0], rtol=1e-12)
 
 
+def test_where_only_a_constant_column_has_a_penalty_rounding_begins_no_path(rng):
+    c = case("cox", rng, n=120, p=2)
+    c.X[:, 1] = 1.0
+    cv = CrossValidation(3, random_state=0)
+    prior = Laplace(exclude=[0])
+    fits = [c.fit(form(c.X), prior=prior, cv=cv) for form in FORMS.values()]
+    assert {m.variance_ for m in fits} == {1.0}
+    assert {m.coef_[1] for m in fits} == {0.0}
+
+
 def test_columns_that_leave_the_working_set_between_variances_change_nothing(monkeypatch, rng):
     n, p = 400, 60
     X = (rng.random((n, p)) < 0.2).astype(float)

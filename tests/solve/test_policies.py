@@ -60,6 +60,15 @@ def test_columns_leave_where_many_are_zero_and_not_about_to_move():
     assert idle(beta, g, l1, 0 * l1) is None
 
 
+def test_columns_without_penalty_have_more_room_after_steps_that_went_well():
+    damping = Damping(4)
+    held = np.array([True, True, True, False])
+    damping.stepped(held, np.array([1.0, 1.0, 0.0, 1.0]))
+    assert damping.room.tolist() == [2.0, 2.0, 1.0, 1.0]
+    damping.stepped(held, np.array([1.0, 0.25, 0.5, 0.5]))
+    assert damping.room.tolist() == [4.0, 1.0, 1.0, 1.0]
+
+
 def test_damping_grows_where_steps_fail_and_shrinks_where_they_go_well():
     damping = Damping(2)
     one = np.array([True, False])

@@ -99,3 +99,24 @@ def test_the_certificate_of_a_linear_model_knows_no_unit_of_y(solver, size, rng)
     assert m.converged_
     assert m.n_iter_ < 100
     np.testing.assert_allclose(m.coef_ / size, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csc_matrix])
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_far_columns_that_nearly_cancel_have_large_coefficients(family, storage):
+    """Without an intercept 5,000 ± 1 and 50,000 ± 1 are one column, and their deviations small."""
+    rng = np.random.default_rng(0)
+    n = 80
+    a, b = rng.normal(size=(2, n))
+    X = np.column_stack([5e3 + a, 5e4 + b])
+    eta = 1.5 * (a - b / 10)
+    if family == "logistic":
+        kind, y = steropes.LogisticRegression, (rng.random(n) < special.expit(eta)).astype(int)
+    else:
+        kind, y = steropes.PoissonRegression, rng.poisson(np.exp(eta))
+    m = kind(fit_intercept=False).fit(storage(X), y)
+    assert m.converged_
+    # The same model in columns that are not nearly one: x₁ − x₂ / 10 and x₂ / 50,000.
+    turned = kind(fit_intercept=False).fit(np.column_stack([a - b / 10, X[:, 1] / 5e4]), y)
+    first, second = turned.coef_
+    np.testing.assert_allclose(m.coef_, [first, second / 5e4 - first / 10], rtol=1e-5)

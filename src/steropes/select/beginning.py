@@ -9,9 +9,11 @@ import numpy as np
 from ..fit import Problem
 from ..priors import Prior
 from ..solve import Batch
-from .search import BELOW, first_variance, own_information
+from .search import BELOW, SAMPLE, first_variance, own_information
 
 __all__ = ["beginning"]
+
+NOISE = 1e-9  # of the rows' weight: a gradient of columns of size one that may be rounding
 
 
 def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float]:
@@ -44,7 +46,12 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
     def gradient(free: np.ndarray) -> np.ndarray:
         full.solve(free, np.zeros_like(l2), tol=1e-6)
         # Columns are stored divided by their scale, so theirs is the smaller gradient.
-        g = full.gradients() * problem.design.scale[:, None]
+        g = full.gradients()
+        own = np.where(l1 > 0, np.abs(g[:, 0]), 0.0)
+        if own.max(initial=0.0) < NOISE * problem.weights.sum():
+            most = np.argsort(-own, kind="stable")[:SAMPLE]
+            g[most[information(most) == 0]] = 0.0  # rounding, of constant columns for one
+        g = g * problem.design.scale[:, None]
         return (g if joined is None else joined.norms(joined.slopes(g)))[:, 0]
 
     def information(columns: np.ndarray) -> np.ndarray:

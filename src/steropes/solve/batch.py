@@ -253,6 +253,7 @@ class Batch:
         failed = todo & ~moved
         run.idle = not moved.any()
         run.damping.moved(moved)
+        run.damping.stepped(proposal.held, t)
         self._moved |= not run.idle
         if failed.any():
             if run.fresh:

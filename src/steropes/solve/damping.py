@@ -16,10 +16,25 @@ class Damping:
 
     A replicate whose step failed to descend is damped in all coordinates (Levenberg 1944,
     Marquardt 1963), ten times as much after each failure; after a step that went well, a tenth.
+    And a column without penalty has some room, which is doubled where a step was held back by it
+    and went well all the same: large columns that nearly cancel have coefficients far out.
+
+    Attributes
+    ----------
+    level : (lanes,) array
+        Damping, in curvatures.
+    room : (lanes,) array
+        How far columns without penalty may go in a step, in the least that it ever is.
     """
 
     def __init__(self, lanes: int) -> None:
         self.level = np.zeros(lanes)
+        self.room = np.ones(lanes)
+
+    def stepped(self, held: np.ndarray, t: np.ndarray) -> None:
+        """Steps that were held back, or not, were then taken to a share t of their length."""
+        factor = np.where(t == 1.0, 2.0, np.where(t > 0, 0.5, 1.0))
+        self.room = np.maximum(1.0, np.where(held, factor, 1.0) * self.room)
 
     def hopeless(self, failed: np.ndarray) -> np.ndarray:
         """Those of the failed replicates that no damping helps."""

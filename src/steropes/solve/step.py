@@ -60,11 +60,14 @@ class Proposal:
         Derivative of the objective along them, or more.
     shared : list of int
         Replicates whose direction is by the shared Hessian.
+    held : (lanes,) bool array
+        Replicates that the model would have go further than columns without penalty may.
     """
 
     D: np.ndarray
     slope: np.ndarray
     shared: list[int]
+    held: np.ndarray
 
 
 def propose(
@@ -86,7 +89,9 @@ def propose(
         if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
             mu[model.f] = 0.0  # their coordinates are others
             g, second = g - mu * b, second + mu
-        return model.minimize(sigma[:, at], g, b, first, second, unit[:, at], tolerance[at], low)
+        with np.errstate(over="ignore", invalid="ignore"):  # where next to no curvature is left
+            D = model.minimize(sigma[:, at], g, b, first, second, unit[:, at], tolerance[at], low)
+        return np.where(np.isfinite(D).all(axis=0), D, 0.0)  # a step of zero has failed
 
     if k == 0:
         pass  # only nuisance parameters move
@@ -110,15 +115,16 @@ def propose(
             else:
                 D[:, shared] = minimum(model, sigma, shared, low.lanes(shared))
     furthest = np.abs(D[penalty.free[W]]).max(axis=0, initial=0.0)
-    limit = FREE_REACH * term.reach
-    if (furthest > limit).any():  # an intercept that starts far off
+    limit = FREE_REACH * term.reach * damping.room
+    held = furthest > limit
+    if held.any():  # an intercept that starts far off
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
     slope = (
         (gW * D).sum(axis=0)
         + (l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)).sum(axis=0)
         - term.fall
     )
-    return Proposal(D, slope, shared)
+    return Proposal(D, slope, shared, held)
 
 
 def _by_columns(
