@@ -162,8 +162,8 @@ class Axes:
         In pixels.
     left, right : float, optional
         In pixels.
-    log : bool
-        Whether x is a logarithm, so that its numbers are told as ratios.
+    log, log_y : bool
+        Whether x, or y, is a logarithm, so that its numbers are told as ratios.
     """
 
     def __init__(
@@ -176,8 +176,10 @@ class Axes:
         left: float = 58.0,
         right: float | None = None,
         log: bool = False,
+        log_y: bool = False,
     ) -> None:
-        self.canvas, self.xs, self.ys, self.log = canvas, x, y, log
+        self.canvas, self.xs, self.ys = canvas, x, y
+        self.log, self.log_y = log, log_y
         self.left, self.top, self.bottom = left, top, bottom
         self.right = canvas.width - 14 if right is None else right
 
@@ -195,8 +197,8 @@ class Axes:
         """Places of points."""
         return [(self.x(a), self.y(b)) for a, b in zip(x, y, strict=True)]
 
-    def across(self, label: str, marks: Sequence[float] | None = None) -> None:
-        """The axis below."""
+    def across(self, label: str, marks: Sequence[float] | None = None, plain: bool = False) -> None:
+        """The axis below; ``plain`` numbers, such as years, have no separators."""
         c = self.canvas
         c.line(self.left, self.bottom, self.right, self.bottom, "axis")
         few = 4 if self.right - self.left < 300 else 6
@@ -204,7 +206,7 @@ class Axes:
             marks = [math.log(t) for t in log_ticks(*(math.exp(v) for v in self.xs))]
         end = -math.inf  # of the last number, which the next one must not touch
         for v in ticks(*self.xs, few) if marks is None else marks:
-            said = f"{math.exp(v):.3g}" if self.log else f"{v:,g}"
+            said = f"{math.exp(v):.3g}" if self.log else f"{v:g}" if plain else f"{v:,g}"
             half = LETTER * len(said) / 2
             c.line(self.x(v), self.bottom, self.x(v), self.bottom + 4, "axis")
             if self.x(v) - half > end + 5:
@@ -216,8 +218,11 @@ class Axes:
         """The axis at the left."""
         c = self.canvas
         c.line(self.left, self.top, self.left, self.bottom, "axis")
-        for v in ticks(*self.ys, 6) if numbers else ():
-            said = f"{100 * v:g}%" if percent else f"{v:g}"
+        marks = ticks(*self.ys, 6)
+        if self.log_y:
+            marks = [math.log(t) for t in log_ticks(*(math.exp(v) for v in self.ys))]
+        for v in marks if numbers else ():
+            said = f"{100 * v:g}%" if percent else f"{math.exp(v) if self.log_y else v:.6g}"
             c.line(self.left - 4, self.y(v), self.left, self.y(v), "axis")
             c.text(self.left - 7, self.y(v) + 4.5, said, anchor="end")
         c.upward(13, (self.top + self.bottom) / 2, label)

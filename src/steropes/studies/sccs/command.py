@@ -3,131 +3,81 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steropes.errors import DataError
 from steropes.studies.grid_commands import DATABASE
+from steropes.studies.sccs import options as option
+
+if TYPE_CHECKING:
+    from steropes.studies.grid.cohorts import CohortSources
 
 __all__ = ["sccs", "sccs_grid", "sccs_parity"]
 
 
 def sccs(
     database: Annotated[str, typer.Argument(help=DATABASE)],
-    outcome: Annotated[int, typer.Option(help="Id of the outcome: a condition, or a cohort.")],
-    exposure: Annotated[
-        int | None,
-        typer.Option(help="Id of the exposure: a drug, or a cohort. Without it, all drugs."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option(help="Folder for report.html and the result tables.")
-    ] = Path("steropes-sccs"),
-    risk_start: Annotated[int, typer.Option(help="First day at risk, from an era's start.")] = 0,
-    risk_end: Annotated[int, typer.Option(help="Last day at risk, from an era's end.")] = 0,
-    risk_end_at: Annotated[
-        str, typer.Option(help="Whether risk_end counts from the era's 'end' or 'start'.")
-    ] = "end",
-    first_only: Annotated[bool, typer.Option(help="Only the first era counts.")] = False,
-    pre_exposure: Annotated[
-        int, typer.Option(min=0, help="Days of the window before exposure; 0 for none.")
-    ] = 30,
-    others: Annotated[bool, typer.Option(help="All other drugs too, under the prior.")] = False,
-    indication: Annotated[
-        int | None, typer.Option(help="A condition whose eras are controlled for.")
-    ] = None,
-    control: Annotated[
-        tuple[int, int] | None,
-        typer.Option(help="Days of a control interval, such as -180 -1: a risk interval design."),
-    ] = None,
-    naive: Annotated[
-        int, typer.Option(min=0, help="Days at the beginning of observation that do not count.")
-    ] = 0,
-    first_outcome: Annotated[
-        bool, typer.Option(help="Only a person's first outcome counts.")
-    ] = False,
-    min_age: Annotated[int | None, typer.Option(min=0, help="In completed years.")] = None,
-    max_age: Annotated[int | None, typer.Option(min=0, help="In completed years.")] = None,
-    sex: Annotated[list[int] | None, typer.Option(help="Concept id of a sex; repeatable.")] = None,
-    period: Annotated[
-        list[str] | None,
-        typer.Option(help="Study period, such as 2010-01-01:2019-12-31; repeatable."),
-    ] = None,
-    nesting: Annotated[
-        int | None, typer.Option(help="Cohort within whose spells time counts.")
-    ] = None,
-    restrict: Annotated[
-        int | None, typer.Option(help="Exposure; only days on which it was seen count.")
-    ] = None,
-    age: Annotated[bool, typer.Option(help="Adjust for age (spline).")] = False,
-    season: Annotated[bool, typer.Option(help="Adjust for season (spline).")] = False,
-    calendar: Annotated[bool, typer.Option(help="Adjust for calendar time (spline).")] = False,
-    event_dependent: Annotated[
-        bool, typer.Option(help="Weights for observation that the event may end.")
-    ] = False,
-    cohort_table: Annotated[
-        str | None,
-        typer.Option(help="Cohort table (schema.table) that outcome and exposure are ids of."),
-    ] = None,
-    prior: Annotated[
-        str, typer.Option(help="laplace, normal, or hierarchical (over ATC classes).")
-    ] = "laplace",
-    bootstrap: Annotated[
-        int, typer.Option(min=0, help="Draws of people, for the share that each drug is in.")
-    ] = 0,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
-    schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 1,
-    min_cell: Annotated[
-        int, typer.Option(min=0, help="Counts of fewer people are not shown; 0 shows all.")
-    ] = 5,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="Most memory of the database, such as 2GB; more goes to disk."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    outcome: option.Outcome,
+    exposure: option.Exposure = None,
+    output: option.Output = Path("steropes-sccs"),
+    risk_start: option.RiskStart = 0,
+    risk_end: option.RiskEnd = 0,
+    risk_end_at: option.RiskEndAt = "end",
+    first_only: option.FirstOnly = False,
+    pre_exposure: option.PreExposure = 30,
+    others: option.Others = False,
+    indication: option.Indication = None,
+    control: option.Control = None,
+    naive: option.Naive = 0,
+    first_outcome: option.FirstOutcome = False,
+    min_age: option.Years = None,
+    max_age: option.Years = None,
+    sex: option.Sex = None,
+    period: option.Period = None,
+    nesting: option.Nesting = None,
+    restrict: option.Restrict = None,
+    age: option.Age = False,
+    season: option.Season = False,
+    calendar: option.Calendar = False,
+    event_dependent: option.EventDependent = False,
+    cohort_table: option.Table = None,
+    definition: option.Definitions = None,
+    prior: option.Prior = "laplace",
+    variance: option.Variance = None,
+    bootstrap: option.Bootstrap = 0,
+    folds: option.Folds = 10,
+    schema: option.Schema = "main",
+    seed: option.Seed = 1,
+    min_cell: option.MinCell = 5,
+    memory: option.Memory = None,
+    quiet: option.Quiet = False,
 ) -> None:
     """Compare each person's exposed time with their other time: a self-controlled case series."""
+    from steropes.studies.sccs.cohorts import cohort_settings
     from steropes.studies.sccs.presets import case_series_settings
+
+    cohorts = _sources(cohort_table, definition, nesting)
+    settings = case_series_settings(
+        outcome, exposure, risk_start=risk_start, risk_end=risk_end, first_only=first_only,
+        pre_exposure_days=pre_exposure, others=others, indication=indication, control=control,
+        naive_days=naive, first_outcome_only=first_outcome, min_age=min_age, max_age=max_age,
+        sexes=tuple(sex or ()), study_periods=tuple(_period(p) for p in period or ()),
+        nesting_cohort=nesting, restrict_to_exposure=restrict,
+        event_dependent_observation=event_dependent, prior=prior, variance=variance,
+        bootstrap=bootstrap, folds=folds, seed=seed, min_cell=min_cell, schema=schema,
+        risk_end_at=risk_end_at,  # refused there where it is neither
+        **_splines(age=age, season=season, calendar=calendar),
+        **cohort_settings(cohorts, outcome, exposure, table=cohort_table is not None),
+    )  # fmt: skip
+    _run(database, settings, cohorts, output, memory, quiet)
+
+
+def _splines(**wanted: bool) -> dict[str, Any]:
     from steropes.studies.sccs.settings import Spline
 
-    source = "cohort" if cohort_table else None
-    more: dict[str, Any] = {
-        name: Spline()
-        for name, wanted in (("age", age), ("season", season), ("calendar", calendar))
-        if wanted
-    }
-    more["risk_end_at"] = risk_end_at  # refused there where it is neither
-    if source:
-        more |= {"outcomes_from": source, "exposures_from": source}
-    settings = case_series_settings(
-        outcome,
-        exposure,
-        risk_start=risk_start,
-        risk_end=risk_end,
-        first_only=first_only,
-        pre_exposure_days=pre_exposure,
-        others=others,
-        indication=indication,
-        control=control,
-        naive_days=naive,
-        first_outcome_only=first_outcome,
-        min_age=min_age,
-        max_age=max_age,
-        sexes=tuple(sex or ()),
-        study_periods=tuple(_period(p) for p in period or ()),
-        nesting_cohort=nesting,
-        restrict_to_exposure=restrict,
-        event_dependent_observation=event_dependent,
-        prior=prior,
-        bootstrap=bootstrap,
-        folds=folds,
-        seed=seed,
-        min_cell=min_cell,
-        schema=schema,
-        **more,
-    )
-    _run(database, settings, cohort_table, nesting, output, memory, quiet)
+    return {name: Spline() for name, yes in wanted.items() if yes}
 
 
 def sccs_parity(
@@ -147,11 +97,12 @@ def sccs_parity(
     """Compare with results of R's SelfControlledCaseSeries 6 on the same database."""
     from steropes.studies.demo import demo_database
     from steropes.studies.omop import OmopDatabase
+    from steropes.studies.sccs.cohorts import make_cohorts
     from steropes.studies.sccs.parity import compare_with_r
     from steropes.studies.sccs.terminal import print_parity
 
     with OmopDatabase(database or demo_database()) as db:
-        cohorts = _cohorts(db, cohort_table)
+        cohorts = make_cohorts(db, _sources(cohort_table, None, None))
         if database is not None and cohorts is None:
             raise DataError("name the cohort table that R was run on: --cohort-table")
         parity = compare_with_r(db, reference, cohorts)
@@ -184,6 +135,7 @@ def sccs_grid(
     from steropes.studies.databases.opening import require_database
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.report import output_folder
+    from steropes.studies.sccs.cohorts import make_cohorts
     from steropes.studies.sccs.grid import read_case_series_grid, run_case_series_grid
     from steropes.studies.sccs.grid_page import write_case_series_grid
     from steropes.studies.sccs.terminal import print_grid
@@ -193,7 +145,7 @@ def sccs_grid(
     grid = read_case_series_grid(spec)
     folder = output_folder(output)
     with Progress(quiet) as progress, OmopDatabase(database, grid.schema, memory) as db:
-        cohorts = _cohorts(db, cohort_table)
+        cohorts = make_cohorts(db, _sources(cohort_table, None, None))
         results = run_case_series_grid(db, grid, folder, cohorts=cohorts, progress=progress)
         progress("writing the report")
         page = write_case_series_grid(results, folder, unblind=unblind)
@@ -204,8 +156,7 @@ def sccs_grid(
 def _run(
     database: str,
     settings: Any,
-    cohort_table: str | None,
-    nesting: int | None,
+    cohorts: CohortSources | None,
     output: Path,
     memory: str | None,
     quiet: bool,
@@ -213,6 +164,7 @@ def _run(
     from steropes.studies.databases.opening import require_database
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.report import output_folder
+    from steropes.studies.sccs.cohorts import make_cohorts
     from steropes.studies.sccs.study import case_series
     from steropes.studies.sccs.terminal import print_series
     from steropes.studies.terminal import Progress
@@ -222,8 +174,9 @@ def _run(
     folder = output_folder(output)  # before the work, not after it
     try:
         with Progress(quiet) as progress, OmopDatabase(database, settings.schema, memory) as db:
-            table = cohort_table or ("cohort" if nesting is not None else None)
-            result = case_series(db, settings, cohorts=_cohorts(db, table), progress=progress)
+            progress("making cohorts")
+            table = make_cohorts(db, cohorts)
+            result = case_series(db, settings, cohorts=table, progress=progress)
             progress("writing the report")
             paths = result.write(folder)
     except BaseException:
@@ -234,13 +187,26 @@ def _run(
         print_series(result, paths)
 
 
-def _cohorts(db: Any, table: str | None) -> Any:
-    from steropes.studies.cohorts import read_cohorts
+def _sources(
+    table: str | None, definitions: list[str] | None, nesting: int | None
+) -> CohortSources | None:
+    """Where the cohorts are: a table, files that ATLAS exported, or both."""
+    from steropes.studies.grid.cohorts import CohortSources
 
-    if table is None:
+    files: dict[int, str] = {}
+    for text in definitions or ():
+        number, equals, path = text.partition("=")
+        if not (equals and path and number.strip().isdigit()):
+            raise DataError(f"a definition is ID=FILE, such as 3=bleeding.json, not {text!r}")
+        if int(number) in files:
+            raise DataError(f"cohort {int(number)} is defined twice")
+        files[int(number)] = path
+    if table is None and nesting is not None and nesting not in files:
+        table = "cohort"
+    if table is None and not files:
         return None
-    schema, _, name = table.rpartition(".")
-    return read_cohorts(db, table=name, schema=schema or None)
+    schema, _, name = (table or "").rpartition(".")
+    return CohortSources(name, schema, definitions=files)
 
 
 def _period(text: str) -> tuple[str | None, str | None]:

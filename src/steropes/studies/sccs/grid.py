@@ -21,6 +21,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.omop import OmopDatabase, opened
+from steropes.studies.sccs.cohorts import make_cohorts
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED
 from steropes.studies.sccs.grid_controls import CHECKS, calibrate_series, with_positives
 from steropes.studies.sccs.grid_settings import (
@@ -118,7 +119,7 @@ def run_case_series_grid(
     output : str or Path
         Folder for ``results.duckdb`` and ``results.zip``, the tables as CSV.
     cohorts : CohortTable, optional
-        Where outcomes or exposures are cohorts.
+        Where outcomes or exposures are cohorts that ``grid.cohorts`` does not define.
     progress : callable, optional
         Told each step.
 
@@ -134,10 +135,24 @@ def run_case_series_grid(
             a.settings_for(q, grid)  # what cannot be used is refused before the work
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        opened(database, grid.schema) as db,
-        ResultStore(folder / RESULTS, _signature(db, grid, cohorts), TABLES, KEYS) as store,
-    ):
+    with opened(database, grid.schema) as db:
+        cohorts = _together(make_cohorts(db, grid.cohorts), cohorts)
+        return _run(db, grid, folder, cohorts, say)
+
+
+def _together(made: CohortTable | None, given: CohortTable | None) -> CohortTable | None:
+    return given if made is None else made if given is None else made + given
+
+
+def _run(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    folder: Path,
+    cohorts: CohortTable | None,
+    say: Callable[[str], None],
+) -> CaseSeriesGridResults:
+    signature = _signature(db, grid, cohorts)
+    with ResultStore(folder / RESULTS, signature, TABLES, KEYS) as store:
         if "all" not in store.done:
             _work(db, grid, cohorts, store, say)
             say("calibrating")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -10,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
+from steropes.studies.grid.cohorts import CohortSources, with_texts
+from steropes.studies.grid.reading import Source, build
 from steropes.studies.requirements import concept, real, text, whole
+from steropes.studies.sccs.cohorts import cohort_settings
 from steropes.studies.sccs.positive import SeriesPositives
 from steropes.studies.sccs.presets import case_series_settings
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
@@ -84,6 +86,7 @@ class SeriesAnalysis:
             if isinstance(given.get(name), int) and not isinstance(given[name], bool):
                 given[name] = Spline(given[name])
         given |= {"thresholds": grid.thresholds, "min_cell": grid.min_cell, "schema": grid.schema}
+        given = cohort_settings(grid.cohorts, question.outcome, question.exposure) | given
         try:
             return case_series_settings(question.outcome, question.exposure, **given)
         except (TypeError, ValueError) as error:
@@ -104,6 +107,9 @@ class CaseSeriesGrid:
     min_cell : int, default 5
     positive : SeriesPositives, optional
         Make positive controls of all negative ones, of the ratios that are listed.
+    cohorts : CohortSources, optional
+        Where cohorts come from. Outcomes and exposures whose ids it defines are cohorts; with a
+        table, all are.
     """
 
     questions: tuple[SeriesQuestion, ...]
@@ -113,6 +119,7 @@ class CaseSeriesGrid:
     schema: str = "main"
     min_cell: int = 5
     positive: SeriesPositives | None = None
+    cohorts: CohortSources | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "questions", tuple(self.questions))
@@ -139,17 +146,14 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
     (``id``, ``description`` and arguments of `case_series_settings`), a table ``[thresholds]``,
     and ``database_id``, ``schema``, ``min_cell``; ``controls`` is a list of outcomes that are
     negative controls of every exposure, and ``positive`` the ratios of the positive controls to
-    make of them (or a table of the settings of `SeriesPositives`).
+    make of them (or a table of the settings of `SeriesPositives`). A table ``[cohorts]`` says
+    where cohorts come from, as in the specification of a comparative grid (`CohortSources`).
     """
     path = Path(path)
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{path.name}: {error}") from None
+    source = Source.read(path)
+    given = dict(source.values)
     known = {"question", "analysis", "thresholds", "controls", "positive", "database_id", "schema",
-             "min_cell"}  # fmt: skip
+             "min_cell", "cohorts"}  # fmt: skip
     unknown = sorted({*given} - known)
     if unknown:
         raise DataError(f"{path.name}: there is no setting {unknown[0]!r}")
@@ -171,6 +175,9 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
         asked = given["positive"]
         asked = asked if isinstance(asked, dict) else {"ratios": asked}
         given["positive"] = _made(SeriesPositives, asked, f"{path.name}: positive")
+    if "cohorts" in given:
+        values = with_texts(given["cohorts"], path.parent)
+        given["cohorts"] = build(CohortSources, values, source, ("cohorts",))
     return CaseSeriesGrid(tuple(questions), tuple(analyses), limits, **given)
 
 

@@ -57,6 +57,8 @@ class CaseSeriesModel:
     bootstrap : DataFrame or None
         Indexed by covariate: ``share`` of the draws in which it is not zero, and the limits
         ``lower`` and ``upper`` of its rate ratio (percentiles).
+    penalty : float
+        What the prior takes off: profiles reach ``log_likelihood - penalty``.
     """
 
     estimates: pd.DataFrame
@@ -66,6 +68,7 @@ class CaseSeriesModel:
     profiles: dict[str, pd.DataFrame] = field(default_factory=dict)
     estimator: Any = None
     bootstrap: pd.DataFrame | None = None
+    penalty: float = 0.0
 
     def __repr__(self) -> str:
         return f"CaseSeriesModel({len(self.estimates)} covariates, {self.status})"
@@ -136,6 +139,7 @@ def fit_model(
         profiles,
         best.estimator,
         _bootstrap(best, settings),
+        best.penalty,
     )
 
 

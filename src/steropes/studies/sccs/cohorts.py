@@ -1,0 +1,56 @@
+"""Which outcomes and exposures of a case series are cohorts, and the entries of those."""
+
+from __future__ import annotations
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.cohorts.sources import read_cohorts
+from steropes.studies.grid.cohorts import CohortSources
+from steropes.studies.omop import OmopDatabase
+
+__all__ = ["cohort_settings", "make_cohorts"]
+
+
+def cohort_settings(
+    sources: CohortSources | None, outcome: int, exposure: int | None, table: bool = True
+) -> dict[str, str]:
+    """Settings that say whether outcome and exposure are cohorts.
+
+    Parameters
+    ----------
+    sources : CohortSources, optional
+        Cohorts that it defines are cohorts wherever their ids stand.
+    outcome : int
+    exposure : int or None
+    table : bool
+        Whether all other ids are those of its table, if it has one.
+    """
+    if sources is None:
+        return {}
+    ids = {"outcomes_from": outcome, "exposures_from": exposure}
+    every = table and bool(sources.table)
+    return {name: "cohort" for name, i in ids.items() if every or i in _defined(sources)}
+
+
+def make_cohorts(db: OmopDatabase, sources: CohortSources | None) -> CohortTable | None:
+    """All cohorts that are defined, and those of the table.
+
+    Raises
+    ------
+    DataError
+        One that cannot be made, or whose id is in the table too.
+    """
+    if sources is None:
+        return None
+    wanted = _defined(sources)
+    for why in sources.refused(db, wanted).values():
+        raise DataError(why)
+    made = sources.make(db, wanted) if wanted else None
+    if not sources.table:
+        return made
+    kept = read_cohorts(db, table=sources.table, schema=sources.schema or None, names=sources.names)
+    return kept if made is None else made + kept
+
+
+def _defined(sources: CohortSources) -> set[int]:
+    return {*sources.drugs, *sources.conditions, *sources.definitions}
