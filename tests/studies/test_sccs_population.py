@@ -209,3 +209,14 @@ def test_nobody_shows_in_a_repr(omop):
     p = found(omop.write())
     assert repr(p) == "Population(<5 cases)"
     assert np.array_equal(p.person, [1])
+
+
+def test_the_start_of_a_drug_may_be_the_outcome_and_is_then_no_exposure(omop):
+    for k in range(6):
+        person = omop.person(observed=(0, 300))
+        omop.drug(person, TARGET, 40 + k, 70 + k)
+        omop.drug(person, 2, 100 + 10 * k, 120 + 10 * k)
+    settings = case_series_settings(2, outcomes_from="drug_era", variance=1.0)
+    study = case_series(omop.write(), settings)
+    assert study.population.outcome_day.tolist() == [100 + 10 * k for k in range(6)]
+    assert study.intervals.names == ["drug: newdrug", "end of observation"]

@@ -42,14 +42,17 @@ def make_cohorts(db: OmopDatabase, sources: CohortSources | None) -> CohortTable
     """
     if sources is None:
         return None
+    table = None
+    if sources.table:
+        schema = sources.schema or None
+        table = read_cohorts(db, table=sources.table, schema=schema, names=sources.names)
     wanted = _defined(sources)
-    for why in sources.refused(db, wanted).values():
+    if not wanted:
+        return table
+    made = sources.make(db, wanted)
+    for why in made.refused.values():
         raise DataError(why)
-    made = sources.make(db, wanted) if wanted else None
-    if not sources.table:
-        return made
-    kept = read_cohorts(db, table=sources.table, schema=sources.schema or None, names=sources.names)
-    return kept if made is None else made + kept
+    return table + made.table if table is not None and made.table is not None else made.table
 
 
 def _defined(sources: CohortSources) -> set[int]:

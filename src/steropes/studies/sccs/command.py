@@ -22,11 +22,13 @@ def sccs(
     outcome: option.Outcome,
     exposure: option.Exposure = None,
     output: option.Output = Path("steropes-sccs"),
+    outcomes_from: option.OutcomesFrom = "condition_occurrence",
     risk_start: option.RiskStart = 0,
     risk_end: option.RiskEnd = 0,
     risk_end_at: option.RiskEndAt = "end",
     first_only: option.FirstOnly = False,
     pre_exposure: option.PreExposure = 30,
+    probe: option.Probe = 30,
     others: option.Others = False,
     indication: option.Indication = None,
     control: option.Control = None,
@@ -59,17 +61,22 @@ def sccs(
     from steropes.studies.sccs.presets import case_series_settings
 
     cohorts = _sources(cohort_table, definition, nesting)
+    more: dict[str, Any] = {
+        "risk_end_at": risk_end_at,  # these two are refused there where there is no such thing
+        "outcomes_from": outcomes_from,
+        **_splines(age=age, season=season, calendar=calendar),
+        **cohort_settings(cohorts, outcome, exposure, table=cohort_table is not None),
+    }
     settings = case_series_settings(
         outcome, exposure, risk_start=risk_start, risk_end=risk_end, first_only=first_only,
-        pre_exposure_days=pre_exposure, others=others, indication=indication, control=control,
+        pre_exposure_days=pre_exposure, end_of_observation_days=probe, others=others,
+        indication=indication, control=control,
         naive_days=naive, first_outcome_only=first_outcome, min_age=min_age, max_age=max_age,
         sexes=tuple(sex or ()), study_periods=tuple(_period(p) for p in period or ()),
         nesting_cohort=nesting, restrict_to_exposure=restrict,
         event_dependent_observation=event_dependent, prior=prior, variance=variance,
         bootstrap=bootstrap, folds=folds, seed=seed, min_cell=min_cell, schema=schema,
-        risk_end_at=risk_end_at,  # refused there where it is neither
-        **_splines(age=age, season=season, calendar=calendar),
-        **cohort_settings(cohorts, outcome, exposure, table=cohort_table is not None),
+        **more,
     )  # fmt: skip
     _run(database, settings, cohorts, output, memory, quiet)
 

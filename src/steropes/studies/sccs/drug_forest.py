@@ -18,7 +18,7 @@ __all__ = ["drug_forest", "forest_lines"]
 
 MOST_IN_FOREST = 40
 SHADES = 5
-LEAST, MOST = 0.05, 20.0  # what lies beyond is cut off
+LEAST, MOST = 0.01, 100.0  # what lies beyond is cut off
 
 
 def drug_forest(study: CaseSeries) -> Picture | None:

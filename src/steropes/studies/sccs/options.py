@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 Outcome = Annotated[int, typer.Option(help="Id of the outcome: a condition, or a cohort.")]
+OutcomesFrom = Annotated[
+    str,
+    typer.Option(help="condition_occurrence, condition_era or drug_era, unless it is a cohort."),
+]
 Exposure = Annotated[
     int | None,
     typer.Option(help="Id of the exposure: a drug, or a cohort. Without it, all drugs."),
@@ -21,6 +25,9 @@ RiskEndAt = Annotated[
 FirstOnly = Annotated[bool, typer.Option(help="Only the first era counts.")]
 PreExposure = Annotated[
     int, typer.Option(min=0, help="Days of the window before exposure; 0 for none.")
+]
+Probe = Annotated[
+    int, typer.Option(min=0, help="Days of the probe at the end of observation; 0 for none.")
 ]
 Others = Annotated[bool, typer.Option(help="All other drugs too, under the prior.")]
 Indication = Annotated[int | None, typer.Option(help="A condition whose eras are controlled for.")]

@@ -164,7 +164,8 @@ class CaseRules:
     outcome : int
         Id of the outcome: a condition, or a cohort.
     outcomes_from : str, default "condition_occurrence"
-        "condition_occurrence", "condition_era", or "cohort".
+        "condition_occurrence", "condition_era", "drug_era" (the first day of an era, where the
+        start of a treatment stands for what it treats), or "cohort".
     exposures_from : str, default "drug_era"
         "drug_era", or "cohort".
     descendants : bool, default True
@@ -193,7 +194,7 @@ class CaseRules:
     """
 
     outcome: int
-    outcomes_from: Literal["condition_occurrence", "condition_era", "cohort"] = (
+    outcomes_from: Literal["condition_occurrence", "condition_era", "drug_era", "cohort"] = (
         "condition_occurrence"
     )
     exposures_from: Literal["drug_era", "cohort"] = "drug_era"
@@ -231,7 +232,7 @@ class CaseRules:
         object.__setattr__(self, "study_periods", _periods(self.study_periods))
 
 
-OUTCOMES = ("condition_occurrence", "condition_era", "cohort")
+OUTCOMES = ("condition_occurrence", "condition_era", "drug_era", "cohort")
 
 
 @dataclass(frozen=True)

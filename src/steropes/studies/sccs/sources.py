@@ -138,7 +138,11 @@ class Sources:
 
     def outcome_and_nesting(self, table: str) -> set[int]:
         """Ids in a table that are no exposures: the outcome and the nesting cohort."""
-        same = {"cohort": ("cohort",), "condition_era": ("condition_era", "condition_occurrence")}
+        same = {
+            "cohort": ("cohort",),
+            "drug_era": ("drug_era",),
+            "condition_era": ("condition_era", "condition_occurrence"),
+        }
         found: set[int] = set()
         if self.rules.outcomes_from in same.get(table, ()):
             found |= {*self.members(self.rules.outcomes_from, [self.rules.outcome])}
