@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from steropes.backends.threads import ThreadPool
+from steropes.solve.bfgs import BfgsPairs
 from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.growth import ADD_AT_ONCE, idle, most_urgent
+from steropes.solve.quadratic import Quadratic
 from steropes.solve.rates import Rates
 
 
@@ -91,3 +94,17 @@ def test_a_column_without_curvature_goes_no_further_than_the_model_can_tell():
     assert 2.0 / (h[0] + mu[0]) == pytest.approx(2.0)  # violation over curvature: the reach
     assert mu[1] == 0.0
     assert Damping(1).added([0], h, g, beta, l1, l2, reach=np.inf) is None
+
+
+def test_a_step_along_which_a_hessian_is_rounding_takes_nothing_out_of_it():
+    """Duplicated columns: along their difference G has 1e-16, whose inverse is no curvature."""
+    x = np.array([1.0, 1.0, 0.3])
+    model = Quadratic(np.outer(x, x), np.zeros(3, bool), ThreadPool(1))
+    sigma, pairs = np.ones((3, 2)), BfgsPairs()
+    step = np.array([[1.0, 1.0], [-1.0 + 1e-15, 0.5], [0.0, 0.2]])
+    pairs.add(0, step, 0.1 * step, [0, 1])
+    low = pairs.terms(0, model, sigma)
+    assert low.c[1, 0] == 0.0 < -low.c[1, 1]
+    s = step[:, :1]  # what it has got is all that the terms say
+    along = (s * (model.product(s, sigma[:, :1]) + low.lanes([0]).product(s))).sum()
+    np.testing.assert_allclose(along, 0.1 * (s**2).sum(), rtol=1e-12)

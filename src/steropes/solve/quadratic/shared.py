@@ -178,7 +178,8 @@ class SharedMatrix:
             return d
         out = d.copy()
         e = d[self.f] - self.Y @ (sigma * d)
-        out[self.f] = linalg.solve_triangular(self.L, e, lower=True, trans="T") / sigma[self.f]
+        e = linalg.solve_triangular(self.L, e, lower=True, trans="T", check_finite=False)
+        out[self.f] = e / sigma[self.f]  # whoever steps looks whether it is finite
         return out
 
     def own(self, sigma: np.ndarray) -> np.ndarray:
