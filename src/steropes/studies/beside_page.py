@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["beside_parts", "source_line"]
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 ABOUT = {
     "att": "people like the target's (ATT)",
     "ate": "everybody in either arm (ATE)",
@@ -82,7 +83,11 @@ def _adjustments(study: ComparativeStudy, public: Published) -> list[str]:
     ]
     lines += [(title_case(str(f["analysis"])), ABOUT[f["estimand"]], f) for f in found]
     rows = [
-        (name, about, effect(f["hr"], f["lower"], f["upper"]) or str(f["note"]), p_value(f["p"]))
+        (
+            *(name, about),
+            effect(f["hr"], f["lower"], f["upper"]).replace(" ", NO_BREAK) or str(f["note"]),
+            p_value(f["p"]),
+        )
         for name, about, f in lines
     ]
     picture = adjustments_picture(study, public)

@@ -95,7 +95,7 @@ def love_plot(name: str, table: pd.DataFrame, threshold: float, most: int = 20) 
         middle: list[float] = []
         for label, _, _ in rows:
             if c.narrow:
-                y = c.lines(0, y + 17, label, c.width) + 14
+                y = c.lines(0, y + 22, label, c.width) + 12
                 middle.append(y)
             else:
                 middle.append(y + 12)

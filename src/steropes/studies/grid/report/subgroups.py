@@ -40,7 +40,7 @@ def subgroups_html(view: View, comparison: Comparison, outcome: int, analyses: l
             for line in view.rows("subgroup", **key, interaction_covariate_id=covariate).to_dict(
                 "records"
             ):
-                who = f"{name}: {'yes' if line['level'] else 'no'}"
+                who = f"{name}, {'yes' if line['level'] else 'no'}"
                 own = (line["rr"], line["ci_95_lb"], line["ci_95_ub"])
                 counts = [counted(line[f"{x}_{w}"]) for w in ("subjects", "outcomes") for x in ARMS]
                 levels.append((view.label(a), who, *counts, effect(*own) or "none"))
