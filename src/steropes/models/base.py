@@ -17,7 +17,7 @@ from ..data import check_offset, check_weights, refuse_other_order
 from ..design import Design, as_design, has_names
 from ..design.estimate import free_memory, least_memory, too_large
 from ..errors import DataError, NotConvergedWarning
-from ..fit import Problem, certified_under
+from ..fit import Problem
 from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
@@ -25,11 +25,12 @@ from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
-from ..solve.trace import Trace
 from .annotations import Chooser, Device, Seed, Solver
-from .fixed import FixedCoefficients, begin_at, read_fixed, read_start
+from .fitting import by_columns, by_newton
+from .fixed import FixedCoefficients, read_fixed, read_start
 from .formulas import FormulaMixin
 from .intervals import Intervals
+from .prediction import Prediction
 from .progress import Progress
 from .settings import check_settings
 from .shown import Shown
@@ -38,7 +39,7 @@ from .sklearn_base import BaseEstimator
 __all__ = ["PenalizedModel"]
 
 
-class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
+class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
     """Base of the estimators: subclasses say how to read y and which likelihood they have.
 
     Attributes
@@ -396,40 +397,14 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
     ) -> None:
         problem = replace(problem, prior=prior)
-        l1, l2 = problem.penalties(prior)
         if self._begin is not None:
             start = np.zeros(problem.design.p) if start is None else start
             start[problem.n_free :] = problem.design.scale[problem.n_free :] * self._begin
         if self.solver == "ccd":
-            from ..solve.ccd import solve_ccd
-
-            if prior is not None and not prior.plain:
-                raise DataError(
-                    f"solver='ccd' is for priors of each coefficient by itself; "
-                    f"{type(prior).__name__} needs solver='newton'."
-                )
-            refuse_undetermined(problem, problem.batch(), l1, l2)
-            trace = Trace()
-            fit = solve_ccd(problem, l1, l2, self.tol, self.max_iter, trace)
-            batch = None
+            fit, trace = by_columns(problem, self.tol, self.max_iter)
         else:
-            batch = start if isinstance(start, Batch) else problem.batch()
-            if not np.isfinite(batch.term.loss[0]):
-                _refuse_start(problem)
-            known = batch is start
-            trace = batch.trace = Trace()  # of this fit, not of the path that led to it
-            if not known:
-                refuse_undetermined(problem, batch, l1, l2)
-                if start is not None:
-                    begin_at(batch, start)
-            look = "after" if known else "during"
-            fit, problem = certified_under(
-                problem, batch, prior, self.tol, self.max_iter, progress.step, look
-            )
-        nonzero = int(np.count_nonzero(fit.beta))
-        last = fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian
-        trace.record(*last)
-        del batch, start  # with their copy of the active columns
+            fit, problem, trace = by_newton(problem, start, self.tol, self.max_iter, progress.step)
+        del start  # with its copy of the active columns
         if prior is None or not prior.bounds_all:
             refuse_separated(problem, fit.beta, *problem.penalties(prior))
         self._settle(problem, prior, fit)
@@ -482,46 +457,6 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
             )
         return problem
 
-    # -- prediction ----------------------------------------------------------------------------
-
-    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
-        """Return η = intercept + X β (+ offset), (n,)."""
-        refuse_other_order(X, offset=offset)
-        design = self._check_new(X)
-        backend = get_backend("cpu", self.n_jobs)
-        beta = (self._estimated * design.scale)[:, None]
-        eta = design.matmul(beta, backend)[:, 0] + getattr(self, "intercept_", 0.0)
-        offset = self._new_offset(X, offset, design.n)
-        return eta if offset is None else eta + offset
-
-    def _new_offset(self, X: Any, offset: Any, n: int) -> np.ndarray | None:
-        """An offset of new rows, with what fixed coefficients add to it, (n,)."""
-        own = check_offset(offset, n, self._log_scale)
-        if self._fixed is None:
-            return own
-        part = self._fixed.part(as_design(X, copy=False), get_backend("cpu", self.n_jobs))
-        return part if own is None else own + part
-
-    def _check_new(self, X: Any) -> Any:
-        """New X, of which the columns whose coefficients are estimated."""
-        check_is_fitted(self, "coef_")
-        plain = self._fixed is not None or not isinstance(X, ShardedDesign)
-        design: Any = as_design(X, copy=False) if plain else X
-        if design.p != self.n_features_in_:
-            raise DataError(
-                f"X has {design.p} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        fitted = getattr(self, "feature_names_in_", None)
-        named = isinstance(X, ShardedDesign) or has_names(X)
-        if fitted is not None and named and list(fitted) != design.names:
-            j = next(j for j, (a, b) in enumerate(zip(fitted, design.names, strict=True)) if a != b)
-            raise DataError(
-                "The feature names should match those that were passed during fit: column "
-                f"{j} was {fitted[j]!r} and is {design.names[j]!r}."
-            )
-        return design if self._fixed is None else design.only(self._fixed.kept)
-
     # -- state ---------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
@@ -536,16 +471,3 @@ class PenalizedModel(Intervals, FormulaMixin, Shown, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def _refuse_start(problem: Problem) -> None:
-    """Say why the objective is not finite where the fit would start."""
-    plain = replace(problem, prior=None)  # that of Jeffreys is infinite here too
-    batch, nothing = plain.batch(), np.zeros(plain.design.p)
-    if np.isfinite(batch.term.loss[0]):
-        refuse_undetermined(plain, batch, nothing, nothing)
-        raise DataError("The information is singular at the start: columns of X are collinear.")
-    raise DataError(
-        "The log-likelihood is not finite at the start: the offsets are further apart than exp can "
-        "hold. Check their unit, or centre them."
-    )

@@ -1,0 +1,65 @@
+"""Linear predictors of new rows: what all estimators predict from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..backends import get_backend
+from ..data import check_offset, refuse_other_order
+from ..design import as_design, has_names
+from ..errors import DataError
+from ..fit.shards import ShardedDesign
+from .fixed import FixedCoefficients
+from .inference import Inference
+
+__all__ = ["Prediction"]
+
+
+class Prediction(Inference):
+    """Mixed into the estimators, from whose fit it reads."""
+
+    n_jobs: int | None
+    n_features_in_: int
+    _fixed: FixedCoefficients | None
+    _log_scale: bool
+
+    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return η = intercept + X β (+ offset), (n,)."""
+        refuse_other_order(X, offset=offset)
+        design = self._check_new(X)
+        backend = get_backend("cpu", self.n_jobs)
+        beta = (self._estimated * design.scale)[:, None]
+        eta = design.matmul(beta, backend)[:, 0] + getattr(self, "intercept_", 0.0)
+        offset = self._new_offset(X, offset, design.n)
+        return eta if offset is None else eta + offset
+
+    def _new_offset(self, X: Any, offset: Any, n: int) -> np.ndarray | None:
+        """An offset of new rows, with what fixed coefficients add to it, (n,)."""
+        own = check_offset(offset, n, self._log_scale)
+        if self._fixed is None:
+            return own
+        part = self._fixed.part(as_design(X, copy=False), get_backend("cpu", self.n_jobs))
+        return part if own is None else own + part
+
+    def _check_new(self, X: Any) -> Any:
+        """New X, of which the columns whose coefficients are estimated."""
+        check_is_fitted(self, "coef_")
+        plain = self._fixed is not None or not isinstance(X, ShardedDesign)
+        design: Any = as_design(X, copy=False) if plain else X
+        if design.p != self.n_features_in_:
+            raise DataError(
+                f"X has {design.p} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        fitted = getattr(self, "feature_names_in_", None)
+        named = isinstance(X, ShardedDesign) or has_names(X)
+        if fitted is not None and named and list(fitted) != design.names:
+            j = next(j for j, (a, b) in enumerate(zip(fitted, design.names, strict=True)) if a != b)
+            raise DataError(
+                "The feature names should match those that were passed during fit: column "
+                f"{j} was {fitted[j]!r} and is {design.names[j]!r}."
+            )
+        return design if self._fixed is None else design.only(self._fixed.kept)
