@@ -1,12 +1,13 @@
-"""Coverage and power of every interval of a treatment's effect, by simulation.
+"""Coverage, size and power of every interval of a treatment's effect, by simulation.
 
-    python -m benchmarks.interval_coverage [--repeats 400 --draws 40 --only Cox --minutes 10]
+    python -m benchmarks.interval_coverage [--repeats 1000 --draws 0 --only Cox --minutes 60]
 
-fits data of known truth (`worlds.py`) and counts how often each interval at 95% holds log 2, the
-treatment's effect, and how often it leaves zero out. The treatment has no prior; beside it are one
-covariate without a prior ("none"), or thirty under a normal ("ridge") or a Laplace prior ("lasso").
-Repeat i of a scenario is drawn from the seed (scenario, i), and what is done is kept in a file, so
-that a run goes on where the last one ended; ``--table`` only prints.
+fits data of known truth (`worlds.py`), once with an effect of log 2 and once with none, and
+counts how often each interval at 95% holds the truth, and how often it leaves zero out. The
+treatment has no prior; beside it are one covariate without a prior ("none"), or thirty under a
+normal ("ridge") or a Laplace prior ("lasso"). Repeat i of a scenario is drawn from the seed
+(scenario, i). All scenarios take turns, some repeats at a time, and what is done is kept in a
+file, so that a run goes on where the last one ended; ``--table`` only prints.
 """
 
 from __future__ import annotations
@@ -24,148 +25,135 @@ import pandas as pd
 
 from steropes import Jeffreys, Laplace, Normal
 
+from .table import show
 from .worlds import EFFECT, WORLDS, World
 
 VARIANCE = 0.1  # of the priors of the thirty covariates
 DRAWN = 200  # draws of a bootstrap
+TURN = 50  # repeats of a scenario before the next one's
 COVARIATES = {"none": 1, "ridge": 30, "lasso": 30}
-METHODS = (
-    "wald", "robust", "profile", "Jeffreys profile", "percentile", "basic", "bca",
-)  # fmt: skip
-COLUMNS = ["family", "size", "nuisance", "repeat", "method", "lower", "upper", "seconds"]
+EFFECTS = {"log 2": EFFECT, "null": 0.0}
+KEY = ["family", "size", "nuisance", "effect"]
+COLUMNS = [*KEY, "repeat", "method", "lower", "upper", "seconds"]
+
+Scenario = tuple[str, str, str, str]  # family, "small" or "large", nuisance, effect
+Found = tuple[str, float, float, float]  # method, limits, processor seconds
 
 
-def intervals(
-    world: World, size: int, nuisance: str, seed: list[int], resample: bool
-) -> Iterator[tuple[str, float, float, float]]:
-    """Method, limits and processor seconds of one data set; the fit is in the first one's time."""
-    rng = np.random.default_rng(seed)
-    k = COVARIATES[nuisance]
-    X, y, given = world.draw(rng, size, k)
-    kind = {"none": None, "ridge": Normal, "lasso": Laplace}[nuisance]
-    prior = None if kind is None else kind(VARIANCE, exclude=[0])
-    start = time.process_time()
-    model = world.estimator(prior=prior, n_jobs=1).fit(X, y, **given)
+class Data:
+    """One data set with its fit, and the intervals of its treatment."""
 
-    def since() -> float:
-        nonlocal start
-        took, start = time.process_time() - start, time.process_time()
-        return took
+    def __init__(self, world: World, size: int, nuisance: str, effect: float, seed: list[int]):
+        self.world, self.nuisance = world, nuisance
+        self.rng = np.random.default_rng(seed)
+        self.X, self.y, self.given = world.draw(self.rng, size, COVARIATES[nuisance], effect)
+        kind = {"none": None, "ridge": Normal, "lasso": Laplace}[nuisance]
+        prior = None if kind is None else kind(VARIANCE, exclude=[0])
+        self.since = time.process_time()
+        self.model = world.estimator(prior=prior, n_jobs=1).fit(self.X, self.y, **self.given)
 
-    def limits(found: pd.DataFrame) -> tuple[float, float, float]:
+    def limits(self, method: str, found: pd.DataFrame) -> Found:
+        """Of the treatment, with the time since the last call; the fit is in the first one's."""
         lower, upper = found.loc["x0", ["lower", "upper"]]
-        return float(lower), float(upper), since()
+        before, self.since = self.since, time.process_time()
+        return method, float(lower), float(upper), self.since - before
 
-    methods = ("profile",) if nuisance == "lasso" else ("wald", "robust", "profile")
-    for method in methods:
-        yield method, *limits(model.confint("x0", method=method))
-    if nuisance == "none" and world.has_jeffreys:
-        firth = world.estimator(prior=Jeffreys(), n_jobs=1).fit(X, y, **given)
-        yield "Jeffreys profile", *limits(firth.confint("x0", method="profile"))
-    if resample:
-        drawn = model.bootstrap(DRAWN, random_state=int(rng.integers(2**31)), n_jobs=1)
+    def computed(self) -> Iterator[Found]:
+        """Intervals without draws."""
+        methods = ("profile",) if self.nuisance == "lasso" else ("wald", "robust", "profile")
+        for method in methods:
+            yield self.limits(method, self.model.confint("x0", method=method))
+        if self.nuisance == "none":
+            firth = self.world.estimator(prior=Jeffreys(), n_jobs=1)
+            firth.fit(self.X, self.y, **self.given)
+            yield self.limits("Jeffreys profile", firth.confint("x0", method="profile"))
+
+    def drawn(self) -> Iterator[Found]:
+        """Intervals of a bootstrap."""
+        draws = self.model.bootstrap(DRAWN, random_state=int(self.rng.integers(2**31)), n_jobs=1)
         for method in ("percentile", "basic", "bca"):
-            yield method, *limits(drawn.confint(0.95, method))
+            yield self.limits(method, draws.confint(0.95, method))
 
 
-def run(family: str, which: str, nuisance: str, done: pd.DataFrame, a: argparse.Namespace) -> None:
-    """Do what is missing of one scenario, and keep it."""
+def run(scenario: Scenario, repeats: list[int], resample: bool, a: argparse.Namespace) -> None:
+    """Do some repeats of a scenario, and keep them."""
+    family, which, nuisance, effect = scenario
     world = WORLDS[family]
     size = getattr(world, which)
-    scenario = f"{family} {size} {nuisance}"
-    own = done[(done.family == family) & (done["size"] == size) & (done.nuisance == nuisance)]
-    known = set(own["repeat"])
-    until = time.process_time() + 60 * a.minutes
+    name = f"{family} {size} {nuisance}" + ("" if effect == "log 2" else f" {effect}")
     rows = []
-    for i in range(a.repeats):
-        if i in known or time.process_time() > until:
-            continue
-        base = {"family": family, "size": size, "nuisance": nuisance, "repeat": i}
-        seed = [zlib.crc32(scenario.encode()), a.seed, i]
+    for i in repeats:
+        base = dict(zip(KEY, (family, size, nuisance, effect), strict=True)) | {"repeat": i}
+        seed = [zlib.crc32(name.encode()), a.seed, i]
         try:
-            for method, lower, upper, took in intervals(world, size, nuisance, seed, i < a.draws):
+            data = Data(world, size, nuisance, EFFECTS[effect], seed)
+            for method, lower, upper, took in data.drawn() if resample else data.computed():
                 found = {"lower": lower, "upper": upper, "seconds": round(took, 4)}
                 rows.append(base | {"method": method} | found)
         except ValueError as error:  # no finite maximum: an interval without end
-            rows.append(base | {"method": f"refused: {type(error).__name__}"})
-    if rows:
-        table = pd.DataFrame(rows, columns=COLUMNS)
-        table.to_csv(a.store, mode="a", header=not a.store.exists(), index=False)
+            kind = "bootstrap" if resample else type(error).__name__
+            rows.append(base | {"method": f"refused: {kind}"})
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table.to_csv(a.store, mode="a", header=not a.store.exists(), index=False)
 
 
-def summary(done: pd.DataFrame) -> pd.DataFrame:
-    """A row a scenario and method: coverage, power, too low and too high, and lengths."""
-    done = done[~done.method.str.startswith("refused")].copy()
-    done["covers"] = (done.lower <= EFFECT) & (done.upper >= EFFECT)
-    done["finds"] = (done.lower > 0) | (done.upper < 0)
-    done["below"], done["above"] = done.upper < EFFECT, done.lower > EFFECT
-    done["length"] = done.upper - done.lower
-    by = done.groupby(["family", "size", "nuisance", "method"], sort=False)
-    out = by.agg(
-        repeats=("repeat", "count"), coverage=("covers", "mean"), power=("finds", "mean"),
-        below=("below", "mean"), above=("above", "mean"), length=("length", "median"),
-        seconds=("seconds", "mean"),
-    )  # fmt: skip
-    return out.reset_index()
+def stored(store: Path) -> pd.DataFrame:
+    """What is done."""
+    return pd.read_csv(store) if store.exists() else pd.DataFrame(columns=COLUMNS)
 
 
-def pooled(done: pd.DataFrame) -> pd.DataFrame:
-    """The same data with the families taken together, by which of their two sizes."""
-    small = {(name, world.small) for name, world in WORLDS.items()}
-    which = [
-        ("small" if key in small else "large")
-        for key in zip(done.family, done["size"], strict=True)
+def missing(scenario: Scenario, done: pd.DataFrame, wanted: int, resample: bool) -> list[int]:
+    """Repeats of a scenario that are to be done, with draws or without."""
+    family, which, nuisance, effect = scenario
+    key = (family, getattr(WORLDS[family], which), nuisance, effect)
+    with_draws = done.method.isin(["percentile", "refused: bootstrap"])
+    own = done[(done[KEY] == list(key)).all(axis=1) & (with_draws == resample)]
+    if not resample:
+        own = own[~own.method.isin(["basic", "bca"])]
+    return sorted(set(range(wanted)) - set(own["repeat"]))
+
+
+def simulate(a: argparse.Namespace) -> None:
+    """All scenarios in turns, until the repeats are done or the time is up."""
+    scenarios = list(product(a.only, a.sizes, a.nuisances, a.effects))
+    done = stored(a.store)
+    work = [
+        (scenario, resample, missing(scenario, done, wanted, resample))
+        for resample, wanted in ((False, a.repeats), (True, a.draws))
+        for scenario in scenarios
     ]
-    return done.assign(family="all", size=which)
-
-
-def printed(table: pd.DataFrame, value: str) -> None:
-    """One measure as Markdown, in per cent: a row a scenario, a column an interval."""
-    print(f"\n| {value}, % | covariates | " + " | ".join(METHODS) + " |")
-    print("|---|---|" + "---:|" * len(METHODS))
-    for (family, size, nuisance), part in table.groupby(["family", "size", "nuisance"], sort=False):
-        by = part.set_index("method")
-        cells = [_cell(by, method, value) for method in METHODS]
-        print(f"| {family}, {size} | {nuisance} | " + " | ".join(cells) + " |")
-
-
-def _cell(by: pd.DataFrame, method: str, value: str) -> str:
-    if method not in by.index:
-        return ""
-    share, n = float(by.loc[method, value]), int(by.loc[method, "repeats"])
-    error = np.sqrt(max(share * (1 - share), 0.95 * 0.05) / n)  # at least that of 95%
-    return f"{100 * share:.1f} ± {100 * error:.1f}"
+    for start in range(0, max(a.repeats, a.draws), TURN):
+        for scenario, resample, todo in work:
+            turn = [i for i in todo if start <= i < start + TURN]
+            for first in range(0, len(turn), 10 if resample else TURN):
+                if time.process_time() > 60 * a.minutes:
+                    return
+                part = turn[first : first + (10 if resample else TURN)]
+                run(scenario, part, resample, a)
+        print(f"{start + TURN} repeats: {time.process_time():.0f} s", flush=True)
 
 
 def main() -> None:
-    """Simulate what is missing, and print the table."""
+    """Simulate what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument(
-        "--sizes", nargs="+", choices=("small", "large"), default=["small", "large"]
-    )
-    parser.add_argument(
-        "--nuisances", nargs="+", choices=list(COVARIATES), default=list(COVARIATES)
-    )
-    parser.add_argument("--repeats", type=int, default=400)
-    parser.add_argument("--draws", type=int, default=40, help="repeats that are bootstrapped too")
-    parser.add_argument("--minutes", type=float, default=5.0, help="processor time of a scenario")
+    for name, choices in (
+        ("only", list(WORLDS)),
+        ("sizes", ["small", "large"]),
+        ("nuisances", list(COVARIATES)),
+        ("effects", list(EFFECTS)),
+    ):
+        parser.add_argument(f"--{name}", nargs="+", choices=choices, default=choices)
+    parser.add_argument("--repeats", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=0, help="repeats that are bootstrapped")
+    parser.add_argument("--minutes", type=float, default=60.0, help="processor time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--store", type=Path, default=Path("coverage.csv"))
     parser.add_argument("--table", action="store_true", help="print what is there and do no more")
     a = parser.parse_args()
     warnings.simplefilter("ignore")
-    for family, which, nuisance in product(a.only, a.sizes, a.nuisances):
-        if a.table:
-            break
-        done = pd.read_csv(a.store) if a.store.exists() else pd.DataFrame(columns=COLUMNS)
-        run(family, which, nuisance, done, a)
-        print(f"{family}, {which}, {nuisance}: {time.process_time():.0f} s", flush=True)
-    done = pd.read_csv(a.store)
-    print(done.groupby(["family", "size", "nuisance", "method"], sort=False)["repeat"].count())
-    for table in (summary(pooled(done)), summary(done)):
-        for value in ("coverage", "below", "above", "power"):
-            printed(table, value)
+    if not a.table:
+        simulate(a)
+    show(stored(a.store))
 
 
 if __name__ == "__main__":

@@ -91,6 +91,38 @@ def test_each_outcome_is_a_fit_of_its_own(family, model, prior, store, rng):
         assert ("bootstrap()" in part.note.iloc[0]) == (prior is not None and "Lap" in repr(prior))
 
 
+def sparse_problem(rng, family):
+    """Sparse columns of all units, of which few matter to each of ten outcomes."""
+    n, p = 600, 40
+    X = (rng.random((n, p)) < rng.uniform(0.05, 0.6, p)) * 10.0 ** rng.integers(-3, 4, p)
+    units = X.max(axis=0)
+    outcomes = {}
+    for k in range(10):
+        eta = X[:, 3 * k : 3 * k + 3] @ (1.0 / units[3 * k : 3 * k + 3]) - 1.0
+        if family == "cox":
+            time = rng.exponential(np.exp(-eta))
+            outcomes[f"o{k}"] = Surv(np.ceil(9 * np.minimum(time, 1)), time < 1)
+        else:
+            outcomes[f"o{k}"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
+    return X, outcomes, Laplace(0.1 / units**2)
+
+
+@pytest.mark.parametrize("most", [10_000, 5])
+@pytest.mark.parametrize(("family", "model"), [("cox", CoxRegression), ("y", LogisticRegression)])
+def test_sparse_columns_of_any_unit_whatever_goes_together(family, model, most, rng, monkeypatch):
+    monkeypatch.setattr("steropes.fit.outcomes.MOST", most)
+    X, outcomes, prior = sparse_problem(rng, family)
+    table = fit_many(model(prior=prior), sparse.csc_matrix(X), outcomes).set_index("outcome")
+    assert table["converged"].all()
+    for name, y in outcomes.items():
+        alone = model(prior=prior).fit(X, y)
+        rows = table.loc[name]
+        found = rows["coef"][rows["coefficient"] != "intercept"].to_numpy()
+        unit = X.max(axis=0)
+        np.testing.assert_allclose(found * unit, alone.coef_ * unit, atol=1e-7)
+        assert 0 < np.count_nonzero(alone.coef_) < X.shape[1]
+
+
 def test_rows_without_an_outcome_are_left_out_of_it_alone(rng):
     X, outcomes = drawn(rng, "logistic", 3)
     frame = pd.DataFrame({name: given["y"] for name, given in outcomes.items()})

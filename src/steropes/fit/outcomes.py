@@ -13,37 +13,18 @@ from ..likelihoods.beside import OutcomesBeside
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve import Batch, Common, Fit
 from ..solve.data_term import ActiveColumns
-from ..solve.data_term.local import LocalCurvature
+from ..solve.data_term.local import LocalCurvature, LocalTerm
 from ..solve.shared_hessian import SharedHessian
 from ..solve.worth import in_single_precision
 from .problem import Problem
 from .replicates import LANES
 
-__all__ = ["fit_outcomes", "is_dense", "worth_a_batch"]
+__all__ = ["fit_outcomes"]
 
-MOST = 10_000  # columns of which there is one Hessian for all outcomes
-SPARSE, DENSE = 10.0, 100.0  # passes over X for each outcome, that the Hessian may cost
-MOSTLY = 0.5  # share of entries from which on X counts as dense
+MOST = 10_000  # columns near to mattering of which there is one Hessian for a group of outcomes
+NEAR = 0.9  # of λ: the slope from which on a column may matter
+FIRST = 2  # steps after which the columns that don't leave, and the Hessian is made again
 STEPS = 40  # after which an outcome is better off with a Hessian of its own
-
-
-def worth_a_batch(p: int, entries: int, n: int, count: int) -> bool:
-    """Whether outcomes are worth a Hessian of all columns, which they can share.
-
-    Parameters
-    ----------
-    p, entries, n : int
-        Columns and entries of X, and rows.
-    count : int
-        Outcomes.
-    """
-    passes = DENSE if is_dense(p, entries, n) else SPARSE
-    return p <= MOST and entries <= passes * count * n
-
-
-def is_dense(p: int, entries: int, n: int) -> bool:
-    """Whether products with X are those of a dense matrix, of which lanes make the most."""
-    return entries >= MOSTLY * n * p
 
 
 def fit_outcomes(
@@ -51,8 +32,10 @@ def fit_outcomes(
 ) -> Iterator[tuple[int, Fit]]:
     """Fit problems that share a design and a kind of likelihood whose outcomes go side by side.
 
-    All columns are in the working set, and all outcomes share one Hessian of them, that of the
-    mean of their curvatures where they start; each has its own diagonal. Supports differ, so that
+    Outcomes of like frequency go together: what matters to one is mostly what matters to the
+    others. The working set of a group begins with all columns that look as if they could matter to
+    one of them, and after the first steps keeps those that do. The outcomes share one Hessian of
+    it, that of the mean of their curvatures; each has its own diagonal. Supports differ, so that
     what is minimised at each step are small models one by one; what is done together are products
     with X.
 
@@ -69,27 +52,63 @@ def fit_outcomes(
     Yields
     ------
     (number, Fit)
-        Of an outcome whose steps contract badly it is as far as it came.
+        Of an outcome whose steps contract badly it is as far as it came. Outcomes of a group to
+        which more columns could matter than a Hessian can be of are left out.
     """
-    starts, curvature = _starts(problems)
-    design, backend = problems[0].design, problems[0].likelihood.backend
-    active = ActiveColumns(design, None, backend)
-    active.join(np.arange(len(l1)))
-    common = Common(active, SharedHessian(backend.pool))
+    starts = np.array([_start(p) for p in problems])
+    order = np.argsort(starts, kind="stable")
     for a in range(0, len(problems), LANES):
-        group = problems[a : a + LANES]
-        joint = _side_by_side(group)
-        batch = _batch(joint, group, common)
-        begin = np.zeros((len(l1), len(group)))
-        if group[0].n_free:
-            begin[0] = starts[a : a + LANES]
-        batch.start_at(begin)
-        if not common.hessian.known:
-            at = _curvature(joint, curvature, active)
-            rough = in_single_precision(batch.term, bool((l1 > 0).any()))
-            common.hessian.compute(batch.term, at, 0, rough)
-        fits = batch.solve(l1, l2, tol=tol, max_iter=min(max_iter, STEPS), look="after")
-        yield from enumerate(fits, a)
+        numbers = order[a : a + LANES]
+        group = [problems[k] for k in numbers]
+        fits = _fit_group(group, starts[numbers], l1, l2, tol, max_iter)
+        yield from zip(numbers.tolist(), fits, strict=False)
+
+
+def _fit_group(
+    group: Sequence[Problem], starts: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float,
+    max_iter: int,
+) -> list[Fit]:  # fmt: skip
+    """Fits of outcomes in lanes of one batch, whose intercepts begin at ``starts``; or none."""
+    joint, first = _side_by_side(group), group[0]
+    design, backend = first.design, first.likelihood.backend
+    active = ActiveColumns(design, None, backend)
+    common = Common(active, SharedHessian(backend.pool))
+    batch = _batch(joint, group, common)
+    begin = np.zeros((design.p, len(group)))
+    if first.n_free:
+        begin[0] = starts
+    batch.start_at(begin)
+    urgency = np.abs(batch.gradients()).max(axis=1) * design.scale  # in X's units
+    near = np.flatnonzero((urgency > NEAR * l1) | (l1 == 0))
+    if len(near) > MOST:
+        return []
+    active.join(near)
+    _share_hessian(batch, joint, common, l1)
+    batch.solve(l1, l2, tol=tol, max_iter=min(max_iter, FIRST), look="after")
+    if not joint.likelihood.quadratic:  # whose Hessian is the same everywhere
+        common.hessian.forget()
+        batch.prune()
+        _share_hessian(batch, joint, common, l1)
+    left = min(max_iter, STEPS) - FIRST
+    return batch.solve(l1, l2, tol=tol, max_iter=max(left, 0), look="after")
+
+
+def _share_hessian(batch: Batch, joint: Problem, common: Common, l1: np.ndarray) -> None:
+    """Let the outcomes share the Hessian of the mean of their curvatures where they are."""
+    term = batch.term
+    assert isinstance(term, LocalTerm)
+    assert isinstance(common.active, ActiveColumns)
+    likelihood, backend = joint.likelihood, joint.likelihood.backend
+    mean = np.zeros(joint.design.n)
+    for b in range(term.B):
+        own, one = likelihood.of_lane(b), slice(b, b + 1)
+        at: Any = own.curvature(term.eta[:, one], own.weigh(term.w[:, one]))
+        v = backend.to_host(at.v)
+        if np.isfinite(v).all() and v.sum() > 0:
+            mean += v / v.sum()
+    curvature = _curvature(joint, mean * (len(mean) / term.B), common.active)
+    rough = in_single_precision(term, bool((l1 > 0).any()))
+    common.hessian.compute(term, curvature, 0, rough)
 
 
 def _side_by_side(group: Sequence[Problem]) -> Problem:
@@ -114,24 +133,16 @@ def _batch(joint: Problem, group: Sequence[Problem], common: Common) -> Batch:
     return joint.batch(weights, len(group), common, offset, apart=True)
 
 
-def _starts(problems: Sequence[Problem]) -> tuple[list[float], Any]:
-    """Where the intercepts start, and the mean of the curvatures there, each of mean one, (n,)."""
-    starts: list[float] = []
-    total = np.zeros(problems[0].design.n)
-    for p in problems:
-        likelihood = p.likelihood
-        backend, rows = likelihood.backend, likelihood.row_of_x
-        eta, w = np.full((len(rows), 1), p.start), p.weights[rows][:, None]
-        if p.offset is not None:
-            eta += p.offset[rows][:, None]
-        eta, w = backend.asarray(eta), backend.asarray(w)
-        level = likelihood.level(eta, w) if p.n_free else 0.0
-        starts.append(p.start + level)
-        at: Any = likelihood.curvature(eta + level, likelihood.weigh(w))
-        v = backend.to_host(at.v)
-        if np.isfinite(v).all() and v.sum() > 0:
-            total[rows] += v / v.sum()
-    return starts, total * (len(total) / len(problems))
+def _start(problem: Problem) -> float:
+    """Where an outcome's intercept starts: at the outcome's level."""
+    likelihood = problem.likelihood
+    backend, rows = likelihood.backend, likelihood.row_of_x
+    eta, w = np.full((len(rows), 1), problem.start), problem.weights[rows][:, None]
+    if problem.offset is not None:
+        eta += problem.offset[rows][:, None]
+    if not problem.n_free:
+        return problem.start
+    return problem.start + likelihood.level(backend.asarray(eta), backend.asarray(w))
 
 
 def _curvature(joint: Problem, v: np.ndarray, active: ActiveColumns) -> LocalCurvature:

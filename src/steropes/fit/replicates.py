@@ -19,12 +19,21 @@ from ..solve import Batch, Common, Fit
 from .problem import Problem
 from .reweighted import solve_under
 
-__all__ = ["Group", "Replicates"]
+__all__ = ["Group", "Replicates", "lanes_of_draws"]
 
-LANES = 8  # replicates that go together
+LANES = 8  # replicates that go together,
+SMALL, MORE_LANES = (
+    2048,
+    40,
+)  # and of few rows, where what a step does beside the sums is most of it
 VECTORS = 4  # arrays as long as the linear predictors that a replicate holds
 
 Weights = Callable[[list[int]], np.ndarray]
+
+
+def lanes_of_draws(problem: Problem) -> int:
+    """How many replicates of which there are hundreds go together."""
+    return MORE_LANES if problem.likelihood.n_eta <= SMALL else LANES
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,8 @@ class Replicates:
         Nuisance parameters that new batches start near.
     apart : bool
         See `Batch`.
+    lanes : int
+        How many go together.
     """
 
     def __init__(
@@ -76,12 +87,13 @@ class Replicates:
         offsets: Weights | None = None,
         like: Nuisance | None = None,
         apart: bool = False,
+        lanes: int = LANES,
     ) -> None:
         self.apart = apart
         self.problem, self.common = problem, common
         self.weights, self.offsets, self.like = weights, offsets, like
-        self.groups = [list(range(a, min(a + LANES, count))) for a in range(0, count, LANES)]
-        self.keep = max(0, int(memory // (8 * VECTORS * problem.likelihood.n_eta * LANES)))
+        self.groups = [list(range(a, min(a + lanes, count))) for a in range(0, count, lanes)]
+        self.keep = max(0, int(memory // (8 * VECTORS * problem.likelihood.n_eta * lanes)))
         self._batches: dict[int, Batch] = {}
 
     def solve(

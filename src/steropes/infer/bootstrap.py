@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import SeparationError
 from ..fit import Replicates, certified_under
+from ..fit.replicates import lanes_of_draws
 from ..solve import Fit
 from .draws import Draws
 from .information import Information
@@ -86,7 +87,9 @@ def fit_draws(
     start, like = full.beta, full.term.nuisance(0)
     del full
     loose = LooseColumns(problem, beta, problem.unbounded(problem.prior))
-    replicates = Replicates(problem, common, n, draws, memory=0.0, like=like, apart=apart)
+    replicates = Replicates(
+        problem, common, n, draws, memory=0.0, like=like, apart=apart, lanes=lanes_of_draws(problem)
+    )
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
     look = "during" if l1.any() and not apart else "after"
     steps = STEPS if apart else 200

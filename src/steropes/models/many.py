@@ -18,7 +18,7 @@ from ..data import refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
-from ..fit.outcomes import fit_outcomes, is_dense, worth_a_batch
+from ..fit.outcomes import fit_outcomes
 from ..fit.replicates import LANES
 from ..fit.shards import ShardedDesign
 from ..fit.tasks import over_tasks, spread_out
@@ -54,10 +54,10 @@ def fit_many(
 ) -> pd.DataFrame:
     """Fit a model of each of many outcomes to the same covariates.
 
-    X is read once. Linear models, and logistic and Poisson ones under a Laplace prior (Cox's too
-    where X is dense) are lanes of one batch, eight at a time, that share products with X and one
-    Hessian. Others go one after another over the same design: without that prior each needs its
-    own Hessian, which is most of the work.
+    X is read once. Linear models, and logistic, Poisson and Cox ones under a Laplace prior are
+    lanes of one batch, eight at a time, that share products with X, the columns that are looked
+    at, and one Hessian of these. Others go one after another over the same design: without that
+    prior each needs its own Hessian, which is most of the work.
 
     Parameters
     ----------
@@ -144,16 +144,12 @@ def _goes_together(model: Any, design: Design, count: int) -> bool:
     """Whether outcomes are lanes of one batch."""
     if model.cv is not None or model.solver != "newton" or type(model) not in TOGETHER:
         return False
-    # Sorting η for each outcome takes back what lanes gain in products with a sparse X.
-    if isinstance(model, CoxRegression) and (
-        model.time_varying or not is_dense(design.p, design.nnz, design.n)
-    ):
+    if isinstance(model, CoxRegression) and model.time_varying:
         return False
     if model.prior is None or not model.prior.plain:
         return model.prior is None and isinstance(model, LinearRegression)
-    if not (model.prior.separable(design.names).l1 > 0).any():
-        return isinstance(model, LinearRegression)
-    return worth_a_batch(design.p, design.nnz, design.n, count)
+    lasso = bool((model.prior.separable(design.names).l1 > 0).any())
+    return count > 1 if lasso else isinstance(model, LinearRegression)
 
 
 Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
@@ -238,6 +234,8 @@ def _batched(
         l1, l2 = problems[0].penalties(problems[0].prior)
         for k, fit in fit_outcomes(problems, l1, l2, model.tol, model.max_iter):
             parts[names[k]] = _finish(models[k], problems[k], fit, l1, l2, level)
+    alone = [name for name in own if name not in parts]
+    parts |= {name: _one(estimator, design, own[name], level) for name in alone}
     return {name: parts[name] for name in own}
 
 

@@ -319,7 +319,7 @@ class Batch:
         l1, l2 = self.penalty.l1, self.penalty.l2
         v = violations(self.point.gradients, self.point.beta, l1, l2)
         if self.alone:
-            self._prune()
+            self.prune()
         self._join_urgent(v / np.where(l1 > 0, l1, 1.0), run.tol)
 
     def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
@@ -331,7 +331,7 @@ class Batch:
             self.shared.forget()
         return self.term.join(chosen) > 0
 
-    def _prune(self) -> None:
+    def prune(self) -> None:
         """Let columns go that are zero and not about to move."""
         assert self.penalty is not None
         W = self.term.W
