@@ -280,3 +280,28 @@ def test_a_zero_estimate_beside_penalised_drugs_has_its_limit_too(omop):
     assert line["lower"] == 0
     assert line["upper"] == pytest.approx(9 * math.expm1(chi2.ppf(0.95, 1) / 2 / 20), rel=1e-5)
     assert line["llr"] == pytest.approx(20 * math.log(10 / 9), rel=1e-5)
+
+
+def test_an_exposure_that_another_event_free_window_holds_is_not_determined(omop):
+    """Its time is inside of the indication's: where that has none, nothing is left to tell."""
+    omop.concept(88, "pain")
+    for k in range(20):
+        a = omop.person(observed=(0, 199), outcome=100 + 5 * k)
+        omop.drug(a, TARGET, 10, 19)
+        omop.rows["condition_era"].append((a, 88, day(5), day(30)))
+    settings = case_series_settings(OUTCOME, TARGET, indication=88, pre_exposure_days=0)
+    study = case_series(omop.write(), settings)
+    line = study.estimates.loc["exposure"]
+    assert (line["lower"], line["upper"]) == (0, math.inf)
+    assert line["llr"] == pytest.approx(0, abs=1e-9)
+    assert math.isnan(line["se"])
+    assert "Infinity" not in study.page()
+
+
+def test_an_infinite_estimate_has_a_page(omop):
+    for k in range(8):
+        a = omop.person(observed=(0, 99), outcome=10 + k)
+        omop.drug(a, TARGET, 10, 19)
+    page = case_series(omop.write(), case_series_settings(OUTCOME, TARGET)).page()
+    assert "∞" in page
+    assert "nan" not in page

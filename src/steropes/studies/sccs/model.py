@@ -27,6 +27,7 @@ from steropes.studies.sccs.settings import CaseSeriesSettings
 __all__ = ["CaseSeriesModel", "fit_model"]
 
 COLUMNS = ("log_rr", "rr", "lower", "upper", "se", "p", "one_sided_p", "llr", "note")
+FARTHEST = 700.0  # log rate ratio whose exponential is still a number
 NO_DAYS = "no case has a day of it"
 NO_CONTRAST = "it does not change within any case with an event"
 NO_EVENTS = "no event in it; the estimate is zero"
@@ -229,6 +230,8 @@ def _enter(
     settings: CaseSeriesSettings,
 ) -> None:
     """Fill in what follows from the limits and from the fall of the profile at a ratio of one."""
+    # a profile that is flat as far as numbers go has no limit there
+    lower, upper = (x if abs(x) < FARTHEST else math.copysign(math.inf, x) for x in (lower, upper))
     llr = max(fall, 0.0)
     root = math.copysign(math.sqrt(2 * llr), float(estimates.loc[name, "log_rr"]))
     width = (upper - lower) / (2 * float(norm.ppf(0.5 + settings.level / 2)))

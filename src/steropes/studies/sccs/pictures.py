@@ -244,6 +244,9 @@ def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
     # so deep that the limits are seen, and not so deep that they are not
     least = min(max(float(np.nanmin(fall)), 6 * drop), 1.25 * drop)
     near = np.isfinite(fall) & (fall >= least)
+    if near.sum() < 2:  # an estimate without end lies far from all points
+        near = np.isfinite(fall)
+        least = min(least, float(fall[near].min()))
     x, fall = x[near], fall[near]
 
     def draw(c: Canvas) -> None:
