@@ -7,6 +7,7 @@ without one these tests are skipped.
 import contextlib
 import json
 import stat
+import traceback
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ from steropes.studies import (
     run_grid,
 )
 from steropes.studies.cli import run
+from steropes.studies.covariates.features import FeatureRules, extract_features
 from steropes.studies.databases.results import write_results
 from steropes.studies.omop import RecordsOf
 
@@ -205,6 +207,68 @@ def test_only_people_who_matter_are_read(url):
         assert "person_source_value" not in db.columns("person")  # free text of people
 
 
+def made(db):
+    """What has been read of a server: whole tables, and rows of the vocabulary's, by table."""
+    mirror = db._place._mirror
+    whole = {k.rpartition(".")[2].strip('"') for k in mirror.made if isinstance(k, str)}
+    some = {k[2].table for k in mirror.made if isinstance(k, tuple) and k[0] != "part"}
+    return whole, some
+
+
+def test_of_the_vocabulary_only_what_is_met_is_read(url):
+    rules = FeatureRules(analyses=(4, 210, 410, 901, 902))
+    with OmopDatabase(url) as db, OmopDatabase(demo_database()) as file:
+        users = f"FROM {file.table('drug_era')} WHERE drug_concept_id = 1118084 GROUP BY 1"
+        entries = pd.DataFrame(
+            file.rows(f"SELECT person_id, min(drug_era_start_date) {users} ORDER BY 1"),
+            columns=["person_id", "start"],
+        )
+        people = [RecordsOf("drug_era", "drug_concept_id", (1118084,))]
+        of_server = extract_features(db.narrowed(people), entries, rules)
+        of_file = extract_features(file, entries, rules)
+        pd.testing.assert_frame_equal(of_server.columns, of_file.columns)
+        assert (of_server.matrix() != of_file.matrix()).nnz == 0
+        assert {210, 410} <= {int(c) % 1000 for c in of_file.columns["covariate_id"]}
+        for words in ("celecoxib 10 MG", "1118084"):
+            pd.testing.assert_frame_equal(find_concepts(db, words), find_concepts(file, words))
+        whole, some = made(db)
+        assert not any(name.endswith(("concept", "concept_ancestor")) for name in whole)
+        assert {"concept", "concept_ancestor"} <= some
+
+
+def test_all_tables_are_of_one_moment(url, server):
+    later = "INSERT INTO cdm.drug_era SELECT * FROM cdm.drug_era WHERE drug_concept_id = 1118084"
+    undone = "DELETE FROM cdm.drug_era WHERE drug_era_id < 0"
+    count = "SELECT count(*) FROM {}"
+    with contextlib.closing(dbapi.connect(address(server, PASSWORD))) as other:
+        with OmopDatabase(url) as db, other.cursor() as cursor:
+            before = db.rows(count.format(db.table("person")))
+            cursor.execute(later.replace("SELECT *", f"SELECT {negative(cursor)}"))
+            other.commit()
+            old = db.rows(count.format(db.table("drug_era")))
+            with OmopDatabase(url) as new:
+                assert new.rows(count.format(new.table("person"))) == before
+                assert new.rows(count.format(new.table("drug_era")))[0][0] > old[0][0]
+            cursor.execute(undone)
+            other.commit()
+
+
+def negative(cursor):
+    """The columns of drug_era, its number made negative."""
+    cursor.execute("SELECT * FROM cdm.drug_era LIMIT 0")
+    names = [d[0] for d in cursor.description]
+    return ", ".join("-drug_era_id" if n == "drug_era_id" else n for n in names)
+
+
+def test_a_snapshot_ends_with_a_query_that_fails(url):
+    with OmopDatabase(url) as db:
+        server = db._place._mirror.server
+        with pytest.raises(dbapi.Error, match="does not exist"):
+            list(server.batches("SELECT none FROM cdm.person"))
+        with pytest.raises(DataError, match="an earlier query failed.*open the database again"):
+            db.concept_name(1118084)
+
+
 def test_nothing_can_be_written(url):
     with OmopDatabase(url) as db:
         server = db._place._mirror.server
@@ -239,6 +303,32 @@ def test_a_refusal_tells_no_password(server, capsys):
     assert "password authentication failed" in said
     assert wrong not in said
     assert quote(wrong, safe="") not in said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda url: url.replace("host=/", "host=/nowhere/"), "cannot connect"),
+        (lambda url: url.replace("?host=", "?port=1&host="), "cannot connect"),
+        (lambda url: url.replace("/postgres?", "/nothing?"), "cannot connect"),
+        (lambda url: url + "&sslmode=nonsense", "cannot connect"),
+        (lambda url: url + "&schema=none", "no tables in schema 'none'"),
+        (lambda url: url.replace("site:", "nobody:"), "cannot connect"),
+        (lambda url: url.replace("postgresql://", "postgresql://["), "cannot be read"),
+        (lambda url: url.replace("postgresql", "oracle"), "no way to read oracle"),
+    ],
+)
+def test_nothing_that_goes_wrong_tells_the_password(server, change, said, capsys, caplog):
+    wrong = change(address(server, PASSWORD))
+    with pytest.raises(DataError, match=said) as caught:
+        OmopDatabase(wrong)
+    error: BaseException | None = caught.value
+    shown = ["".join(traceback.format_exception(error)), *map(str, caught.value.args)]
+    drugs = [f"--{role}={DEMO[role]}" for role in ("target", "comparator", "outcome")]
+    assert run(["study", wrong, *drugs, "--output=none"]) == 2
+    shown += [*capsys.readouterr(), caplog.text]
+    for secret in (PASSWORD, quote(PASSWORD, safe=""), quote(PASSWORD)):
+        assert not any(secret in text for text in shown)
 
 
 def test_a_query_that_fails_is_told_without_rows_or_password(url):

@@ -6,7 +6,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.omop import OmopDatabase, RecordsOf
+from steropes.studies.omop import Naming, OmopDatabase, RecordsOf
 from steropes.studies.requirements import whole
 
 __all__ = ["find_concepts"]
@@ -56,9 +56,15 @@ def find_concepts(
         f"contains(lower(concept_name), lower(${i + 1}))" for i in range(len(listed))
     )
     where = f"concept_id = {int(number)}" if number else like
+
+    def wanted() -> RecordsOf | Naming:
+        if number:
+            return RecordsOf("concept", "concept_id", (int(number),))
+        return Naming("concept", "concept_name", tuple(listed))
+
     found = db.rows(
         f"SELECT concept_id::BIGINT, concept_name, {more['domain_id']}, {more['vocabulary_id']} "
-        f"FROM {db.table('concept')} WHERE {where} ORDER BY 1",
+        f"FROM {db.holding('concept', wanted)} WHERE {where} ORDER BY 1",
         None if number else listed,
     )
     table = pd.DataFrame(found, columns=["concept_id", "name", "domain", "vocabulary"])

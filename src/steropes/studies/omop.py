@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.databases.face import Layout, RecordsOf, Workspace
+from steropes.studies.databases.face import Layout, Naming, RecordsOf, Workspace
 from steropes.studies.databases.opening import open_place
 
-__all__ = ["OmopDatabase", "RecordsOf", "Workspace", "opened"]
+__all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
 
 # What a study reads of the CDM (v5.x), table by table.
 REQUIRED = {
@@ -175,6 +175,33 @@ class OmopDatabase:
         A server sends no other rows of the table.
         """
         return self._place.records(self.schema, wanted)
+
+    def holding(self, table: str, wanted: Callable[[], RecordsOf | Naming]) -> str:
+        """A table of the vocabulary that has some records at least, for use in SQL.
+
+        A server sends no others; elsewhere it is the whole table, and ``wanted`` is not called.
+        """
+        return self._place.holding(self.schema, wanted, table)
+
+    def links(self, column: str, concepts: Callable[[], Iterable[int]]) -> str:
+        """Rows of ``concept_ancestor`` with one of some concepts in a column, and perhaps others.
+
+        See `holding`.
+        """
+        return self.holding(
+            "concept_ancestor", lambda: _some("concept_ancestor", column, concepts())
+        )
+
+    def concepts(self, concepts: Callable[[], Iterable[int]]) -> str:
+        """Rows of ``concept`` of some concepts, and perhaps others; see `holding`."""
+        return self.holding("concept", lambda: _some("concept", "concept_id", concepts()))
+
+    def met(self, table: str, column: str) -> list[int]:
+        """The concepts in a column of a table."""
+        found = self.rows(
+            f"SELECT DISTINCT {column}::BIGINT FROM {table} WHERE {column} IS NOT NULL"
+        )
+        return [c for (c,) in found]
 
     def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
         """Names of a table's columns, in lower case; none if there is no such table."""

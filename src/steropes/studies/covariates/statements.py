@@ -27,7 +27,6 @@ VAGUE = (
     "%of specific body structure%",
 )
 ATC_LENGTHS = (1, 3, 4, 5)
-MAPS = RecordsOf("concept_relationship", "relationship_id", ("Maps to",))
 
 
 class Statements:
@@ -127,9 +126,11 @@ class Statements:
 
     def _group(self, a: Analysis, first_day: int | None) -> Iterator[str]:
         """Concepts stand for the groups above them: classes of drugs, kinds of conditions."""
-        concept, ancestor = self.db.table("concept"), self.db.table("concept_ancestor")
-        if not self.db.columns("concept_ancestor"):
+        db = self.db
+        if not db.columns("concept_ancestor"):
             return
+        ancestor = db.links("descendant_concept_id", lambda: db.met(db.table(a.table), a.concept))
+        concept = db.concepts(lambda: db.met(ancestor, "ancestor_concept_id"))
         if a.domain == "Drug":
             self._need(
                 "concept",
@@ -152,9 +153,10 @@ class Statements:
         else:
             self._need("concept", ("domain_id",), a)
             self._need("concept_ancestor", ("min_levels_of_separation",), a)
+            finding = db.links("ancestor_concept_id", lambda: [FINDING])
             vague = " ".join(f"AND concept_name NOT LIKE '{v}'" for v in VAGUE)
             groups = (
-                f"SELECT concept_id FROM {concept} JOIN {ancestor} "
+                f"SELECT concept_id FROM {concept} JOIN {finding} "
                 f"ON concept_id = descendant_concept_id WHERE ancestor_concept_id = {FINDING} "
                 "AND (min_levels_of_separation > 2 "
                 f"OR descendant_concept_id IN ({_list(HIGH_GROUPS)})) "
@@ -205,7 +207,11 @@ class Statements:
         )
 
     def _categories(self, categories: Iterable[Category]) -> str:
-        ancestor = self.db.table("concept_ancestor")
+        categories = list(categories)
+        ancestor = self.db.links(
+            "ancestor_concept_id",
+            lambda: [x for c in categories for x in (*c.ancestors, *c.without)],
+        )
         parts = []
         for number, c in enumerate(categories):
             below = f"SELECT descendant_concept_id FROM {ancestor} WHERE ancestor_concept_id IN "
@@ -228,13 +234,26 @@ class Statements:
             for category, points, codes in DCSI
             for code in codes.split()
         )
-        concept = self.db.table("concept")
+        db = self.db
+        icd = db.holding("concept", lambda: RecordsOf("concept", "vocabulary_id", ("ICD9CM",)))
+
+        def listed() -> RecordsOf:
+            values = f"SELECT * FROM (VALUES {rows}) AS d(category, points, code)"
+            found = db.rows(
+                f"SELECT DISTINCT s.concept_id::BIGINT FROM ({values}) d JOIN {icd} s "
+                "ON s.vocabulary_id = 'ICD9CM' AND starts_with(s.concept_code, d.code)"
+            )
+            ids = tuple(sorted(c for (c,) in found))
+            return RecordsOf("concept_relationship", "concept_id_1", ids)
+
+        maps = db.holding("concept_relationship", listed)
+        concept = db.concepts(lambda: db.met(maps, "concept_id_2"))
         return (
             "SELECT d.category, max(d.points) AS weight, t.concept_id AS member "
             f"FROM (VALUES {rows}) d(category, points, code) "
-            f"JOIN {concept} s ON s.vocabulary_id = 'ICD9CM' "
+            f"JOIN {icd} s ON s.vocabulary_id = 'ICD9CM' "
             "AND starts_with(s.concept_code, d.code) "
-            f"JOIN {self.db.records(MAPS)} r ON r.concept_id_1 = s.concept_id "
+            f"JOIN {maps} r ON r.concept_id_1 = s.concept_id AND r.relationship_id = 'Maps to' "
             f"JOIN {concept} t ON t.concept_id = r.concept_id_2 "
             "AND t.vocabulary_id = 'SNOMED' GROUP BY 1, 3"
         )
@@ -283,8 +302,10 @@ class Statements:
     def _of_class(self, name: str) -> str:
         if "concept_class_id" not in self.db.columns("concept"):
             return f"{name}_concept_id <> 0"
+        db, column = self.db, f"{name}_concept_id"
+        concept = db.concepts(lambda: db.met(db.table("person"), column))
         return (
-            f"{name}_concept_id IN (SELECT concept_id FROM {self.db.table('concept')} "
+            f"{name}_concept_id IN (SELECT concept_id FROM {concept} "
             f"WHERE lower(concept_class_id) = '{name}')"
         )
 

@@ -130,6 +130,19 @@ class Dialect:
             listed = ", ".join(self.literal(v) for v in values[at : at + MOST])
             yield f"{self.quote(column.name)} IN ({listed})"
 
+    def naming(self, column: Column, words: Sequence[str]) -> str:
+        """A condition that holds, among others, where text has all of some words in any case.
+
+        Servers differ in how they fold letters beyond ASCII, and in what escapes a character; any
+        one stands for such ones here.
+        """
+        parts = []
+        for word in words:
+            plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in word.lower())
+            pattern = self.literal(f"%{plain}%")
+            parts.append(f"LOWER({self.quote(column.name)}) LIKE {pattern}")
+        return " AND ".join(parts)
+
     def whose(self, person: Column, records: Sequence[tuple[Table, Column, str]]) -> str:
         """The condition that a person has a record: its table, whose column, and which records."""
         parts = [

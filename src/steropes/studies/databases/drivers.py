@@ -18,6 +18,12 @@ from steropes.studies.databases.address import Address
 __all__ = ["AdbcServer", "Server", "connect"]
 
 BATCH = 100_000
+# Of PostgreSQL's sessions: \\ keeps the two words of a value together.
+SNAPSHOT = (
+    "-c default_transaction_read_only=on "
+    "-c default_transaction_isolation=repeatable\\ read "
+    "-c idle_in_transaction_session_timeout=0"
+)
 
 
 class Server(ABC):
@@ -33,18 +39,39 @@ class Server(ABC):
 
 
 class AdbcServer(Server):
-    """A connection of an ADBC driver's DBAPI module."""
+    """A connection of an ADBC driver's DBAPI module.
 
-    def __init__(self, connection: Any, ours: bool = True) -> None:
-        self.connection, self._ours = connection, ours
+    Parameters
+    ----------
+    connection : adbc_driver_manager.dbapi.Connection
+    ours : bool
+        Whether it is closed in the end.
+    snapshot : bool
+        Whether all queries are one transaction, which ends with the first that fails.
+    """
+
+    def __init__(self, connection: Any, ours: bool = True, snapshot: bool = False) -> None:
+        self.connection, self._ours, self._snapshot = connection, ours, snapshot
+        self._lost = False
 
     def batches(self, sql: str) -> Iterator[Any]:
         """The rows of a SELECT."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql)
-            reader = cursor.fetch_record_batch()
-            yield _nothing(reader.schema)
-            yield from reader
+        if self._lost:
+            raise DataError(
+                "an earlier query failed, and with it the snapshot that all tables are read from; "
+                "open the database again"
+            )
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql)
+                reader = cursor.fetch_record_batch()
+                yield _nothing(reader.schema)
+                yield from reader
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self._lost = self._snapshot
+            raise
 
     def close(self) -> None:
         """Close the connection, unless somebody else opened it."""
@@ -129,7 +156,11 @@ def _said_cleanly(address: Address, work: Callable[[], Server]) -> Server:
 
 
 def _postgresql(address: Address, writing: bool) -> Server:
-    """By libpq, which has its own ways to find what is missing; transactions only read."""
+    """By libpq, which has its own ways to find what is missing.
+
+    What reads is one read-only transaction that sees one state of the database, however long a
+    study takes between its queries.
+    """
     need("adbc_driver_postgresql", "postgresql")
     from adbc_driver_postgresql import dbapi
 
@@ -140,13 +171,13 @@ def _postgresql(address: Address, writing: bool) -> Server:
     port = f":{address.port}" if address.port else ""
     host = f"[{address.host}]" if ":" in address.host else address.host
     asked = address.options.get("options", "")
-    rule = f"-c default_transaction_read_only={'off' if writing else 'on'}"
+    rule = "-c default_transaction_read_only=off" if writing else SNAPSHOT
     options = {**address.options, "options": f"{asked} {rule}".strip()}
     uri = (
         f"postgresql://{who}{'@' if who else ''}{host}{port}/{quote(address.path)}"
         f"?{urlencode(options, quote_via=quote)}"
     )
-    return AdbcServer(dbapi.connect(uri, autocommit=not writing))
+    return AdbcServer(dbapi.connect(uri, autocommit=False), snapshot=not writing)
 
 
 def _snowflake(address: Address, writing: bool) -> Server:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from steropes.studies._extras import need
 
-__all__ = ["Layout", "Place", "RecordsOf", "Workspace", "quoted"]
+__all__ = ["Layout", "Naming", "Place", "RecordsOf", "Workspace", "quoted"]
 
 # schema: table: columns, all in lower case
 Layout = dict[str, dict[str, tuple[str, ...]]]
@@ -67,6 +67,22 @@ class RecordsOf:
     schema: str | None = None
 
 
+@dataclass(frozen=True)
+class Naming:
+    """Records whose text has all of some words, in any case.
+
+    Attributes
+    ----------
+    table : str
+    column : str
+    words : tuple of str
+    """
+
+    table: str
+    column: str
+    words: tuple[str, ...]
+
+
 class Place(ABC):
     """Where the tables are, as DuckDB sees them.
 
@@ -110,6 +126,18 @@ class Place(ABC):
     @abstractmethod
     def records(self, schema: str, wanted: RecordsOf) -> str:
         """Some rows of a table, as something that can stand after FROM in ``home``."""
+
+    def holding(self, schema: str, wanted: Callable[[], RecordsOf | Naming], table: str) -> str:
+        """A table that has such records, and perhaps others.
+
+        Parameters
+        ----------
+        wanted : callable
+            Makes what is wanted, where that saves anything: elsewhere it is not called.
+        table : str
+            That of what is wanted.
+        """
+        return self.table(schema, table)
 
     @abstractmethod
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> Place:

@@ -17,7 +17,7 @@ from steropes.studies._extras import need
 from steropes.studies.databases.address import Address
 from steropes.studies.databases.dialects import DIALECTS, Column, Dialect, Table
 from steropes.studies.databases.drivers import Server
-from steropes.studies.databases.face import Layout, Place, RecordsOf, quoted
+from steropes.studies.databases.face import Layout, Naming, Place, RecordsOf, quoted
 from steropes.studies.databases.local import let_go, scratch_database
 
 __all__ = ["ServerPlace"]
@@ -179,8 +179,7 @@ class ServerPlace(Place):
         table = self._table(schema, name)
         person = _person(table)
         narrow = bool(self._people) and person is not None
-        place = f"{CATALOG}.{quoted(self._part if narrow else SHARED)}"
-        target = f"{place}.{quoted(f'{table.schema}.{table.name}'.lower())}"
+        target = self._shared(table, self._part if narrow else SHARED)
 
         def read() -> str:
             whose = self._whose(schema, person) if narrow and person is not None else ""
@@ -197,18 +196,23 @@ class ServerPlace(Place):
         asked_schema = wanted.schema or schema
         table = self._table(asked_schema, wanted.table)
         column = self._column(table, wanted.column)
-        key = ("records", asked_schema.lower(), wanted)
+        conditions = list(self._dialect.among(column, wanted.values)) or ["1 = 0"]
+        return self._some(("records", asked_schema.lower(), wanted), table, conditions)
 
-        def read() -> str:
-            target = f"{CATALOG}.{SHARED}.{quoted(f'records {len(self._mirror.made)}')}"
-            conditions = list(self._dialect.among(column, wanted.values)) or ["1 = 0"]
-            queries = [self._dialect.select(table, table.columns, c) for c in conditions]
-            self._mirror.asked(
-                f"the table {table.name}", lambda: self._mirror.store(target, queries)
-            )
-            return target
-
-        return self._mirror.once(key, read)
+    def holding(self, schema: str, wanted: Callable[[], RecordsOf | Naming], table: str) -> str:
+        """Those records alone, or the table if it has been read before."""
+        found = self._table(schema, table)
+        if _person(found) is not None:
+            return self.table(schema, table)
+        whole = self._shared(found)
+        if whole in self._mirror.made:
+            return whole
+        asked = wanted()
+        return (
+            self.records(schema, asked)
+            if isinstance(asked, RecordsOf)
+            else self._naming(schema, asked)
+        )
 
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> ServerPlace:
         """The place in which tables of people hold those who have such records."""
@@ -254,6 +258,27 @@ class ServerPlace(Place):
         if found is None:
             raise DataError(f"{self.name}: table {table.name} lacks the column {name}")
         return found
+
+    def _naming(self, schema: str, wanted: Naming) -> str:
+        table = self._table(schema, wanted.table)
+        condition = self._dialect.naming(self._column(table, wanted.column), wanted.words)
+        return self._some(("naming", schema.lower(), wanted), table, [condition])
+
+    def _some(self, key: object, table: Table, conditions: Sequence[str]) -> str:
+        """Rows of a table that satisfy one of some conditions, read now if they were not before."""
+
+        def read() -> str:
+            target = f"{CATALOG}.{SHARED}.{quoted(f'records {len(self._mirror.made)}')}"
+            queries = [self._dialect.select(table, table.columns, c) for c in conditions]
+            self._mirror.asked(
+                f"the table {table.name}", lambda: self._mirror.store(target, queries)
+            )
+            return target
+
+        return self._mirror.once(key, read)
+
+    def _shared(self, table: Table, part: str = SHARED) -> str:
+        return f"{CATALOG}.{quoted(part)}.{quoted(f'{table.schema}.{table.name}'.lower())}"
 
     def _whose(self, schema: str, person: Column) -> str:
         """The condition that says whose rows are wanted."""

@@ -31,9 +31,11 @@ def drug_classes(db: OmopDatabase, drugs: list[int], length: int) -> dict[int, s
     if gone or "concept_ancestor" not in db.tables:
         lacks = f"concept lacks the column {gone[0]}" if gone else "there is no concept_ancestor"
         raise DataError(f"a prior over drug classes needs ATC codes, but {lacks} in {db.name}")
+    links = db.links("descendant_concept_id", lambda: drugs)
+    concept = db.concepts(lambda: db.met(links, "ancestor_concept_id"))
     found = db.rows(
         "SELECT a.descendant_concept_id::BIGINT, min(c.concept_code) "
-        f"FROM {db.table('concept_ancestor')} a JOIN {db.table('concept')} c "
+        f"FROM {links} a JOIN {concept} c "
         "ON c.concept_id = a.ancestor_concept_id "
         "WHERE c.vocabulary_id = 'ATC' AND length(c.concept_code) = $1 "
         "AND a.descendant_concept_id IN (SELECT unnest($2::BIGINT[])) GROUP BY 1",
