@@ -240,17 +240,20 @@ def test_all_tables_are_of_one_moment(url, server):
     later = "INSERT INTO cdm.drug_era SELECT * FROM cdm.drug_era WHERE drug_concept_id = 1118084"
     undone = "DELETE FROM cdm.drug_era WHERE drug_era_id < 0"
     count = "SELECT count(*) FROM {}"
-    with contextlib.closing(dbapi.connect(address(server, PASSWORD))) as other:
-        with OmopDatabase(url) as db, other.cursor() as cursor:
-            before = db.rows(count.format(db.table("person")))
-            cursor.execute(later.replace("SELECT *", f"SELECT {negative(cursor)}"))
-            other.commit()
-            old = db.rows(count.format(db.table("drug_era")))
-            with OmopDatabase(url) as new:
-                assert new.rows(count.format(new.table("person"))) == before
-                assert new.rows(count.format(new.table("drug_era")))[0][0] > old[0][0]
-            cursor.execute(undone)
-            other.commit()
+    with (
+        contextlib.closing(dbapi.connect(address(server, PASSWORD))) as other,
+        OmopDatabase(url) as db,
+        other.cursor() as cursor,
+    ):
+        before = db.rows(count.format(db.table("person")))
+        cursor.execute(later.replace("SELECT *", f"SELECT {negative(cursor)}"))
+        other.commit()
+        old = db.rows(count.format(db.table("drug_era")))
+        with OmopDatabase(url) as new:
+            assert new.rows(count.format(new.table("person"))) == before
+            assert new.rows(count.format(new.table("drug_era")))[0][0] > old[0][0]
+        cursor.execute(undone)
+        other.commit()
 
 
 def negative(cursor):
@@ -265,7 +268,7 @@ def test_a_snapshot_ends_with_a_query_that_fails(url):
         server = db._place._mirror.server
         with pytest.raises(dbapi.Error, match="does not exist"):
             list(server.batches("SELECT none FROM cdm.person"))
-        with pytest.raises(DataError, match="an earlier query failed.*open the database again"):
+        with pytest.raises(DataError, match=r"an earlier query failed.*open the database again"):
             db.concept_name(1118084)
 
 
