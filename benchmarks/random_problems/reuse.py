@@ -92,11 +92,11 @@ def _refused(problem, model, given, options, wrong):
 
 
 def _covariance(model):
-    """The covariance matrix, or empty under an ℓ1 penalty, where it is refused."""
+    """The covariance matrix, or empty where it is refused: an ℓ1 penalty, or lost in rounding."""
     try:
         return model.vcov().to_numpy()
     except steropes.DataError as error:
-        if "there are no standard errors" in str(error):
+        if "there are no standard errors" in str(error) or "lost in rounding" in str(error):
             return np.empty(0)
         raise
 

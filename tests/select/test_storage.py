@@ -103,6 +103,15 @@ def test_where_only_a_constant_column_has_a_penalty_rounding_begins_no_path(rng)
     assert {m.coef_[1] for m in fits} == {0.0}
 
 
+def test_what_a_fit_leaves_of_a_duplicate_begins_no_path(rng):
+    """The column that it duplicates has no penalty, and takes all that it could tell."""
+    c = case("poisson", rng, n=120, p=2)
+    c.X[:, 0] = c.X[:, 1] / 3.0
+    cv = CrossValidation(3, random_state=0)
+    fits = [c.fit(form(c.X), prior=Laplace(exclude=[1]), cv=cv) for form in FORMS.values()]
+    assert {m.variance_ for m in fits} == {1.0}
+
+
 def test_columns_that_leave_the_working_set_between_variances_change_nothing(monkeypatch, rng):
     n, p = 400, 60
     X = (rng.random((n, p)) < 0.2).astype(float)

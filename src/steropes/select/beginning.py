@@ -13,7 +13,7 @@ from .search import BELOW, SAMPLE, first_variance, own_information
 
 __all__ = ["beginning"]
 
-NOISE = 1e-9  # of the rows' weight: a gradient of columns of size one that may be rounding
+NOISE = 1e-5  # of the rows' weight: a gradient of columns of size one that may be what a fit leaves
 
 
 def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float]:
