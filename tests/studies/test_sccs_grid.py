@@ -256,3 +256,17 @@ def test_positive_controls_are_read_from_a_file(tmp_path):
     path.write_text("positive = [1]\n" + SPEC)
     with pytest.raises(DataError, match=r"spec.toml: positive: .*the negative control itself"):
         read_case_series_grid(path)
+
+
+def test_an_interrupted_grid_says_that_it_goes_on(database, tmp_path, monkeypatch, capsys):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("steropes.studies.sccs.grid.case_series", stop)
+    spec = tmp_path / "grid.toml"
+    spec.write_text(
+        f"[[question]]\nexposure = {TARGET}\noutcome = {OUTCOME}\n[[analysis]]\nid = 1\n"
+    )
+    arguments = ["sccs-grid", spec, "--database", database, "--output", tmp_path / "out"]
+    assert run([str(a) for a in arguments]) == 130
+    assert "goes on from there" in capsys.readouterr().err

@@ -43,7 +43,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (DataError, SeparationError, MissingExtraError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("interrupted; nothing was written", INTERRUPTED)
+        given = sys.argv[1:] if arguments is None else arguments
+        kept = "what is done is kept, and the same command goes on from there"
+        said = kept if [*given][:1] in (["grid"], ["sccs-grid"]) else "nothing was written"
+        return _fail(f"interrupted; {said}", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
         sys.stdout = None
         return 0

@@ -154,7 +154,8 @@ def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
     return Verdict(
         "time stability", ratio, math.nan, math.nan, p, PASS if passed else FAIL,
         f"The rate of the outcome {how} over calendar time (observed to expected events of a month "
-        f"differ {ratio:.2f}-fold on average; limit {limits.time_ratio:g}).",
+        f"differ {ratio:.2f}-fold on average; that they do so by more than "
+        f"{limits.time_ratio:g}-fold: p = {p:.2g}).",
     )  # fmt: skip
 
 
