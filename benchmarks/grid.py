@@ -3,7 +3,8 @@
     python -m benchmarks.grid --people 20000 --covariates 2000 --outcomes 100
 
 One comparison, half of the outcomes negative controls, and four analyses: crude, matched 1:1,
-stratified and weighted. Prints the seconds of the whole.
+stratified and weighted; ``--adjusted`` adds two with all covariates in the outcome model. Prints
+the seconds of the whole.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def simulate(path: Path, people: int, covariates: int, outcomes: int) -> None:
         """)
 
 
-def specification(outcomes: int) -> GridSpec:
-    """One comparison, four analyses."""
+def specification(outcomes: int, adjusted: bool = False) -> GridSpec:
+    """One comparison, four analyses; ``adjusted`` adds two with covariates in the outcome model."""
     common = {
         "at_risk": TimeAtRisk(start=1, end=1000, end_anchor="cohort start"),
         "features": FeatureRules(analyses=(1, 3, 6, 102)),
@@ -74,6 +75,16 @@ def specification(outcomes: int) -> GridSpec:
     }
     half = outcomes // 2
     plain = common | {"propensity": None, "features": None}
+    in_model = common | {"propensity": None}
+    more = (
+        StudyAnalysis(5, "covariates", outcome_model=OutcomeModel(covariates=True), **in_model),
+        StudyAnalysis(
+            6,
+            "covariates, fixed prior",
+            outcome_model=OutcomeModel(covariates=True, variance=0.05),
+            **in_model,
+        ),
+    )
     return GridSpec(
         CohortSources(
             drugs={1: ConceptSet((TARGET,)), 2: ConceptSet((COMPARATOR,))},
@@ -91,6 +102,7 @@ def specification(outcomes: int) -> GridSpec:
                 **common,
             ),
             StudyAnalysis(4, "weighted", outcome_model=OutcomeModel(weighted=True), **common),
+            *(more if adjusted else ()),
         ),
         ControlSet(concepts=tuple(FIRST + k for k in range(half, outcomes))),
     )
@@ -101,6 +113,7 @@ def main() -> None:
     for name, default in (("people", 20_000), ("covariates", 2_000), ("outcomes", 100)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--adjusted", action="store_true", help="covariates in the outcome model")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
@@ -108,7 +121,11 @@ def main() -> None:
         simulate(database, given.people, given.covariates, given.outcomes)
         began, used = time.perf_counter(), time.process_time()
         results = run_grid(
-            database, specification(given.outcomes), folder / "out", jobs=given.jobs, progress=print
+            database,
+            specification(given.outcomes, given.adjusted),
+            folder / "out",
+            jobs=given.jobs,
+            progress=print,
         )
         columns = len(results.tables["cm_covariate"]["covariate_id"].unique())
         print(f"{results}, {columns:,} covariates: {time.perf_counter() - began:.1f} s, "
