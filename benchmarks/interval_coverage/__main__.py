@@ -99,7 +99,9 @@ def run(scenario: Scenario, repeats: list[int], resample: bool, a: argparse.Name
 
 def stored(store: Path) -> pd.DataFrame:
     """What is done."""
-    return pd.read_csv(store) if store.exists() else pd.DataFrame(columns=COLUMNS)
+    if not store.exists():
+        return pd.DataFrame(columns=COLUMNS)
+    return pd.read_csv(store, keep_default_na=False, na_values=[""])  # "null" is a name
 
 
 def missing(scenario: Scenario, done: pd.DataFrame, wanted: int, resample: bool) -> list[int]:

@@ -240,8 +240,9 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
         begin = read_start(start_at, design.names)
         if self._effects_change() and not (self._fixed is None and begin is None):
             raise DataError(
-                "start_at and fixed are not there for effects that change with time; a coefficient "
-                "that is given can be part of offset."
+                "start_at and fixed are not there for effects that change with time, which have "
+                "several coefficients a column. Where a constant effect b of a column x is known, "
+                "leave x out of X and give offset=b * x; a start changes no optimum."
             )
         if begin is not None and self.cv is not None:
             raise DataError("With cv a fit starts where its path ends; leave start_at out.")
