@@ -1,8 +1,9 @@
 """A lasso fit in blocks on 1, 2 and 4 Dask workers: processor time of the parts, bytes, calls.
 
-`python -m benchmarks.workers [--rows 25000]`, of each of 8 blocks. Processor seconds are what this
-machine can tell whatever else it does: of the busiest worker (the time of a step where each has a
-core of its own) and of the driver.
+`python -m benchmarks.workers [--rows 25000] [--times 365]`, of each of 8 blocks; with times, a Cox
+model with so many distinct event times, whose risk sets go across all blocks. Processor seconds are
+what this machine can tell whatever else it does: of the busiest worker (the time of a step where
+each has a core of its own) and of the driver.
 """
 
 from __future__ import annotations
@@ -46,9 +47,14 @@ def main() -> None:
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=25_000)
-    rows = parser.parse_args().rows
-    y, first = outcome(rows), None
-    model = steropes.LogisticRegression(prior=steropes.Laplace(0.003))
+    parser.add_argument("--times", type=int, default=0)
+    given = parser.parse_args()
+    rows, first = given.rows, None
+    y, model = outcome(rows), steropes.LogisticRegression(prior=steropes.Laplace(0.003))
+    if given.times:
+        days = np.random.default_rng(1).integers(1, given.times + 1, len(y))
+        y = steropes.Surv(np.where(y == 1, days, given.times), y)
+        model = steropes.CoxRegression(prior=steropes.Laplace(0.003))
     for workers in (1, 2, 4):
         with (
             LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as those,

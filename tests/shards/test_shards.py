@@ -150,12 +150,8 @@ def test_what_blocks_cannot_do_is_refused_by_name(X, eta):
     y = outcome("CoxRegression", eta)
     with pytest.raises(DataError, match="ccd"):
         steropes.LogisticRegression(solver="ccd").fit(design, y["event"])
-    with pytest.raises(DataError, match="time_varying"):
-        steropes.CoxRegression(time_varying={"x0": [1.0]}).fit(design, y)
     with pytest.raises(DataError, match="in blocks"):
         steropes.CumulativeProbabilityModel().fit(design, eta)
-    with pytest.raises(DataError, match="in blocks"):
-        steropes.PooledLogisticRegression(interval=1.0).fit(design, y)
     with pytest.raises(DataError, match="rows in memory"):
         np.asarray(design)
     with pytest.raises(DataError, match="400 rows"):

@@ -16,14 +16,14 @@ entries in the baseline's rows. The constant f_0 = 1 is in every baseline: r_0 =
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..backends.face import Backend
 from .blocks import DenseBlock, power_of_two
 from .channel_rows import ChannelRows
-from .design import Design
+from .face import PlainDesign
 
 __all__ = ["ChannelDesign", "ChannelRows"]
 
@@ -35,7 +35,7 @@ class ChannelDesign:
 
     Parameters
     ----------
-    X : Design
+    X : Design or ShardedDesign
         (n, p).
     basis : (K, M) array
         Baseline.
@@ -64,7 +64,7 @@ class ChannelDesign:
 
     def __init__(
         self,
-        X: Design,
+        X: PlainDesign,
         basis: np.ndarray,
         functions: np.ndarray,
         pairs: Sequence[tuple[int, int]] | np.ndarray,
@@ -119,6 +119,11 @@ class ChannelDesign:
         number[concerned] = np.arange(len(concerned))
         rest_at = np.where(self.shift != 0, number[self.channel], -1)
         return np.ascontiguousarray(left[:, concerned]), rest_at
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What it is made of beside X."""
+        return self._arguments
 
     @property
     def C(self) -> int:

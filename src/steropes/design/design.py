@@ -11,12 +11,12 @@ import numpy as np
 from ..backends.face import Backend
 from ..errors import DataError
 from .blocks import Block, ConstantBlock, DenseBlock, SparseBlock
-from .estimate import Columns, Estimate, estimate
+from .estimate import Columns, Estimated
 
 __all__ = ["Design"]
 
 
-class Design:
+class Design(Estimated):
     """The matrix X of a model, (n, p), as blocks of columns.
 
     Most users never make one: estimators accept arrays, sparse matrices and data frames. Build
@@ -169,37 +169,6 @@ class Design:
         from .long import from_long  # it makes designs
 
         return from_long(table, rows, row=row, covariate=covariate, value=value, names=names)
-
-    def estimate(
-        self,
-        *,
-        folds: int = 0,
-        sparse: bool = True,
-        working_set: int | None = None,
-        n_jobs: int | None = None,
-    ) -> Estimate:
-        """What a fit will take, or a cross-validation: memory, time.
-
-        Parameters
-        ----------
-        folds : int
-            Fits of a cross-validation, folds times repeats; 0 is a fit by itself.
-        sparse : bool
-            Whether the prior sets coefficients to zero (Laplace, elastic net). Otherwise all
-            columns are worked on.
-        working_set : int, optional
-            Columns worked on at the end; default all, or 1,000 with ``sparse``.
-        n_jobs : int, optional
-            Threads, as of the estimator.
-
-        Returns
-        -------
-        Estimate
-            ``memory`` in bytes beside X, ``x`` in bytes, ``seconds``, and their parts; printed,
-            a sentence. Memory is that of the columns with the most entries; time is right within
-            a factor of two or three, on a machine as busy as it is now.
-        """
-        return estimate(self.stored(), folds, sparse, working_set, n_jobs)
 
     def stored(self) -> Columns:
         """Entries of each column."""

@@ -9,6 +9,7 @@ of two or three either way, enough to tell minutes from days.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,15 @@ import numpy as np
 from ..backends import get_backend
 from ..backends.cpu import NO_DATA, Lines
 
-__all__ = ["Columns", "Estimate", "estimate", "free_memory", "least_memory", "too_large"]
+__all__ = [
+    "Columns",
+    "Estimate",
+    "Estimated",
+    "estimate",
+    "free_memory",
+    "least_memory",
+    "too_large",
+]
 
 WORKING_SET = 1000  # columns, where a prior sets coefficients to zero and nobody says more
 STEPS = 15  # of a fit from nothing,
@@ -74,11 +83,50 @@ class Estimate:
         )
 
 
+class Estimated(ABC):
+    """A design that tells what a fit of it will take."""
+
+    @abstractmethod
+    def stored(self) -> Columns:
+        """Entries of each column."""
+
+    def estimate(
+        self,
+        *,
+        folds: int = 0,
+        sparse: bool = True,
+        working_set: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Estimate:
+        """What a fit will take, or a cross-validation: memory, time.
+
+        Parameters
+        ----------
+        folds : int
+            Fits of a cross-validation, folds times repeats; 0 is a fit by itself.
+        sparse : bool
+            Whether the prior sets coefficients to zero (Laplace, elastic net). Otherwise all
+            columns are worked on.
+        working_set : int, optional
+            Columns worked on at the end; default all, or 1,000 with ``sparse``.
+        n_jobs : int, optional
+            Threads, as of the estimator.
+
+        Returns
+        -------
+        Estimate
+            ``memory`` in bytes beside X, ``x`` in bytes, ``seconds``, and their parts; printed,
+            a sentence. Memory is that of the columns with the most entries; time is right within
+            a factor of two or three, on a machine as busy as it is now.
+        """
+        return estimate(self.stored(), folds, sparse, working_set, n_jobs)
+
+
 def estimate(
     columns: Columns, folds: int, sparse: bool, working_set: int | None, threads: int | None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Estimate:  # fmt: skip
-    """See `Design.estimate`."""
+    """See `Estimated.estimate`; ``clock`` is what the trial is timed by."""
     n, p = columns.n, len(columns.entries)
     k = working_set if working_set is not None else (min(p, WORKING_SET) if sparse else p)
     k = min(k, p)

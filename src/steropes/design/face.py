@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from ..backends.face import Array, Backend, SparseLines
 from .blocks import Block
 
-__all__ = ["AnyRows", "ChannelLike", "ColumnStore", "DesignLike", "PieceLike", "RowsLike"]
+__all__ = [
+    "AnyRows",
+    "ChannelLike",
+    "ColumnStore",
+    "DesignLike",
+    "PieceLike",
+    "PlainDesign",
+    "RowsLike",
+]
 
 
 class DesignLike(Protocol):
@@ -153,6 +161,24 @@ class RowsLike(_Rows, Protocol):
 
         With ``lines`` (L,) a stream of rows, which ``u`` (L,) and the pointers are of.
         """
+
+    def taken(self, people: NDArray[np.int64]) -> RowsLike:
+        """The same columns for some rows, each at most once."""
+
+
+class PlainDesign(DesignLike, Protocol):
+    """A design whose rows of η are rows of X, wherever they are."""
+
+    def centered(self) -> Any:
+        """The same design with dense columns centred."""
+
+    def uncentered(self) -> Any:
+        """See `DesignLike.uncentered`."""
+
+    def by_rows(
+        self, chosen: NDArray[np.int64], order: NDArray[np.int64] | None, backend: Backend
+    ) -> RowsLike:
+        """See `DesignLike.by_rows`."""
 
 
 class PieceLike(_Rows, Protocol):

@@ -7,7 +7,6 @@ changes has one coefficient for each of its intervals, which only the pieces the
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -15,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..backends.face import Backend
-from .design import Design
-from .rows import RowMatrix
+from .face import PlainDesign, RowsLike
 
 __all__ = ["PiecewiseDesign", "PiecewiseRows", "StepEffects"]
 
@@ -49,7 +47,7 @@ class StepEffects:
         acts = (self.first[at] <= q) & (q <= self.last[at]) & ~self.always[at]
         return np.flatnonzero(acts)
 
-    def linear_predictors(self, X: Design, coef: np.ndarray, backend: Any) -> np.ndarray:
+    def linear_predictors(self, X: PlainDesign, coef: np.ndarray, backend: Any) -> np.ndarray:
         """X β in each interval for coefficients in X's units, (n, Q)."""
         beta = self.by_interval(coef, X.p) * X.scale[:, None]
         return np.concatenate([X.matmul(b[:, None], backend) for b in beta.T], axis=1)
@@ -68,7 +66,7 @@ class PiecewiseDesign:
 
     Parameters
     ----------
-    X : Design
+    X : Design or ShardedDesign
     effects : StepEffects
     person : (N,) int array
         Row of X of each piece; a person has at most one piece in an interval.
@@ -79,7 +77,7 @@ class PiecewiseDesign:
     plain: ClassVar[bool] = False
 
     def __init__(
-        self, X: Design, effects: StepEffects, person: np.ndarray, start: np.ndarray
+        self, X: PlainDesign, effects: StepEffects, person: np.ndarray, start: np.ndarray
     ) -> None:
         self.X, self.effects, self.person, self.start = X, effects, person, start
         self.n, self.p = X.n, len(effects.source)
@@ -164,9 +162,9 @@ class PiecewiseRows:
 
     Attributes
     ----------
-    X : RowMatrix
+    X : rows
         The columns of X that are concerned, each once, in the order of their first coefficient.
-    changing : RowMatrix
+    changing : rows
         Those of them that have changing coefficients, a second time: they are read for every
         interval, the others once.
     """
@@ -179,13 +177,13 @@ class PiecewiseRows:
         self.n, self.k = design.n_eta, len(chosen)
         effects = design.effects
         self.column, sources = _numbers(effects.source[chosen])
-        self.X: RowMatrix = design.X.by_rows(sources, None, backend)
+        self.X: RowsLike = design.X.by_rows(sources, None, backend)
         self.lines = self.X.lines
         self.always = np.flatnonzero(effects.always[chosen])
         varying = np.flatnonzero(~effects.always[chosen])
         number = np.full(self.k, -1, np.int64)
         number[varying], sources = _numbers(effects.source[chosen[varying]])
-        self.changing: RowMatrix = design.X.by_rows(sources, None, backend)
+        self.changing: RowsLike = design.X.by_rows(sources, None, backend)
         self.at = [effects.at(q, chosen) for q in range(effects.Q)]
         self.changing_column = [number[at] for at in self.at]
 
@@ -219,7 +217,7 @@ class PiecewiseRows:
         return self._transposed(v[:, None], lambda X, part: X.diagonal(part[:, 0])[:, None])[:, 0]
 
     def _transposed(
-        self, R: np.ndarray, product: Callable[[RowMatrix, np.ndarray], np.ndarray]
+        self, R: np.ndarray, product: Callable[[RowsLike, np.ndarray], np.ndarray]
     ) -> np.ndarray:
         out = self.backend.xp.zeros((self.k, R.shape[1]))
         whole = self.backend.xp.zeros((self.design.n, R.shape[1]))
@@ -233,7 +231,7 @@ class PiecewiseRows:
 
     def intervals(
         self, first: int = 0
-    ) -> Iterator[tuple[slice, RowMatrix, np.ndarray, np.ndarray, int]]:
+    ) -> Iterator[tuple[slice, RowsLike, np.ndarray, np.ndarray, int]]:
         """Yield what each interval has: (pieces, their rows of X, at, columns, first).
 
         ``at`` are the places of the coefficients that act, ``columns`` those of X that they go
@@ -246,7 +244,7 @@ class PiecewiseRows:
         begin = int(self.column[first:].min(initial=self.X.k))
         for q, pieces, people in self.design.pieces():
             at = np.flatnonzero((acts[0] <= q) & (q <= acts[1]))
-            yield pieces, _take(self.X, people), at, self.column[at], begin
+            yield pieces, self.X.taken(people), at, self.column[at], begin
 
 
 def _numbers(source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -256,12 +254,3 @@ def _numbers(source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     number = np.empty(len(by), np.int64)
     number[by] = np.arange(len(by))
     return number[inverse], distinct[by]
-
-
-def _take(rows: RowMatrix, people: np.ndarray) -> RowMatrix:
-    """The same columns for some rows; sparse entries are shared, not copied."""
-    out = copy.copy(rows)
-    out.n = len(people)
-    out.lines = None if rows.lines is None else rows.lines.take(people)
-    out.dense = None if rows.dense is None else rows.dense[people]
-    return out

@@ -174,6 +174,14 @@ class RowMatrix:
             out[self.dense_at] = h
         return out
 
+    def taken(self, people: np.ndarray) -> RowMatrix:
+        """The same columns for some rows; sparse entries are shared, not copied."""
+        out = copy.copy(self)
+        out.n = len(people)
+        out.lines = None if self.lines is None else self.lines.take(people)
+        out.dense = None if self.dense is None else self.dense[people]
+        return out
+
     def sums(
         self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
     ) -> np.ndarray:

@@ -17,13 +17,15 @@ D'Agostino and others (1990), Statistics in Medicine 9:1501, is the model.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from ..backends.cpu import CHUNKS, pooled, pooled_third
 from ..backends.face import Backend
 from ..backends.threads import balanced_chunks
-from .base import Likelihood
+from .base import Likelihood, Part
 from .curvature import ChannelCurvature
 
 __all__ = [
@@ -72,6 +74,15 @@ class PooledLogisticLikelihood(Likelihood):
         np.cumsum(self.last - self.first + 1, out=work[1:])
         self.chunks = balanced_chunks(work, CHUNKS)
         self.work = 8 * int(work[-1])  # an exponential is some eight additions
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        return [
+            partial(
+                PooledLogisticLikelihood, self.first[a:b], self.last[a:b], self.event[a:b], self.F
+            )
+            for a, b in pairwise(cuts)
+        ]
 
     @property
     def n_eta(self) -> int:

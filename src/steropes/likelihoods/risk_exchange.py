@@ -105,19 +105,21 @@ class RiskExchange:
         The row of X of each.
     cuts : (K + 1,) int array
         Where blocks of rows of X begin and end.
+    interval : (S,) int array, optional
+        The interval of time of each stratum; see `RiskRows`.
     competing : int array, optional
         Rows of the model that stay in risk sets for a competing event (Fine and Gray).
     """
 
     def __init__(
         self, likelihood: RiskModel, row: np.ndarray, cuts: np.ndarray,
-        competing: np.ndarray | None = None,
+        competing: np.ndarray | None = None, interval: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        self.likelihood, self.competing = likelihood, competing
+        self.likelihood, self.competing, self.interval = likelihood, competing, interval
         block = np.searchsorted(cuts, row, side="right") - 1
         by = np.argsort(block, kind="stable")
         at = np.searchsorted(block[by], np.arange(len(cuts)))
-        self._rows = [by[a:b] for a, b in pairwise(at)]  # each ascending: in the model's order
+        self.rows = [by[a:b] for a, b in pairwise(at)]  # each ascending: in the model's order
         self._first, self._row = cuts[:-1], row
 
     @property
@@ -130,11 +132,12 @@ class RiskExchange:
         whole, risk = self.likelihood, self.likelihood.risk
         groups = RiskGroups(np.asarray(risk.group_time), np.array(risk.group_stratum))
         out = []
-        for rows, first in zip(self._rows, self._first, strict=True):
+        for rows, first in zip(self.rows, self._first, strict=True):
             entry = None if whole.entry is None else whole.entry[rows]
             own = RiskRows(
                 self._row[rows] - first, whole.time[rows], whole.event[rows], entry,
                 np.array(whole.stratum[rows]), len(risk.strata_start) - 1, groups, self.apart,
+                self.interval,
             )  # fmt: skip
             late = None
             if self.competing is not None:
@@ -142,14 +145,19 @@ class RiskExchange:
             out.append(partial(_part, own, late))
         return out
 
-    def told(self, weights: Any) -> list[dict[str, np.ndarray]]:
-        """What each block is told of bound weights; see `PartWeights.common`."""
+    def told(self, weights: Any, offset: np.ndarray | None) -> list[dict[str, np.ndarray]]:
+        """What each block is told of bound weights, see `PartWeights.common`, and its offsets.
+
+        These are of the rows of η, in the model's order.
+        """
         common, own = self.likelihood.common(weights), self.likelihood.own(weights)
         out = []
-        for rows in self._rows:
+        for rows in self.rows:
             told = dict(common)
             for name, (whose, x) in own.items():
                 told[name] = x[np.isin(whose, rows, assume_unique=True)]
+            if offset is not None:
+                told["offset"] = offset[rows]
             out.append(told)
         return out
 

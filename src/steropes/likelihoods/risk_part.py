@@ -61,6 +61,9 @@ class RiskRows:
         Of all rows.
     apart : bool
         Whether tied events have sums of their own (Efron's method).
+    interval : (S,) int array or None
+        Where effects change with time: the interval that each stratum is of, ascending. A row of
+        X then has a row in each interval that it is at risk in. None: it has one.
     """
 
     row: np.ndarray
@@ -71,6 +74,12 @@ class RiskRows:
     strata: int
     groups: RiskGroups
     apart: bool
+    interval: np.ndarray | None = None
+
+    def intervals(self, count: int) -> np.ndarray:
+        """Where each interval's rows begin and end, (count + 1,)."""
+        assert self.interval is not None
+        return np.searchsorted(self.interval[self.stratum], np.arange(count + 1))
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,8 @@ class RiskPart:
 
     def __init__(self, rows: RiskRows, backend: Backend) -> None:
         self.rows, self.backend = rows, backend
-        self.order = self.row = rows.row
+        self.row = rows.row
+        self.order = rows.row if rows.interval is None else None
         self.n = self.n_eta = len(rows.row)
         self.start = np.searchsorted(rows.stratum, np.arange(rows.strata + 1))
         self.risk = RiskSets(rows.time, rows.event, rows.entry, self.start, backend, rows.groups)
@@ -170,16 +180,38 @@ class RiskPart:
         chosen : (F,) int array
             Groups, ascending.
         """
-        risk, u = self._risk_at(chosen), r[:, 0]
-        N = risk.moments_over_rows(rows, u)
-        E = rows.sums(u[risk.event_rows], risk.event_start, risk.event_rows)
+        u = r[:, 0]
+        if rows.layout == "rows":
+            N, E = self._moments(rows, u, self._risk_at(chosen))
+        else:
+            N, E = self._by_interval(rows, u, chosen)
         return {"at_risk": N, "tied": E} if apart else {"at_risk": N + E}
 
-    def _risk_at(self, chosen: np.ndarray) -> RiskSets:
+    def _moments(self, rows: Any, u: Array, risk: RiskSets) -> tuple[Array, Array]:
+        E = rows.sums(u[risk.event_rows], risk.event_start, risk.event_rows)
+        return risk.moments_over_rows(rows, u), E
+
+    def _by_interval(self, rows: Any, u: Array, chosen: np.ndarray) -> tuple[Array, Array]:
+        """The same where columns act in some intervals of time; see `PieceLike`."""
+        assert self.rows.interval is not None
+        of = self.rows.interval[self.rows.groups.stratum[chosen]]
+        N, E = np.zeros((len(chosen), rows.k)), np.zeros((len(chosen), rows.k))
+        for q, (pieces, X, at, columns, _) in enumerate(rows.intervals()):
+            here = np.flatnonzero(of == q)
+            if len(here) and pieces.stop > pieces.start:
+                risk = self._risk_at(chosen[here], pieces)
+                n, e = self._moments(X, u[pieces], risk)
+                N[np.ix_(here, at)], E[np.ix_(here, at)] = n[:, columns], e[:, columns]
+        return N, E
+
+    def _risk_at(self, chosen: np.ndarray, at: slice = slice(None)) -> RiskSets:
         rows = self.rows
+        entry = None if rows.entry is None else rows.entry[at]
+        a, b, _ = at.indices(self.n)
         return RiskSets(
-            rows.time, rows.event, rows.entry, self.start, self.backend, rows.groups.only(chosen)
-        )
+            rows.time[at], rows.event[at], entry, np.clip(self.start, a, b) - a, self.backend,
+            rows.groups.only(chosen),
+        )  # fmt: skip
 
 
 class FineGrayPart(RiskPart):

@@ -14,6 +14,7 @@ import numpy as np
 from ..backends.face import Array, Backend
 from .base import Part
 from .cox import CoxLikelihood, Ties
+from .risk_exchange import RiskExchange
 
 __all__ = ["PiecewiseCoxLikelihood", "cut_at"]
 
@@ -104,6 +105,10 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`: there are none."""
         return None
+
+    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+        """See `Likelihood.exchange`."""
+        return RiskExchange(self, self.person, cuts, interval=self.interval_of)
 
     @property
     def n_eta(self) -> int:

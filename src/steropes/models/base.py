@@ -223,10 +223,10 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
             self._names = design.names
         problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
         del design  # which may be replaced
-        if isinstance(problem.design, ShardedDesign):
-            problem = sharded_problem(problem)
-        elif isinstance(problem.design, Design):
+        if isinstance(problem.design, Design):
             self._refuse_too_large(problem)
+        else:
+            problem = sharded_problem(problem)
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             self._fit_problem(problem, prior, start, progress)

@@ -20,6 +20,7 @@ from ..data import (
 from ..design import Design
 from ..design.piecewise import PiecewiseDesign, StepEffects
 from ..errors import DataError
+from ..fit.shards import ShardedDesign
 from ..infer.proportionality import proportionality_test
 from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
@@ -108,11 +109,6 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
 
     # -- fit -----------------------------------------------------------------------------------
 
-    def _check_sharded(self) -> None:
-        super()._check_sharded()
-        if self.time_varying:
-            raise DataError("time_varying has no rows in blocks; give X as one table or matrix.")
-
     def _make_problem(
         self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
     ) -> Problem:
@@ -126,7 +122,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
             return problem
         likelihood, X = problem.likelihood, problem.design
         assert isinstance(likelihood, PiecewiseCoxLikelihood)
-        assert isinstance(X, Design)
+        assert isinstance(X, Design | ShardedDesign)
         return dataclasses.replace(
             problem,
             design=PiecewiseDesign(X, self._effects, likelihood.person, likelihood.piece_start),

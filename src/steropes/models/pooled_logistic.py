@@ -164,11 +164,6 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         if (self.interval is None) == (self.breaks is None):
             raise DataError("Give either interval, the width of all intervals, or breaks.")
 
-    def _check_sharded(self) -> None:
-        raise DataError(
-            f"{type(self).__name__} has no rows in blocks; give X as one table or matrix."
-        )
-
     def _make_problem(
         self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
     ) -> Problem:

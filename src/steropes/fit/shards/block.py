@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import sparse
 
 from ...backends.face import Backend
 from ...design import Design
+from ...design.face import DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.risk_part import RiskPart
 from ...solve.data_term import ActiveColumns, LocalShard, RiskShard
@@ -75,11 +77,13 @@ class Block:
     def answer(self, family: str, request: Request) -> Answer | None:
         """See `Shard.answer`, and `packed`; None where the rows say nothing.
 
-        ``family`` is the key under which a maker of the likelihood was given.
+        ``family`` is the key under which a maker of the likelihood was given, and one of its
+        columns where they are not X's.
         """
         if family not in self._shards:
-            rows = self._given(family)(self.backend)
-            self._shards[family] = None if rows is None else self._shard(rows)
+            maker, lift = self._given(family)
+            rows = maker(self.backend)
+            self._shards[family] = None if rows is None else self._shard(rows, lift)
         shard = self._shards[family]
         if shard is None:
             return None
@@ -88,10 +92,13 @@ class Block:
                 shard.bind(key, *self._given(key))
         return packed(shard.answer(request))
 
-    def _shard(self, rows: Likelihood | RiskPart) -> LocalShard | RiskShard:
+    def _shard(
+        self, rows: Likelihood | RiskPart, lift: Callable[[Design], DesignLike] | None
+    ) -> LocalShard | RiskShard:
+        design = self.design if lift is None else lift(self.design)
         if isinstance(rows, RiskPart):
-            return RiskShard(self.design, rows)
-        return LocalShard(self.design, rows)
+            return RiskShard(design, rows)
+        return LocalShard(design, rows)
 
     # -- products --------------------------------------------------------------------------------
 

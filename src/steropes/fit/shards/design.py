@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.face import Backend
 from ...design import as_design
 from ...design.common_scale import Moments, pooled
-from ...design.estimate import Columns, Estimate, estimate
+from ...design.estimate import Columns, Estimated
 from ...design.words import refuse_extreme
 from ...errors import DataError
 from .face import Blocks
@@ -66,7 +66,7 @@ class _Store:
         return BlocksOnDask(self.client, recipes, self.rows)
 
 
-class ShardedDesign:
+class ShardedDesign(Estimated):
     """The matrix X in blocks of rows, of which each is where it can be worked on.
 
     Estimators take it as X. What they ask of rows they ask of the blocks, and add up in the order
@@ -243,37 +243,6 @@ class ShardedDesign:
     def read(self, column: str) -> np.ndarray:
         """Values (n,) of a column of the files, such as the outcome, in the order of the rows."""
         return np.concatenate([s.column(column) for s in self._store.sources])
-
-    def estimate(
-        self,
-        *,
-        folds: int = 0,
-        sparse: bool = True,
-        working_set: int | None = None,
-        n_jobs: int | None = None,
-    ) -> Estimate:
-        """What a fit will take, or a cross-validation: memory, time.
-
-        Parameters
-        ----------
-        folds : int
-            Fits of a cross-validation, folds times repeats; 0 is a fit by itself.
-        sparse : bool
-            Whether the prior sets coefficients to zero (Laplace, elastic net). Otherwise all
-            columns are worked on.
-        working_set : int, optional
-            Columns worked on at the end; default all, or 1,000 with ``sparse``.
-        n_jobs : int, optional
-            Threads, as of the estimator.
-
-        Returns
-        -------
-        Estimate
-            ``memory`` in bytes beside X, ``x`` in bytes, ``seconds``, and their parts; printed,
-            a sentence. Memory is that of the columns with the most entries; time is right within
-            a factor of two or three, on a machine as busy as it is now.
-        """
-        return estimate(self.stored(), folds, sparse, working_set, n_jobs)
 
     def stored(self) -> Columns:
         """Entries of each column."""

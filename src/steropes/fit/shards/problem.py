@@ -17,8 +17,8 @@ from ...solve.data_term.messages import Answer, Request, Told
 from ...solve.data_term.together import Bindings
 from ...solve.shared_hessian import SharedHessian
 from ..problem import Problem
-from .design import ShardedDesign
 from .face import Blocks
+from .lifted import Lift, lifts, rows_in_blocks, rows_of_eta
 from .packing import unpacked
 from .rows import split
 
@@ -34,14 +34,25 @@ class FamilyInBlocks:
     ----------
     blocks : Blocks
     parts : sequence of callables
-        Each makes the likelihood of a block's rows; see `Likelihood.part`.
+        Each makes the likelihood of a block's rows; see `Likelihood.parts`.
+    lifts : sequence of callables, optional
+        Each makes the model's columns of a block of X; see `lifted`.
+    eta : list of int arrays, optional
+        The rows of η that each block has, where these are others than those of X.
     """
 
-    def __init__(self, blocks: Blocks, parts: Sequence[Any]) -> None:
-        self.blocks, self.rows = blocks, int(sum(blocks.rows))
+    def __init__(
+        self,
+        blocks: Blocks,
+        parts: Sequence[Any],
+        lifts: Sequence[Lift] | None = None,
+        eta: list[np.ndarray] | None = None,
+    ) -> None:
+        self.blocks, self.rows, self.eta = blocks, int(sum(blocks.rows)), eta
         self.bindings = Bindings()
         self.key = f"family-{next(_numbers)}"
-        blocks.keep(self.key, parts)
+        made: Sequence[Lift | None] = [None] * len(parts) if lifts is None else lifts
+        blocks.keep(self.key, list(zip(parts, made, strict=True)))
         weakref.finalize(self, blocks.drop, self.key).atexit = False
 
     def bind(
@@ -56,13 +67,21 @@ class FamilyInBlocks:
         key, new = self.bindings.take(weights, offset, B)
         key = f"{self.key}/{key}"
         if new:
-            rows = self.blocks.rows
-            offsets = [None] * len(rows) if offset is None else split(offset, rows)
-            given: list[Sequence[Any]] = [split(weights, rows), offsets]
+            own = split(weights, self.blocks.rows)
+            given: list[Sequence[Any]] = [own, self._offsets(None if told else offset)]
             if told is not None:
                 given.append(told)
             self.blocks.keep(key, list(zip(*given, strict=True)))
         return key
+
+    def _offsets(self, offset: np.ndarray | None) -> Sequence[np.ndarray | None]:
+        """Offsets of the blocks' rows of X, or of η where these are others."""
+        rows = self.blocks.rows
+        if offset is None:
+            return [None] * len(rows)
+        if self.eta is None or len(offset) == self.rows:
+            return split(offset, rows)
+        return [offset[at] for at in self.eta]
 
     def release(self, key: str) -> None:
         """See `Shards.release`."""
@@ -114,15 +133,16 @@ class ShardedProblem(Problem):
 
 
 def sharded_problem(problem: Problem) -> Problem:
-    """The problem with steps by sums over blocks, where its likelihood is one.
+    """The problem with steps by sums over blocks, where its rows are in blocks.
 
     Where risk sets go across blocks, these send their sums by event time. Where a likelihood has
-    neither (strata of a conditional model that are cut), it stays here and each step sends as many
-    numbers as there are rows.
+    no such sums (strata of an exact conditional model that are cut), it stays here and each step
+    sends as many numbers as there are rows.
     """
-    design = problem.design
-    assert isinstance(design, ShardedDesign)
-    blocks = design.blocks
+    X = rows_in_blocks(problem.design)
+    if X is None:
+        return problem
+    blocks = X.blocks
     blocks.limit(problem.likelihood.backend.pool.n_threads)
     cuts = np.concatenate([[0], np.cumsum(blocks.rows)])
     parts, exchange = problem.likelihood.parts(cuts), None
@@ -131,5 +151,7 @@ def sharded_problem(problem: Problem) -> Problem:
         if exchange is None:
             return problem
         parts = exchange.parts()
+    design = problem.design
+    shards = FamilyInBlocks(blocks, parts, lifts(design, cuts), rows_of_eta(design, cuts))
     known = {f.name: getattr(problem, f.name) for f in fields(Problem)}
-    return ShardedProblem(**known, shards=FamilyInBlocks(blocks, parts), exchange=exchange)
+    return ShardedProblem(**known, shards=shards, exchange=exchange)

@@ -53,6 +53,11 @@ class ShardedRows:
         """See `RowsLike.grown`."""
         return ShardedRows(self.blocks, chosen, order, self.backend)
 
+    def taken(self, people: np.ndarray) -> ShardedRows:
+        """The same columns for some rows of X, each at most once."""
+        assert self.order is None
+        return ShardedRows(self.blocks, self.chosen, people, self.backend)
+
     @property
     def entries(self) -> int:
         """See `RowsLike.entries`."""

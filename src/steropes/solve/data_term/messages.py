@@ -282,7 +282,7 @@ class ToldShards(Shards, Protocol):
         B: int,
         told: Sequence[Told] | None = None,
     ) -> str:
-        """See `Shards.bind`, and `PartWeights` for ``told``; the weights can be (n, 1) for all."""
+        """See `Shards.bind`, and `RiskExchange.told`; the weights can be (n, 1) for all."""
 
 
 def added(answers: Sequence[Answer], name: str) -> np.ndarray:

@@ -67,11 +67,12 @@ class RiskShard:
         return key in self._bound
 
     def bind(self, key: str, weights: np.ndarray, offset: np.ndarray | None, told: Told) -> None:
-        """See `ToldShards.bind`."""
+        """See `ToldShards.bind`: offsets are among what is told."""
         part = self.part
         w = self._in_lanes(np.asarray(weights, np.float64)[part.row])
-        own = None if offset is None else self._in_lanes(offset[part.row])
-        self._bound[key] = part.weigh(w, told), own
+        common = {name: x for name, x in told.items() if name != "offset"}
+        own = self._in_lanes(told["offset"]) if "offset" in told else None
+        self._bound[key] = part.weigh(w, common), own
 
     def _in_lanes(self, x: np.ndarray) -> np.ndarray:
         B = x.shape[1]
@@ -191,9 +192,11 @@ class RiskShard:
     def _gradients(self, at: At, active: ActiveColumns) -> np.ndarray:
         """Over all columns; what is of the working set is asked for apart, and zero here."""
         r = self._gradient(at, active)
-        whole = np.zeros((self.design.n, r.shape[1]))
-        whole[self.part.order] = r
-        return np.asarray(self.design.rmatmul(whole, self.part.backend))
+        if self.part.order is not None:
+            whole = np.zeros((self.design.n, r.shape[1]))
+            whole[self.part.order] = r
+            r = whole
+        return np.asarray(self.design.rmatmul(r, self.part.backend))
 
     def _hessian(
         self, at: At, ask: Hessian, active: ActiveColumns

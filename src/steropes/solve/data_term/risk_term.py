@@ -79,7 +79,15 @@ class RiskTerm(ShardedTerm):
         return w, self.likelihood.weigh(w)
 
     def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
-        return self.told.bind(self.own, offset, self.B, self.exchange.told(self.bound))
+        return self.told.bind(self.own, offset, self.B, self._tell(self.bound))
+
+    def _tell(self, bound: Bound) -> list[dict[str, np.ndarray]]:
+        """What shards are told beside their weights."""
+        offset, order = self.offset, self.likelihood.order
+        if offset is not None:
+            offset = np.asarray(offset, np.float64)
+            offset = np.asarray(self.likelihood.lift(offset if order is None else offset[order]))
+        return self.exchange.told(bound, offset)
 
     def _totals(self) -> np.ndarray:
         return np.asarray(self.w.sum(axis=0))
@@ -135,7 +143,7 @@ class RiskTerm(ShardedTerm):
         if difference not in self._others:
             w = weights[:, None] if difference else weights[:, None] - self.own
             bound = self._bound(w, self.likelihood.backend.lanes(w.shape[1]))[1]
-            key = self.told.bind(w, self.offset, w.shape[1], self.exchange.told(bound))
+            key = self.told.bind(w, self.offset, w.shape[1], self._tell(bound))
             weakref.finalize(self, self.told.release, key).atexit = False
             self._others[difference] = key, bound
         key, bound = self._others[difference]

@@ -38,6 +38,10 @@ def _parts(
     rows: PieceLike, curvature: GroupedCurvature, first: int
 ) -> Iterator[tuple[RowsLike, GroupedCurvature, np.ndarray, np.ndarray, int]]:
     """Yield each interval's rows and curvature, and where its columns go and come from."""
+    if curvature.u is None:  # the diagonal alone
+        for pieces, X, at, columns, begin in rows.intervals(first):
+            yield X, GroupedCurvature(curvature.v[pieces]), at, columns, begin
+        return
     n = len(curvature.v)
     lines = np.arange(n) if curvature.rows is None else curvature.rows
     for pieces, X, at, columns, begin in rows.intervals(first):

@@ -63,6 +63,11 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np
     M = len(B) if free else B.shape[1]
     basis = np.empty((0, M)) if free else B
     n = len(at.first)
+    if X.lines is None and X.dense is None and X.k:  # rows that are elsewhere
+        S = np.empty((n, M))
+        pooled.moments(at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, S, 0, n)
+        total = np.concatenate([X.rmatmul(S[:, m : m + 8]) for m in range(0, M, 8)], axis=1)
+        return total * np.diag(B) if free else total
 
     def part(a: int, b: int) -> np.ndarray:
         S = np.empty((min(ROWS, b - a), M))
