@@ -197,7 +197,7 @@ def subsets(y, w, strata):
             M_of.append(k)
             C_of.append(w[rows[0]] if cases == R else 0.0)
     M = (np.array(M_of) == np.arange(len(labels))[:, None]).astype(float)
-    return np.array(B), M, M * np.array(C_of)
+    return np.reshape(B, (len(B), len(y))), M, M * np.array(C_of)
 
 
 class Linked:

@@ -179,10 +179,14 @@ def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:
 
 
 def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> float:
-    """The loss at linear predictors (n,) with α fitted to them."""
-    walk, p = problem.batch(offset=eta[:, None]), problem.design.p
-    walk.start_at(np.zeros((p, 1)), fit.nuisance)
-    return walk.solve(np.full(p, NEVER), np.zeros(p), tol=1e-4, max_iter=60)[0].loss
+    """The loss at linear predictors (n,) with α fitted to them; ∞ where there is no number."""
+    p = problem.design.p
+    try:
+        walk = problem.batch(offset=eta[:, None])
+        walk.start_at(np.zeros((p, 1)), fit.nuisance)
+        return walk.solve(np.full(p, NEVER), np.zeros(p), tol=1e-4, max_iter=60)[0].loss
+    except FloatingPointError:  # of the thresholds: so far out nothing can be told
+        return np.inf
 
 
 def _listed(names: list[str]) -> str:
