@@ -186,7 +186,7 @@ class VariancePath(ABC):
         for _ in range(MOST // 2):
             self.score(readable(v))
             table = self.table()
-            mean = table["mean"].to_numpy()
+            mean = _comparable(table["mean"].to_numpy())
             best = best_of(mean)
             drop, se = mean[best] - mean[-1], float(table["se"].iloc[best])
             beyond = len(mean) - 1 - best
@@ -209,7 +209,8 @@ class VariancePath(ABC):
         """
         for _ in range(MOST // 2):
             table = self.table()
-            x, y = np.log(table["variance"].to_numpy()), table["mean"].to_numpy()
+            x = np.log(table["variance"].to_numpy())
+            y = _comparable(table["mean"].to_numpy())
             best = best_of(y)
             if best == len(x) - 1:
                 return
@@ -239,12 +240,27 @@ class VariancePath(ABC):
                 {
                     "variance": v,
                     "mean": float(s.mean()),
-                    "se": float(s.std(ddof=1) / np.sqrt(len(s))) if len(s) > 1 else np.nan,
+                    "se": _standard_error(s),
                     "nonzero": self.nonzero[v],
                     **{f"fold{i}": float(x) for i, x in enumerate(s)},
                 }
             )
         return pd.DataFrame(rows)
+
+
+def _standard_error(s: np.ndarray) -> float:
+    """Of a mean of folds' scores; missing for one, or where a held-out row is impossible (−∞)."""
+    known = len(s) > 1 and bool(np.isfinite(s).all())
+    return float(s.std(ddof=1) / np.sqrt(len(s))) if known else float("nan")
+
+
+def _comparable(mean: np.ndarray) -> np.ndarray:
+    """Scores with −∞ (a held-out row that is impossible) as one that is worse than all others."""
+    known = np.isfinite(mean)
+    if known.all() or not known.any():
+        return mean if known.all() else np.zeros(len(mean))
+    worst = float(mean[known].min()) - 10 * max(1.0, float(np.ptp(mean[known])))
+    return np.where(known, mean, worst)
 
 
 def best_of(mean: np.ndarray) -> int:
