@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import steropes
-from steropes import CrossValidation, DataError, Laplace, ShardedDesign
+from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
+from steropes.models.cumulative import CumulativeProbabilityModel
 
 distributed = pytest.importorskip("distributed")
 CUTS = (0, 90, 200, 260, 400)
@@ -40,9 +41,22 @@ def fit(design, y):
     return steropes.LogisticRegression(prior=Laplace(0.3)).fit(design, y)
 
 
+def other_fits(design, y):
+    """Models whose rows matter together: risk sets, and thresholds, across blocks."""
+    rng = np.random.default_rng(1)
+    time, cause = np.ceil(10 * rng.exponential(2 - y)), rng.integers(0, 3, len(y))
+    models = (
+        (steropes.CoxRegression(tol=1e-3), Surv(time, y)),
+        (steropes.FineGrayRegression(prior=Laplace(0.3), tol=1e-3), Surv(time, cause)),
+        (CumulativeProbabilityModel(tol=1e-3), time),
+    )
+    return [model.fit(design, outcome) for model, outcome in models]
+
+
 def test_the_number_of_workers_changes_no_bit(data):
     X, y = data
-    here = fit(ShardedDesign.from_blocks(blocks_of(X)), y)
+    design = ShardedDesign.from_blocks(blocks_of(X))
+    here, others = fit(design, y), other_fits(design, y)
     for workers in (1, 2):
         with cluster(workers) as those, distributed.Client(those) as client:
             design = ShardedDesign.from_blocks(blocks_of(X), client=client)
@@ -58,6 +72,9 @@ def test_the_number_of_workers_changes_no_bit(data):
                 del dask._here[lost]
                 np.testing.assert_array_equal(fit(design, y).coef_, here.coef_)
                 assert traffic.made == 5
+            for one, other in zip(other_fits(design, y), others, strict=True):
+                np.testing.assert_array_equal(one.coef_, other.coef_)
+                assert one.optimality_ == other.optimality_ <= one.tol
 
 
 def test_collections_are_taken_in_their_partitions(data):

@@ -151,7 +151,7 @@ def test_what_blocks_cannot_do_is_refused_by_name(X, eta):
     with pytest.raises(DataError, match="ccd"):
         steropes.LogisticRegression(solver="ccd").fit(design, y["event"])
     with pytest.raises(DataError, match="in blocks"):
-        steropes.CumulativeProbabilityModel().fit(design, eta)
+        steropes.CumulativeProbabilityModel().fit(design, eta, fixed={"x0": 1.0})
     with pytest.raises(DataError, match="rows in memory"):
         np.asarray(design)
     with pytest.raises(DataError, match="400 rows"):

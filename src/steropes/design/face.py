@@ -165,6 +165,9 @@ class RowsLike(_Rows, Protocol):
     def taken(self, people: NDArray[np.int64]) -> RowsLike:
         """The same columns for some rows, each at most once."""
 
+    def between(self, first: int, last: int) -> NDArray[np.float64]:
+        """The rows first … last as they are, (last − first, k)."""
+
 
 class PlainDesign(DesignLike, Protocol):
     """A design whose rows of η are rows of X, wherever they are."""

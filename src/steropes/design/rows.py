@@ -182,6 +182,19 @@ class RowMatrix:
         out.dense = None if self.dense is None else self.dense[people]
         return out
 
+    def between(self, first: int, last: int) -> np.ndarray:
+        """The rows first … last as they are, (last − first, k)."""
+        out = self.backend.xp.zeros((last - first, self.k))
+        if self.dense is not None:
+            out[:, self.dense_at] = self.dense[first:last]
+        if self.lines is not None and last > first:
+            x = self.lines
+            counts = x.ends[first:last] - x.starts[first:last]
+            at = slice(int(x.starts[first]), int(x.ends[last - 1]))
+            value = x.data[at] if x.data.size else 1.0
+            out[np.repeat(np.arange(last - first), counts), x.indices[at]] = value
+        return out
+
     def sums(
         self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
     ) -> np.ndarray:

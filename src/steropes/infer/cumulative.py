@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from scipy import linalg
 
-from ..design import Design, RowMatrix
-from ..design.face import DesignLike
+from ..design.face import DesignLike, PlainDesign, RowsLike
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods.blocks import Block
@@ -32,7 +31,6 @@ __all__ = [
     "FittedPart",
     "profiled_scores",
     "robust_covariance",
-    "row_slice",
 ]
 
 BATCH = 1 << 21  # entries of a (thresholds × functions) array that are held at once
@@ -93,7 +91,7 @@ class CumulativeInformation:
         part: FittedPart,
         offset: np.ndarray | None,
     ) -> None:
-        design = cast(Design, problem.design)
+        design = cast(PlainDesign, problem.design)
         self.scale, self.center = design.scale, design.center / design.scale
         rows, _, curvature = at_optimum(design, part, offset)
         self.block: Block = curvature.block
@@ -164,8 +162,8 @@ def _prior_curvature(problem: Problem, part: FittedPart) -> np.ndarray:
 
 
 def at_optimum(
-    design: Design, part: FittedPart, offset: np.ndarray | None
-) -> tuple[RowMatrix, Evaluation, ProfiledCurvature]:
+    design: PlainDesign, part: FittedPart, offset: np.ndarray | None
+) -> tuple[RowsLike, Evaluation, ProfiledCurvature]:
     """Rows of all columns, the evaluation, the curvature in them."""
     likelihood = part.likelihood
     rows = design.by_rows(np.arange(design.p), likelihood.levels.order, likelihood.backend)
@@ -183,7 +181,7 @@ def at_optimum(
 
 
 def robust_covariance(
-    design: Design,
+    design: PlainDesign,
     part: FittedPart,
     offset: np.ndarray | None,
     information: CumulativeInformation,
@@ -210,7 +208,7 @@ def robust_covariance(
 
 
 def profiled_scores(
-    design: Design,
+    design: PlainDesign,
     part: FittedPart,
     offset: np.ndarray | None,
     J: np.ndarray,
@@ -230,19 +228,5 @@ def profiled_scores(
         psi = (up + low) * half_s[i, None] + (up - low) * half_d[i, None]
         one = ~inner[i]
         psi[one] = ev.la[i][one, None] * up[one] + ev.lb[i][one, None] * low[one]
-        psi += ev.s[i, None] * row_slice(rows, i.start, i.stop)
+        psi += ev.s[i, None] * rows.between(i.start, i.stop)
         yield i, psi
-
-
-def row_slice(rows: RowMatrix, i0: int, i1: int) -> np.ndarray:
-    """Rows i0 … i1 as a dense array, (i1 − i0, k)."""
-    out = np.zeros((i1 - i0, rows.k))
-    if rows.dense is not None:
-        out[:, rows.dense_at] = rows.dense[i0:i1]
-    if rows.lines is not None:
-        x: Any = rows.lines
-        counts = x.ends[i0:i1] - x.starts[i0:i1]
-        at = slice(int(x.starts[i0]), int(x.ends[i1 - 1]))
-        value = x.data[at] if x.data.size else 1.0
-        out[np.repeat(np.arange(i1 - i0), counts), x.indices[at]] = value
-    return out

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .cumulative import at_optimum, row_slice
+from .cumulative import at_optimum
 
 __all__ = ["RobustInformation"]
 
@@ -155,7 +155,7 @@ class _Part:
         J, step = _padded(self.J), max(256, BATCH // max(design.p, 1))
         for i0 in range(0, likelihood.n, step):
             i = slice(i0, min(i0 + step, likelihood.n))
-            psi = ev.s[i, None] * row_slice(rows, i.start, i.stop) - self._thresholds(J, i)
+            psi = ev.s[i, None] * rows.between(i.start, i.stop) - self._thresholds(J, i)
             self.B[i] = psi @ information.V
 
     def _thresholds(self, t: np.ndarray, i: slice) -> np.ndarray:

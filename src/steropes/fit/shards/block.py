@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...backends.face import Backend
+from ...backends.face import Backend, SparseLines
 from ...design import Design
 from ...design.face import DesignLike
 from ...likelihoods import Likelihood
@@ -150,21 +150,34 @@ class Block:
         """Σ u x of the rows of each segment, (segments, k): x of ``row``, to segment ``at``."""
         rows = self._rows(chosen)
         out = np.zeros((segments, rows.k))
-        A = sparse.csr_array((u, (at, row)), shape=(segments, self.design.n))
+        A = sparse.csr_array((u, (at, np.arange(len(row)))), shape=(segments, len(row)))
         if rows.dense is not None:
-            out[:, rows.dense_at] += A @ rows.dense
+            out[:, rows.dense_at] += A @ rows.dense[row]
         if rows.lines is not None:
-            x = rows.lines
-            counts = np.asarray(x.ends - x.starts)
-            indptr = np.concatenate([[0], np.cumsum(counts)])
-            entry = np.arange(indptr[-1]) + np.repeat(x.starts - indptr[:-1], counts)
-            data = x.data[entry] if x.data.size else np.ones(len(entry))
-            X = sparse.csr_array(
-                (data, x.indices[entry].astype(np.int64), indptr), (rows.n, rows.k)
-            )
-            out += (A @ X).toarray()
+            out += (A @ _of_lines(rows.lines, row)).toarray()
+        return out
+
+    def between(self, chosen: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """The rows ``row`` as they are, (rows, k)."""
+        rows = self._rows(chosen)
+        out = np.zeros((len(row), rows.k))
+        if rows.lines is not None:
+            out += _of_lines(rows.lines, row).toarray()
+        if rows.dense is not None:
+            out[:, rows.dense_at] = rows.dense[row]
         return out
 
     def entries(self, chosen: np.ndarray) -> int:
         """Stored entries of columns that are worked on."""
         return int(self._rows(chosen).entries)
+
+
+def _of_lines(lines: SparseLines, row: np.ndarray) -> sparse.csr_array:
+    """Some lines as a matrix."""
+    counts = np.asarray(lines.ends - lines.starts)[row]
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    entry = np.arange(indptr[-1]) + np.repeat(lines.starts[row] - indptr[:-1], counts)
+    data = lines.data[entry] if lines.data.size else np.ones(len(entry))
+    return sparse.csr_array(
+        (data, lines.indices[entry].astype(np.int64), indptr), (len(row), lines.width)
+    )

@@ -127,11 +127,29 @@ class ShardedRows:
         row = line if lines is None else lines[line]
         row = row if self.order is None else self.order[row]
         weight = np.asarray(u)[line]
+        mine, runs = [], []
+        for at, here in self._in_blocks(row):
+            touched, run = np.unique(segment[at], return_inverse=True)
+            mine.append((len(touched), here, weight[at], run.reshape(-1)))
+            runs.append(touched)
+        out = np.zeros((len(counts), self.k))
+        for touched, part in zip(runs, self.blocks.call("sums", (self.chosen,), mine), strict=True):
+            out[touched] += part
+        return out
+
+    def _in_blocks(self, row: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Which of some rows of X each block has, and which of its own they are."""
         cuts = np.concatenate([[0], np.cumsum(self.blocks.rows)])
         block = np.searchsorted(cuts, row, side="right") - 1
-        mine = []
-        for b, start in enumerate(cuts[:-1]):
-            at = np.flatnonzero(block == b)
-            mine.append((row[at] - start, weight[at], segment[at]))
-        parts = self.blocks.call("sums", (self.chosen, len(counts)), mine)
-        return self._summed(parts)
+        found = [np.flatnonzero(block == b) for b in range(len(self.blocks.rows))]
+        return [(at, row[at] - start) for at, start in zip(found, cuts[:-1], strict=True)]
+
+    def between(self, first: int, last: int) -> np.ndarray:
+        """See `RowsLike.between`; the rows are sent."""
+        row = np.arange(first, last) if self.order is None else self.order[first:last]
+        found = self._in_blocks(row)
+        out = np.empty((len(row), self.k))
+        parts = self.blocks.call("between", (self.chosen,), [(here,) for _, here in found])
+        for (at, _), part in zip(found, parts, strict=True):
+            out[at] = part
+        return out

@@ -153,11 +153,6 @@ class CumulativeProbabilityModel(
                 f"{self.reduce!r}."
             )
 
-    def _check_sharded(self) -> None:
-        raise DataError(
-            f"{type(self).__name__} has no rows in blocks; give X as one table or matrix."
-        )
-
     def _make_problem(
         self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
     ) -> Any:

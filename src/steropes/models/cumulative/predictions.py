@@ -9,9 +9,8 @@ import numpy as np
 from ...backends import get_backend
 from ...backends.threads import ThreadPool
 from ...data import refuse_other_order
-from ...design import Design, RowMatrix
+from ...design import Design
 from ...errors import DataError
-from ...infer.cumulative import row_slice
 from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
 from ..annotations import Kind
 from ..one_thread import OneBlasThread
@@ -331,8 +330,8 @@ class CumulativePredictions(OneBlasThread):
 
 def _dense(design: Any) -> np.ndarray:
     """A design's scaled columns as one array."""
-    rows = RowMatrix(design, np.arange(design.p), None, get_backend("cpu", 1))
-    return row_slice(rows, 0, rows.n)
+    rows = design.by_rows(np.arange(design.p), None, get_backend("cpu", 1))
+    return rows.between(0, rows.n)
 
 
 def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from ...backends.cpu import tridiagonal
-from ...backends.face import Array, SparseLines
+from ...backends.face import Array
 from ...backends.threads import ThreadPool, balanced_chunks
 from ...design.face import AnyRows, RowsLike
 from ...likelihoods.blocks import Chain
@@ -138,6 +138,9 @@ def _fill(
     out[:] = 0.0
     pointers, u, w = curvature.pointers, curvature.a, curvature.b
     assert pointers is not None
+    if elsewhere(rows):
+        out -= _sums_elsewhere(rows, curvature, at, pointers[k0 : k1 + 2])
+        return
     whole = rows.lines is None
 
     def part(a: int, b: int) -> None:
@@ -158,6 +161,26 @@ def _fill(
     rows.backend.pool.map(part, balanced_chunks(pointers[k0 : k1 + 1], 4), entries)
 
 
+def elsewhere(rows: AnyRows) -> bool:
+    """Whether the entries are in blocks elsewhere, of which there are only sums here."""
+    return rows.lines is None and rows.layout == "rows" and rows.dense is None
+
+
+def _sums_elsewhere(
+    rows: RowsLike, curvature: ProfiledCurvature, at: np.ndarray, runs: np.ndarray
+) -> np.ndarray:
+    """−C of the parameters whose runs begin at ``runs`` but the last two, by one request.
+
+    A parameter's rows are its own run and the next one, which lie together.
+    """
+    first, own, both = runs[:-2], np.diff(runs[:-1]), runs[2:] - runs[:-2]
+    pointers = np.concatenate([[0], np.cumsum(both)])
+    place = np.arange(pointers[-1]) - np.repeat(pointers[:-1], both)
+    row = place + np.repeat(first, both)
+    u = np.where(place < np.repeat(own, both), curvature.a[row], curvature.b[row])
+    return rows.sums(u, pointers, at[row])
+
+
 def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> Iterator[np.ndarray]:
     """Yield D^(−1/2) L⁻¹ C for T = L D L', some rows at a time; the array is used again."""
     size = max(64, ENTRIES // rows.k)
@@ -172,6 +195,8 @@ def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> I
 
 def pooled_groups(rows: AnyRows, K: int) -> int:
     """As how many a chain of K parameters is eliminated in a coarse Hessian."""
+    if elsewhere(rows):  # each of which sends k numbers
+        return K if K <= 2 * POOL else POOL
     return K if rows.lines is None or rows.k < WIDE or K <= MANY else POOL
 
 
@@ -209,22 +234,10 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
 
 def _scattered(rows: RowsLike, curvature: ProfiledCurvature) -> np.ndarray:
     """C where the rows are in no order."""
-    K, n, at = curvature.block.K, rows.n, _numbers(curvature)
+    K, at = curvature.block.K, _numbers(curvature)
     out = np.zeros((K, rows.k))
     for parameter, x in ((curvature.up, curvature.a), (curvature.low, curvature.b)):
-        ok = (parameter >= 0) & (parameter < K)
-        A = sparse.csr_array((-x[ok], (parameter[ok], at[ok])), shape=(K, n))
-        if rows.dense is not None:
-            out[:, rows.dense_at] += A @ rows.dense
-        if rows.lines is not None:
-            out += (A @ _as_csr(rows.lines, n)).toarray()
+        by = np.argsort(parameter, kind="stable")
+        pointers = np.searchsorted(parameter[by], np.arange(K + 1))
+        out -= rows.sums(x[by], pointers, at[by])
     return out
-
-
-def _as_csr(lines: SparseLines, n: int) -> sparse.csr_array:
-    """Lines, between which there may be gaps, as a matrix."""
-    counts = np.asarray(lines.ends - lines.starts)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    entry = np.arange(indptr[-1]) + np.repeat(lines.starts - indptr[:-1], counts)
-    data = lines.data[entry] if lines.data.size else np.ones(len(entry))
-    return sparse.csr_array((data, lines.indices[entry].astype(np.int64), indptr), (n, lines.width))
