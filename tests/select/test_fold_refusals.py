@@ -9,9 +9,9 @@ import pytest
 from scipy import sparse
 
 import steropes
-from steropes import CrossValidation, Laplace, NotConvergedWarning, SeparationError, Surv
+from steropes import CrossValidation, DataError, Laplace, NotConvergedWarning, SeparationError, Surv
 from steropes.fit import Replicates
-from steropes.select.search import best_of
+from steropes.select.search import VariancePath, best_of
 
 N = 80
 
@@ -142,3 +142,34 @@ def test_equal_scores_choose_the_same_variance_in_every_storage(rng):
     for storage in (np.asarray, sparse.csr_array, sparse.csc_array):
         m = steropes.LogisticRegression(prior=Laplace(1.0), cv=cv).fit(storage(X), y)
         assert m.variance_ == 1e-14
+
+
+class _Scores(VariancePath):
+    """A path whose scores are given as a function of the variance."""
+
+    def __init__(self, search, scores):
+        super().__init__(CrossValidation(3, search=search), Laplace(), None)
+        self._scores, self.asked = scores, []
+
+    def evaluate(self, variance):
+        self.asked.append(variance)
+        return np.zeros(2), 1, np.array(self._scores(variance))
+
+    def first(self):
+        return 1e-3
+
+
+@pytest.mark.parametrize("search", ["auto", [0.1, 1.0]])
+def test_a_fold_that_is_impossible_at_every_variance_is_named(search):
+    path = _Scores(search, lambda v: [-1.0, -np.inf, -2.0])
+    with pytest.raises(DataError, match="fold 1 holds out are impossible"):
+        path.search()
+    assert len(path.asked) <= 5
+
+
+def test_a_variance_at_which_a_fold_is_impossible_is_worse_than_all_others():
+    path = _Scores("auto", lambda v: [-np.inf if v > 1.5 else np.log(v), -1.0, -1.0])
+    found = path.search()
+    assert 0.5 < found.variance <= 1.5
+    assert np.isnan(found.results["se"].iloc[-1])
+    assert np.isneginf(found.results["mean"].iloc[-1])

@@ -219,3 +219,14 @@ def test_five_people_of_five_thousand_separate_unless_one_differs(family, kind, 
     else:
         with pytest.raises(SeparationError, match="coefficients of 'x0' go"):
             fit(storage(X), t, e, w)
+
+
+def test_a_column_that_balances_an_offset_of_hundreds_is_not_separated():
+    """Without an intercept the start lies where means are 1e65: information there says nothing."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(4.0, 1.0, 28), rng.poisson(4.0, 28)
+    offset = np.full(28, 150.0)
+    fit = steropes.PoissonRegression(prior=None, fit_intercept=False)
+    fit.fit(x[:, None], y, offset=offset)
+    mu = np.exp(x * fit.coef_[0] + offset)
+    assert abs(x @ (mu - y)) < 1e-6 * (x @ mu + x @ y)

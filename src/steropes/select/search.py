@@ -139,9 +139,21 @@ class VariancePath(ABC):
                 self.score(v)
         table = self.table()
         mean = table["mean"].to_numpy()
+        self._refuse_impossible(mean)
         variance = float(table["variance"].iloc[self._simplest(table)]) if last is None else last
         prior = self.prior.with_variance(variance)
         return Selection(variance, prior, table, self.solutions[variance], float(mean.max()))
+
+    def _refuse_impossible(self, mean: np.ndarray) -> None:
+        """Raise where no variance has a score to be chosen by."""
+        if np.isfinite(mean).any():
+            return
+        folds = np.array([np.isfinite(s) for s in self.scores.values()]).any(axis=0)
+        raise DataError(
+            f"No variance can be chosen: at each of them rows that fold {int(folds.argmin())} "
+            "holds out are impossible (a score of -inf) by what the others say. Look for columns "
+            "or offsets of extreme size, or choose other folds."
+        )
 
     def _simplest(self, table: pd.DataFrame) -> int:
         """Where the smallest variance is whose score is as good as the rule asks for."""
@@ -195,6 +207,8 @@ class VariancePath(ABC):
             ):
                 break
             last = mean[-PAST - 1 :]
+            if len(mean) > 2 * PAST:
+                self._refuse_impossible(table["mean"].to_numpy())
             flat = len(mean) > 2 * PAST and v >= self.matters_to
             if flat and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
                 break  # the prior no longer matters

@@ -15,8 +15,8 @@ along their direction, and the loss does not rise two thousand such steps furthe
 exponential falls for hundreds of steps before it meets the counts that hold it.
 
 The information is compared with that of the same direction at the start, with the intercept
-fitted, or with what its columns have besides, so neither offsets, nor units of the columns, the
-outcome and the weights, have a part.
+fitted (or, in a model without one, at means of the outcome's size), or with what its columns have
+besides, so neither offsets, nor units of the columns, the outcome and the weights, have a part.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> An
     h0 = loss.diagonal(start)
     if _settled(loss, scaled[free], h0):
         return None
-    direction = _run_away(loss, start, loss.hessian(start), scaled[free])
+    direction = _run_away(loss, start, loss.hessian(start, levelled=True), scaled[free])
     if direction is None:
         _, direction = _follow(loss, start)
     return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
@@ -190,7 +190,7 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
     Returns where they ended, and the direction in which they would go on for ever or None.
     """
     met = np.zeros((len(b), len(b)))
-    begin, first = b, loss.hessian(b)
+    begin, first = b, loss.hessian(b, levelled=True)
     for _ in range(STEPS):
         g, H = loss.gradient(b), loss.hessian(b)
         if not (np.isfinite(g).all() and np.isfinite(H).all()):
@@ -202,7 +202,8 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
             break
         left = float(s @ H @ s)
         full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
-        if left < SPENT * full and _far_slope(loss, b, s) <= loss.rise(left, far):
+        slope = min(left, float(s @ first @ s))  # here, unless that is on its way from far out
+        if left < SPENT * full and _far_slope(loss, b, s) <= loss.rise(slope, far):
             return b, s
         t = _length(loss, b, s, far, float(g @ s))
         if t == 0.0:
@@ -252,8 +253,13 @@ def _run_away(loss: _Loss, begin: np.ndarray, first: np.ndarray, b: np.ndarray) 
 
 
 def _far_slope(loss: _Loss, b: np.ndarray, s: np.ndarray) -> float:
-    """Slope along s as far out as exp can hold: risk sets underflow sooner than others."""
+    """Slope along s as far out as exp can hold: risk sets underflow sooner than others.
+
+    Where means overflow instead, the loss has risen, without bounds.
+    """
     for further in FURTHER:
+        if loss.overflows(b + further * s):
+            return np.inf
         slope = loss.slope(b + further * s, s)
         if np.isfinite(slope):
             return slope
@@ -313,6 +319,13 @@ class _Loss:
             value = float(self.likelihood.loss(self.eta(b), self.weights)[0])
         return value if np.isfinite(value) else np.inf
 
+    def overflows(self, b: np.ndarray) -> bool:
+        """Whether a row's mean is greater than any number: not where risk sets underflow."""
+        with np.errstate(all="ignore"):
+            _, r = self.likelihood.evaluate(self.eta(b), self.weights)
+        r = self.backend.to_host(r)
+        return bool(np.isinf(r).any() and not np.isnan(r).any())
+
     def eta(self, b: np.ndarray) -> Any:
         return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
 
@@ -329,16 +342,24 @@ class _Loss:
             slope = float(self.gradient(b) @ s)
         return slope if np.isfinite(slope) else np.inf
 
-    def hessian(self, b: np.ndarray) -> np.ndarray:
-        """Exact: pooled event times would leave information where there is none."""
+    def hessian(self, b: np.ndarray, levelled: bool = False) -> np.ndarray:
+        """Exact: pooled event times would leave information where there is none.
+
+        ``levelled``: where a constant has brought the means to the outcome's size.
+        """
         with np.errstate(all="ignore"):
-            curvature = self.likelihood.curvature(self.eta(b), self.weights, exact=True)
+            eta = self._levelled(b) if levelled else self.eta(b)
+            curvature = self.likelihood.curvature(eta, self.weights, exact=True)
             return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
 
     def diagonal(self, b: np.ndarray) -> np.ndarray:
-        """The Hessian's diagonal, nearly."""
-        curvature = self.likelihood.curvature(self.eta(b), self.weights)
+        """The levelled Hessian's diagonal, nearly."""
+        curvature = self.likelihood.curvature(self._levelled(b), self.weights)
         return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
+
+    def _levelled(self, b: np.ndarray) -> Any:
+        eta = self.eta(b)
+        return eta + self.likelihood.level(eta, self.weights)
 
     def extent(self, s: np.ndarray) -> float:
         """How far a step moves the linear predictors."""
