@@ -11,6 +11,7 @@ import warnings
 
 import pytest
 
+from steropes.studies import DiagnosticThresholds
 from steropes.studies.cli import run
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
@@ -189,7 +190,7 @@ def test_quiet_is_quiet(capsys, small, tmp_path):
 def test_options_reach_the_study(capsys, small, tmp_path):
     options = ["--risk-days", "30", "--washout", "100", "--window", "50", "--caliper", "0.5",
                "--folds", "4", "--exclude", "70", "--exclude", "71", "--no-descendants",
-               "--seed", "9", "--tie-orders", "3", "--min-cell", "2"]  # fmt: skip
+               "--seed", "9", "--tie-orders", "3", "--min-cell", "2", "--unblind"]  # fmt: skip
     out = tmp_path / "o"
     assert run(["study", str(small.write()), *STUDY, *options, "--output", str(out)]) == 0
     settings = json.loads((out / "study.json").read_text())["settings"]
@@ -197,7 +198,8 @@ def test_options_reach_the_study(capsys, small, tmp_path):
         "target": 1, "comparator": 2, "outcome": 3, "washout_days": 100, "risk_days": 30,
         "descendants": False, "window_days": 50, "min_people": 10, "min_share": 0.001,
         "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "tie_orders": 3,
-        "min_cell": 2, "schema": "main",
+        "min_cell": 2, "schema": "main", "unblind": True,
+        "thresholds": vars(DiagnosticThresholds()),
     }  # fmt: skip
 
 

@@ -188,7 +188,7 @@ def test_it_can_be_switched_off(omop):
     for i in range(24):
         person = omop.person(**{("target", "comparator")[i % 2]: 0}, outcome=9 + i)
         omop.condition(person, 70 + i % 2 * (i % 3 > 0), -5)
-    settings = StudySettings(1, 2, 3, min_cell=0, min_people=3, tie_orders=0)
+    settings = StudySettings(1, 2, 3, min_cell=0, min_people=3, tie_orders=0, unblind=True)
     study = comparative_study(omop.write(), settings)
     numbers = study.to_dict()
     assert all(isinstance(n, int | float) for _, n in cells(numbers))

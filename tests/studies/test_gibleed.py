@@ -115,11 +115,11 @@ def test_the_covariates_agree_with_pandas(study, tables):
         "measurement": ("measurement", "measurement_date", "measurement_date"),
         "observation": ("observation", "observation_date", "observation_date"),
     }
-    expected = {}
+    expected, drugs = {}, [DEMO["target"], DEMO["comparator"]]
     for domain, (table, first, last) in sources.items():
         records = people.merge(tables[table], on="person_id")
         inside = (records[first] <= records["start"]) & (records[last] >= records["start"] - window)
-        kept = records[inside & ~records[f"{domain}_concept_id"].isin(DEMO.values())]
+        kept = records[inside & ~records[f"{domain}_concept_id"].isin(drugs)]
         for concept, rows in kept.groupby(f"{domain}_concept_id")["row"]:
             who = sorted(set(rows))
             if 10 <= len(who) < len(people):

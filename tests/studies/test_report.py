@@ -57,7 +57,8 @@ def test_a_missing_estimate_is_said_and_the_next_best_shown(rough, capsys):
     print_study(rough, [])
     assert "no finite maximum" in " ".join(capsys.readouterr().out.split())
     failed = [c.finding.split(":")[0] for c in checks(rough, publish(rough)) if not c.passed]
-    assert failed == ["No estimate for matched people, within pairs", "Estimand", "Balance", "Ties"]
+    missing = "No estimate for matched people, within pairs"
+    assert failed == ["Unblinded", missing, "Estimand", "Balance", "Ties"]
 
 
 def test_numbers_that_json_lacks_become_none(rough):
@@ -122,6 +123,8 @@ def test_words_for_numbers():
         ({"exclude": "70"}, "exclude"),
         ({"exclude": (0,)}, "exclude"),
         ({"descendants": "no"}, "descendants"),
+        ({"unblind": "yes"}, "unblind must be True or False"),
+        ({"thresholds": {"balance": 0.2}}, "thresholds must be DiagnosticThresholds"),
         ({"schema": ""}, "schema"),
     ],
 )
@@ -174,7 +177,7 @@ def test_without_a_pair_there_is_a_report_and_the_reason(omop, tmp_path, capsys)
     assert "<b>No estimate</b>" in page
     assert "no pair lies within the caliper" in page
     assert "Preference score" in page  # the overlap, which says why
-    assert page.count("<svg") == 2 * 3  # attrition, overlap, other ways to adjust
+    assert page.count("<svg") == 2 * 2  # attrition, overlap
     assert "In a matched pair" in page
     print_study(study, [])
     assert "no estimate" in capsys.readouterr().out
@@ -228,7 +231,7 @@ def test_few_people_or_no_covariate_are_a_report_too(omop, people, tmp_path):
 @pytest.mark.parametrize(("events", "passed"), [(1, False), (4, False), (12, True)])
 def test_an_estimate_from_few_events_is_said_to_be_imprecise(omop, events, passed):
     path = groups(omop, target=events, comparator=events).write()
-    study = comparative_study(path, StudySettings(1, 2, 3))
+    study = comparative_study(path, StudySettings(1, 2, 3, unblind=True))
     (said,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Precision:"))
     assert said.passed == passed
     assert ("can be relied on" in said.finding) == (not passed)

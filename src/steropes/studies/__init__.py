@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .covariates.features import FeatureRules, Features, extract_features
     from .covariates.tidy import Tidied, TidyRules, tidy
     from .demo import DEMO, demo_database
+    from .diagnostics import Diagnostics, DiagnosticThresholds
     from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
     from .evidence import combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
@@ -68,8 +69,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     )
     from .grid import (
         AnalysisResult,
-        Diagnostics,
-        DiagnosticThresholds,
         Outcome,
         Question,
         StudyAnalysis,
@@ -163,6 +162,8 @@ _WHERE = {
     "tidy": "covariates.tidy",
     "DEMO": "demo",
     "demo_database": "demo",
+    "DiagnosticThresholds": "diagnostics",
+    "Diagnostics": "diagnostics",
     "hazard_ratio": "effects",
     "incidence_rates": "effects",
     "minimum_detectable_ratio": "effects",
@@ -181,8 +182,6 @@ _WHERE = {
     "federate_init": "federation.run",
     "federate_step": "federation.run",
     "AnalysisResult": "grid",
-    "DiagnosticThresholds": "grid",
-    "Diagnostics": "grid",
     "Outcome": "grid",
     "Question": "grid",
     "StudyAnalysis": "grid",

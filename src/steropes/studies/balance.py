@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.design.blocks import SparseBlock
 from steropes.errors import DataError
 
-__all__ = ["balance_table", "standardized_differences"]
+__all__ = ["balance_table", "largest_shift", "standardized_differences"]
 
 AT_ONCE = 16  # columns with values of their own that are held dense at a time
 
@@ -84,6 +84,20 @@ def balance_table(
     table.index = pd.Index(list(names), name="covariate")
     order = np.argsort(-table["smd_before"].abs().to_numpy(), kind="stable")
     return table.iloc[order]
+
+
+def largest_shift(table: pd.DataFrame) -> float:
+    """How far matching has moved the target arm: its largest standardised difference to before.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As ``balance_table`` makes it, of 0/1 covariates.
+    """
+    before, after = (table[f"target_{when}"].to_numpy() for when in ("before", "after"))
+    mean = np.column_stack((before, after))
+    moved = np.abs(_smd(mean, mean * (1 - mean)))
+    return float(np.max(moved[np.isfinite(moved)], initial=0.0))
 
 
 def _moments(design: Any, weights: NDArray, totals: NDArray) -> tuple[NDArray, NDArray]:

@@ -6,8 +6,6 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
-from steropes.studies.beside import e_values
-from steropes.studies.numbers import main_line
 from steropes.studies.page.html import effect, table
 from steropes.studies.pictures import adjustments_picture
 from steropes.studies.published import Published
@@ -35,7 +33,7 @@ def beside_parts(study: ComparativeStudy, public: Published) -> list[str]:
     """How to read the hazard ratio, all ways to adjust side by side, and the follow-up."""
     if study.beside is None:
         return []
-    return [*_reading(study, public), *_adjustments(study, public), _follow_up(study, public)]
+    return [*_reading(public), *_adjustments(public), _follow_up(study, public)]
 
 
 def source_line(study: ComparativeStudy) -> str:
@@ -48,18 +46,17 @@ def source_line(study: ComparativeStudy) -> str:
     return ", ".join(f"{before}{source[c]}" for c, before in parts.items() if source.get(c))
 
 
-def _reading(study: ComparativeStudy, public: Published) -> list[str]:
-    assert study.beside is not None
-    line = main_line(public)
+def _reading(public: Published) -> list[str]:
+    line = public.main_line()
     said = []
-    value, of_limit = e_values(line["hr"], line["lower"], line["upper"])
+    value, of_limit = public.e_value
     if not line["note"] and math.isfinite(value):
         said.append(
             f"E-value {decimals(value)} ({decimals(of_limit)} for the limit nearer to 1): so "
             "strong, as a risk ratio, would something unmeasured have to go with both the drug "
             "and the outcome to explain it."
         )
-    p = study.beside.proportional_p
+    p = public.proportional_p
     if math.isfinite(p):
         said.append(
             f"Proportional hazards within pairs: p {p_value(p)}"
@@ -72,10 +69,9 @@ def _reading(study: ComparativeStudy, public: Published) -> list[str]:
     return [f"<p>{escape(' '.join(said))}</p>"] if said else []
 
 
-def _adjustments(study: ComparativeStudy, public: Published) -> list[str]:
-    assert study.beside is not None
-    found = study.beside.adjustments.to_dict("records")
-    if not found:
+def _adjustments(public: Published) -> list[str]:
+    found = public.adjustments
+    if not found or public.blinded:
         return []
     lines = [
         (title_case(analysis_name(h["analysis"])), OF_STUDY[h["analysis"]], h)
@@ -90,7 +86,7 @@ def _adjustments(study: ComparativeStudy, public: Published) -> list[str]:
         )
         for name, about, f in lines
     ]
-    picture = adjustments_picture(study, public)
+    picture = adjustments_picture(public)
     head = ("Adjustment", "Effect among", "Hazard ratio (95%)", "p")
     caption = (
         "Every way to adjust by the same scores. Weights are at most 10; intervals of weighted "

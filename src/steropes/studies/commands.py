@@ -32,6 +32,9 @@ Seed = Annotated[
 MinCell = Annotated[
     int, typer.Option(min=0, help="Counts of fewer people are not shown; 0 shows all.")
 ]
+Unblind = Annotated[
+    bool, typer.Option("--unblind", help="Show the estimate though a diagnostic fails.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -87,6 +90,7 @@ def study(
         int, typer.Option(min=0, help="Other orders of equal scores to match under.")
     ] = 20,
     min_cell: MinCell = 5,
+    unblind: Unblind = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare an outcome between new users of two drugs in an OMOP database."""
@@ -104,6 +108,7 @@ def study(
         seed=seed,
         tie_orders=tie_orders,
         min_cell=min_cell,
+        unblind=unblind,
         schema=schema,
     )
     _run(database, settings, output, quiet)
@@ -121,6 +126,14 @@ def demo(
         bool,
         typer.Option("--controls", help="Cox against Fine-Gray on negative and positive controls."),
     ] = False,
+    unblind: Annotated[
+        bool | None,
+        typer.Option(
+            help="Whether estimates that fail a diagnostic are shown. Default: yes, for the people "
+            "are invented; with --grid and --controls no.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Celecoxib against diclofenac and gastrointestinal bleeding, in synthetic data."""
@@ -132,9 +145,12 @@ def demo(
     if grid or controls:
         name = "grid" if grid else "controls"
         spec = demo_grid(min_cell) if grid else demo_controls(min_cell)
-        run_and_report(demo_database(), spec, output / name, False, quiet)
+        run_and_report(demo_database(), spec, output / name, bool(unblind), quiet)
         return
-    _run(demo_database(), StudySettings(**DEMO, seed=seed, min_cell=min_cell), output, quiet)
+    asked = {**DEMO, "seed": seed, "min_cell": min_cell}
+    if unblind is not None:
+        asked["unblind"] = unblind
+    _run(demo_database(), StudySettings(**asked), output, quiet)
 
 
 add_commands(app)

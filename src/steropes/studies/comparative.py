@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.balance import balance_table
+from steropes.studies.balance import balance_table, largest_shift
 from steropes.studies.beside import Beside, beside
 from steropes.studies.cohorts import Cohort, CohortRules, find_new_users, why_empty
 from steropes.studies.covariates import (
@@ -21,6 +21,7 @@ from steropes.studies.covariates import (
     NothingLeftError,
     extract_covariates,
 )
+from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.effects import (
     arm_curves,
@@ -32,8 +33,8 @@ from steropes.studies.matching import comparable_scores, match_propensity
 from steropes.studies.omop import OmopDatabase, RecordsOf, opened
 from steropes.studies.people import People
 from steropes.studies.propensity import Propensity, fit_propensity, too_few
-from steropes.studies.requirements import real, text, whole
-from steropes.studies.ties import TieOrders, try_tie_orders
+from steropes.studies.requirements import real, text, whole, yes_or_no
+from steropes.studies.ties import TieOrders, tied_share, try_tie_orders
 
 __all__ = ["ComparativeStudy", "StudySettings", "comparative_study"]
 
@@ -71,6 +72,10 @@ class StudySettings:
     min_cell : int, default 5
         Counts of fewer people (but not of none) are not written or shown: the page, the JSON
         file and the terminal say "<5", and hide what would give such a count away.
+    thresholds : DiagnosticThresholds
+        What the diagnostics must reach for the estimate to be shown.
+    unblind : bool, default False
+        Show the estimate, and the outcomes of the arms, though a diagnostic fails.
     schema : str, default "main"
         The schema of the database that holds the CDM tables; see `OmopDatabase`.
     """
@@ -90,6 +95,8 @@ class StudySettings:
     seed: int = 1
     tie_orders: int = 20
     min_cell: int = LEAST
+    thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
+    unblind: bool = False
     schema: str = "main"
 
     def __post_init__(self) -> None:
@@ -102,6 +109,9 @@ class StudySettings:
         whole("seed", self.seed, 0)
         whole("tie_orders", self.tie_orders, 0, 10_000)
         whole("min_cell", self.min_cell, 0)
+        if not isinstance(self.thresholds, DiagnosticThresholds):
+            raise DataError(f"thresholds must be DiagnosticThresholds, not {self.thresholds!r}")
+        yes_or_no("unblind", self.unblind)
         text("schema", self.schema)
 
     def part(self, kind: type) -> Any:
@@ -113,7 +123,8 @@ class StudySettings:
 class ComparativeStudy:
     """A finished study; all tables are pandas DataFrames, exact, with small cells.
 
-    Its ``repr`` names no person, and the files of ``write`` hide small cells.
+    Its ``repr`` names no person. The files of ``write`` hide small cells, and, as ``repr`` does,
+    the estimate where a diagnostic fails (``settings.unblind`` shows it); the tables hide nothing.
 
     Attributes
     ----------
@@ -165,11 +176,11 @@ class ComparativeStudy:
 
     def __repr__(self) -> str:
         line = self.hazard_ratios.loc["matched, stratified"]
-        found = (
-            "no estimate"
-            if line["note"]
-            else f"hazard ratio {line['hr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
-        )
+        found = f"hazard ratio {line['hr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
+        if line["note"]:
+            found = "no estimate"
+        elif not self.visible:
+            found = "not shown: a diagnostic failed"
         return (
             f"ComparativeStudy({self.names['target']} against {self.names['comparator']}, "
             f"{self.names['outcome']}: {shown(self.pairs, self.settings.min_cell)} matched pairs, "
@@ -195,6 +206,43 @@ class ComparativeStudy:
     def pairs(self) -> int:
         """Number of matched pairs."""
         return int((self.people["matched_set"] >= 0).sum()) // 2
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Whether the estimate may be looked at, by the rule that grids have.
+
+        What all outcomes share and the systematic error are not evaluated: there is one outcome,
+        and no negative control.
+        """
+        nan = float("nan")
+        matched = self.matched
+        arms = self.attrition[["target", "comparator"]].iloc[-1]
+        lost = [1 - self.pairs / int(n) if n and self.matching_done else nan for n in arms]
+        largest, worst, moved, tied = nan, "", nan, nan
+        if self.balance is not None and len(matched):
+            after = self.balance["smd_after"].abs()
+            largest, worst = float(after.max()), str(after.idxmax())
+            moved = largest_shift(self.balance)
+        if self.propensity is not None and len(matched):
+            score, _ = comparable_scores(self.propensity.logit)
+            tied = tied_share(score[(self.people["matched_set"] >= 0).to_numpy()])[1]
+        return Diagnostics(
+            largest_difference=largest,
+            worst_covariate=worst,
+            equipoise=nan if self.propensity is None else self.propensity.equipoise(),
+            detectable=self.detectable,
+            generalizability=moved,
+            attrition=lost[0],
+            comparator_attrition=lost[1],
+            tied=tied,
+            fewest=float(self.rates.loc["matched", "events"].min()),
+            thresholds=self.settings.thresholds,
+        )
+
+    @property
+    def visible(self) -> bool:
+        """Whether the estimate is shown: all diagnostics pass, or it was asked for."""
+        return self.settings.unblind or self.diagnostics.unblind
 
     def curves(self) -> dict[str, Any]:
         """Kaplan–Meier curves of the matched ``target`` and ``comparator`` people, if any."""

@@ -78,6 +78,7 @@ def run_and_report(
     from steropes.studies.grid.run import run_grid
     from steropes.studies.report import output_folder
     from steropes.studies.terminal import Progress
+    from steropes.studies.verdicts import NOT_SHOWN
 
     folder = output_folder(output)
     with Progress(quiet) as progress:
@@ -100,7 +101,7 @@ def run_and_report(
         effect = (
             f"{line.rr:.2f} ({line.ci_95_lb:.2f} to {line.ci_95_ub:.2f})"
             if line.rr == line.rr
-            else line.note or ("not shown: a diagnostic failed" if not line.unblind else "none")
+            else line.note or (NOT_SHOWN if not line.unblind else "none")
         )
         said = names.get(line.outcome_id, f"outcome {line.outcome_id}")
         where = pairs[line.target_comparator_id]

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 from steropes import __version__
-from steropes.studies.beside import e_values
 from steropes.studies.disclosure import Bound, fraction
 from steropes.studies.plots import density
-from steropes.studies.published import Published, publish, published_at_risk, rounded_difference
+from steropes.studies.published import Published, publish, published_at_risk
+from steropes.studies.verdicts import rounded_difference
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative import ComparativeStudy
 
-__all__ = ["main_line", "preference_densities", "study_json", "study_numbers"]
+__all__ = ["preference_densities", "study_json", "study_numbers"]
 
 FORMAT = 2  # of the JSON file; raise it when a key changes its meaning or goes away
 
@@ -29,7 +29,8 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
     """Every number of a study as dicts, lists, numbers and strings; not-a-number becomes None.
 
     No time of day and no file path is in it: the same database and settings give the same result.
-    A count that must not be published is a string such as ``"<5"``, or None.
+    A count that must not be published is a string such as ``"<5"``, or None. Where a diagnostic
+    fails, the effect and the outcomes of the arms are None (``blinded`` is true then).
     """
     public = publish(study)
     covariates = None
@@ -52,6 +53,8 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
         "propensity": _propensity(study),
         "matching": _matching(study, public),
         "balance": _balance(study, public),
+        "diagnostics": [vars(v) for v in public.verdicts],
+        "blinded": public.blinded,
         "rates": public.rates,
         "hazard_ratios": public.hazard_ratios,
         **_beside(study, public),
@@ -63,24 +66,15 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
     return _plain(numbers)
 
 
-def main_line(public: Published) -> dict[str, Any]:
-    """The hazard ratio that the page shows first: within pairs, or among the matched."""
-    lines = {line["analysis"]: line for line in public.hazard_ratios}
-    line = lines["matched, stratified"]
-    return lines["matched"] if line["note"] else line
-
-
 def _beside(study: ComparativeStudy, public: Published) -> dict[str, Any]:
     """Other ways to adjust, and what tells how the hazard ratio may be read."""
     if study.beside is None:
         return {}
-    line = main_line(public)
-    e_value, of_limit = e_values(line["hr"], line["lower"], line["upper"])
     return {
-        "other_adjustments": study.beside.adjustments.to_dict("records"),
-        "proportional_hazards_p": study.beside.proportional_p,
-        "e_value": e_value,
-        "e_value_of_limit": of_limit,
+        "other_adjustments": public.adjustments,
+        "proportional_hazards_p": public.proportional_p,
+        "e_value": public.e_value[0],
+        "e_value_of_limit": public.e_value[1],
         "follow_up": public.follow_up,
         "source": study.beside.source,
     }
@@ -108,7 +102,7 @@ def _matching(study: ComparativeStudy, public: Published) -> dict[str, Any] | No
     if study.propensity is None or study.ties is None:
         return None
     caliper, ties = study.settings.caliper, study.ties
-    found = ties.hazard_ratios
+    found = public.other_draws
     return {
         "pairs": public.pairs,
         "caliper_sd": caliper,

@@ -48,6 +48,8 @@ def attrition_picture(study: ComparativeStudy, public: Published) -> Picture | N
 
 def survival_picture(study: ComparativeStudy, public: Published) -> Picture | None:
     """Kaplan–Meier curves of the matched arms, as far as the last event."""
+    if public.blinded:
+        return None
     watched = study.curves()
     end = _end(watched, study.pairs)
     if not watched or end <= 0:
@@ -104,9 +106,8 @@ def balance_pictures(public: Published) -> list[Picture | None]:
     ]
 
 
-def adjustments_picture(study: ComparativeStudy, public: Published) -> Picture | None:
+def adjustments_picture(public: Published) -> Picture | None:
     """The hazard ratio by every way to adjust."""
-    beside = [] if study.beside is None else study.beside.adjustments.to_dict("records")
     rows = [
         Row(
             label,
@@ -117,7 +118,7 @@ def adjustments_picture(study: ComparativeStudy, public: Published) -> Picture |
         )
         for label, line in (
             *((title_case(analysis_name(h["analysis"])), h) for h in public.hazard_ratios),
-            *((title_case(str(line["analysis"])), line) for line in beside),
+            *((title_case(str(line["analysis"])), line) for line in public.adjustments),
         )
     ]
     return forest("adjustments", rows, "hazard ratio")

@@ -1,4 +1,4 @@
-"""What a study publishes: its numbers without small cells, in the form all outputs share.
+"""What a study publishes: no small cells, no estimate that fails, in the form all outputs share.
 
 The page, the JSON file and the terminal show these and nothing else, so that what one of them hides
 does not stand in another. A cell is a number, a ``Bound`` on it, or None where even a bound would
@@ -13,8 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from steropes.studies.beside import e_values
 from steropes.studies.disclosure import Bound, chain, fraction, part, small, total
+from steropes.studies.verdicts import Judged, blind, judge, rounded_difference
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
@@ -47,6 +50,18 @@ class Published:
     follow_up : list of dict
         Quantiles of the days of each arm that has enough people: ``analysis``, ``arm``, ``p10``,
         ``p25``, ``p50``, ``p75``, ``p90``.
+    adjustments : list of dict
+        As ``Beside.adjustments``.
+    proportional_p : float
+        As ``Beside.proportional_p``.
+    e_value : (float, float)
+        Of the main hazard ratio, and of its limit that is nearer to one.
+    other_draws : tuple of float
+        Hazard ratios of other draws among equal scores.
+    verdicts : list of Judged
+        All diagnostics.
+    blinded : bool
+        Whether the estimate is hidden, because a diagnostic fails.
     """
 
     attrition: list[dict[str, Any]]
@@ -58,6 +73,21 @@ class Published:
     people: int | Bound
     detectable: float | None
     follow_up: list[dict[str, Any]]
+    adjustments: list[dict[str, Any]]
+    proportional_p: float
+    e_value: tuple[float, float]
+    other_draws: tuple[float, ...]
+    verdicts: list[Judged]
+    blinded: bool = False
+
+    @property
+    def failed(self) -> list[Judged]:
+        """Diagnostics whose failure hides an estimate, that fail."""
+        return [v for v in self.verdicts if v.hides and v.verdict == "FAIL"]
+
+    def main_line(self) -> dict[str, Any]:
+        """The hazard ratio that comes first: within pairs, or among the matched."""
+        return main_line(self.hazard_ratios)
 
     def count(self, analysis: str, arm: str, what: str) -> Any:
         """A cell of ``rates``."""
@@ -67,7 +97,23 @@ class Published:
 
 
 def publish(study: ComparativeStudy) -> Published:
-    """Hide the small cells of a study, of fewer than ``settings.min_cell`` people."""
+    """Hide the small cells of a study, and its estimate where a diagnostic fails.
+
+    Small cells are those of fewer than ``settings.min_cell`` people; the estimate stays with
+    ``settings.unblind``.
+    """
+    everything = _without_small_cells(study)
+    return everything if study.visible else blind(everything)
+
+
+def main_line(hazard_ratios: list[dict[str, Any]]) -> dict[str, Any]:
+    """The hazard ratio within pairs, or among the matched where that is missing."""
+    lines = {line["analysis"]: line for line in hazard_ratios}
+    line = lines["matched, stratified"]
+    return lines["matched"] if line["note"] else line
+
+
+def _without_small_cells(study: ComparativeStudy) -> Published:
     least = study.settings.min_cell
     left = {
         arm: chain([*study.attrition[arm], *([study.pairs] if study.matching_done else [])], least)
@@ -77,11 +123,15 @@ def publish(study: ComparativeStudy) -> Published:
     rates = _rates(study, {arm: left[arm][final] for arm in ARMS})
     hazards = _hazard_ratios(study, rates)
     events = next((h["events"] for h in hazards if h["analysis"] == "matched"), 0)
+    balance = _balance(study)
+    detectable = None if isinstance(events, Bound) else study.detectable
+    around = study.beside
+    main = main_line(hazards)
     return Published(
         attrition=_attrition(study, left),
         rates=rates,
         hazard_ratios=hazards,
-        balance=_balance(study),
+        balance=balance,
         curves={
             arm: coarse
             for arm, curve in study.curves().items()
@@ -89,9 +139,20 @@ def publish(study: ComparativeStudy) -> Published:
         },
         pairs=part(study.pairs, study.pairs, least),
         people=total([left[arm][final] for arm in ARMS]),
-        detectable=None if isinstance(events, Bound) else study.detectable,
+        detectable=detectable,
         follow_up=_follow_up(study),
+        adjustments=[] if around is None else _records(around.adjustments),
+        proportional_p=math.nan if around is None else around.proportional_p,
+        e_value=e_values(main["hr"], main["lower"], main["upper"]),
+        other_draws=() if study.ties is None else study.ties.hazard_ratios,
+        verdicts=judge(
+            study, {b["covariate"] for b in balance if b["smd_after"] is not None}, detectable
+        ),
     )
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(k): v for k, v in line.items()} for line in table.to_dict("records")]
 
 
 def _follow_up(study: ComparativeStudy) -> list[dict[str, Any]]:
@@ -100,8 +161,8 @@ def _follow_up(study: ComparativeStudy) -> list[dict[str, Any]]:
         return []
     least = 10 * max(study.settings.min_cell, 1)
     return [
-        {str(k): v for k, v in line.items()}
-        for line in study.beside.follow_up.to_dict("records")
+        line
+        for line in _records(study.beside.follow_up)
         if int(study.rates.loc[(line["analysis"], line["arm"]), "people"]) >= least
     ]
 
@@ -192,11 +253,6 @@ def _balance(study: ComparativeStudy) -> list[dict[str, Any]]:
             line[f"smd_{when}"] = None if few else rounded_difference(smd, least)
         lines.append(line)
     return lines
-
-
-def rounded_difference(smd: float, least: int) -> float:
-    """A standardised difference without the digits that would give a prevalence away."""
-    return smd if least <= 1 or not math.isfinite(smd) else round(smd, 2)
 
 
 def _coarse(curve: KaplanMeier, least: int) -> KaplanMeier | None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.beside_page import beside_parts, source_line
-from steropes.studies.numbers import main_line, study_json
+from steropes.studies.disclosure import Bound
+from steropes.studies.numbers import study_json
 from steropes.studies.page.canvas import Picture
 from steropes.studies.pictures import (
     attrition_picture,
@@ -24,7 +25,8 @@ from steropes.studies.pictures import (
     preference_picture,
     survival_picture,
 )
-from steropes.studies.published import Published, publish, rounded_difference
+from steropes.studies.published import Published, publish
+from steropes.studies.verdicts import NOT_SHOWN, Judged, rounded_difference
 from steropes.studies.wording import (
     analysis_name,
     checks,
@@ -104,6 +106,7 @@ def study_page(study: ComparativeStudy) -> str:
     public = publish(study)
     sections = (
         _head(study, public, title),
+        _diagnostics(public),
         _results(study, public),
         _attrition(study, public),
         _propensity(study, public),
@@ -144,16 +147,17 @@ def _head(study: ComparativeStudy, public: Published, title: str) -> str:
 
 def _cards(study: ComparativeStudy, public: Published) -> list[tuple[str, str]]:
     """The four numbers at the top, those there are."""
-    line = main_line(public)
-    cards = [
-        ("No estimate", _safe(line["note"]))
-        if line["note"]
-        else (
-            decimals(line["hr"]),
-            f"hazard ratio among the matched, 95% interval {decimals(line['lower'])} to "
-            f"{decimals(line['upper'])}, p&nbsp;{_p(line['p'])}",
-        )
-    ]
+    line = public.main_line()
+    first = (
+        decimals(line["hr"]),
+        f"hazard ratio among the matched, 95% interval {decimals(line['lower'])} to "
+        f"{decimals(line['upper'])}, p&nbsp;{_p(line['p'])}",
+    )
+    if line["note"] == NOT_SHOWN:
+        first = ("Not shown", "the hazard ratio, because the study fails a diagnostic")
+    elif line["note"]:
+        first = ("No estimate", _safe(line["note"]))
+    cards = [first]
     if study.propensity is not None:
         pairs, events = (_safe(count(n)) for n in (public.pairs, line["events"]))
         cards.append((pairs, f"matched pairs, {events} events"))
@@ -172,13 +176,51 @@ def _largest(study: ComparativeStudy, when: str) -> float:
     return rounded_difference(largest, study.settings.min_cell)
 
 
+def _diagnostics(public: Published) -> str:
+    """All diagnostics, what they hide and how to see it."""
+    rows = []
+    for v in public.verdicts:
+        about = f"<br><small>{_safe(v.about)}</small>" if v.about else ""
+        kind = f' class="{v.verdict}"' if v.verdict == "FAIL" else ""
+        said = f"<span{kind}>{v.verdict.lower()}</span>"
+        rows.append((_safe(title_case(v.name)) + about, _found(v), _safe(v.rule), said))
+    least = (
+        "An estimate that fails a diagnostic is not shown unless it is asked for; precision and "
+        "equal scores do not hide it."
+    )
+    if public.blinded:
+        told = (
+            "<p>This study fails. Its hazard ratios, by whatever way to adjust, the outcomes and "
+            "rates of the arms and their survival curves are therefore left out of this page, of "
+            "study.json and of the terminal: an estimate that may be wrong for a known reason is "
+            "not to sway anybody. To see them run the study again with <code>--unblind</code> "
+            "(in Python, <code>StudySettings(…, unblind=True)</code>).</p>"
+        )
+    elif public.failed:
+        told = (
+            "<p>This study fails, and its estimate would not be shown if that had not been asked "
+            "for (<code>--unblind</code>).</p>"
+        )
+    else:
+        told = ""
+    head = ("Diagnostic", "Found", "To pass", "Verdict")
+    return f"<h2>May the result be read?</h2>\n{told}" + _table(head, rows, least)
+
+
+def _found(v: Judged) -> str:
+    value = v.value
+    if value is None or isinstance(value, Bound):
+        return "–" if value is None else _safe(str(value))
+    return f"{value:g}" if v.name.startswith("precision") else decimals(value)
+
+
 def _results(study: ComparativeStudy, public: Published) -> str:
     hazards = [
         (
             title_case(analysis_name(line["analysis"])),
             _safe(count(line["people"])),
             _safe(count(line["events"])),
-            decimals(line["hr"]),
+            "not shown" if line["note"] == NOT_SHOWN else decimals(line["hr"]),
             _interval(line["lower"], line["upper"]),
             _safe(p_value(line["p"])),
         )
@@ -212,7 +254,8 @@ def _results(study: ComparativeStudy, public: Published) -> str:
         _table(
             heads,
             rates,
-            "Events and incidence rates, of everybody before matching and of the matched.",
+            "Events and incidence rates, of everybody before matching and of the matched."
+            + (" Events of the arms are not shown." if public.blinded else ""),
         )
     )
     if public.detectable is not None and public.detectable < float("inf"):
@@ -377,6 +420,8 @@ def _settings(study: ComparativeStudy) -> str:
     lines = []
     for name, value in asdict(study.settings).items():
         shown = "none" if value in (None, ()) else str(value)
+        if isinstance(value, dict):
+            shown = ", ".join(f"{k} {'none' if v is None else f'{v:g}'}" for k, v in value.items())
         if name in study.names:
             shown = f"{shown} ({study.names[name]})"
         lines.append(f"<dt>{_safe(name)}</dt><dd>{_safe(shown)}</dd>")

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.published import Published, publish, rounded_difference
+from steropes.studies.published import Published, publish
+from steropes.studies.verdicts import NOT_SHOWN, rounded_difference
 from steropes.studies.wording import (
     analysis_name,
     checks,
@@ -142,12 +143,16 @@ def _hazards(public: Published) -> Table:
         table.add_row(
             title_case(analysis_name(line["analysis"])),
             count(line["events"]),
-            "no estimate" if missing else decimals(line["hr"]),
+            _missing(line["note"]) if missing else decimals(line["hr"]),
             "–" if missing else f"{decimals(line['lower'])} to {decimals(line['upper'])}",
             p_value(line["p"]),
             style="bold" if line["analysis"] == "matched, stratified" else "",
         )
     return table
+
+
+def _missing(note: str) -> str:
+    return "not shown" if note == NOT_SHOWN else "no estimate"
 
 
 def _table(title: str, heads: tuple[str, ...]) -> Table:

@@ -14,6 +14,7 @@ import numpy as np
 from steropes.studies.disclosure import Bound, fraction
 from steropes.studies.published import Published
 from steropes.studies.ties import MANY_TIED
+from steropes.studies.verdicts import NOT_SHOWN, Judged
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy, StudySettings
@@ -24,6 +25,7 @@ __all__ = [
     "checks",
     "count",
     "decimals",
+    "hidden",
     "p_value",
     "percent",
     "risk_period",
@@ -36,8 +38,6 @@ ANALYSES = {
     "matched, stratified": "matched people, within pairs",
 }
 
-FEW_EVENTS = 5  # in an arm; Wald intervals of a hazard ratio are far off below
-MOST_DETECTABLE = 10.0  # the usual limit of the minimal detectable relative risk
 LARGEST_SPREAD = 1.1  # of hazard ratios over draws among equal scores
 
 
@@ -51,29 +51,70 @@ class Check:
 
 def checks(study: ComparativeStudy, public: Published) -> list[Check]:
     """What to look at before believing the hazard ratio."""
-    found: list[Check | None] = [*_no_estimates(study)]
+    found: list[Check | None] = [*_blinding(study, public), *_no_estimates(public)]
     if study.propensity is not None:
         found += [*_matching(study, public), _equipoise(study)]
         if study.pairs:
             found.insert(len(found) - 1, _balance(study))
-        found.append(_ties(study))
+        found.append(_ties(study, public))
         found += _propensity(study)
     if study.pairs:
         found.append(_precision(study, public))
     return [c for c in found if c is not None]
 
 
-def _no_estimates(study: ComparativeStudy) -> list[Check]:
-    """One for each reason, with the analyses that it concerns."""
-    notes = study.hazard_ratios["note"]
+def hidden(public: Published) -> bool:
+    """Whether there is an estimate that is not shown."""
+    return any(line["note"] == NOT_SHOWN for line in public.hazard_ratios)
+
+
+def _blinding(study: ComparativeStudy, public: Published) -> list[Check]:
+    """That a diagnostic fails, and whether the estimate is hidden for it."""
+    there = any(not line["note"] for line in public.hazard_ratios)
+    if not public.failed or not (there or hidden(public)):
+        return []
+    failed = "; ".join(failure(v) for v in public.failed)
+    if hidden(public):
+        return [
+            Check(
+                False,
+                f"Not shown: hazard ratios and the outcomes of the arms, because the study fails "
+                f"a diagnostic: {failed}. It can be asked for: --unblind.",
+            )
+        ]
     return [
         Check(
             False,
-            f"No estimate for {'; '.join(analysis_name(a) for a in notes.index[notes == note])}: "
+            f"Unblinded: the study fails a diagnostic, {failed}. Its hazard ratios would not be "
+            "shown if it had not been asked for (--unblind).",
+        )
+    ]
+
+
+def failure(v: Judged) -> str:
+    """A diagnostic that fails, in words."""
+    value = v.value
+    if isinstance(value, Bound):
+        told = str(value)
+    elif value is None:
+        told = "not told"
+    else:
+        told = decimals(value)
+    of = f" ({v.about})" if v.about else ""
+    return f"the {v.name} is {told}{of} and has to be {v.rule}"
+
+
+def _no_estimates(public: Published) -> list[Check]:
+    """One for each reason, with the analyses that it concerns."""
+    notes = {str(line["analysis"]): str(line["note"]) for line in public.hazard_ratios}
+    return [
+        Check(
+            False,
+            f"No estimate for {'; '.join(analysis_name(a) for a in notes if notes[a] == note)}: "
             f"{note.rstrip('.')}.",
         )
-        for note in dict.fromkeys(notes)
-        if note
+        for note in dict.fromkeys(notes.values())
+        if note and note != NOT_SHOWN
     ]
 
 
@@ -110,11 +151,13 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
 def _balance(study: ComparativeStudy) -> Check:
     assert study.balance is not None
     after = study.balance["smd_after"].abs()
-    over = int((after > 0.1).sum())
+    limit = study.settings.thresholds.balance
+    limit = 0.1 if limit is None else limit
+    over = int((after >= limit).sum())
     return Check(
         over == 0,
         f"Balance: {'none' if over == 0 else over} of {len(after):,} covariates "
-        f"{'differ' if over != 1 else 'differs'} by more than 0.1 after matching "
+        f"{'differ' if over != 1 else 'differs'} by {limit:g} or more after matching "
         f"(largest {decimals(float(after.max()))}).",
     )
 
@@ -130,7 +173,7 @@ def _equipoise(study: ComparativeStudy) -> Check:
     )
 
 
-def _ties(study: ComparativeStudy) -> Check | None:
+def _ties(study: ComparativeStudy, public: Published) -> Check | None:
     """Whether a draw among equal scores decided the result."""
     ties = study.ties
     if ties is None or ties.share < MANY_TIED:
@@ -140,7 +183,7 @@ def _ties(study: ComparativeStudy) -> Check | None:
         f"{math.floor(100 * ties.share)}% of people share theirs with somebody, so a draw "
         f"(seed {study.settings.seed}) decides which of them are matched"
     )
-    found = ties.hazard_ratios
+    found = public.other_draws
     if found:
         said += (
             f"; in {len(found)} other draws the hazard ratio within pairs was "
@@ -173,21 +216,27 @@ def _propensity(study: ComparativeStudy) -> list[Check]:
 
 
 def _precision(study: ComparativeStudy, public: Published) -> Check | None:
-    line = study.hazard_ratios.loc["matched, stratified"]
-    if line["note"]:
-        line = study.hazard_ratios.loc["matched"]
-    arms = [public.count("matched", arm, "events") for arm in ("target", "comparator")]
-    few = min(int(study.rates.loc[("matched", a), "events"]) for a in ("target", "comparator"))
-    said = f"Precision: {count(arms[0])} and {count(arms[1])} events among the matched"
-    if line["note"]:
+    line = public.main_line()
+    d, least = study.diagnostics, study.settings.thresholds.outcomes
+    few = d.precision_verdict == "FAIL"
+    poor = few or d.detectable_verdict == "FAIL"
+    if line["note"] and line["note"] != NOT_SHOWN:
         return None
-    said += f", and the interval's upper limit is {factor(line)} times its lower one"
-    poor = few < FEW_EVENTS or not study.detectable <= MOST_DETECTABLE
-    if few < FEW_EVENTS:
-        said += f"; with fewer than {FEW_EVENTS} in an arm, neither estimate nor interval can be "
+    if public.blinded and least is None:
+        return None
+    if public.blinded:
+        said = f"Precision: {'an arm has' if few else 'no arm has'} fewer than {least:g} outcomes"
+        return Check(not poor, said + " among the matched.")
+    arms = [public.count("matched", arm, "events") for arm in ("target", "comparator")]
+    said = (
+        f"Precision: {count(arms[0])} and {count(arms[1])} events among the matched, and the "
+        f"interval's upper limit is {factor(line)} times its lower one"
+    )
+    if few:
+        said += f"; with fewer than {least:g} in an arm, neither estimate nor interval can be "
         said += "relied on"
     elif poor:
-        said += "; too few to find even a tenfold hazard"
+        said += f"; too few to find even a hazard ratio of {study.settings.thresholds.detectable:g}"
     return Check(not poor, said + ".")
 
 

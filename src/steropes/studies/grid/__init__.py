@@ -1,14 +1,11 @@
 """Grids of analyses: questions × outcomes × analyses on the cohorts of one database."""
 
 from .answer import AnalysisResult, Prepared, Shared
-from .diagnostics import Diagnostics, DiagnosticThresholds
 from .settings import Outcome, Question, StudyAnalysis
 from .workbench import Workbench
 
 __all__ = [
     "AnalysisResult",
-    "DiagnosticThresholds",
-    "Diagnostics",
     "Outcome",
     "Prepared",
     "Question",

@@ -20,8 +20,8 @@ from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import StudyPopulation, study_population
 from steropes.studies.covariates.features import Features
+from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.adjustment import Adjusted, adjust
-from steropes.studies.grid.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.outcomes.absolute import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.engine import clusters_of

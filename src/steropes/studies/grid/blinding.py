@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from steropes.studies.verdicts import NO_NOTE
+
 __all__ = ["blinded"]
 
 EFFECT = (
@@ -17,7 +19,6 @@ EFFECT = (
     *("calibrated_one_sided_p", "calibrated_log_rr", "calibrated_se_log_rr"),
 )
 OUTCOMES = ("target_outcomes", "comparator_outcomes")
-NO_NOTE = "no finite estimate, and not shown: a diagnostic failed"
 
 
 def blinded(results: pd.DataFrame) -> pd.DataFrame:

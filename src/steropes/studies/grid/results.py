@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import AnalysisResult
-from steropes.studies.grid.diagnostics import Diagnostics
 from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id
 

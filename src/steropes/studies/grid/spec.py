@@ -11,8 +11,8 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.cohorts.population import TimeAtRisk
 from steropes.studies.cohorts.sources import ConceptSet
+from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.cohorts import CohortSources, MadeCohorts, with_texts
-from steropes.studies.grid.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.positive import PositiveControls
 from steropes.studies.grid.reading import Place, Source, build, schema_of
 from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from steropes.errors import DataError, SeparationError
+from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import Prepared
-from steropes.studies.grid.diagnostics import Diagnostics
 from steropes.studies.grid.positive import add_positive_controls
 from steropes.studies.grid.results import (
     diagnostics_row,

@@ -15,6 +15,7 @@ from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import study_population
 from steropes.studies.covariates.features import FeatureRules, Features, extract_features
+from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.answer import (
     AnalysisResult,
     Prepared,
@@ -22,7 +23,6 @@ from steropes.studies.grid.answer import (
     adjusted_people,
     balance_of,
 )
-from steropes.studies.grid.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.omop import OmopDatabase
 

@@ -14,6 +14,7 @@ from steropes.studies.page.flow import attrition_diagram
 from steropes.studies.page.forest import Row, forest
 from steropes.studies.page.html import counted, effect, fold, number, number_table, table, verdict
 from steropes.studies.page.survival import survival_curves
+from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import decimals, p_value, percent, title_case
 
 __all__ = ["outcome_section"]
@@ -78,7 +79,7 @@ def _why(line: dict[str, Any]) -> str:
     """Why there is no estimate."""
     if line["note"]:
         return str(line["note"])
-    return "no estimate" if line["unblind"] else "not shown: a diagnostic failed"
+    return "no estimate" if line["unblind"] else NOT_SHOWN
 
 
 def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:

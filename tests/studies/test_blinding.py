@@ -1,0 +1,148 @@
+"""A one-question study that fails a diagnostic shows no effect and no outcomes of the arms."""
+
+import dataclasses
+import json
+import math
+import re
+
+import pytest
+
+from steropes.studies import (
+    DEMO,
+    DiagnosticThresholds,
+    StudySettings,
+    comparative_study,
+    demo_database,
+)
+from steropes.studies.cli import run
+from steropes.studies.numbers import study_json
+from steropes.studies.published import publish
+from steropes.studies.report import study_page
+from steropes.studies.terminal import print_study
+from steropes.studies.wording import decimals
+
+STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
+
+
+@pytest.fixture(scope="module")
+def shown():
+    """The demonstration, which fails the balance (0.103) and asks to be seen."""
+    return comparative_study(demo_database(), StudySettings(**DEMO, tie_orders=2))
+
+
+def with_settings(study, **change):
+    return dataclasses.replace(study, settings=dataclasses.replace(study.settings, **change))
+
+
+@pytest.fixture(scope="module")
+def hidden(shown):
+    return with_settings(shown, unblind=False)
+
+
+def said(study, capsys):
+    """Everything that a study says, but for its curves and prevalences, which have any digits."""
+    print_study(study, [])
+    page = re.sub(r"<svg.*?</svg>", "", study_page(study), flags=re.S)
+    return page, capsys.readouterr().out, repr(study)
+
+
+def test_the_demo_says_that_it_is_unblinded(shown, capsys):
+    page, out, text = said(shown, capsys)
+    for told in (page, " ".join(out.split())):
+        assert "Unblinded: the study fails a diagnostic" in told
+        assert "--unblind" in told
+    assert "hazard ratio 0.96" in text
+    assert not shown.to_dict()["blinded"]
+
+
+def test_nothing_that_is_shown_tells_the_effect(hidden, shown, capsys):
+    page, out, text = said(hidden, capsys)
+    for line in shown.hazard_ratios.to_dict("records"):
+        interval = f"{decimals(line['lower'])} to {decimals(line['upper'])}"
+        assert not any(interval in told for told in (page, out, text))
+    for line in shown.beside.adjustments.to_dict("records"):
+        assert f"({decimals(line['lower'])} to {decimals(line['upper'])})" not in page
+    for events in shown.rates["events"]:
+        assert f">{events:.0f}<" not in page
+        assert not re.search(rf"\b{events:.0f}\b", out)
+    assert "E-value" not in page
+    assert "Kaplan" not in page
+    assert "other draws" not in page + out
+
+
+def test_it_is_said_what_is_hidden_why_and_how_to_see_it(hidden, capsys):
+    page, out, text = said(hidden, capsys)
+    assert "<b>Not shown</b>" in page
+    assert "left out of this page" in page
+    assert "largest standardised difference after matching is 0.10" in " ".join(out.split())
+    for told in (page, out):
+        assert "--unblind" in told
+    assert "not shown: a diagnostic failed" in text
+
+
+def test_the_file_keeps_who_was_studied_and_says_that_it_is_blinded(hidden, shown):
+    blind, full = json.loads(study_json(hidden)), json.loads(study_json(shown))
+    assert blind["blinded"]
+    for line in blind["hazard_ratios"]:
+        assert line["note"] == "not shown: a diagnostic failed"
+        assert {line[k] for k in ("hr", "lower", "upper", "p", "log_hr", "se")} == {None}
+    assert {line[k] for line in blind["rates"] for k in ("events", "rate", "rate_upper")} == {None}
+    assert {line["hr"] for line in blind["other_adjustments"]} == {None}
+    assert blind["survival"] == {}
+    assert blind["e_value"] is blind["proportional_hazards_p"] is None
+    assert blind["matching"]["ties"]["hr_median"] is None
+    for key in ("attrition", "balance", "propensity", "follow_up", "detectable_hazard_ratio"):
+        assert blind[key] == full[key]
+    (balance,) = (d for d in blind["diagnostics"] if d["name"].startswith("largest"))
+    assert (balance["verdict"], balance["about"]) == ("FAIL", "index year: 2012")
+
+
+def test_a_threshold_that_the_study_meets_shows_it(hidden):
+    loose = with_settings(hidden, thresholds=DiagnosticThresholds(balance=0.11))
+    assert loose.visible
+    assert not publish(loose).blinded
+    by_p = with_settings(hidden, thresholds=DiagnosticThresholds(balance=None))
+    assert by_p.diagnostics.balance_verdict == "NOT EVALUATED"
+    assert by_p.visible
+
+
+@pytest.mark.parametrize(
+    ("change", "failing"),
+    [
+        ({"detectable": 1.4}, "detectable_verdict"),
+        ({"equipoise": 0.95}, "equipoise_verdict"),
+        ({"attrition": 0.5}, "attrition_verdict"),
+        ({"generalizability": 0.3}, "generalizability_verdict"),
+    ],
+)
+def test_every_diagnostic_of_the_grids_hides(hidden, change, failing):
+    study = with_settings(hidden, thresholds=DiagnosticThresholds(balance=0.2, **change))
+    assert getattr(study.diagnostics, failing) == "FAIL"
+    public = publish(study)
+    assert public.blinded
+    assert [v.verdict for v in public.failed] == ["FAIL"]
+
+
+def test_precision_and_ties_do_not_hide(hidden):
+    limits = DiagnosticThresholds(balance=0.2, outcomes=1000.0, tied=0.01)
+    study = with_settings(hidden, thresholds=limits)
+    assert (study.diagnostics.precision_verdict, study.diagnostics.tied_verdict) == ("FAIL",) * 2
+    assert study.visible
+
+
+def test_the_arm_without_outcomes_is_not_told(omop, tmp_path, capsys):
+    for i in range(60):
+        omop.condition(omop.person(target=0, outcome=5 + i if i < 12 else None), 70 + i % 2, -5)
+        omop.condition(omop.person(comparator=0), 70 + i % 2, -5)
+    where = ["--output", str(tmp_path / "o")]
+    path = str(omop.write())
+    study = comparative_study(path, StudySettings(1, 2, 3))
+    assert "comparator arm" in study.hazard_ratios.loc["matched", "note"]
+    strict = with_settings(study, thresholds=DiagnosticThresholds(detectable=2.0))
+    assert strict.detectable > 2
+    told = study_json(strict) + study_page(strict)
+    assert "no finite estimate, and not shown" in told
+    assert "nobody in the comparator arm" not in told
+    assert math.isnan(publish(strict).hazard_ratios[0]["hr"])
+    assert run(["study", path, *STUDY, *where, "--quiet"]) == 0
+    assert "nobody in the comparator arm" in (tmp_path / "o" / "study.json").read_text()
