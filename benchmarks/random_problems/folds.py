@@ -43,7 +43,8 @@ def check_selection(problem: Problem, model: Any, wrong: Any) -> None:
     """Compare with other storages, and with dense fits of the training rows."""
     table = model.cv_results_
     mean = table["mean"].to_numpy()
-    equal = mean >= mean.max() - 1e-6 * abs(mean).max()  # of ties the smallest variance
+    known = mean[np.isfinite(mean)]  # a fold that is impossible makes −∞
+    equal = mean >= known.max() - 1e-6 * abs(known).max()  # of ties the smallest variance
     best = table["variance"].to_numpy()[int(equal.argmax())]
     if model.variance_ != best:
         wrong(f"variance_ {model.variance_:.6g} is not the best of cv_results_, {best:.6g}")

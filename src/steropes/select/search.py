@@ -283,8 +283,10 @@ def best_of(mean: np.ndarray) -> int:
     Among models that predict alike the one with the smallest variance is the simplest; and
     rounding, which differs between storages of X, decides nothing.
     """
-    top = float(mean.max())
-    return int(np.argmax(mean >= top - TIE * float(np.abs(mean).max())))
+    known = mean[np.isfinite(mean)]  # others are −∞, worse than all
+    if len(known) == 0:
+        return 0
+    return int(np.argmax(mean >= known.max() - TIE * float(np.abs(known).max())))
 
 
 def first_variance(
