@@ -9,7 +9,15 @@ import pytest
 from scipy import sparse
 
 import steropes
-from steropes import CrossValidation, DataError, Laplace, NotConvergedWarning, SeparationError, Surv
+from steropes import (
+    CrossValidation,
+    CyclopsSearch,
+    DataError,
+    Laplace,
+    NotConvergedWarning,
+    SeparationError,
+    Surv,
+)
 from steropes.fit import Replicates
 from steropes.select.search import VariancePath, best_of
 
@@ -173,3 +181,9 @@ def test_a_variance_at_which_a_fold_is_impossible_is_worse_than_all_others():
     assert 0.5 < found.variance <= 1.5
     assert np.isnan(found.results["se"].iloc[-1])
     assert np.isneginf(found.results["mean"].iloc[-1])
+
+
+def test_the_published_search_refuses_a_fold_that_is_impossible():
+    path = _Scores(CyclopsSearch(start=1.0), lambda v: [-1.0, -np.inf, -2.0])
+    with pytest.raises(DataError, match="fold 1 is impossible at variance 1 "):
+        path.search()

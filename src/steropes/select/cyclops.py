@@ -79,6 +79,13 @@ def cyclops_variance(path: Any, settings: CyclopsSearch) -> float:
     for _ in range(settings.steps):
         path.score(variance)
         scores = path.scores[variance]
+        if not np.isfinite(scores).all():
+            raise DataError(
+                f"The published search fits a parabola to the scores, and fold "
+                f"{int(np.isfinite(scores).argmin())} is impossible at variance {variance:.3g} "
+                "(a score of -inf): take search='auto', or look for columns or offsets of "
+                "extreme size."
+            )
         tried[variance] = float(scores.mean()), float(scores.std())
         more, variance = next_variance(tried, float(settings.factor))
         if not more or variance in tried:
