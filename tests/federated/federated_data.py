@@ -85,7 +85,8 @@ def pooled_fit(model, tables, baseline="site", prior=None, **more):
         return (Model or SelfControlledCaseSeries)(**settings).fit(X, d.y, strata=d.set, **rest)
     if model == "fine_gray":
         y = Surv(d.t, d.y)
-        return FineGrayRegression(**settings).fit(X, y, strata=d.site, **rest)
+        strata = d.site if baseline == "site" else None
+        return FineGrayRegression(**settings).fit(X, y, strata=strata, **rest)
     if model == "cox":
         strata = d.site if baseline == "site" else None
         return CoxRegression(**settings).fit(X, Surv(d.t, d.y, d.e), strata=strata, **rest)

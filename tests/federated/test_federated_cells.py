@@ -95,6 +95,18 @@ def test_event_times_of_single_people_refuse_and_a_grid_does_not():
     assert found.converged
 
 
+def test_what_a_grid_tells_of_a_fold_or_of_other_causes_may_be_too_little():
+    rules = CellRules(checks=("times", "folds"))
+    for model, more, said in (
+        ("cox", {"prior": "normal", "folds": 12}, r"in fold \d+ fewer than 5 people .* 4 times"),
+        ("fine_gray", {}, "'north': fewer than 5 people have a competing event at 1 of the"),
+    ):
+        tables = {s: d.drop(columns="e") for s, d in site_tables(model).items()}
+        with pytest.raises(DataError, match=said):
+            run(tables, rules, model, baseline="common", entry=None, times=(0.4, 0.8, 1.6, 20.0),
+                **more)  # fmt: skip
+
+
 def test_a_refusal_holds_no_numbers():
     tables = with_rare(site_tables("logistic"), 2)
     plan = FederatedPlan(model="logistic", columns=("rare",), sites=("north",), **ROLES["logistic"])

@@ -70,6 +70,15 @@ def test_the_choice_is_that_of_the_same_folds_on_one_machine(model):
     assert found.rounds <= 14
 
 
+@pytest.mark.parametrize("model", ["cox", "fine_gray"])
+def test_the_choice_with_one_baseline_hazard_is_that_of_one_machine(model):
+    tables = tables_of(model)
+    plan = plan_of(model, tables, baseline="common", prior="laplace", search=(0.01, 0.1))
+    found = run(plan, tables)
+    assert_same(found, pooled(plan, tables))
+    assert found.rounds <= 16
+
+
 @pytest.mark.parametrize("baseline", ["site", "common"])
 def test_the_walk_is_that_of_one_machine_in_few_rounds(baseline):
     tables = tables_of("logistic")

@@ -110,7 +110,8 @@ GOOD = {"model": "logistic", "columns": ["a", "b"], "sites": ["x", "y"]}
         ({"groups": "person"}, "groups has no meaning without folds"),
         ({"folds": 5, "prior": "normal", "search": [0.0]}, "positive"),
         ({"cause": 2}, "cause has no meaning"),
-        ({"model": "fine_gray", "event": "e", "baseline": "common"}, "leave baseline='site'"),
+        ({"model": "fine_gray", "event": "e", "baseline": "common", "strata": "s"}, "='site'"),
+        ({"model": "fine_gray", "event": "e", "times": [1.0]}, "baseline='common'"),
         ({"model": "fine_gray", "event": "e", "entry": "t0"}, "entry has no meaning"),
     ],
 )

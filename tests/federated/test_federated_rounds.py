@@ -5,9 +5,9 @@ import pytest
 from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
 from scipy import sparse
 
-from steropes import Laplace, LogisticRegression, Normal, SeparationError
+from steropes import Laplace, LogisticRegression, Normal, SeparationError, ShardedDesign
 from steropes.errors import DataError
-from steropes.federated import CellRules, FederatedPlan, FederatedSite
+from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message
 from steropes.studies import federate
 
 ALL = CellRules(0)
@@ -23,8 +23,9 @@ def run(plan, tables):
     return federate(plan, {s: FederatedSite(s, d, ALL) for s, d in tables.items()})
 
 
-CASES = [(m, b) for m in ("linear", "logistic", "poisson", "cox") for b in ("site", "common")]
-CASES += [("conditional", "site"), ("sccs", "site"), ("fine_gray", "site")]
+BOTH = ("linear", "logistic", "poisson", "cox", "fine_gray")
+CASES = [(m, b) for m in BOTH for b in ("site", "common")]
+CASES += [("conditional", "site"), ("sccs", "site")]
 
 
 @pytest.mark.parametrize(("model", "baseline"), CASES)
@@ -40,19 +41,21 @@ def test_rounds_are_the_fit_of_all_rows(model, baseline):
     assert 3 <= found.rounds <= 15
 
 
-@pytest.mark.parametrize("ties", ["efron", "breslow"])
-def test_a_grid_is_the_fit_of_times_rounded_up(ties):
-    tables = site_tables("cox")
+@pytest.mark.parametrize(
+    ("model", "ties"), [("cox", "efron"), ("cox", "breslow"), ("fine_gray", None)]
+)
+def test_a_grid_is_the_fit_of_times_rounded_up(model, ties):
+    tables = site_tables(model)
     last = max(d.t.max() for d in tables.values())
     grid = np.linspace(0.2, np.ceil(last), 12)
-    found = run(plan_of("cox", tables, baseline="common", times=tuple(grid), ties=ties), tables)
+    found = run(plan_of(model, tables, baseline="common", times=tuple(grid), ties=ties), tables)
     low = np.concatenate([[-np.inf], grid])
     rounded = {
         s: d.assign(t=grid[np.searchsorted(grid, d.t)],
                     e=low[np.searchsorted(grid, d.e, side="right")])
         for s, d in tables.items()
     }  # fmt: skip
-    pooled = pooled_fit("cox", rounded, "common", ties=ties)
+    pooled = pooled_fit(model, rounded, "common", **({"ties": ties} if ties else {}))
     assert np.abs(found.coef / pooled.coef_ - 1).max() < 1e-8
     assert "grid" in found.notes[0]
 
@@ -150,3 +153,25 @@ def test_the_result_tells_what_was_sent():
     assert found.revealed()["ask"].tolist() == ["describe", *["evaluate"] * (found.rounds - 1)]
     assert found.to_dict()["rounds"] == found.rounds
     assert "north" not in repr(found)
+
+
+def test_a_site_of_a_conditional_model_sends_sums_and_no_rows():
+    tables = site_tables("conditional")
+    plan, largest = plan_of("conditional", tables), 0
+    sites = {s: FederatedSite(s, d, ALL) for s, d in tables.items()}
+
+    def seen(plan, request):
+        nonlocal largest
+        answer = sites["north"].answer(plan, request)
+        largest = max(largest, *(x.size for x in answer.arrays.values()))
+        return answer
+
+    federate(plan, sites | {"north": seen})
+    assert largest <= 4 * len(COLUMNS) ** 2 < len(tables["north"])
+    for ask in ("rows", "risk_sets", "profile"):
+        with pytest.raises(DataError, match="no request of its plan; there are describe, evaluate"):
+            sites["north"].answer(plan, Message("request", plan.study, 1, ask))
+    blocks = ShardedDesign.from_blocks([tables["west"][list(COLUMNS)].to_numpy()])
+    data = {"X": blocks, "y": tables["west"].y, "set": tables["west"].set}
+    with pytest.raises(DataError, match="site 'west': A ShardedDesign is for fit"):
+        federate(plan, sites | {"west": FederatedSite("west", data, ALL)})

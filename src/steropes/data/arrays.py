@@ -96,6 +96,8 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # a masked entry in a list of numbers
             x = np.asarray(x)
+    except DataError:  # X in blocks says for itself that it is none
+        raise
     except UserWarning:
         raise DataError(f"{what} has an entry that is {MASKED}") from None
     except OverflowError as error:

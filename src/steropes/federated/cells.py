@@ -206,25 +206,44 @@ def small_pairs(rows: SiteRows, rules: CellRules, columns: np.ndarray) -> list[s
 
 
 def small_times(rows: SiteRows, rules: CellRules, times: np.ndarray) -> list[str]:
-    """Times at which too few people have the event, or leave or enter the risk sets."""
+    """Times at which too few people have an event, or leave or enter the risk sets.
+
+    Within each fold too, where there are some: what is told of all rows and of all but a fold
+    tells of the fold.
+    """
     if not rules.does("times") or not len(times):
         return []
-    counted = rows.problem.weights > 0
+    small = _small_times(rows, rules, times, rows.problem.weights > 0)
+    if small is None and rules.does("folds") and rows.held_out is not None:
+        counted = rows.problem.weights > 0
+        for k, out in enumerate(rows.held_out.T):
+            small = _small_times(rows, rules, times, counted & out)
+            if small is not None:
+                small = f"in fold {k} {small}"
+                break
+    if small is None:
+        return []
+    return [f"{small}: make the grid (times) coarser, or stratify by site (baseline='site')"]
+
+
+def _small_times(
+    rows: SiteRows, rules: CellRules, times: np.ndarray, among: np.ndarray
+) -> str | None:
     assert rows.event is not None
-    left = np.searchsorted(times, rows.y[counted])
-    cases = np.searchsorted(times, rows.y[counted & rows.event])
-    kinds = {"have the event": cases, "leave": left}
+    at = np.searchsorted(times, rows.y)
+    kinds = {"have the event": at[among & rows.event], "leave": at[among]}
+    if rows.codes is not None:
+        others = ~rows.event & (rows.codes > 0)
+        kinds["have a competing event"] = at[among & others]
+        kinds["are censored"] = at[among & (rows.codes == 0)]
     if rows.entry is not None:
-        kinds["enter"] = np.searchsorted(times, rows.entry[counted], side="right")
+        kinds["enter"] = np.searchsorted(times, rows.entry[among], side="right")
     for what, at in kinds.items():
         counts = np.bincount(at, minlength=len(times))
         few = int(sum(rules.small(int(c)) for c in counts))
         if few:
-            return [
-                f"fewer than {rules.least} people {what} at {few} of the {len(times)} times: make "
-                "the grid (times) coarser, or stratify by site (baseline='site')"
-            ]
-    return []
+            return f"fewer than {rules.least} people {what} at {few} of the {len(times)} times"
+    return None
 
 
 def _listed(names: Sequence[str]) -> str:

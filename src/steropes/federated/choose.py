@@ -71,8 +71,9 @@ class _SitesPath(VariancePath):
         self.K = plan.folds * plan.repeats
         self.lanes: dict[float, list[Lane]] = {}
         self.walked: list[float] = [float(v) for v in sorted(set(plan.search))]
-        q = min(len(model.names), Lane.whole()) if False else len(model.names)
-        size = (self.K + 1) * (min(q, 100) ** 2 / 2 + 3 * q)
+        q = len(model.names)
+        size = min(q, 100) ** 2 / 2 + 3 * q + len(model.described.times) * (2 * q + 8)
+        size *= self.K + 1
         self.ahead = int(np.clip(NUMBERS / size, 1, AHEAD))
         self.begin = model.start
 

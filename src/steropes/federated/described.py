@@ -9,6 +9,7 @@ import numpy as np
 
 from ..design.blocks import power_of_two
 from ..errors import DataError
+from .censoring import CensoringOfAll, pooled_censoring
 from .exchange import Exchange
 from .plan import FederatedPlan
 from .protocol import Message
@@ -39,6 +40,8 @@ class Described:
         Of shared risk sets.
     fold_weight : (folds · repeats,) array
         Of the rows of all sites that each fold leaves out.
+    censoring : CensoringOfAll or None
+        Of Fine and Gray's models with one baseline.
     """
 
     weight: dict[str, float]
@@ -53,6 +56,7 @@ class Described:
     outcome_variance: float
     times: np.ndarray
     fold_weight: np.ndarray
+    censoring: CensoringOfAll | None = None
 
 
 def describe(plan: FederatedPlan, exchange: Exchange) -> Described:
@@ -103,6 +107,7 @@ def describe_from(plan: FederatedPlan, answers: list[Message]) -> Described:
         outcome_variance=outcome_variance,
         times=_times(plan, answers),
         fold_weight=_fold_weight(plan, answers),
+        censoring=_censoring(plan, answers),
     )
 
 
@@ -114,6 +119,12 @@ def _fold_weight(plan: FederatedPlan, answers: list[Message]) -> np.ndarray:
     if not (np.isfinite(each).all() and (each >= 0).all()):
         raise DataError("a site's folds have weights that are not finite, or negative")
     return each.sum(axis=0)
+
+
+def _censoring(plan: FederatedPlan, answers: list[Message]) -> CensoringOfAll | None:
+    if not plan.shares_risk_sets or plan.model != "fine_gray":
+        return None
+    return pooled_censoring(answers, plan.folds * plan.repeats)
 
 
 def _times(plan: FederatedPlan, answers: list[Message]) -> np.ndarray:

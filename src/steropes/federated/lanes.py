@@ -8,12 +8,15 @@ step: what was told is kept, and a step is a matter of a moment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..errors import SeparationError
 from ..solve import Batch
 from .evaluations import Evaluations, Known, sums_over_sites
 from .exchange import Exchange
+from .risk_set_evaluations import RiskAsk, RiskSetKnowledge, risk_sets_over_sites
 from .terms import ITERATIONS, FederatedModel
 
 __all__ = ["Lane", "together"]
@@ -35,11 +38,23 @@ class _Asked(Exception):
         self.points, self.columns = points, columns
 
 
+SHORTER = (0.5,)  # there are many lanes, and steps that fail are rare
+WHOLE = 100
+
+
 class _LaneEvaluations(Evaluations):
     """Of one lane; what is not known is an `_Asked`."""
 
-    shorter = (0.5,)  # there are many lanes, and steps that fail are rare
-    whole = 100
+    shorter, whole = SHORTER, WHOLE
+
+    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
+        raise _Asked([theta, *more], columns)
+
+
+class _LaneRiskSets(RiskSetKnowledge):
+    """The same where risk sets hold people of all sites."""
+
+    shorter, whole = SHORTER, WHOLE
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
         raise _Asked([theta, *more], columns)
@@ -75,7 +90,11 @@ class Lane:
         self.model, self.fold, self.tol = model, fold, tol
         self.l1, self.l2 = l1, l2
         self.theta, self.done = theta.copy(), False
-        self.evaluations = _LaneEvaluations(model.plan, model.described.center, l1)
+        self.evaluations: _LaneEvaluations | _LaneRiskSets
+        if model.plan.shares_risk_sets:
+            self.evaluations = _LaneRiskSets(model.plan, model.described, l1)
+        else:
+            self.evaluations = _LaneEvaluations(model.plan, model.described.center, l1)
         left_out = model.described.fold_weight[fold] if fold >= 0 else 0.0
         self.weight = model.weight - float(left_out)
 
@@ -119,6 +138,15 @@ def together(exchange: Exchange, lanes: list[Lane]) -> None:
     if not asked:
         return
     columns = np.unique(np.concatenate([a.columns for _, a in asked]))
+    if exchange.plan.shares_risk_sets:
+        _share_risk_sets(exchange, asked, columns)
+    else:
+        _share_sums(exchange, asked, columns)
+
+
+def _share_sums(
+    exchange: Exchange, asked: Sequence[tuple[Lane, _Asked]], columns: np.ndarray
+) -> None:
     points: list[np.ndarray] = []
     folds: list[int] = []
     first: list[int] = []
@@ -131,3 +159,15 @@ def together(exchange: Exchange, lanes: list[Lane]) -> None:
     for h, (lane, a) in enumerate(asked):
         own = slice(first[h], first[h] + len(a.points))
         lane.evaluations.add(a.points, columns, sums.part(own, h))
+
+
+def _share_risk_sets(
+    exchange: Exchange, asked: Sequence[tuple[Lane, _Asked]], columns: np.ndarray
+) -> None:
+    lanes = [(x.evaluations, x.fold, a.points) for x, a in asked
+             if isinstance(x.evaluations, RiskSetKnowledge)]  # fmt: skip
+    asks = [RiskAsk(points, own.shares(points[0]), fold) for own, fold, points in lanes]
+    described = asked[0][0].model.described
+    found = risk_sets_over_sites(exchange, described, columns, asks)
+    for (own, _, _), ask, sums in zip(lanes, asks, found, strict=True):
+        own.learn(ask, columns, sums)

@@ -40,8 +40,9 @@ class FederatedPlan:
         ``"odac"``, ``"adap"``: surrogate likelihoods of logistic, Cox and logistic lasso models.
         ``"profiles"``: profile likelihoods of ``parameters``, one round.
     baseline : {"site", "common"}
-        Whether each site has its own intercept (of Cox models its own baseline hazard), default,
-        or all share one. Conditional models and case series have none.
+        Whether each site has its own intercept (of survival models its own baseline hazard, of
+        Fine–Gray ones its own censoring distribution), default, or all share one. Conditional
+        models and case series have none.
     outcome, event, entry, strata, weight, offset, exposure : str or None
         Columns of a site's table: the outcome (of Cox and Fine–Gray models the time), whether
         there was an event (of Fine–Gray models the cause, 0 where censored), the entry into
@@ -51,8 +52,8 @@ class FederatedPlan:
     ties : {"efron", "breslow", "exact"}
         Of Cox models; of conditional ones the method, ``"exact"`` by default.
     times : tuple of float
-        Of Cox models with a common baseline: the grid that times are rounded up to. Empty is the
-        union of the sites' event times, which tells them.
+        Of survival models with a common baseline: the grid that times are rounded up to. Empty is
+        the union of the sites' event times, which tells them.
     prior : {"none", "laplace", "normal"}
     variance : float
         Of the prior, of each coefficient; with ``folds`` it is chosen.
@@ -154,7 +155,7 @@ class FederatedPlan:
 
     def _refuse_roles(self) -> None:
         m = self.model
-        for name, models in (("event", SURVIVAL), ("entry", ("cox",)), ("times", ("cox",)),
+        for name, models in (("event", SURVIVAL), ("entry", ("cox",)), ("times", SURVIVAL),
                              ("exposure", ("poisson", "sccs")),
                              ("strata", (*SURVIVAL, *WITHIN)),
                              ("ties", ("cox", "conditional"))):  # fmt: skip
@@ -167,18 +168,13 @@ class FederatedPlan:
             raise DataError(f"cause has no meaning in a {m} model")
         if self.cause < 1:
             raise DataError(f"cause must be a code from 1, not {self.cause}")
-        if m == "fine_gray" and self.baseline == "common":
-            raise DataError(
-                "a fine_gray model has a baseline and a censoring distribution a site: leave "
-                "baseline='site'"
-            )
         if m == "sccs" and self.exposure is None and self.offset is None:
             raise DataError("a case series needs exposure: the column of the intervals' lengths")
         if self.ties == "exact" and m != "conditional":
             raise DataError("ties='exact' is of conditional models; use 'efron' or 'breslow'")
-        common = m == "cox" and self.baseline == "common"
+        common = m in SURVIVAL and self.baseline == "common"
         if self.times and not common:
-            raise DataError("times are of Cox models with baseline='common'")
+            raise DataError("times are of survival models with baseline='common'")
         grid = np.asarray(self.times, float)
         if len(grid) and not (np.isfinite(grid).all() and (np.diff(grid) > 0).all()):
             raise DataError("times must be finite and ascending")
@@ -223,8 +219,6 @@ class FederatedPlan:
             raise DataError("folds choose the variance of a prior: set prior='laplace' or 'normal'")
         if self.variance != 1.0:
             raise DataError("variance is what folds choose; leave one of them out")
-        if self.shares_risk_sets:
-            raise DataError("folds need baseline='site': a held-out row has no shared risk sets")
         if self.seed < 0:
             raise DataError(f"seed must be a whole number from 0, not {self.seed}")
         self.chooser(0).check()
@@ -258,9 +252,19 @@ class FederatedPlan:
         return tuple(f"intercept[{site}]" for site in self.sites)
 
     @property
+    def asks(self) -> tuple[str, ...]:
+        """What sites are asked for; nothing else is answered."""
+        if self.method == "profiles":
+            return ("profile",)
+        sums = "risk_sets" if self.shares_risk_sets else "evaluate"
+        if self.method == "rounds":
+            return ("describe", sums)
+        return ("estimate", sums, "surrogate")
+
+    @property
     def shares_risk_sets(self) -> bool:
         """Whether risk sets hold people of all sites."""
-        return self.model == "cox" and self.baseline == "common"
+        return self.model in SURVIVAL and self.baseline == "common"
 
     @property
     def coefficient_prior(self) -> Prior | None:

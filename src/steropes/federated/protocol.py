@@ -96,6 +96,15 @@ class Message:
             )
         return found
 
+    def numbers(self, name: str, least: int, end: int) -> np.ndarray:
+        """Whole numbers from ``least`` to before ``end``; none where there is no such array."""
+        given = np.asarray(self.arrays.get(name, np.empty(0)), float).ravel()
+        if not ((given >= least) & (given < end) & (given == np.round(given))).all():
+            raise DataError(
+                f"the {self.kind}'s {name!r} must be whole numbers from {least} to {end - 1}"
+            )
+        return given.astype(np.int64)
+
     def value(self, name: str) -> Any:
         """A plain value by name."""
         if name not in self.values:

@@ -20,6 +20,8 @@ TELLS = {
     "describe": "numbers of rows, people and events, their weight, and of each column the mean, "
     "the variance and the share of values that are not zero",
     "times": "the distinct times at which someone has the event",
+    "leave": "how much of the rows' weight leaves, and how much of it is censored, at each time",
+    "held_S": "the same without a fold, and of the fold's rows alone",
     "fold_weight": "the weight of each fold's rows",
     "held_out": "the same of the rows without a fold, whose log-likelihood is told too: in effect "
     "the same of each fold's rows",
@@ -32,6 +34,7 @@ TELLS = {
     "surrogate": "the estimate that the lead's rows and the others' sums lead to, and its Hessian",
     "profile": "the profile log-likelihood of the parameters",
 }
+ALSO = ("times", "leave", "fold_weight", "held_out", "held_S")
 RATIO = {
     "logistic": "or", "conditional": "or", "poisson": "rr", "sccs": "rr", "cox": "hr",
     "fine_gray": "hr",
@@ -119,7 +122,7 @@ class FederatedResult:
         """What the rounds told: ``round``, ``ask``, ``numbers`` (of a site) and ``tells``."""
         lines = []
         for r in self.records:
-            also = [TELLS[k] for k in ("times", "fold_weight", "held_out") if k in r.arrays]
+            also = [TELLS[k] for k in ALSO if k in r.arrays]
             tells = "; ".join([TELLS[r.ask], *also])
             numbers = sum(r.arrays.values())
             lines.append({"round": r.round, "ask": r.ask, "numbers": numbers, "tells": tells})

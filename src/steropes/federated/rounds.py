@@ -22,7 +22,7 @@ __all__ = ["evaluations_of", "fit_in_rounds"]
 def evaluations_of(exchange: Exchange, described: Described, l1: np.ndarray) -> Evaluations:
     """The sums over sites of a plan's model."""
     if exchange.plan.shares_risk_sets:
-        return RiskSetEvaluations(exchange, described.center, l1, described.times)
+        return RiskSetEvaluations(exchange, described, l1)
     return SummedEvaluations(exchange, described.center, l1)
 
 

@@ -178,6 +178,8 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site:
         assert plan.event is not None
         outcome = check_survival(Surv(take(plan.outcome), take(plan.event)), n, competing=True)
         y, codes = outcome.time, outcome.event
+        if plan.times:
+            y = on_grid(y, None, plan.times)[0]
         event = codes == plan.cause
         likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata)
     elif plan.model == "linear":

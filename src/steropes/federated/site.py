@@ -10,10 +10,12 @@ import numpy as np
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, SeparationError
 from .cells import CellRules, small_folds, small_pairs, small_sets, small_times
+from .censoring import leaving
 from .local_fits import local_estimate, local_profiles
 from .plan import FederatedPlan
 from .protocol import Message, Value
-from .risk_sets import Shares, event_times, risk_sums
+from .risk_set_answers import risk_set_arrays
+from .risk_set_sums import event_times
 from .rows import SiteRows, read_rows
 from .site_sums import column_moments, packed, sums_at
 from .surrogate import fit_surrogate
@@ -73,6 +75,11 @@ class FederatedSite:
         if request.kind != "request" or request.study != plan.study:
             raise DataError(
                 f"site {self.name!r} was given a message that is no request of its plan"
+            )
+        if request.ask not in plan.asks:
+            raise DataError(
+                f"site {self.name!r} was asked for {request.ask!r}, which is no request of its "
+                f"plan; there are {', '.join(plan.asks)}"
             )
         asked = request.values.get("sites", list(plan.sites))
         if not isinstance(asked, list) or self.name not in asked:
@@ -146,11 +153,19 @@ class FederatedSite:
         if rows.held_out is not None:
             self._let_out(small_folds(rows, self.rules))
             arrays["fold_weight"] = rows.problem.weights @ rows.held_out
-        if plan.shares_risk_sets and not plan.times:
-            times = event_times(rows)
-            self._let_out(small_times(rows, self.rules, times))
-            arrays["times"] = times
+        if plan.shares_risk_sets:
+            arrays |= self._times(rows, plan)
         return values, arrays
+
+    def _times(self, rows: SiteRows, plan: FederatedPlan) -> dict[str, np.ndarray]:
+        """What shared risk sets need to be known of times before there are coefficients."""
+        out = leaving(rows) if plan.model == "fine_gray" else {}
+        if out:
+            self._let_out(small_times(rows, self.rules, out["leave_times"]))
+        if not plan.times:
+            out["times"] = event_times(rows)
+            self._let_out(small_times(rows, self.rules, out["times"]))
+        return out
 
     def _evaluate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
         points, center, columns = _points(request, plan)
@@ -161,7 +176,7 @@ class FederatedSite:
             at = plan.sites.index(self.name) if plan.baseline == "site" else 0
             intercepts = each[:, at]
         m = len(points)
-        hessians = _numbers(request, "hessians", m, 0)
+        hessians = request.numbers("hessians", 0, m)
         folds = self._folds(rows, request, m)
         sums = sums_at(rows, points, intercepts, center, columns, hessians.tolist(), folds)
         arrays = {
@@ -179,7 +194,7 @@ class FederatedSite:
         if rows.held_out is None:
             raise DataError("the request is about folds, but the plan has none")
         self._let_out(small_folds(rows, self.rules))
-        folds = _numbers(request, "folds", rows.held_out.shape[1], -1)
+        folds = request.numbers("folds", -1, rows.held_out.shape[1])
         if len(folds) != m:
             raise DataError(f"the request's 'folds' must be {m}, one a point")
         return folds
@@ -195,19 +210,9 @@ class FederatedSite:
         cases = rows.y[rows.event & (rows.problem.weights > 0)]
         if not np.isin(cases, times).all():
             raise DataError("the request's times leave out events of this site")
-        shares = None
         if "a" in request.arrays:
             self._let_out(small_pairs(rows, self.rules, columns))
-            T = (len(times),)
-            shares = Shares(request.array("a", T), request.array("b", T))
-        s = risk_sums(rows, times, points, center, shares, columns)
-        arrays = {
-            "S": s.S, "E": s.E, "linear": s.linear, "S1": s.S1, "E1": s.E1,
-            "covariates": s.covariates, "count": s.count, "weight": s.weight,
-        }  # fmt: skip
-        if s.second is not None:
-            arrays["second"] = packed(s.second)
-        return {}, arrays
+        return {}, risk_set_arrays(rows, plan, request, times, points, center, columns)
 
     def _estimate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
         values, arrays = self._describe(rows, plan, request)
@@ -240,16 +245,8 @@ def _points(request: Message, plan: FederatedPlan) -> tuple[np.ndarray, np.ndarr
     points = request.arrays.get("points")
     if points is None or points.ndim != 2 or points.shape[1] != p or not len(points):
         raise DataError(f"the request's 'points' must be an array of some rows and {p} columns")
-    columns = _numbers(request, "columns", p, 0)
+    columns = request.numbers("columns", 0, p)
     return np.asarray(points, float), np.asarray(request.array("center", (p,)), float), columns
-
-
-def _numbers(request: Message, name: str, end: int, least: int) -> np.ndarray:
-    """Whole numbers from ``least`` to before ``end``; none where the request has no such array."""
-    given = np.asarray(request.arrays.get(name, np.empty(0)), float).ravel()
-    if not ((given >= least) & (given < end) & (given == np.round(given))).all():
-        raise DataError(f"the request's {name!r} must be whole numbers from {least} to {end - 1}")
-    return given.astype(np.int64)
 
 
 def _constant(rows: SiteRows) -> float:

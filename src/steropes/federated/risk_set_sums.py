@@ -1,0 +1,192 @@
+"""What a site adds up where risk sets hold people of all sites: sums at each time of a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from .censoring import CensoringOfAll
+from .risk_sets import HeldOut, RiskSums, Shares
+from .rows import SiteRows
+from .site_sums import linear_predictor
+
+__all__ = ["SiteRiskSets", "event_times"]
+
+TOGETHER = 64  # columns that are summed at once
+
+
+def event_times(rows: SiteRows) -> np.ndarray:
+    """The times at which someone with a positive weight has the event, ascending."""
+    assert rows.event is not None
+    return np.unique(rows.y[rows.event & (rows.problem.weights > 0)])
+
+
+@dataclass(frozen=True)
+class _Stay:
+    """With what weights those with a competing event stay at risk.
+
+    Attributes
+    ----------
+    after : (T, n) sparse array
+        One over G before the own time, at the first time of the grid after it.
+    G : (T,) array
+        Before the grid's times.
+    """
+
+    after: sparse.csr_array
+    G: np.ndarray
+
+
+class SiteRiskSets:
+    """A site's rows in the risk sets of a grid of times.
+
+    Parameters
+    ----------
+    rows : SiteRows
+    times : (T,) array
+        Ascending; every event is at one of them.
+    center : (p,) array
+    censoring : CensoringOfAll or None
+        Of Fine and Gray's models.
+    """
+
+    def __init__(
+        self, rows: SiteRows, times: np.ndarray, center: np.ndarray,
+        censoring: CensoringOfAll | None,
+    ) -> None:  # fmt: skip
+        n, T = len(rows.y), len(times)
+        assert rows.event is not None
+        self.rows, self.times, self.center, self.censoring = rows, times, center, censoring
+        self.w = rows.problem.weights
+        self.last = np.searchsorted(times, rows.y, side="right") - 1  # −1: never at risk
+        self.first = np.zeros(n, np.int64)
+        if rows.entry is not None:
+            self.first = np.searchsorted(times, rows.entry, side="right")
+        ever = (self.last >= self.first) & (self.w > 0)
+        at = np.flatnonzero(ever)
+        self.leave = _at_times(np.ones(len(at)), self.last[at], at, T, n)
+        self.before: sparse.csr_array | None = None
+        if rows.entry is not None:
+            late = at[self.first[at] > 0]
+            self.before = _at_times(np.ones(len(late)), self.first[late] - 1, late, T, n)
+        self.case = np.flatnonzero(rows.event & ever)
+        self.tied = _at_times(np.ones(len(self.case)), self.last[self.case], self.case, T, n)
+        self.competing = np.empty(0, np.int64)
+        if censoring is not None:
+            assert rows.codes is not None
+            self.competing = np.flatnonzero((rows.codes > 0) & ~rows.event & (self.w > 0))
+
+    def _stay(self, which: int) -> _Stay | None:
+        if self.censoring is None:
+            return None
+        at = self.competing
+        own = self.censoring.before(self.rows.y[at], which)
+        inverse = np.where(own > 0, 1.0 / np.where(own > 0, own, 1.0), 0.0)
+        later = self.last[at] + 1 < len(self.times)
+        after = _at_times(
+            inverse[later], self.last[at[later]] + 1, at[later], len(self.times), len(self.w)
+        )
+        return _Stay(after, self.censoring.before(self.times, which))
+
+    def _at_risk(self, z: np.ndarray, stay: _Stay | None) -> np.ndarray:
+        """Σ of z (n, c) over those at risk at each time, (T, c)."""
+        out = np.cumsum((self.leave @ z)[::-1], axis=0)[::-1]
+        if self.before is not None:
+            out = out - np.cumsum((self.before @ z)[::-1], axis=0)[::-1]
+        if stay is not None:
+            out = out + stay.G[:, None] * np.cumsum(stay.after @ z, axis=0)
+        return out
+
+    def sums(
+        self, points: np.ndarray, shares: Shares | None, columns: np.ndarray, fold: int = -1
+    ) -> RiskSums:
+        """Add up at points (m, p).
+
+        Parameters
+        ----------
+        shares : Shares or None
+            For the Hessian's first sum over ``columns``.
+        fold : int
+            Whose rows are left out, −1 for none.
+        """
+        w = self.w
+        if fold >= 0:
+            assert self.rows.held_out is not None
+            w = w * ~self.rows.held_out[:, fold]
+        stay, weighted = self._stay(2 * fold + 1 if fold >= 0 else 0), self._of_cases(w)
+        etas = [self._eta(beta) for beta in points]
+        rates = [_rates(w, eta) for eta in etas]
+        r = rates[0]
+        p, T = self.rows.design.p, len(self.times)
+        S1, E1, covariates = np.zeros((T, p)), np.zeros((T, p)), np.zeros(p)
+        for a in range(0, p, TOGETHER):
+            at = np.arange(a, min(a + TOGETHER, p))
+            z = self._columns(at)
+            S1[:, at], E1[:, at] = self._at_risk(r * z, stay), self.tied @ (r * z)
+            covariates[at] = weighted @ z
+        count, weight = self._events(w)
+        return RiskSums(
+            np.array([self._at_risk(x, stay)[:, 0] for x in rates]),
+            np.array([(self.tied @ x)[:, 0] for x in rates]),
+            np.array([float(weighted @ eta[:, 0]) for eta in etas]),
+            S1, E1, covariates, count, weight,
+            None if shares is None else self._second(r[:, 0], shares, columns, stay),
+            self._held_out(etas[0], fold) if fold >= 0 else None,
+        )  # fmt: skip
+
+    def _held_out(self, eta: np.ndarray, fold: int) -> HeldOut:
+        assert self.rows.held_out is not None
+        w = self.w * self.rows.held_out[:, fold]
+        r = _rates(w, eta)
+        S = self._at_risk(r, self._stay(2 * fold + 2))[:, 0]
+        linear = np.array(self._of_cases(w) @ eta[:, 0])
+        return HeldOut(S, (self.tied @ r)[:, 0], linear, *self._events(w))
+
+    def _eta(self, beta: np.ndarray) -> np.ndarray:
+        eta, offset = linear_predictor(self.rows, beta, 0.0, self.center), self.rows.problem.offset
+        return eta if offset is None else eta + offset[:, None]
+
+    def _of_cases(self, w: np.ndarray) -> np.ndarray:
+        """Weights of the rows with an event, zero for the others."""
+        out = np.zeros(len(w))
+        out[self.case] = w[self.case]
+        return out
+
+    def _events(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Number and weight of the events at each time."""
+        at, T = self.last[self.case], len(self.times)
+        counted = (w[self.case] > 0).astype(float)
+        return np.bincount(at, counted, minlength=T), np.bincount(at, w[self.case], minlength=T)
+
+    def _columns(self, at: np.ndarray) -> np.ndarray:
+        """Columns less the lead's centres, (n, k)."""
+        design, backend = self.rows.design, self.rows.problem.likelihood.backend
+        D = np.zeros((design.p, len(at)))
+        D[at, np.arange(len(at))] = design.scale[at]
+        X = np.asarray(backend.to_host(design.matmul(D, backend)))
+        return X + (design.center - self.center)[at]
+
+    def _second(
+        self, r: np.ndarray, shares: Shares, columns: np.ndarray, stay: _Stay | None
+    ) -> np.ndarray:
+        sums = np.concatenate([[0.0], np.cumsum(shares.a)])
+        inside = np.maximum(self.last + 1, self.first)
+        v = sums[inside] - sums[np.minimum(self.first, inside)]
+        v[self.case] -= shares.b[self.last[self.case]]
+        if stay is not None:
+            later = np.cumsum((stay.G * shares.a)[::-1])[::-1]  # from each time on
+            v += stay.after.T @ later
+        z = self._columns(columns)
+        return z.T @ ((r * v)[:, None] * z)
+
+
+def _rates(w: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    """R, (n, 1); rows without weight have none whatever their η."""
+    with np.errstate(over="ignore"):
+        return w[:, None] * np.exp(np.where(w[:, None] > 0, eta, 0.0))
+
+
+def _at_times(x: np.ndarray, time: np.ndarray, row: np.ndarray, T: int, n: int) -> sparse.csr_array:
+    return sparse.csr_array((x, (time, row)), shape=(T, n))
