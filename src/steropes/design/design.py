@@ -276,15 +276,19 @@ class Design(Estimated):
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
         """X D in the scaled columns: D (p, B) → (n, B); only rows of D that are not zero count."""
-        out = backend.xp.zeros((self.n, D.shape[1]))
+        out = None  # of the first block it is the product: another of this length is not needed
         chosen = np.flatnonzero(np.any(backend.to_host(D) != 0, axis=1))
         for b, local, at in self.columns(chosen):
             d = backend.asarray(D[chosen[at]])
             if isinstance(b, SparseBlock):
-                out += backend.scatter(backend.lines(b.lines.take(local)), d)
+                product = backend.scatter(backend.lines(b.lines.take(local)), d)
             elif isinstance(b, DenseBlock):
                 here = backend.on_host
-                out += b.times(local, d) if here else backend.asarray(b.taken(local)) @ d
+                product = b.times(local, d) if here else backend.asarray(b.taken(local)) @ d
             else:
-                out += d
-        return out
+                product = backend.xp.zeros((self.n, D.shape[1])) + d
+            if out is None:
+                out = product
+            else:
+                out += product
+        return backend.xp.zeros((self.n, D.shape[1])) if out is None else out

@@ -79,6 +79,7 @@ def certificate(
         whole[order] = r
         r = whole
     g = backend.to_host(design.rmatmul(r, backend))[:, 0]
+    there, r = there._replace(r=None), None  # as large as the predictors, and of no more use
     smooth, user = problem.smooth_term(), beta / design.scale
     if smooth is not None:
         g = g + smooth.gradient(user[:, None])[:, 0] / design.scale
@@ -90,8 +91,10 @@ def certificate(
         v = found[:, 0] / design.scale
     unit = np.where(l1 > 0, l1, 1.0)
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
-    with np.errstate(all="ignore"):  # where coefficients run away there may be no numbers
-        curvature = there.curvature()
+    curvature: Any = None
+    if len(counted):
+        with np.errstate(all="ignore"):  # where coefficients run away there may be no numbers
+            curvature = there.curvature()
     total = problem.weights if order is None else problem.weights[order]
     noise = float(np.max(likelihood.dispersion(loss, total.sum(keepdims=True))))
     step = int(np.clip(ENTRIES * design.p // max(design.nnz, 1), 1, COLUMNS))

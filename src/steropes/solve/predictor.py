@@ -24,7 +24,7 @@ def linear_predictor(problem: Any, scaled: np.ndarray) -> Any:
     if likelihood.order is not None:
         eta = eta[likelihood.order]
     if problem.offset is not None:
-        eta = eta + backend.asarray(likelihood.lift(_in_order(problem, problem.offset)))
+        eta += backend.asarray(likelihood.lift(_in_order(problem, problem.offset)))
     return eta
 
 
