@@ -9,7 +9,7 @@ from tests.studies.conftest import OUTCOME, TARGET, day
 from steropes import DataError
 from steropes.studies import CohortTable, OmopDatabase, case_series, case_series_settings
 from steropes.studies.sccs.population import find_cases
-from steropes.studies.sccs.settings import CaseRules
+from steropes.studies.sccs.settings import CaseRules, Spline
 from steropes.studies.sccs.sources import Sources
 
 
@@ -166,10 +166,26 @@ def test_exposure_that_covers_all_time_is_refused(omop):
     for _ in range(3):
         a = omop.person(outcome=20, observed=(0, 99))
         omop.drug(a, TARGET, -5, 200)
-    refused(
-        omop.write(), "no case has time of two kinds", end_of_observation_days=0,
-        pre_exposure_days=0,
-    )  # fmt: skip
+    path = omop.write()
+    for probe in (0, 30):  # whose days differ from the others for everybody
+        refused(path, "exposure covers all of everybody's time", end_of_observation_days=probe)
+
+
+def test_exposure_that_changes_within_nobody_is_refused(omop):
+    for k in range(12):
+        a = omop.person(outcome=20, observed=(0, 99))
+        if k < 7:
+            omop.drug(a, TARGET, -5, 200)
+    omop.drug(a, 2, 20, 40)  # another drug does change
+    path = omop.write()
+    why = "no variation of exposure within anyone: exposure covers all days that count of 7 cases"
+    for more in (
+        {"end_of_observation_days": 0}, {}, {"others": True}, {"season": Spline(5)},
+        {"control": (-20, -1)},
+    ):  # fmt: skip
+        refused(path, why + " and none of the other 5", **more)
+    study = case_series(path, case_series_settings(OUTCOME, variance=1.0))
+    assert study.estimates.loc["drug: newdrug", "log_rr"] == 0  # among drugs that do change
 
 
 def test_unknown_births_are_refused_where_ages_count(omop):

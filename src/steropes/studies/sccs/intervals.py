@@ -11,9 +11,9 @@ from scipy import sparse
 
 import steropes
 from steropes.design.blocks import SparseBlock
-from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.sccs.columns import CONTROL, Column, refuse_no_windows, unique_names
+from steropes.studies.sccs.contrast import looked_at, refuse_no_contrast
 from steropes.studies.sccs.cutting import Cut, Pieces, cut_time, merge_alike, sorted_distinct
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.observation import CensorModel
@@ -124,7 +124,7 @@ def make_intervals(
     Raises
     ------
     DataError
-        No case has a window, or none has two rows to compare.
+        No case has a window, or none of the exposures of interest changes within any case.
     """
     scri = bool(columns) and columns[-1].window == CONTROL
     probe = 0 if scri else settings.end_of_observation_days
@@ -132,9 +132,11 @@ def make_intervals(
     tally = _Tally(len(every), population)
     spread = _spread(settings, population) if effects is not None else None
     rows = Rows(len(every) - scri, len(effects.names) if effects is not None else 0)
-    own = 0
+    looked = looked_at(columns)
+    own = exposed = 0
     for spans in stream_spans(eras, windows, step):
         own += len(spans.case)
+        exposed += len(sorted_distinct(spans.case[np.isin(spans.column, looked)]))
         pieces, time = _chunk(
             spans, population, probe, len(columns), scri, effects, censoring, spread, tally
         )
@@ -146,7 +148,9 @@ def make_intervals(
         tally.drop(len(columns) - 1)
     result = _assemble(rows, kept, effects, tally, population)
     if strict:
-        _refuse_alone(result)
+        ones = [result.X.indices[result.X.indptr[j] : result.X.indptr[j + 1]] for j in looked]
+        names = [result.names[j] for j in looked]
+        refuse_no_contrast(result.case, ones, names, exposed, len(population))
     return result
 
 
@@ -302,13 +306,3 @@ def _assemble(
         round(float(days.sum())),
     )
     return Intervals(X, time, events, days, case, columns, names, statistics, attrition)
-
-
-def _refuse_alone(intervals: Intervals) -> None:
-    """Refuse data in which no case with an event has two rows that differ."""
-    sizes = np.bincount(intervals.case) if len(intervals) else np.zeros(1)
-    if not (sizes > 1).any():
-        raise DataError(
-            "no case has time of two kinds to compare: the exposure covers all of everybody's "
-            "time, or none of it; widen the time that counts, or shorten the windows"
-        )
