@@ -21,6 +21,7 @@ HELD = 1 << 24  # bytes of partial results that may wait to be added up
 CHUNKS = 16  # fixed: never a function of the number of threads
 ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
 MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
+CACHE_LINE = 64  # bytes
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
 
 
@@ -107,7 +108,7 @@ class CpuBackend:
             args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
         else:
             Q, kernel = (4, sparse.gather4) if B == 4 else (8, sparse.gather8)
-            args = (np.ascontiguousarray(D).reshape(len(D), B // Q, Q),)
+            args = (_aligned(D).reshape(len(D), B // Q, Q),)
             shaped = out.reshape(len(out), B // Q, Q)
         self.pool.map(
             lambda a, b: kernel(
@@ -130,7 +131,7 @@ class CpuBackend:
             shape = (lines.width, B // Q, Q)
 
         def part(a: int, b: int) -> np.ndarray:
-            out = np.zeros(shape)
+            out = _aligned_zeros(shape)
             kernel(lines.starts, lines.ends, lines.indices, lines.data, args, out, a, b)
             return out
 
@@ -349,6 +350,23 @@ class CpuBackend:
         for partial in self.pool.map(part, chunks[1:]):
             total = total if partial is None else total + partial
         return total, out
+
+
+def _aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+    """Zeros that begin with a cache line: a block of replicates then is one, and not in two."""
+    size, each = int(np.prod(shape)), np.dtype(dtype).itemsize
+    whole = np.zeros(size + CACHE_LINE // each, dtype)
+    first = -whole.ctypes.data % CACHE_LINE // each
+    return whole[first : first + size].reshape(shape)
+
+
+def _aligned(x: np.ndarray) -> np.ndarray:
+    """The array, contiguous and beginning with a cache line."""
+    if x.flags.c_contiguous and x.ctypes.data % CACHE_LINE == 0:
+        return x
+    out = _aligned_zeros(x.shape, x.dtype)
+    out[...] = x
+    return out
 
 
 def _reduce(operation: Any, x: np.ndarray) -> np.ndarray:

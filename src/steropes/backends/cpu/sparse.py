@@ -3,16 +3,18 @@
 A matrix comes as ``starts, ends, indices, data``: line `a` (a row of CSR or a column of CSC)
 has its nonzeros at ``indices[starts[a]:ends[a]]``; ``data`` is empty when they all are one.
 Replicates come as ``(·, B/8, 8)`` (or ``(·, 1, 4)``): eight doubles are one cache line and one
-AVX-512 register, so a nonzero costs one load for eight fits. The four-fold unrolling breaks the
-chain of dependent additions, which otherwise bounds the speed.
+AVX-512 register, so a nonzero costs one load for eight fits where their block begins with a cache
+line. The four-fold unrolling breaks the chain of dependent additions, which otherwise bounds the
+speed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import njit
+
+from .register import register
 
 __all__ = [
     "csc_to_csr",
@@ -66,35 +68,34 @@ def gather(starts, ends, indices, data, D, out, a0, a1):
 
 
 def _gather(Q):
-    """Make the kernel for replicates in blocks of Q; the constant lets a block be one register."""
+    """Make the kernel for replicates in blocks of Q."""
+    zero, load, store, add, add_scaled = register(Q)
 
     @njit(**OPTIONS)
     def gather_block(starts, ends, indices, data, D, out, a0, a1):
-        s = np.empty(Q)
         for a in range(a0, a1):
             for b in range(D.shape[1]):
-                for q in range(Q):
-                    s[q] = 0.0
+                s0, s1, s2, s3 = zero(), zero(), zero(), zero()
                 k, e = starts[a], ends[a]
                 if data.size == 0:
                     while k + 4 <= e:
-                        i0, i1, i2, i3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
-                        for q in range(Q):
-                            s[q] += (D[i0, b, q] + D[i1, b, q]) + (D[i2, b, q] + D[i3, b, q])
+                        s0 = add(s0, load(D, indices[k], b))
+                        s1 = add(s1, load(D, indices[k + 1], b))
+                        s2 = add(s2, load(D, indices[k + 2], b))
+                        s3 = add(s3, load(D, indices[k + 3], b))
                         k += 4
                     while k < e:
-                        i0 = indices[k]
-                        for q in range(Q):
-                            s[q] += D[i0, b, q]
+                        s0 = add(s0, load(D, indices[k], b))
                         k += 1
                 else:
+                    while k + 2 <= e:
+                        s0 = add_scaled(s0, data[k], load(D, indices[k], b))
+                        s1 = add_scaled(s1, data[k + 1], load(D, indices[k + 1], b))
+                        k += 2
                     while k < e:
-                        i0, x = indices[k], data[k]
-                        for q in range(Q):
-                            s[q] += x * D[i0, b, q]
+                        s0 = add_scaled(s0, data[k], load(D, indices[k], b))
                         k += 1
-                for q in range(Q):
-                    out[a, b, q] += s[q]
+                store(out, a, b, add(load(out, a, b), add(add(s0, s1), add(s2, s3))))
 
     return gather_block
 
@@ -115,39 +116,28 @@ def scatter(starts, ends, indices, data, R, out, a0, a1):
                 out[indices[k]] += data[k] * r
 
 
-@njit(**OPTIONS)
-def scatter4(starts, ends, indices, data, R, out, a0, a1):
-    """The same for replicates in blocks of four, whose values of a line stay in registers."""
-    for a in range(a0, a1):
-        for b in range(R.shape[1]):
-            r0, r1, r2, r3 = R[a, b, 0], R[a, b, 1], R[a, b, 2], R[a, b, 3]
-            for k in range(starts[a], ends[a]):
-                i = indices[k]
-                x = 1.0 if data.size == 0 else data[k]
-                out[i, b, 0] += x * r0
-                out[i, b, 1] += x * r1
-                out[i, b, 2] += x * r2
-                out[i, b, 3] += x * r3
+def _scatter(Q):
+    """Make the kernel for replicates in blocks of Q, whose values of a line stay in a register."""
+    _, load, store, add, add_scaled = register(Q)
+
+    @njit(**OPTIONS)
+    def scatter_block(starts, ends, indices, data, R, out, a0, a1):
+        for a in range(a0, a1):
+            for b in range(R.shape[1]):
+                r = load(R, a, b)
+                if data.size == 0:
+                    for k in range(starts[a], ends[a]):
+                        i = indices[k]
+                        store(out, i, b, add(load(out, i, b), r))
+                else:
+                    for k in range(starts[a], ends[a]):
+                        i = indices[k]
+                        store(out, i, b, add_scaled(load(out, i, b), data[k], r))
+
+    return scatter_block
 
 
-@njit(**OPTIONS)
-def scatter8(starts, ends, indices, data, R, out, a0, a1):
-    """The same for replicates in blocks of eight."""
-    for a in range(a0, a1):
-        for b in range(R.shape[1]):
-            r0, r1, r2, r3 = R[a, b, 0], R[a, b, 1], R[a, b, 2], R[a, b, 3]
-            r4, r5, r6, r7 = R[a, b, 4], R[a, b, 5], R[a, b, 6], R[a, b, 7]
-            for k in range(starts[a], ends[a]):
-                i = indices[k]
-                x = 1.0 if data.size == 0 else data[k]
-                out[i, b, 0] += x * r0
-                out[i, b, 1] += x * r1
-                out[i, b, 2] += x * r2
-                out[i, b, 3] += x * r3
-                out[i, b, 4] += x * r4
-                out[i, b, 5] += x * r5
-                out[i, b, 6] += x * r6
-                out[i, b, 7] += x * r7
+scatter4, scatter8 = _scatter(4), _scatter(8)
 
 
 @njit(**OPTIONS)
