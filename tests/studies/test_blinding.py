@@ -5,6 +5,7 @@ import json
 import math
 import re
 
+import pandas as pd
 import pytest
 
 from steropes.studies import (
@@ -95,6 +96,17 @@ def test_the_file_keeps_who_was_studied_and_says_that_it_is_blinded(hidden, show
         assert blind[key] == full[key]
     (balance,) = (d for d in blind["diagnostics"] if d["name"].startswith("largest"))
     assert (balance["verdict"], balance["about"]) == ("FAIL", "index year: 2012")
+
+
+def test_the_tables_and_pictures_of_an_earlier_look_go(hidden, shown, tmp_path):
+    shown.write(tmp_path)
+    assert pd.read_csv(tmp_path / "tables" / "hazard_ratios.csv")["hr"].notna().all()
+    hidden.write(tmp_path)
+    figures = {p.stem for p in (tmp_path / "figures").iterdir()}
+    assert figures == {"attrition", "preference", "balance", "love"}
+    table = pd.read_csv(tmp_path / "tables" / "hazard_ratios.csv")
+    assert table["hr"].isna().all()
+    assert pd.read_csv(tmp_path / "tables" / "rates.csv")["events"].isna().all()
 
 
 def test_a_threshold_that_the_study_meets_shows_it(hidden):

@@ -170,10 +170,16 @@ def test_a_broken_table_is_one_line(capsys, omop, tmp_path):
     assert "could not answer a query" in line
 
 
-def test_a_study_writes_both_files_and_nothing_else(capsys, small, tmp_path):
+def test_a_study_writes_its_files_and_nothing_else(capsys, small, tmp_path):
     out = tmp_path / "deep" / "o"
     assert run(["study", str(small.write()), *STUDY, "--output", str(out)]) == 0
-    assert sorted(p.name for p in out.iterdir()) == ["report.html", "study.json"]
+    assert sorted(p.name for p in out.iterdir()) == [
+        "figures",
+        "report.html",
+        "study.json",
+        "tables",
+    ]
+    assert {p.suffix for p in (out / "tables").iterdir()} == {".csv"}
     shown = capsys.readouterr()
     assert "Newdrug compared with Olddrug: Bleeding" in shown.out
     assert "Hazard ratio" in shown.out

@@ -11,6 +11,7 @@ from steropes.errors import DataError
 from steropes.studies.page.balance import balance_scatter, love_plot
 from steropes.studies.page.canvas import Canvas, log_ticks, ticks
 from steropes.studies.page.controls import calibration_plot
+from steropes.studies.page.files import write_files
 from steropes.studies.page.flow import attrition_diagram
 from steropes.studies.page.forest import Row, forest
 from steropes.studies.page.html import (
@@ -20,7 +21,6 @@ from steropes.studies.page.html import (
     number_table,
     table,
     verdict,
-    write_files,
 )
 from steropes.studies.page.overlap import score_overlap
 from steropes.studies.page.survival import survival_curves

@@ -69,7 +69,8 @@ def test_numbers_that_json_lacks_become_none(rough):
 
 def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatch):
     write_report(study, tmp_path)
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*.*")}
+    assert len(before) == 2 + 8 + 6  # page and numbers, tables, figures
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -77,7 +78,7 @@ def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatc
     monkeypatch.setattr("os.chmod", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_report(study, tmp_path)
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*.*")} == before
 
 
 def test_a_folder_in_the_way_is_refused(study, tmp_path):
@@ -255,6 +256,8 @@ def test_drafts_of_a_killed_process_go_and_young_ones_stay(study, tmp_path):
     write_report(study, tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         ".study.json.def",
+        "figures",
         "report.html",
         "study.json",
+        "tables",
     ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from steropes.studies.page.html import effect, table
-from steropes.studies.pictures import adjustments_picture
+from steropes.studies.page.html import effect, number_table, table
 from steropes.studies.published import Published
 from steropes.studies.wording import analysis_name, decimals, p_value, title_case
 
@@ -29,11 +29,13 @@ OF_STUDY = {
 }
 
 
-def beside_parts(study: ComparativeStudy, public: Published) -> list[str]:
+def beside_parts(
+    study: ComparativeStudy, public: Published, figures: Mapping[str, str]
+) -> list[str]:
     """How to read the hazard ratio, all ways to adjust side by side, and the follow-up."""
     if study.beside is None:
         return []
-    return [*_reading(public), *_adjustments(public), _follow_up(study, public)]
+    return [*_reading(public), *_adjustments(public, figures), _follow_up(study, public)]
 
 
 def source_line(study: ComparativeStudy) -> str:
@@ -69,7 +71,7 @@ def _reading(public: Published) -> list[str]:
     return [f"<p>{escape(' '.join(said))}</p>"] if said else []
 
 
-def _adjustments(public: Published) -> list[str]:
+def _adjustments(public: Published, figures: Mapping[str, str]) -> list[str]:
     found = public.adjustments
     if not found or public.blinded:
         return []
@@ -86,7 +88,6 @@ def _adjustments(public: Published) -> list[str]:
         )
         for name, about, f in lines
     ]
-    picture = adjustments_picture(public)
     head = ("Adjustment", "Effect among", "Hazard ratio (95%)", "p")
     caption = (
         "Every way to adjust by the same scores. Weights are at most 10; intervals of weighted "
@@ -94,7 +95,7 @@ def _adjustments(public: Published) -> list[str]:
     )
     return [
         "<h3>All ways to adjust, side by side</h3>",
-        "" if picture is None else picture.figure("Hazard ratios with 95% limits."),
+        figures.get("adjustments", ""),
         table(head, rows, text=(0, 1), caption=caption),
     ]
 
@@ -111,4 +112,4 @@ def _follow_up(study: ComparativeStudy, public: Published) -> str:
         for line in public.follow_up
     ]
     head = ("Days followed", "10%", "25%", "Median", "75%", "90%")
-    return table(head, rows, text=(0,), caption="Distribution of the follow-up.")
+    return number_table(head, {"": rows}, "Distribution of the follow-up.")

@@ -25,7 +25,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Output = Annotated[Path, typer.Option(help="Folder for report.html and study.json.")]
+Output = Annotated[
+    Path, typer.Option(help="Folder for report.html, study.json, tables and figures.")
+]
 Seed = Annotated[
     int, typer.Option(min=0, help="Seed of the folds and of the order of equal scores.")
 ]
@@ -162,7 +164,7 @@ app.add_typer(federate_app, name="federate")
 
 def _run(database: str | Path, settings: StudySettings, output: Path, quiet: bool) -> None:
     from steropes.studies.databases.opening import require_database
-    from steropes.studies.report import output_folder
+    from steropes.studies.page.files import output_folder
     from steropes.studies.terminal import Progress, print_study
 
     require_database(str(database))

@@ -257,7 +257,8 @@ class ComparativeStudy:
     def write(self, folder: str | Path) -> list[Path]:
         """Write ``report.html`` and ``study.json`` to a folder; returns the two paths.
 
-        The folder is made if it is not there; each file appears complete or not at all.
+        Beside them the same as ``tables/*.csv`` and ``figures/*.svg``. The folder is made if it is
+        not there; all files appear, complete, or none.
         """
         from steropes.studies.report import write_report
 

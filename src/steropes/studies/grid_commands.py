@@ -76,7 +76,7 @@ def run_and_report(
     from steropes.studies.grid.controls_page import write_controls_report
     from steropes.studies.grid.report import write_grid_report
     from steropes.studies.grid.run import run_grid
-    from steropes.studies.report import output_folder
+    from steropes.studies.page.files import output_folder
     from steropes.studies.terminal import Progress
     from steropes.studies.verdicts import NOT_SHOWN
 

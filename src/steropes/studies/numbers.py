@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative import ComparativeStudy
 
-__all__ = ["preference_densities", "study_json", "study_numbers"]
+__all__ = ["preference_densities", "study_json", "study_numbers", "study_tables"]
 
 FORMAT = 2  # of the JSON file; raise it when a key changes its meaning or goes away
 
@@ -136,6 +136,25 @@ def _balance(study: ComparativeStudy, public: Published) -> dict[str, Any] | Non
 def study_json(study: ComparativeStudy) -> str:
     """The numbers of a study as JSON text."""
     return json.dumps(study_numbers(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def study_tables(study: ComparativeStudy) -> dict[str, str]:
+    """The tables of a study as CSV texts, by name: what ``study_numbers`` has, line by line."""
+    numbers = study_numbers(study)
+    tables = {
+        "attrition": numbers["attrition"],
+        "rates": numbers["rates"],
+        "hazard_ratios": numbers["hazard_ratios"],
+        "other_adjustments": numbers.get("other_adjustments", []),
+        "diagnostics": numbers["diagnostics"],
+        "follow_up": numbers.get("follow_up", []),
+        "balance": [] if study.balance is None else numbers["balance"]["covariates"],
+        "propensity": [] if study.propensity is None else numbers["propensity"]["coefficients"],
+    }
+    return {
+        name: pd.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n")
+        for name, lines in tables.items()
+    }
 
 
 def preference_densities(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:

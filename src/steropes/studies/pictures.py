@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,19 +26,47 @@ if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative import ComparativeStudy
 
-__all__ = [
-    "adjustments_picture",
-    "attrition_picture",
-    "balance_pictures",
-    "preference_picture",
-    "survival_picture",
-]
+__all__ = ["FIGURES", "study_pictures"]
 
+FIGURES = ("attrition", "survival", "adjustments", "preference", "balance", "love")
 ARMS = ("target", "comparator")
 THRESHOLD = 0.1  # of a standardised difference
 
 
-def attrition_picture(study: ComparativeStudy, public: Published) -> Picture | None:
+def study_pictures(study: ComparativeStudy, public: Published) -> dict[str, tuple[Picture, str]]:
+    """The pictures that there are, with their captions, by their names in ``FIGURES``."""
+    found = {
+        "attrition": (_attrition(study, public), "What each rule leaves of both arms."),
+        "survival": (_survival(study, public), _survival_caption(study)),
+        "adjustments": (_adjustments(public), "Hazard ratios with 95% limits."),
+        "preference": (
+            None if study.propensity is None else _preference(study),
+            "Preference score: the propensity score adjusted for how common each drug is. People "
+            "in the grey band could well have been given either drug.",
+        ),
+        "balance": (
+            _balance(study, public, balance_scatter),
+            "Absolute standardised mean difference of each covariate. Below the dashed horizontal "
+            "line at 0.1, a covariate counts as balanced.",
+        ),
+        "love": (
+            _balance(study, public, love_plot),
+            "The covariates that differ most, after matching and before it.",
+        ),
+    }
+    return {name: (p, caption) for name, (p, caption) in found.items() if p is not None}
+
+
+def _survival_caption(study: ComparativeStudy) -> str:
+    caption = (
+        "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
+        "need not start at zero; the picture ends soon after the last event."
+    )
+    least = study.settings.min_cell
+    return caption + (f" Each step stands for {least} events or more." if least > 1 else "")
+
+
+def _attrition(study: ComparativeStudy, public: Published) -> Picture | None:
     """What each rule leaves of both arms."""
     steps = [
         (title_case(line["rule"]), _signed(line["target"]), _signed(line["comparator"]))
@@ -46,9 +75,9 @@ def attrition_picture(study: ComparativeStudy, public: Published) -> Picture | N
     return attrition_diagram("attrition", steps, _names(study), study.settings.min_cell)
 
 
-def survival_picture(study: ComparativeStudy, public: Published) -> Picture | None:
+def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
     """Kaplan–Meier curves of the matched arms, as far as the last event."""
-    if public.blinded:
+    if public.blinded or study.pairs < max(study.settings.min_cell, 1):
         return None
     watched = study.curves()
     end = _end(watched, study.pairs)
@@ -71,7 +100,7 @@ def survival_picture(study: ComparativeStudy, public: Published) -> Picture | No
     return survival_curves("survival", table, _names(study))
 
 
-def preference_picture(study: ComparativeStudy) -> Picture | None:
+def _preference(study: ComparativeStudy) -> Picture | None:
     """Preference scores of both arms before and after matching."""
     found = preference_densities(study)
     before, after = (
@@ -86,8 +115,14 @@ def preference_picture(study: ComparativeStudy) -> Picture | None:
     return score_overlap("preference", before, after, _names(study))
 
 
-def balance_pictures(public: Published) -> list[Picture | None]:
-    """All covariates at once, and the most unequal by name."""
+def _balance(
+    study: ComparativeStudy,
+    public: Published,
+    draw: Callable[[str, pd.DataFrame, float], Picture | None],
+) -> Picture | None:
+    """All covariates at once, or the most unequal by name."""
+    if not public.balance or not study.pairs:
+        return None
     table = pd.DataFrame(
         {
             "covariate_name": [str(line["covariate"]) for line in public.balance],
@@ -100,14 +135,13 @@ def balance_pictures(public: Published) -> list[Picture | None]:
             },
         }
     )
-    return [
-        balance_scatter("balance", table, THRESHOLD),
-        love_plot("love", table, THRESHOLD),
-    ]
+    return draw("balance" if draw is balance_scatter else "love", table, THRESHOLD)
 
 
-def adjustments_picture(public: Published) -> Picture | None:
+def _adjustments(public: Published) -> Picture | None:
     """The hazard ratio by every way to adjust."""
+    if public.blinded or not public.adjustments:
+        return None
     rows = [
         Row(
             label,

@@ -133,8 +133,10 @@ def blind(public: Published) -> Published:
     """
     one_arm = {}
     for analysis in ("all", "matched"):
-        events = [line["events"] for line in public.rates if line["analysis"] == analysis]
-        one_arm[analysis] = sum(n == 0 for n in events) == 1
+        arms = [line for line in public.rates if line["analysis"] == analysis]
+        one_arm[analysis] = sum(a["events"] == 0 for a in arms) == 1 and all(
+            a["people"] != 0 for a in arms
+        )
     hazards = []
     for line in public.hazard_ratios:
         among = "all" if line["analysis"] == "crude" else "matched"

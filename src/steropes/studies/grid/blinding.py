@@ -34,6 +34,7 @@ def blinded(results: pd.DataFrame) -> pd.DataFrame:
     hidden = found["unblind"] == 0
     if "note" in found:
         in_one_arm = (found["target_outcomes"] == 0) != (found["comparator_outcomes"] == 0)
+        in_one_arm &= (found["target_subjects"] != 0) & (found["comparator_subjects"] != 0)
         found.loc[hidden & in_one_arm & found["note"].ne(""), "note"] = NO_NOTE
     found.loc[hidden, [c for c in EFFECT if c in found]] = float("nan")
     found.loc[hidden, list(OUTCOMES)] = pd.NA

@@ -11,6 +11,7 @@ import pandas as pd
 from steropes.studies.controls.shown import performance_parts, performance_words
 from steropes.studies.grid.controls import analysis_performance, control_estimates
 from steropes.studies.page import html
+from steropes.studies.page.files import write_files
 
 if TYPE_CHECKING:
     from steropes.studies.grid.run import GridResults
@@ -20,7 +21,7 @@ __all__ = ["controls_page", "write_controls_report"]
 
 def write_controls_report(results: GridResults, folder: str | Path) -> Path:
     """Write ``controls.html`` into a folder, whole or not at all; returns its path."""
-    return html.write_files(folder, {"controls.html": controls_page(results)})[0]
+    return write_files(folder, {"controls.html": controls_page(results)})[0]
 
 
 def controls_page(results: GridResults) -> str:

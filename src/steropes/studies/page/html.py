@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from steropes import __version__
-from steropes.errors import DataError
 from steropes.studies.wording import decimals
 
 __all__ = [
@@ -26,7 +22,6 @@ __all__ = [
     "number_table",
     "table",
     "verdict",
-    "write_files",
 ]
 
 
@@ -159,29 +154,3 @@ def counted(n: Any) -> str:
     if math.isnan(value):
         return "–"
     return f"<{-value:,.0f}" if value < 0 else f"{value:,.0f}"
-
-
-def write_files(folder: str | Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write texts into a folder, each whole or not at all.
-
-    Raises
-    ------
-    DataError
-        The folder cannot be written to.
-    """
-    folder = Path(folder)
-    written = []
-    try:
-        for name, text in texts.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(draft, 0o666 & ~mask)  # mkstemp lets nobody else read
-            written.append(Path(draft).replace(path))
-    except OSError as error:
-        raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
-    return written

@@ -141,7 +141,7 @@ def sccs_grid(
     """Run many case series from one specification; an interrupted run goes on where it was."""
     from steropes.studies.databases.opening import require_database
     from steropes.studies.omop import OmopDatabase
-    from steropes.studies.report import output_folder
+    from steropes.studies.page.files import output_folder
     from steropes.studies.sccs.cohorts import make_cohorts
     from steropes.studies.sccs.grid import read_case_series_grid, run_case_series_grid
     from steropes.studies.sccs.grid_page import write_case_series_grid
@@ -170,7 +170,7 @@ def _run(
 ) -> None:
     from steropes.studies.databases.opening import require_database
     from steropes.studies.omop import OmopDatabase
-    from steropes.studies.report import output_folder
+    from steropes.studies.page.files import output_folder
     from steropes.studies.sccs.cohorts import make_cohorts
     from steropes.studies.sccs.study import case_series
     from steropes.studies.sccs.terminal import print_series

@@ -14,6 +14,7 @@ import pandas as pd
 from steropes.studies.controls.performance import ControlEstimates, before_and_after
 from steropes.studies.controls.shown import performance_parts, performance_words
 from steropes.studies.page import html
+from steropes.studies.page.files import write_files
 from steropes.studies.page.forest import Row, forest
 from steropes.studies.wording import title_case
 
@@ -46,7 +47,7 @@ def write_case_series_grid(
         Show estimates that fail a diagnostic too.
     """
     page = case_series_grid_page(results, unblind=unblind)
-    return html.write_files(folder, {"report.html": page})[0]
+    return write_files(folder, {"report.html": page})[0]
 
 
 def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = False) -> str:

@@ -11,6 +11,7 @@ from steropes.errors import DataError
 from steropes.studies.disclosure import part, small
 from steropes.studies.page import html
 from steropes.studies.page.canvas import Picture
+from steropes.studies.page.files import write_files
 from steropes.studies.sccs import pictures
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.page_methods import attrition, methods, settings_list
@@ -40,7 +41,7 @@ def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
     except OSError as error:
         raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
     files = {f"figures/{p.name}.svg": p.file() for p, _ in _pictures(study).values()}
-    written = html.write_files(folder, {**files, "report.html": series_page(study)})
+    written = write_files(folder, {**files, "report.html": series_page(study)})
     return [written[-1], folder / "tables"]
 
 

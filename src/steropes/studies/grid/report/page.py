@@ -12,7 +12,8 @@ from steropes.studies.grid.report.outcome import outcome_section
 from steropes.studies.grid.report.subgroups import subgroup_table
 from steropes.studies.grid.report.view import Comparison, View
 from steropes.studies.grid.run import GridResults
-from steropes.studies.page.html import cards, document, fold, write_files
+from steropes.studies.page.files import write_files
+from steropes.studies.page.html import cards, document, fold
 
 __all__ = ["grid_page", "write_grid_report"]
 
@@ -46,7 +47,10 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
         table = characteristics_table(view, comparison)
         name = f"tables/characteristics-{comparison.id}.csv"
         files[name] = table.to_csv(index=False, lineterminator="\n")
-    return write_files(folder, {**files, "report.html": text})[-1]
+    # curves that an earlier report showed and this one does not
+    curves = (Path(folder) / "figures").glob("survival-*.svg")
+    gone = [path for path in curves if f"figures/{path.name}" not in files]
+    return write_files(folder, {**files, "report.html": text}, gone)[-1]
 
 
 def grid_page(results: GridResults, *, unblind: bool = False) -> str:

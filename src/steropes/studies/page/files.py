@@ -1,0 +1,88 @@
+"""The files of a report: all of them whole, or none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from steropes.errors import DataError
+
+__all__ = ["output_folder", "write_files"]
+
+HOUR = 3600.0  # writing takes less
+
+
+def output_folder(folder: str | Path) -> Path:
+    """Make the folder if need be and make sure that it can be written to.
+
+    Raises
+    ------
+    DataError
+        The folder cannot be made or written to.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def write_files(
+    folder: str | Path, texts: Mapping[str, str], gone: Iterable[Path] = ()
+) -> list[Path]:
+    """Write texts into a folder, all of them or none; returns their paths.
+
+    Parameters
+    ----------
+    folder : str or Path
+    texts : mapping of str to str
+        By name, which may have a folder before it.
+    gone : iterable of Path
+        Files of an earlier report that this one does not have; they are removed.
+
+    Raises
+    ------
+    DataError
+        The folder cannot be written to.
+    """
+    folder = output_folder(folder)
+    for name in texts:
+        if (folder / name).is_dir():
+            raise DataError(f"cannot write to the folder {folder}: {name} is a folder there")
+    waiting: list[Path] = []  # complete files under other names, until all of them are
+    try:
+        for name, text in texts.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_old_drafts(path)
+            handle, hidden = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            waiting.append(Path(hidden))
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(hidden, 0o666 & ~mask)  # mkstemp lets nobody else read
+        written = [draft.replace(folder / name) for draft, name in zip(waiting, texts, strict=True)]
+        for path in gone:
+            path.unlink(missing_ok=True)
+        return written
+    except OSError as error:
+        raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
+    finally:
+        for draft in waiting:
+            draft.unlink(missing_ok=True)
+
+
+def _remove_old_drafts(path: Path) -> None:
+    """Remove what a process left that was killed while it wrote."""
+    for draft in path.parent.glob(f".{path.name}.*"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > HOUR:
+                draft.unlink()
