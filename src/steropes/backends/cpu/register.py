@@ -4,11 +4,16 @@ Numba turns a loop over the eight replicates of a block into eight scalar instru
 vectoriser is off, and the loop vectoriser does not see a loop of constant length), which makes
 products with a sparse matrix two to four times slower than memory and cache allow. Here a block is
 a value of LLVM's vector type, which each machine maps to the widest registers that it has.
+
+For compiled code only: ``zero(Q)``; ``load(D, i, b, Q)`` is D[i, b, :] of a C-contiguous (·, ·, Q)
+array of doubles or of single precision, Q a constant; ``store(D, i, b, r)`` writes it, to doubles;
+``add(r, s)``; ``add_scaled(r, x, s)`` is r + x s. They are globals and not made for each Q, because
+Numba's cache on disk takes a function that encloses another object for a new one in each process.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -16,7 +21,7 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic, is_jitted, models, register_model
 
-__all__ = ["Register", "register"]
+__all__ = ["add", "add_scaled", "load", "store", "zero"]
 
 FLAGS = ("contract",)  # a product and a sum may be one instruction
 
@@ -33,21 +38,6 @@ class RegisterType(types.Type):
 class _RegisterModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: RegisterType) -> None:
         super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), kind.Q))
-
-
-class Register(NamedTuple):
-    """What kernels do with a block; all are called from compiled code only.
-
-    ``zero()``; ``load(D, i, b)`` is D[i, b, :] of a C-contiguous (·, ·, Q) array of doubles or of
-    single precision, and ``store(D, i, b, r)`` writes it, to doubles; ``add(r, s)``;
-    ``add_scaled(r, x, s)`` is r + x s.
-    """
-
-    zero: Any
-    load: Any
-    store: Any
-    add: Any
-    add_scaled: Any
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any, Q: int) -> Any:
@@ -68,76 +58,79 @@ def _is_block(D: Any, *dtypes: Any) -> bool:
     return isinstance(D, types.Array) and D.ndim == 3 and D.layout == "C" and D.dtype in dtypes
 
 
-def _interpreted(Q: int) -> Register:
-    """The operations as Python, where the compiler is off (``NUMBA_DISABLE_JIT``)."""
+def _zero(typing: Any, Q: Any) -> Any:
+    if not isinstance(Q, types.IntegerLiteral):
+        return None
+    kind = RegisterType(Q.literal_value)
 
-    def store(D: np.ndarray, i: int, b: int, r: np.ndarray) -> None:
-        D[i, b] = r
+    def make(context, builder, signature, args):
+        return cgutils.get_null_value(context.get_value_type(kind))
 
-    return Register(
-        zero=lambda: np.zeros(Q),
-        load=lambda D, i, b: D[i, b].astype(np.float64),
-        store=store,
-        add=lambda r, s: r + s,
-        add_scaled=lambda r, x, s: r + x * s,
-    )
+    return kind(Q), make
 
 
-def register(Q: int) -> Register:
-    """Make the operations for blocks of Q doubles."""
-    if not is_jitted(njit(_interpreted)):
-        return _interpreted(Q)
-    kind = RegisterType(Q)
+def _load(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
+    if not (_is_block(D, types.float64, types.float32) and isinstance(Q, types.IntegerLiteral)):
+        return None
+    kind, single = RegisterType(Q.literal_value), D.dtype == types.float32
 
-    @intrinsic
-    def zero(typing):
-        def make(context, builder, signature, args):
-            return cgutils.get_null_value(context.get_value_type(kind))
+    def make(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature, args, kind.Q)
+        if not single:
+            return builder.load(pointer, align=8)
+        return builder.fpext(builder.load(pointer, align=4), context.get_value_type(kind))
 
-        return kind(), make
+    return kind(D, i, b, Q), make
 
-    @intrinsic
-    def load(typing, D, i, b):
-        if not _is_block(D, types.float64, types.float32):
-            return None
-        single = D.dtype == types.float32
 
-        def make(context, builder, signature, args):
-            pointer = _pointer(context, builder, signature, args, Q)
-            if not single:
-                return builder.load(pointer, align=8)
-            return builder.fpext(builder.load(pointer, align=4), context.get_value_type(kind))
+def _store(typing: Any, D: Any, i: Any, b: Any, r: Any) -> Any:
+    if not (_is_block(D, types.float64) and isinstance(r, RegisterType)):
+        return None
 
-        return kind(D, i, b), make
+    def make(context, builder, signature, args):
+        builder.store(args[3], _pointer(context, builder, signature, args, r.Q), align=8)
+        return context.get_dummy_value()
 
-    @intrinsic
-    def store(typing, D, i, b, r):
-        if not _is_block(D, types.float64) or r != kind:
-            return None
+    return types.void(D, i, b, r), make
 
-        def make(context, builder, signature, args):
-            builder.store(args[3], _pointer(context, builder, signature, args, Q), align=8)
-            return context.get_dummy_value()
 
-        return types.void(D, i, b, r), make
+def _add(typing: Any, r: Any, s: Any) -> Any:
+    if not isinstance(r, RegisterType) or r != s:
+        return None
 
-    @intrinsic
-    def add(typing, r, s):
-        def make(context, builder, signature, args):
-            return builder.fadd(*args, flags=FLAGS)
+    def make(context, builder, signature, args):
+        return builder.fadd(*args, flags=FLAGS)
 
-        return kind(kind, kind), make
+    return r(r, s), make
 
-    @intrinsic
-    def add_scaled(typing, r, x, s):
-        def make(context, builder, signature, args):
-            vector = ir.VectorType(ir.DoubleType(), Q)
-            lane = ir.Constant(ir.IntType(32), 0)
-            first = builder.insert_element(ir.Constant(vector, ir.Undefined), args[1], lane)
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), Q), [0] * Q)
-            x = builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
-            return builder.fadd(args[0], builder.fmul(x, args[2], flags=FLAGS), flags=FLAGS)
 
-        return kind(kind, types.float64, kind), make
+def _add_scaled(typing: Any, r: Any, x: Any, s: Any) -> Any:
+    if not isinstance(r, RegisterType) or r != s:
+        return None
 
-    return Register(zero, load, store, add, add_scaled)
+    def make(context, builder, signature, args):
+        none = ir.Constant(ir.VectorType(ir.DoubleType(), r.Q), ir.Undefined)
+        first = builder.insert_element(none, args[1], ir.Constant(ir.IntType(32), 0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), r.Q), [0] * r.Q)
+        scaled = builder.fmul(builder.shuffle_vector(first, none, zeros), args[2], flags=FLAGS)
+        return builder.fadd(args[0], scaled, flags=FLAGS)
+
+    return r(r, types.float64, s), make
+
+
+def _write(D: np.ndarray, i: int, b: int, r: np.ndarray) -> None:
+    D[i, b] = r
+
+
+zero: Any = intrinsic(prefer_literal=True)(_zero)
+load: Any = intrinsic(prefer_literal=True)(_load)
+store: Any = intrinsic(_store)
+add: Any = intrinsic(_add)
+add_scaled: Any = intrinsic(_add_scaled)
+
+if not is_jitted(njit(_write)):  # the compiler is off (``NUMBA_DISABLE_JIT``): the same as Python
+    zero = np.zeros
+    load = lambda D, i, b, Q: D[i, b].astype(np.float64)  # noqa: E731
+    store = _write
+    add = np.add
+    add_scaled = lambda r, x, s: r + x * s  # noqa: E731

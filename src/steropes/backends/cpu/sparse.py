@@ -14,7 +14,7 @@ from typing import Any
 
 from numba import njit
 
-from .register import register
+from .register import add, add_scaled, load, store, zero
 
 __all__ = [
     "csc_to_csr",
@@ -69,33 +69,32 @@ def gather(starts, ends, indices, data, D, out, a0, a1):
 
 def _gather(Q):
     """Make the kernel for replicates in blocks of Q."""
-    zero, load, store, add, add_scaled = register(Q)
 
     @njit(**OPTIONS)
     def gather_block(starts, ends, indices, data, D, out, a0, a1):
         for a in range(a0, a1):
             for b in range(D.shape[1]):
-                s0, s1, s2, s3 = zero(), zero(), zero(), zero()
+                s0, s1, s2, s3 = zero(Q), zero(Q), zero(Q), zero(Q)
                 k, e = starts[a], ends[a]
                 if data.size == 0:
                     while k + 4 <= e:
-                        s0 = add(s0, load(D, indices[k], b))
-                        s1 = add(s1, load(D, indices[k + 1], b))
-                        s2 = add(s2, load(D, indices[k + 2], b))
-                        s3 = add(s3, load(D, indices[k + 3], b))
+                        s0 = add(s0, load(D, indices[k], b, Q))
+                        s1 = add(s1, load(D, indices[k + 1], b, Q))
+                        s2 = add(s2, load(D, indices[k + 2], b, Q))
+                        s3 = add(s3, load(D, indices[k + 3], b, Q))
                         k += 4
                     while k < e:
-                        s0 = add(s0, load(D, indices[k], b))
+                        s0 = add(s0, load(D, indices[k], b, Q))
                         k += 1
                 else:
                     while k + 2 <= e:
-                        s0 = add_scaled(s0, data[k], load(D, indices[k], b))
-                        s1 = add_scaled(s1, data[k + 1], load(D, indices[k + 1], b))
+                        s0 = add_scaled(s0, data[k], load(D, indices[k], b, Q))
+                        s1 = add_scaled(s1, data[k + 1], load(D, indices[k + 1], b, Q))
                         k += 2
                     while k < e:
-                        s0 = add_scaled(s0, data[k], load(D, indices[k], b))
+                        s0 = add_scaled(s0, data[k], load(D, indices[k], b, Q))
                         k += 1
-                store(out, a, b, add(load(out, a, b), add(add(s0, s1), add(s2, s3))))
+                store(out, a, b, add(load(out, a, b, Q), add(add(s0, s1), add(s2, s3))))
 
     return gather_block
 
@@ -118,21 +117,20 @@ def scatter(starts, ends, indices, data, R, out, a0, a1):
 
 def _scatter(Q):
     """Make the kernel for replicates in blocks of Q, whose values of a line stay in a register."""
-    _, load, store, add, add_scaled = register(Q)
 
     @njit(**OPTIONS)
     def scatter_block(starts, ends, indices, data, R, out, a0, a1):
         for a in range(a0, a1):
             for b in range(R.shape[1]):
-                r = load(R, a, b)
+                r = load(R, a, b, Q)
                 if data.size == 0:
                     for k in range(starts[a], ends[a]):
                         i = indices[k]
-                        store(out, i, b, add(load(out, i, b), r))
+                        store(out, i, b, add(load(out, i, b, Q), r))
                 else:
                     for k in range(starts[a], ends[a]):
                         i = indices[k]
-                        store(out, i, b, add_scaled(load(out, i, b), data[k], r))
+                        store(out, i, b, add_scaled(load(out, i, b, Q), data[k], r))
 
     return scatter_block
 
