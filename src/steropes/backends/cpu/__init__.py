@@ -154,7 +154,7 @@ class CpuBackend:
         parts = split_gram(lines, v, G, first, self.pool) if rough else None
         if parts is None:
             parts = lines.starts, lines.ends, lines.indices, lines.data
-        self.pool.map(lambda a, b: sparse.gram(*parts, v, G, first, a, b), _stripes(len(G), first))
+        self.pool.map(lambda cuts: sparse.gram(*parts, v, G, cuts), _stripes(len(G), first))
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
@@ -385,12 +385,20 @@ def _pieces(n: int, size: int) -> list[tuple[int, int]]:
     return [(a, min(a + size, n)) for a in range(0, n, size)]
 
 
-def _stripes(k: int, first: int) -> list[tuple[int, int]]:
-    """Ranges of rows of a lower triangle, of equal area and at most one cache each."""
+def _stripes(k: int, first: int) -> list[tuple[np.ndarray]]:
+    """Cuts between stripes of rows of a lower triangle, of equal area and at most one cache each.
+
+    In groups of consecutive ones, each for one thread.
+    """
+    if first >= k:
+        return []
     area = np.arange(k + 1, dtype=np.float64) ** 2
     area -= area[first]
     n = max(4, int(np.ceil(area[-1] * 4 / GRAM_STRIPE)))
-    return balanced_chunks(np.maximum(area, 0.0), n)
+    stripes = balanced_chunks(np.maximum(area, 0.0), n)
+    cuts = np.array([max(a, first) for a, _ in stripes] + [k])
+    groups = np.array_split(np.arange(len(stripes)), min(CHUNKS, len(stripes)))
+    return [(cuts[g[0] : g[-1] + 2],) for g in groups]
 
 
 def _increasing_runs(numbers: np.ndarray, others: list[np.ndarray]) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from .register import add, add_scaled, load, store, zero
@@ -139,42 +140,6 @@ scatter4, scatter8 = _scatter(4), _scatter(8)
 
 
 @njit(**OPTIONS)
-def gram(starts, ends, indices, data, v, G, first, b0, b1):
-    """G[b, a] += Σ_i v_i x_ia x_ib for a ≤ b, the rows b0 … b1 of G, and b ≥ first.
-
-    The indices of each line must increase. A caller gives each thread its own stripe of G,
-    sized to stay in its cache, so that the sums run over the lines in order whatever the
-    number of threads.
-    """
-    b0 = max(b0, first)
-    for i in range(len(starts)):
-        vi = v[i]
-        if vi == 0.0:
-            continue
-        lo, hi = starts[i], ends[i]
-        s, e = lo, hi
-        while s < e:  # bisection: the first entry of the stripe
-            m = (s + e) >> 1
-            if indices[m] < b0:
-                s = m + 1
-            else:
-                e = m
-        if data.size == 0:
-            while s < hi and indices[s] < b1:
-                row = G[indices[s]]
-                for k in range(lo, s + 1):
-                    row[indices[k]] += vi
-                s += 1
-        else:
-            while s < hi and indices[s] < b1:
-                row = G[indices[s]]
-                x = vi * data[s]
-                for k in range(lo, s + 1):
-                    row[indices[k]] += x * data[k]
-                s += 1
-
-
-@njit(**OPTIONS)
 def _first_from(indices, s, e, row):
     """The first place from s to e whose index is at least ``row``; the indices increase."""
     while s < e:
@@ -184,6 +149,43 @@ def _first_from(indices, s, e, row):
         else:
             e = m
     return s
+
+
+@njit(**OPTIONS)
+def gram(starts, ends, indices, data, v, G, cuts):
+    """G[b, a] += Σ_i v_i x_ia x_ib for a ≤ b and cuts[0] ≤ b < cuts[-1].
+
+    The indices of each line must increase. Between two cuts is a stripe of G that stays in the
+    cache, which all lines are added to in order, so that the sums do not depend on who adds up
+    which stripes. Where a line goes on with the next stripe is remembered.
+    """
+    n = len(starts)
+    at = np.empty(n, np.int32)  # of each line, how many entries are done
+    for i in range(n):
+        s = ends[i] if v[i] == 0.0 else _first_from(indices, starts[i], ends[i], cuts[0])
+        at[i] = s - starts[i]
+    for c in range(1, len(cuts)):
+        b1 = cuts[c]
+        for i in range(n):
+            lo, hi = starts[i], ends[i]
+            s = lo + at[i]
+            if s >= hi or indices[s] >= b1:
+                continue
+            if data.size == 0:
+                x = v[i]
+                while s < hi and indices[s] < b1:
+                    row = G[indices[s]]
+                    for k in range(lo, s + 1):
+                        row[indices[k]] += x
+                    s += 1
+            else:
+                while s < hi and indices[s] < b1:
+                    row = G[indices[s]]
+                    x = v[i] * data[s]
+                    for k in range(lo, s + 1):
+                        row[indices[k]] += x * data[k]
+                    s += 1
+            at[i] = s - lo
 
 
 @njit(**OPTIONS)
