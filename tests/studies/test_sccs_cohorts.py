@@ -126,3 +126,26 @@ def test_a_cohort_that_is_not_defined_is_named_in_the_grid(files, tmp_path):
     )
     with pytest.raises(DataError, match=r"cohort 3.*987654321"):
         run_case_series_grid(files[0], read_case_series_grid(spec), tmp_path)
+
+
+def test_a_cohort_that_cannot_be_made_stops_its_questions_alone(files, tmp_path, expected):
+    database, folder = files
+    spec = folder / "one_wrong.toml"
+    spec.write_text(
+        f"[[question]]\nexposure = {TARGET}\noutcome = 73\n"
+        f"[[question]]\nexposure = {TARGET}\noutcome = 72\n"
+        "[[analysis]]\nid = 1\nend_of_observation_days = 0\npre_exposure_days = 0\n"
+        "[[analysis]]\nid = 2\nend_of_observation_days = 0\npre_exposure_days = 0\n"
+        "nesting_cohort = 73\n"
+        '[cohorts.definitions]\n72 = "72.json"\n73 = "{}"\n'
+    )
+    said = []
+    results = run_case_series_grid(
+        database, read_case_series_grid(spec), tmp_path, progress=said.append
+    )
+    assert any("left out: the definition of cohort 73" in line for line in said)
+    found = results.tables["sccs_result"].sort_values(["exposures_outcome_set_id", "analysis_id"])
+    assert found["rr"].dropna().tolist() == pytest.approx([expected.loc["exposure", "rr"]])
+    notes = results.tables["note"]["note"]
+    assert notes.str.contains("cohort 73").sum() == 3
+    assert len(results.estimates()) == 4

@@ -1,6 +1,7 @@
 """A grid of case series: one file of results, resumable, calibrated by negative controls."""
 
 import dataclasses
+import json
 import math
 import zipfile
 
@@ -10,7 +11,16 @@ from scipy.stats import norm
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 
 from steropes import DataError
-from steropes.studies import Thresholds
+from steropes.studies import (
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    OmopDatabase,
+    Spline,
+    Thresholds,
+    case_series,
+    case_series_grid_schema,
+)
 from steropes.studies.cli import run
 from steropes.studies.sccs.grid import (
     CaseSeriesGrid,
@@ -254,7 +264,7 @@ def test_positive_controls_are_read_from_a_file(tmp_path):
     path.write_text(SPEC + "[positive]\nratios = [3]\nrisk_end = 7\n")
     assert read_case_series_grid(path).positive == SeriesPositives(ratios=(3.0,), risk_end=7)
     path.write_text("positive = [1]\n" + SPEC)
-    with pytest.raises(DataError, match=r"spec.toml: positive: .*the negative control itself"):
+    with pytest.raises(DataError, match=r"spec.toml, line 1 .positive.: .*the negative control"):
         read_case_series_grid(path)
 
 
@@ -270,3 +280,51 @@ def test_an_interrupted_grid_says_that_it_goes_on(database, tmp_path, monkeypatc
     arguments = ["sccs-grid", spec, "--database", database, "--output", tmp_path / "out"]
     assert run([str(a) for a in arguments]) == 130
     assert "goes on from there" in capsys.readouterr().err
+
+
+def test_the_schema_knows_every_setting_and_a_file_may_have_any():
+    schema = case_series_grid_schema()
+    analysis = schema["$defs"]["SeriesAnalysis"]["properties"]
+    assert {"risk_start_at", "by_concept", "naive_days", "season", "bootstrap"} <= {*analysis}
+    assert not {"outcome", "exposure", "windows", "min_cell"} & {*analysis}
+    assert {"type": "integer"} in analysis["season"]["anyOf"][-1]["anyOf"]
+    assert schema["required"] == ["question", "analysis"]
+    json.dumps(schema)
+
+
+def test_settings_of_an_analysis_have_types_and_errors_their_lines(tmp_path):
+    path = tmp_path / "spec.toml"
+    more = (
+        'risk_start_at = "end"\nrisk_start = 1\nrisk_end = 30\nby_concept = true\nseason = 4\n'
+        'study_periods = [["2010-01-01", ""]]\ncontrol = [-90, -1]\n'
+    )
+    path.write_text(SPEC.replace("[thresholds]", more + "[thresholds]"))
+    grid = read_case_series_grid(path)
+    given = grid.analyses[0].settings
+    assert given["season"] == Spline(4)
+    assert given["control"] == (-90, -1)
+    for wrong, match in (
+        ('by_concept = "yes"', r"spec.toml, line 14 .*by_concept.*true or false"),
+        ('risk_start_at = "middle"', r"line 14 .*must be one of 'start', 'end'"),
+        ("min_cell = 3", r"line 14 .*no setting 'min_cell'"),
+        ("colour = 3", r"line 14 .*no setting 'colour'"),
+    ):
+        path.write_text(SPEC.replace("\n[thresholds]", wrong + "\n[thresholds]"))
+        with pytest.raises(DataError, match=match):
+            read_case_series_grid(path)
+
+
+def test_the_days_after_an_era_and_each_concept_by_itself(database, tmp_path):
+    with OmopDatabase(database) as db:
+        by_hand = CaseSeriesSettings(
+            CaseRules(OUTCOME),
+            (ExposureWindow("exposure", (TARGET,), start=1, end=30, start_at="end",
+                            of_interest=True, profile=True, by_concept=True),),
+            end_of_observation_days=0,
+        )  # fmt: skip
+        expected = case_series(db, by_hand).estimates.iloc[0]
+    after = {**FAST, "risk_start": 1, "risk_end": 30, "risk_start_at": "end", "by_concept": True}
+    grid = CaseSeriesGrid((SeriesQuestion(TARGET, OUTCOME),), (SeriesAnalysis(1, "after", after),))
+    found = run_case_series_grid(database, grid, tmp_path).tables["sccs_result"]
+    assert found["rr"].tolist() == pytest.approx([expected["rr"]])
+    assert "after" in case_series_grid_page(run_case_series_grid(database, grid, tmp_path))

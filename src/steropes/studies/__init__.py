@@ -95,12 +95,12 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         CaseSeriesGridResults,
         SeriesAnalysis,
         SeriesQuestion,
-        read_case_series_grid,
         run_case_series_grid,
     )
     from .sccs.parity import compare_with_r
     from .sccs.presets import case_series_settings
     from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
+    from .sccs.specification import case_series_grid_schema, read_case_series_grid
     from .sccs.study import CaseSeries, case_series
     from .sccs.thresholds import Thresholds
 
@@ -213,7 +213,8 @@ _WHERE = {
     "CaseSeriesGridResults": "sccs.grid",
     "SeriesAnalysis": "sccs.grid",
     "SeriesQuestion": "sccs.grid",
-    "read_case_series_grid": "sccs.grid",
+    "case_series_grid_schema": "sccs.specification",
+    "read_case_series_grid": "sccs.specification",
     "run_case_series_grid": "sccs.grid",
     "compare_with_r": "sccs.parity",
     "case_series_settings": "sccs.presets",
@@ -295,6 +296,7 @@ __all__ = [
     "calibrate",
     "calibrate_interval",
     "case_series",
+    "case_series_grid_schema",
     "case_series_settings",
     "circe_cohorts",
     "combine_archives",

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from steropes.errors import DataError
 
-__all__ = ["Source", "build", "schema_of"]
+__all__ = ["Source", "build", "convert", "schema_of", "schema_part"]
 
 Place = tuple[str | int, ...]
 HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
@@ -114,7 +114,7 @@ def build(cls: type, values: Any, source: Source, place: Place = ()) -> Any:
             raise DataError(
                 f"{source.where((*place, name))}: there is no setting {name!r}; there are {known}"
             )
-        made[name] = _convert(hints[name], value, source, (*place, name))
+        made[name] = convert(hints[name], value, source, (*place, name))
     required = [
         f.name
         for f in fields.values()
@@ -129,7 +129,7 @@ def build(cls: type, values: Any, source: Source, place: Place = ()) -> Any:
         raise DataError(f"{source.where(place)}: {error}") from None
 
 
-def _convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
+def convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
     """A value of the type that a field has."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
@@ -140,10 +140,10 @@ def _convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
             return None  # TOML has no null: `propensity = false` is none
         for option in options[:-1]:
             try:
-                return _convert(option, value, source, place)
+                return convert(option, value, source, place)
             except DataError:
                 continue
-        return _convert(options[-1], value, source, place)
+        return convert(options[-1], value, source, place)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):  # an id alone
             value = {dataclasses.fields(hint)[0].name: value}
@@ -152,12 +152,12 @@ def _convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
         if not isinstance(value, list | tuple):
             value = [value]
         inner = arguments[0]
-        return tuple(_convert(inner, v, source, (*place, i)) for i, v in enumerate(value))
+        return tuple(convert(inner, v, source, (*place, i)) for i, v in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
             raise DataError(f"{source.where(place)}: must be a table, not {value!r}")
         return {
-            _convert(arguments[0], k, source, place): _convert(arguments[1], v, source, (*place, k))
+            convert(arguments[0], k, source, place): convert(arguments[1], v, source, (*place, k))
             for k, v in value.items()
         }
     if origin is Literal:
@@ -193,7 +193,7 @@ def _scalar(hint: Any, value: Any, source: Source, place: Place) -> Any:
 def schema_of(cls: type) -> dict[str, Any]:
     """The JSON Schema of a dataclass and of those in it."""
     definitions: dict[str, Any] = {}
-    root = _schema(cls, definitions)
+    root = schema_part(cls, definitions)
     name = root["$ref"].rsplit("/", 1)[1]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -203,14 +203,15 @@ def schema_of(cls: type) -> dict[str, Any]:
     }
 
 
-def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+def schema_part(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a type; those of its dataclasses are added to ``definitions``."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema(a, definitions) for a in arguments]}
+        return {"anyOf": [schema_part(a, definitions) for a in arguments]}
     if origin is tuple:
-        return {"type": "array", "items": _schema(arguments[0], definitions)}
+        return {"type": "array", "items": schema_part(arguments[0], definitions)}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
+        return {"type": "object", "additionalProperties": schema_part(arguments[1], definitions)}
     if origin is Literal:
         return {"enum": list(arguments)}
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
@@ -219,7 +220,7 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             hints = get_type_hints(hint)
             properties, required = {}, []
             for f in dataclasses.fields(hint):
-                properties[f.name] = _schema(hints[f.name], definitions)
+                properties[f.name] = schema_part(hints[f.name], definitions)
                 if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
                     required.append(f.name)
             definitions[hint.__name__] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.sources import read_cohorts
-from steropes.studies.grid.cohorts import CohortSources
+from steropes.studies.grid.cohorts import CohortSources, MadeCohorts
 from steropes.studies.omop import OmopDatabase
 
-__all__ = ["cohort_settings", "make_cohorts"]
+__all__ = ["attempted_cohorts", "cohort_settings", "make_cohorts"]
 
 
 def cohort_settings(
@@ -40,19 +40,32 @@ def make_cohorts(db: OmopDatabase, sources: CohortSources | None) -> CohortTable
     DataError
         One that cannot be made, or whose id is in the table too.
     """
+    made = attempted_cohorts(db, sources)
+    for why in made.refused.values():
+        raise DataError(why)
+    return made.table
+
+
+def attempted_cohorts(db: OmopDatabase, sources: CohortSources | None) -> MadeCohorts:
+    """The same, with what cannot be made left out and told.
+
+    Raises
+    ------
+    DataError
+        A table that cannot be read, an id that is in it and defined too.
+    """
     if sources is None:
-        return None
+        return MadeCohorts(None, {})
     table = None
     if sources.table:
         schema = sources.schema or None
         table = read_cohorts(db, table=sources.table, schema=schema, names=sources.names)
     wanted = _defined(sources)
     if not wanted:
-        return table
+        return MadeCohorts(table, {})
     made = sources.make(db, wanted)
-    for why in made.refused.values():
-        raise DataError(why)
-    return table + made.table if table is not None and made.table is not None else made.table
+    both = table + made.table if table is not None and made.table is not None else made.table
+    return MadeCohorts(table if both is None else both, made.refused)
 
 
 def _defined(sources: CohortSources) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,8 +26,10 @@ def sccs(
     outcomes_from: option.OutcomesFrom = "condition_occurrence",
     risk_start: option.RiskStart = 0,
     risk_end: option.RiskEnd = 0,
+    risk_start_at: option.RiskStartAt = "start",
     risk_end_at: option.RiskEndAt = "end",
     first_only: option.FirstOnly = False,
+    by_concept: option.ByConcept = False,
     pre_exposure: option.PreExposure = 30,
     probe: option.Probe = 30,
     others: option.Others = False,
@@ -62,13 +65,15 @@ def sccs(
 
     cohorts = _sources(cohort_table, definition, nesting)
     more: dict[str, Any] = {
-        "risk_end_at": risk_end_at,  # these two are refused there where there is no such thing
+        "risk_start_at": risk_start_at,  # these three are refused there if there is no such thing
+        "risk_end_at": risk_end_at,
         "outcomes_from": outcomes_from,
         **_splines(age=age, season=season, calendar=calendar),
         **cohort_settings(cohorts, outcome, exposure, table=cohort_table is not None),
     }
     settings = case_series_settings(
         outcome, exposure, risk_start=risk_start, risk_end=risk_end, first_only=first_only,
+        by_concept=by_concept,
         pre_exposure_days=pre_exposure, end_of_observation_days=probe, others=others,
         indication=indication, control=control,
         naive_days=naive, first_outcome_only=first_outcome, min_age=min_age, max_age=max_age,
@@ -121,14 +126,19 @@ def sccs_parity(
 
 
 def sccs_grid(
-    spec: Annotated[Path, typer.Argument(help="Specification, a .toml file.")],
-    database: Annotated[str, typer.Option(help=DATABASE)],
+    spec: Annotated[
+        Path | None, typer.Argument(help="Specification, a .toml or .json file.")
+    ] = None,
+    database: Annotated[str | None, typer.Option(help=DATABASE)] = None,
     output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
         "steropes-sccs-grid"
     ),
     cohort_table: Annotated[
         str | None, typer.Option(help="Cohort table (schema.table), where ids are cohorts.")
     ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema and exit.")
+    ] = False,
     unblind: Annotated[
         bool, typer.Option("--unblind", help="Show estimates that fail a diagnostic too.")
     ] = False,
@@ -143,11 +153,19 @@ def sccs_grid(
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.page.files import output_folder
     from steropes.studies.sccs.cohorts import make_cohorts
-    from steropes.studies.sccs.grid import read_case_series_grid, run_case_series_grid
+    from steropes.studies.sccs.grid import run_case_series_grid
     from steropes.studies.sccs.grid_page import write_case_series_grid
+    from steropes.studies.sccs.specification import case_series_grid_schema, read_case_series_grid
     from steropes.studies.sccs.terminal import print_grid
     from steropes.studies.terminal import Progress
 
+    if schema:
+        print(json.dumps(case_series_grid_schema(), indent=1))
+        return
+    if spec is None or database is None:
+        raise DataError(
+            "name a specification and --database; steropes sccs-grid --schema tells more"
+        )
     require_database(database)
     grid = read_case_series_grid(spec)
     folder = output_folder(output)

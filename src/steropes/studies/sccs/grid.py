@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.errors import DataError
+from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.omop import OmopDatabase, opened
-from steropes.studies.sccs.cohorts import make_cohorts
+from steropes.studies.sccs.cohorts import attempted_cohorts
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED
 from steropes.studies.sccs.grid_controls import CHECKS, calibrate_series, with_positives
 from steropes.studies.sccs.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
-    read_case_series_grid,
 )
 from steropes.studies.sccs.layout import KEYS, TABLES
-from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
+from steropes.studies.sccs.specification import read_case_series_grid
 from steropes.studies.sccs.study import case_series
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 RESULTS, ARCHIVE = "results.duckdb", "results.zip"
+REFUSED = (DataError, SeparationError, np.linalg.LinAlgError)
 COUNTED = ("subjects", "events", "periods", "days", "eras", "outcomes")
 
 
@@ -136,8 +137,33 @@ def run_case_series_grid(
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with opened(database, grid.schema) as db:
-        cohorts = _together(make_cohorts(db, grid.cohorts), cohorts)
-        return _run(db, grid, folder, cohorts, say)
+        made = attempted_cohorts(db, grid.cohorts)
+        for why in made.refused.values():
+            say(f"left out: {why}")
+        _refuse_all_blocked(grid, made.refused)
+        return _run(db, grid, folder, _together(made.table, cohorts), made.refused, say)
+
+
+def _refuse_all_blocked(grid: CaseSeriesGrid, refused: Mapping[int, str]) -> None:
+    """Refuse a grid of which nothing can be answered."""
+    whys = [
+        _blocked(q, a.settings_for(q, grid).cases, refused)
+        for q in grid.questions
+        for a in grid.analyses
+    ]
+    if all(whys):
+        raise DataError("; ".join(dict.fromkeys(whys)))
+
+
+def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, str]) -> str:
+    """The cohort that cannot be made, of those that a question needs; nothing if all are there."""
+    exposures = (question.exposure, rules.restrict_to_exposure)
+    needed = [
+        question.outcome if rules.outcomes_from == "cohort" else None,
+        rules.nesting_cohort,
+        *(exposures if rules.exposures_from == "cohort" else ()),
+    ]
+    return next((refused[i] for i in needed if i is not None and i in refused), "")
 
 
 def _together(made: CohortTable | None, given: CohortTable | None) -> CohortTable | None:
@@ -149,12 +175,13 @@ def _run(
     grid: CaseSeriesGrid,
     folder: Path,
     cohorts: CohortTable | None,
+    refused: Mapping[int, str],
     say: Callable[[str], None],
 ) -> CaseSeriesGridResults:
     signature = _signature(db, grid, cohorts)
     with ResultStore(folder / RESULTS, signature, TABLES, KEYS) as store:
         if "all" not in store.done:
-            _work(db, grid, cohorts, store, say)
+            _work(db, grid, cohorts, refused, store, say)
             say("calibrating")
             calibrate_series(store, grid)
             store.finish()
@@ -178,6 +205,7 @@ def _work(
     db: OmopDatabase,
     grid: CaseSeriesGrid,
     cohorts: CohortTable | None,
+    refused: Mapping[int, str],
     store: ResultStore,
     say: Callable[[str], None],
 ) -> None:
@@ -195,7 +223,13 @@ def _work(
         known = cohorts
         if own is not None:
             known = own if cohorts is None else cohorts + own
-        store.add(_name(question, analysis), _step(db, grid, question, analysis, settings, known))
+        why = _blocked(question, settings.cases, {} if own is not None else refused)
+        found = (
+            _refusal(grid, question, analysis, why)
+            if why
+            else _step(db, grid, question, analysis, settings, known)
+        )
+        store.add(_name(question, analysis), found)
 
 
 def _named(
@@ -262,7 +296,6 @@ def _step(
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of one case series; those of a refusal say why."""
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
-    note = ""
     try:
         study = case_series(db, settings, cohorts=cohorts)
         tables = {
@@ -272,14 +305,22 @@ def _step(
         }
         said = study.estimates.loc[study.of_interest[0], "note"]
         note = study.model.status if study.model.status != "OK" else str(said)
-    except DataError as error:
-        note = str(error)
-        line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
-        nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
-        unknown = {f"{c}_diagnostic": NOT_EVALUATED for c in (*CHECKS, "ease", "mdrr")}
-        tables = {
-            "sccs_result": [{**line, **nobody}],
-            "sccs_diagnostics_summary": [{**line, **unknown, "mdrr": math.inf, "unblind": 0,
-                                          "unblind_for_evidence_synthesis": 0}],
-        }  # fmt: skip
+    except REFUSED as error:
+        return _refusal(grid, question, analysis, str(error))
     return {**tables, "note": [{**key, "note": note, "database_id": grid.database_id}]}
+
+
+def _refusal(
+    grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of what could not be answered: they say why."""
+    key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
+    line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
+    nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
+    unknown = {f"{c}_diagnostic": NOT_EVALUATED for c in (*CHECKS, "ease", "mdrr")}
+    none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
+    return {
+        "sccs_result": [{**line, **nobody}],
+        "sccs_diagnostics_summary": [{**line, **unknown, **none}],
+        "note": [{**key, "note": why, "database_id": grid.database_id}],
+    }

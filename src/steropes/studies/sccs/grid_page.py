@@ -16,6 +16,7 @@ from steropes.studies.controls.shown import performance_parts, performance_words
 from steropes.studies.page import html
 from steropes.studies.page.files import write_files
 from steropes.studies.page.forest import Row, forest
+from steropes.studies.sccs.settings import Spline
 from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
@@ -233,9 +234,16 @@ def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, s
 
 def _settings(results: CaseSeriesGridResults) -> str:
     lines = [
-        (str(a.id), a.description, ", ".join(f"{k} {v}" for k, v in a.settings.items()))
+        (str(a.id), a.description, ", ".join(f"{k} {_said(v)}" for k, v in a.settings.items()))
         for a in results.grid.analyses
     ]
     return "<h2>Settings</h2>" + html.table(
         ("Number", "Analysis", "Settings"), lines, text=(0, 1, 2)
     )
+
+
+def _said(value: Any) -> Any:
+    """A setting in words."""
+    if isinstance(value, Spline):
+        return f"spline, knots {value.knots}" + (", penalized" if value.penalized else "")
+    return value

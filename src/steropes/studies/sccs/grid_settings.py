@@ -1,24 +1,22 @@
-"""What a grid of case series asks: questions × analyses, as objects or from a TOML file."""
+"""What a grid of case series asks: questions × analyses."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.grid.cohorts import CohortSources, with_texts
-from steropes.studies.grid.reading import Source, build
+from steropes.studies.grid.cohorts import CohortSources
 from steropes.studies.requirements import concept, real, text, whole
 from steropes.studies.sccs.cohorts import cohort_settings
 from steropes.studies.sccs.positive import SeriesPositives
-from steropes.studies.sccs.presets import case_series_settings
+from steropes.studies.sccs.presets import case_series_settings, words_of_analyses
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
 from steropes.studies.sccs.thresholds import Thresholds
 
-__all__ = ["CaseSeriesGrid", "SeriesAnalysis", "SeriesQuestion", "read_case_series_grid"]
+__all__ = ["CaseSeriesGrid", "SeriesAnalysis", "SeriesQuestion"]
 
 SPLINES = ("age", "season", "calendar")
 
@@ -59,7 +57,8 @@ class SeriesAnalysis:
     id : int
     description : str
     settings : dict
-        Arguments of `case_series_settings`; a spline may be its number of knots.
+        Arguments of `case_series_settings`; a spline may be its number of knots. Limits of
+        diagnostics, ``min_cell`` and ``schema`` are the grid's.
     """
 
     id: int
@@ -73,6 +72,13 @@ class SeriesAnalysis:
         for name in ("outcome", "exposure"):
             if name in known:
                 raise DataError(f"analysis {self.id}: {name} belongs to the questions")
+        words = words_of_analyses()
+        for name in known:
+            if name not in words:
+                known_words = ", ".join(words)
+                raise DataError(
+                    f"analysis {self.id}: there is no setting {name!r}; there are {known_words}"
+                )
         object.__setattr__(self, "settings", known)
 
     def settings_for(
@@ -137,55 +143,3 @@ class CaseSeriesGrid:
         text("database_id", self.database_id)
         text("schema", self.schema)
         whole("min_cell", self.min_cell, 0)
-
-
-def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
-    """Read a specification, a TOML file.
-
-    Tables ``[[question]]`` (``exposure``, ``outcome``, ``true_ratio``) and ``[[analysis]]``
-    (``id``, ``description`` and arguments of `case_series_settings`), a table ``[thresholds]``,
-    and ``database_id``, ``schema``, ``min_cell``; ``controls`` is a list of outcomes that are
-    negative controls of every exposure, and ``positive`` the ratios of the positive controls to
-    make of them (or a table of the settings of `SeriesPositives`). A table ``[cohorts]`` says
-    where cohorts come from, as in the specification of a comparative grid (`CohortSources`).
-    """
-    path = Path(path)
-    source = Source.read(path)
-    given = dict(source.values)
-    known = {"question", "analysis", "thresholds", "controls", "positive", "database_id", "schema",
-             "min_cell", "cohorts"}  # fmt: skip
-    unknown = sorted({*given} - known)
-    if unknown:
-        raise DataError(f"{path.name}: there is no setting {unknown[0]!r}")
-    questions = [
-        _made(SeriesQuestion, q, f"{path.name}: question") for q in given.pop("question", [])
-    ]
-    pairs = {(q.exposure, q.outcome) for q in questions}
-    for outcome in given.pop("controls", []):
-        for exposure in dict.fromkeys(q.exposure for q in questions):
-            if (exposure, outcome) not in pairs:
-                questions.append(SeriesQuestion(exposure, outcome, 1.0))
-    analyses = []
-    for a in given.pop("analysis", []):
-        own = {k: v for k, v in a.items() if k not in ("id", "description")}
-        parts = {"id": a.get("id"), "description": a.get("description", "case series")}
-        analyses.append(SeriesAnalysis(**parts, settings=own))
-    limits = _made(Thresholds, given.pop("thresholds", {}), f"{path.name}: thresholds")
-    if "positive" in given:
-        asked = given["positive"]
-        asked = asked if isinstance(asked, dict) else {"ratios": asked}
-        given["positive"] = _made(SeriesPositives, asked, f"{path.name}: positive")
-    if "cohorts" in given:
-        values = with_texts(given["cohorts"], path.parent)
-        given["cohorts"] = build(CohortSources, values, source, ("cohorts",))
-    return CaseSeriesGrid(tuple(questions), tuple(analyses), limits, **given)
-
-
-def _made(kind: Any, given: Mapping[str, Any], where: str) -> Any:
-    unknown = sorted({*given} - {f.name for f in fields(kind)})
-    if unknown:
-        raise DataError(f"{where} has no setting {unknown[0]!r}")
-    try:
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
-    except (TypeError, DataError) as error:
-        raise DataError(f"{where}: {error}") from None

@@ -18,11 +18,17 @@ Exposure = Annotated[
 ]
 Output = Annotated[Path, typer.Option(help="Folder for report.html and the result tables.")]
 RiskStart = Annotated[int, typer.Option(help="First day at risk, from an era's start.")]
+RiskStartAt = Annotated[
+    str, typer.Option(help="Whether risk_start counts from the era's 'start' or 'end'.")
+]
 RiskEnd = Annotated[int, typer.Option(help="Last day at risk, from an era's end.")]
 RiskEndAt = Annotated[
     str, typer.Option(help="Whether risk_end counts from the era's 'end' or 'start'.")
 ]
 FirstOnly = Annotated[bool, typer.Option(help="Only the first era counts.")]
+ByConcept = Annotated[
+    bool, typer.Option(help="Each concept below the exposure is of interest by itself.")
+]
 PreExposure = Annotated[
     int, typer.Option(min=0, help="Days of the window before exposure; 0 for none.")
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_type_hints
 
 from steropes.errors import DataError
 from steropes.studies.requirements import whole, yes_or_no
@@ -15,7 +16,7 @@ from steropes.studies.sccs.settings import (
     control_window,
 )
 
-__all__ = ["ALL_DRUGS", "EXPOSURE", "PRE_EXPOSURE", "case_series_settings"]
+__all__ = ["ALL_DRUGS", "EXPOSURE", "PRE_EXPOSURE", "case_series_settings", "words_of_analyses"]
 
 EXPOSURE, PRE_EXPOSURE, ALL_DRUGS = "exposure", "pre-exposure", "drug"
 INDICATION, OTHERS = "indication", "other drug"
@@ -27,8 +28,10 @@ def case_series_settings(
     *,
     risk_start: int = 0,
     risk_end: int = 0,
+    risk_start_at: Anchor = "start",
     risk_end_at: Anchor = "end",
     first_only: bool = False,
+    by_concept: bool = False,
     pre_exposure_days: int = 30,
     others: bool = False,
     indication: int | None = None,
@@ -45,10 +48,13 @@ def case_series_settings(
         Id of the exposure of interest. Without it all drugs are in the model, one column each
         under the prior (Suchard and others 2013).
     risk_start, risk_end : int, default 0
-        First and last day at risk: from the first day of an era, and from its last
-        (``risk_end_at="end"``) or first day (``"start"``).
+        First and last day at risk, counted from the first or the last day of an era.
+    risk_start_at, risk_end_at : {"start", "end"}, default "start" and "end"
+        Which of the two each counts from.
     first_only : bool, default False
-        Only the first era counts.
+        Only the first era counts (not of ``others``).
+    by_concept : bool, default False
+        Each concept below the exposure (the drugs of a class) is of interest by itself.
     pre_exposure_days : int, default 30
         Length of the window before exposure; 0 for none.
     others : bool, default False
@@ -69,19 +75,23 @@ def case_series_settings(
     """
     whole("pre_exposure_days", pre_exposure_days, 0)
     yes_or_no("others", others)
+    yes_or_no("by_concept", by_concept)
     if exposure is None:
-        for name, value in (("indication", indication), ("control", control)):
+        for name, value in (
+            ("indication", indication), ("control", control), ("by_concept", by_concept or None),
+        ):  # fmt: skip
             if value is not None:
                 raise DataError(f"{name} goes with an exposure of interest; name one")
-    risk = {"start": risk_start, "end": risk_end, "end_at": risk_end_at}
+    risk = {"start": risk_start, "end": risk_end, "start_at": risk_start_at,
+            "end_at": risk_end_at}  # fmt: skip
     windows: list[ExposureWindow] = []
     if exposure is not None:
         before = 0 if control is not None else pre_exposure_days
-        windows += _of_interest(exposure, risk, first_only, before)
+        windows += _of_interest(exposure, risk, by_concept, first_only, before)
     if indication is not None:
         windows.append(ExposureWindow(INDICATION, (indication,), kind="condition"))
     if others or exposure is None:
-        windows.append(_drug_by_drug(exposure, risk))
+        windows.append(_drug_by_drug(exposure, risk, first_only and exposure is None))
     rules = {k: more.pop(k) for k in list(more) if k in CaseRules.__dataclass_fields__}
     if "seed" in rules:
         more["seed"] = rules["seed"]
@@ -96,12 +106,13 @@ def case_series_settings(
 
 
 def _of_interest(
-    exposure: int, risk: dict[str, Any], first_only: bool, before: int
+    exposure: int, risk: dict[str, Any], by_concept: bool, first_only: bool, before: int
 ) -> Iterator[ExposureWindow]:
     """The window of the exposure, and of the days before it where there are any."""
     yield ExposureWindow(
         EXPOSURE,
         (exposure,),
+        by_concept=by_concept,
         first_only=first_only,
         of_interest=True,
         profile=True,
@@ -115,18 +126,36 @@ def _of_interest(
             start=-before,
             end=-1,
             end_at="start",
+            by_concept=by_concept,
             first_only=first_only,
         )
 
 
-def _drug_by_drug(exposure: int | None, risk: dict[str, Any]) -> ExposureWindow:
+def _drug_by_drug(exposure: int | None, risk: dict[str, Any], first_only: bool) -> ExposureWindow:
     """A column for each drug, or for each other drug, under the prior."""
     return ExposureWindow(
         OTHERS if exposure else ALL_DRUGS,
         exclude=(exposure,) if exposure else (),
         by_concept=True,
+        first_only=first_only,
         penalized=True,
         of_interest=exposure is None,
         pre_exposure=False,
         **risk,
     )
+
+
+def words_of_analyses() -> dict[str, Any]:
+    """The settings that an analysis of a grid can have, and their types.
+
+    They are the arguments of `case_series_settings` but for the question (exposure and outcome) and
+    what all analyses of a grid have in common.
+    """
+    asked = ("outcome", "exposure", "more", "return")
+    made = ("cases", "windows", "control", "thresholds", "min_cell", "schema")
+    words = get_type_hints(case_series_settings)
+    found = {k: v for k, v in words.items() if k not in asked}
+    found |= {k: v for k, v in get_type_hints(CaseRules).items() if k not in asked}
+    found |= {k: v for k, v in get_type_hints(CaseSeriesSettings).items() if k not in made}
+    periods = tuple[tuple[dt.date | str, ...], ...]  # an open end is an empty text there
+    return {**found, "control": words["control"], "study_periods": periods}
