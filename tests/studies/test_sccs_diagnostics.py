@@ -9,10 +9,18 @@ from scipy.stats import poisson
 from tests.studies import oracle
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 
-from steropes.studies import Thresholds, case_series, case_series_settings
+from steropes.studies import (
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    Thresholds,
+    case_series,
+    case_series_settings,
+)
 from steropes.studies.cli import run
-from steropes.studies.sccs.diagnostics import time_stability
+from steropes.studies.sccs.diagnostics import own_verdicts, time_stability
 from steropes.studies.sccs.power import minimal_detectable_ratio, power_of
+from steropes.studies.sccs.terminal import print_series
 
 ORACLE = oracle.folder()
 
@@ -109,6 +117,32 @@ def test_events_that_decide_about_exposure_and_observation_fail(biased):
     assert d.unblind_for_evidence_synthesis
     assert not d.unblind
     assert d.table().shape[0] == 6
+
+
+def test_each_of_several_exposures_has_the_time_before_itself(omop, capsys):
+    rng = np.random.default_rng(4)
+    for k in range(90):
+        person = omop.person(observed=(0, 400))
+        start = int(rng.integers(60, 150))
+        omop.drug(person, TARGET, start, start + 20)
+        omop.drug(person, 2, start + 150, start + 170)
+        place = (start - 5, int(rng.integers(0, 400)))[k % 2]
+        omop.condition(person, OUTCOME, place)
+    windows = [
+        ExposureWindow("drug", (TARGET, 2), by_concept=True, of_interest=True),
+        ExposureWindow("before", (TARGET, 2), start=-30, end=-1, end_at="start", by_concept=True),
+    ]
+    study = case_series(omop.write(), CaseSeriesSettings(CaseRules(OUTCOME), tuple(windows)))
+    found = {d.covariate: d.verdicts["pre-exposure"] for d in study.diagnostics}
+    assert found["drug: newdrug"].verdict == "FAIL"
+    lower = study.estimates.loc[["before: newdrug", "before: olddrug"], "lower"]
+    assert [v.lower for v in found.values()] == lower.tolist()
+    assert "pre-exposure" in own_verdicts(study.diagnostics)
+    assert "Before exposure" in study.page()
+    print_series(study, [])
+    said = capsys.readouterr().out
+    assert "0 of 2 exposures pass all diagnostics" in said
+    assert "just before exposure" not in said
 
 
 def test_a_common_outcome_that_counts_once_fails(omop):

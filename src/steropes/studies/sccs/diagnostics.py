@@ -15,13 +15,14 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, poisson
 
+from steropes.studies.sccs.columns import Column
 from steropes.studies.sccs.intervals import PROBE, Intervals
 from steropes.studies.sccs.model import CaseSeriesModel
 from steropes.studies.sccs.population import Population
 from steropes.studies.sccs.power import minimal_detectable_ratio
 from steropes.studies.sccs.thresholds import Thresholds
 
-__all__ = ["Diagnostics", "Verdict", "diagnose", "time_stability"]
+__all__ = ["Diagnostics", "Verdict", "diagnose", "findings_of", "own_verdicts", "time_stability"]
 
 PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
 
@@ -81,6 +82,21 @@ class Diagnostics:
         return pd.DataFrame(rows).set_index("name")
 
 
+def own_verdicts(diagnostics: list[Diagnostics]) -> list[str]:
+    """Names of the verdicts that each of several exposures of a study has for itself."""
+    always = ("detectable ratio", "EASE")
+    first = diagnostics[0].verdicts
+    return [k for k in first if k in always or any(d.verdicts[k] != first[k] for d in diagnostics)]
+
+
+def findings_of(diagnostics: list[Diagnostics]) -> list[tuple[str, str]]:
+    """Verdicts with their sentences: of the exposure, or of what several exposures share."""
+    if not diagnostics:
+        return []
+    own = own_verdicts(diagnostics) if len(diagnostics) > 1 else []
+    return [(v.verdict, v.finding) for k, v in diagnostics[0].verdicts.items() if k not in own]
+
+
 def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, float]:
     """Mean ratio of observed to expected events of a month, and p of its being below ``limit``.
 
@@ -130,20 +146,20 @@ def diagnose(
     ease: float = math.nan,
 ) -> list[Diagnostics]:
     """The verdicts on each exposure of interest."""
-    shared = {
-        "time stability": _stability(monthly, thresholds),
-        "pre-exposure": _pre_exposure(intervals, model, thresholds),
-        "end of observation": _probe(model, thresholds),
-        "rarity": _rarity(population, thresholds),
-    }
+    stability, probe = _stability(monthly, thresholds), _probe(model, thresholds)
+    rarity = _rarity(population, thresholds)
     found = []
     for name, column in zip(intervals.names, intervals.columns, strict=True):
         if column.of_interest:
-            own = {
+            verdicts = {
+                "time stability": stability,
+                "pre-exposure": _pre_exposure(intervals, model, thresholds, column),
+                "end of observation": probe,
+                "rarity": rarity,
                 "detectable ratio": _detectable(intervals, name, thresholds),
                 "EASE": _ease(ease, thresholds),
             }
-            found.append(Diagnostics(name, {**shared, **own}))
+            found.append(Diagnostics(name, verdicts))
     return found
 
 
@@ -172,13 +188,17 @@ def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, fl
     )  # fmt: skip
 
 
-def _pre_exposure(intervals: Intervals, model: CaseSeriesModel, limits: Thresholds) -> Verdict:
-    """The window before exposure; of several the first that fails, or the first."""
+def _pre_exposure(
+    intervals: Intervals, model: CaseSeriesModel, limits: Thresholds, of: Column
+) -> Verdict:
+    """The window before the same exposure, or before any; the first of several that fails."""
     text = "Events just before exposure"
+    pairs = zip(intervals.names, intervals.columns, strict=True)
+    before = {name: column for name, column in pairs if column.pre_exposure}
+    own = [name for name, column in before.items() if column.eras == of.eras]
     found = [
         _meets("pre-exposure", text, model.estimates.loc[name], limits.pre_exposure)
-        for name, column in zip(intervals.names, intervals.columns, strict=True)
-        if column.pre_exposure
+        for name in own or before
     ]
     ranked = sorted(found, key=lambda v: (FAIL, PASS, NOT_EVALUATED).index(v.verdict))
     return ranked[0] if ranked else _meets("pre-exposure", text, None, limits.pre_exposure)

@@ -13,9 +13,10 @@ from steropes.studies.page import html
 from steropes.studies.page.canvas import Picture
 from steropes.studies.page.files import write_files
 from steropes.studies.sccs import pictures
+from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.page_methods import attrition, methods, settings_list
-from steropes.studies.sccs.page_verdicts import findings_of, verdict_parts
+from steropes.studies.sccs.page_verdicts import verdict_parts
 from steropes.studies.sccs.results import result_tables, write_tables
 from steropes.studies.sccs.terminal import ratio_text, shown_estimates
 from steropes.studies.wording import count, p_value, title_case
@@ -139,7 +140,7 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
     if study.model.status != "OK":
         yield f"<p>{escape(study.model.status)}</p>"
     yield html.cards(_cards(study), main=0)
-    yield html.findings(findings_of(study))
+    yield html.findings(findings_of(study.diagnostics))
 
 
 def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:

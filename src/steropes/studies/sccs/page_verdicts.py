@@ -7,25 +7,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from steropes.studies.page import html
-from steropes.studies.sccs.diagnostics import FAIL, Verdict
+from steropes.studies.sccs.diagnostics import FAIL, Verdict, own_verdicts
 from steropes.studies.sccs.terminal import shown_estimates
 from steropes.studies.wording import decimals, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.study import CaseSeries
 
-__all__ = ["findings_of", "verdict_parts"]
-
-OWN = ("detectable ratio", "EASE")  # what differs between exposures of one study
-
-
-def findings_of(study: CaseSeries) -> list[tuple[str, str]]:
-    """Sentences with their verdicts: of the exposure, or of what all exposures share."""
-    if not study.diagnostics:
-        return []
-    several = len(study.diagnostics) > 1
-    verdicts = study.diagnostics[0].verdicts.items()
-    return [(v.finding, v.verdict)[::-1] for k, v in verdicts if not (several and k in OWN)]
+__all__ = ["verdict_parts"]
 
 
 def verdict_parts(study: CaseSeries) -> list[str]:
@@ -33,10 +22,11 @@ def verdict_parts(study: CaseSeries) -> list[str]:
     if not study.diagnostics:
         return []
     first, several = study.diagnostics[0], len(study.diagnostics) > 1
+    own = own_verdicts(study.diagnostics) if several else []
     rows = [
         (title_case(v.name), _number(v.value), _ends(v), _said(v))
         for k, v in first.verdicts.items()
-        if not (several and k in OWN)
+        if k not in own
     ]
     head = ("Question", "Found", "Interval", "Verdict")
     parts = [html.table(head, rows, text=(0,), raw=(3,))]
@@ -47,20 +37,24 @@ def verdict_parts(study: CaseSeries) -> list[str]:
 
 
 def _by_exposure(study: CaseSeries) -> list[str]:
-    """Power of each exposure that is shown, and how many pass everything."""
+    """What is each exposure's own, of those that are shown, and how many pass everything."""
     found = {d.covariate: d for d in study.diagnostics}
+    window = "pre-exposure" in own_verdicts(study.diagnostics)
     rows = []
     for name in shown_estimates(study):
         if name in found:
-            v = found[name].verdicts["detectable ratio"]
+            before, power = (found[name].verdicts[k] for k in ("pre-exposure", "detectable ratio"))
+            title = title_case(name.partition(": ")[2] or name)
+            cells = [(_ends(before), _said(before))] * window + [
+                (_number(power.value), _said(power))
+            ]
             read = "yes" if found[name].unblind else "no"
-            rows.append(
-                (title_case(name.partition(": ")[2] or name), _number(v.value), _said(v), read)
-            )
+            rows.append((title, *(c for pair in cells for c in pair), read))
     passed = sum(d.unblind for d in study.diagnostics)
-    head = ("Exposure", "Detectable ratio", "Verdict", "May be read")
+    head = ["Exposure", *["Before exposure", "Verdict"] * window, "Detectable ratio", "Verdict"]
+    raw = (2, 4) if window else (2,)
     return [
-        html.table(head, rows, text=(0,), raw=(2,)) if rows else "",
+        html.table([*head, "May be read"], rows, text=(0,), raw=raw) if rows else "",
         f"<p>{passed:,} of {len(study.diagnostics):,} exposures pass all of these questions.</p>",
     ]
 

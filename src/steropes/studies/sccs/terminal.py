@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.results import public_attrition
 from steropes.studies.wording import count, decimals, p_value, title_case
 
@@ -63,10 +64,12 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(f"[yellow]![/] {escape(study.model.status)}")
     if study.model.variance is not None:
         console.print(f"Prior variance {study.model.variance:.3g}")
-    for d in study.diagnostics[:1]:
-        for v in d.verdicts.values():
-            mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(v.verdict, "[dim]·[/]")
-            console.print(f"{mark} {escape(v.finding)}")
+    for said, finding in findings_of(study.diagnostics):
+        mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(said, "[dim]·[/]")
+        console.print(f"{mark} {escape(finding)}")
+    if len(study.diagnostics) > 1:
+        passed = sum(d.unblind for d in study.diagnostics)
+        console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
     console.print()
     for path in paths:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
