@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 import zipfile
 
 import joblib
@@ -137,6 +138,26 @@ def test_errors_name_the_line(tmp_path, old, new, at, message):
     with pytest.raises(DataError, match=message) as caught:
         read_spec(path)
     assert f"grid.toml, line {line} " in str(caught.value)
+
+
+def test_errors_in_json_name_the_line(tmp_path):
+    path = tmp_path / "grid.json"
+    text = json.dumps(tomllib.loads(SPEC), indent=2, default=str)
+    path.write_text(text)
+    assert read_spec(path) == read_spec(tomllib.loads(SPEC))
+    wrong = text.replace('"end": 500', '"end": [["}, {", 1.5], {"a": "\\"]"}]', 1)
+    path.write_text(wrong)
+    line = wrong[: wrong.index('"end": [')].count("\n") + 1
+    with pytest.raises(DataError, match=rf"grid.json, line {line} \(.*\.end\): must be a whole"):
+        read_spec(path)
+
+
+def test_a_missing_definition_file_names_the_line_that_names_it(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text(SPEC + "[cohorts.definitions]\n31 = 'none.json'\n")
+    line = path.read_text().count("\n")
+    with pytest.raises(DataError, match=rf"grid.toml, line {line} .*cannot read .*none\.json"):
+        read_spec(path)
 
 
 def test_what_is_no_toml_or_no_file_is_refused(tmp_path):

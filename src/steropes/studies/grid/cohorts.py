@@ -17,6 +17,7 @@ from steropes.studies.cohorts.sources import (
     drug_era_cohorts,
     read_cohorts,
 )
+from steropes.studies.grid.reading import Source
 from steropes.studies.omop import OmopDatabase, RecordsOf
 
 __all__ = ["CohortSources", "MadeCohorts"]
@@ -161,12 +162,21 @@ def _attempted(ids: list[int], make: Maker, refused: dict[int, str]) -> list[Coh
     return [part for one in ids for part in _attempted([one], make, refused)]
 
 
-def with_texts(cohorts: object, folder: Path) -> object:
-    """The values of ``CohortSources`` with what is in the files that they name, from a folder."""
+def with_texts(cohorts: object, folder: Path, source: Source) -> object:
+    """The values of ``CohortSources`` with what is in the files that they name, from a folder.
+
+    Raises
+    ------
+    DataError
+        A file that cannot be read, with the line of the specification that names it.
+    """
     definitions = cohorts.get("definitions") if isinstance(cohorts, Mapping) else None
     if not isinstance(cohorts, Mapping) or not isinstance(definitions, Mapping):
         return cohorts
-    texts = {
-        i: definition_text(d, folder) if isinstance(d, str) else d for i, d in definitions.items()
-    }
+    texts = {}
+    for i, d in definitions.items():
+        try:
+            texts[i] = definition_text(d, folder) if isinstance(d, str) else d
+        except DataError as error:
+            raise DataError(f"{source.where(('cohorts', 'definitions', i))}: {error}") from None
     return {**cohorts, "definitions": texts}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import itertools
 import json
 import re
 import types
+from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -17,6 +19,7 @@ __all__ = ["Source", "build", "convert", "schema_of", "schema_part"]
 
 Place = tuple[str | int, ...]
 HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 KEY = re.compile(r"^\s*([A-Za-z0-9_\-\"'.]+)\s*=")
 
 
@@ -38,7 +41,8 @@ class Source:
                 self.values = json.loads(text)
             except json.JSONDecodeError as error:
                 raise DataError(f"{name}, line {error.lineno}: {error.msg}") from None
-            self._lines: dict[Place, int] = {}
+            # of a text of one line, such as values that were given as such, there is no telling
+            self._lines = _json_lines(text) if "\n" in text.strip() else {}
         else:
             import tomllib
 
@@ -91,6 +95,36 @@ def _toml_lines(text: str) -> dict[Place, int]:
         elif found := KEY.match(line):
             names = [n.strip().strip("\"'") for n in found[1].split(".")]
             lines.setdefault((*table, *names), number)
+    return lines
+
+
+def _json_lines(text: str) -> dict[Place, int]:
+    """The line on which each name, or value of a list, stands in a JSON text."""
+    tokens = [(m[0], m.start()) for m in TOKEN.finditer(text)]
+    ends = [m.start() for m in re.finditer("\n", text)]
+    lines: dict[Place, int] = {}
+
+    def walk(i: int, place: Place) -> int:
+        """Go through the value that begins with a token; returns the token after it."""
+        token, start = tokens[i]
+        lines.setdefault(place, bisect_left(ends, start) + 1)
+        i += 1
+        if token not in ("{", "["):
+            return i
+        for n in itertools.count():
+            if tokens[i][0] in ("}", "]"):
+                return i + 1
+            if tokens[i][0] == ",":
+                i += 1
+            at: Place = (*place, n)
+            if token == "{":
+                at = (*place, json.loads(tokens[i][0]))
+                lines[at] = bisect_left(ends, tokens[i][1]) + 1
+                i += 2
+            i = walk(i, at)
+        raise AssertionError
+
+    walk(0, ())
     return lines
 
 

@@ -215,7 +215,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     values = dict(read.values)
     folder = Path() if isinstance(source, Mapping) else Path(source).parent
     if "cohorts" in values:
-        values["cohorts"] = with_texts(values["cohorts"], folder)
+        values["cohorts"] = with_texts(values["cohorts"], folder, read)
     listed = values.get("analysis", [])
     if isinstance(listed, list):
         values["analysis"] = [_preset(a, read, ("analysis", i)) for i, a in enumerate(listed)]

@@ -99,7 +99,7 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
     values = dict(source.values)
     asked = values.pop("analysis", [])
     if "cohorts" in values:
-        values["cohorts"] = with_texts(values["cohorts"], path.parent)
+        values["cohorts"] = with_texts(values["cohorts"], path.parent, source)
     spec = build(CaseSeriesSpecification, values, source)
     questions = list(spec.question)
     pairs = {(q.exposure, q.outcome) for q in questions}
