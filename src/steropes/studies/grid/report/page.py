@@ -94,8 +94,8 @@ def _head(view: View, comparisons: list[Comparison]) -> str:
     open_ = (
         "<p>Estimates that fail a diagnostic are shown too, because that was asked for.</p>"
         if view.unblind
-        else "<p>An estimate that fails a diagnostic is not shown, nor are the outcomes of its arms; "
-        "<code>--unblind</code> (in Python, <code>unblind=True</code>) shows them.</p>"
+        else "<p>An estimate that fails a diagnostic is not shown, nor are the outcomes of its "
+        "arms; <code>--unblind</code> (in Python, <code>unblind=True</code>) shows them.</p>"
     )
     lead = f"{about['database_id']}{': ' if source else ''}{source}"
     return (
