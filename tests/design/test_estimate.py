@@ -36,6 +36,18 @@ def test_folds_and_columns_cost_more(X):
     assert folds.memory > one.memory
     assert folds.seconds > one.seconds
     assert design.estimate(working_set=5).memory < one.memory
+    draws = design.estimate(draws=1000)
+    assert draws.seconds > one.seconds
+    assert draws.parts["vectors"] < 9 * one.parts["vectors"]  # some at a time, however many
+    with pytest.raises(DataError, match="draws must be"):
+        design.estimate(draws=-1)
+
+
+def test_dense_columns_are_held_more_than_once():
+    X = np.random.default_rng(0).normal(size=(1000, 20))
+    told = steropes.as_design(X).estimate()
+    assert told.x == X.nbytes
+    assert told.parts["dense"] == 3 * X.nbytes
 
 
 def test_blocks_are_estimated_as_the_whole(X):

@@ -12,15 +12,14 @@ from ...likelihoods.curvature import GroupedCurvature
 from ...likelihoods.risk_part import Hazards, PartWeights, RiskPart
 from ..hessian import hessian
 from .active import ActiveColumns
+from .answering import AnsweringShard
 from .messages import (
     WIDEST,
-    Answer,
     Ask,
     At,
     Gradients,
     Hessian,
     Relative,
-    Request,
     RiskSums,
     Slope,
     Told,
@@ -43,7 +42,7 @@ class _Here:
     shift: np.ndarray | None = None
 
 
-class RiskShard:
+class RiskShard(AnsweringShard):
     """See `Shard`; a step is two requests.
 
     Parameters
@@ -54,13 +53,10 @@ class RiskShard:
     """
 
     def __init__(self, design: DesignLike, part: RiskPart) -> None:
-        self.design, self.part = design, part
-        self.active = self._columns()
+        super().__init__(design, part.order, part.backend)
+        self.part = part
         self._bound: dict[str, tuple[PartWeights, np.ndarray | None]] = {}
         self._here: dict[tuple[str, int | None, bytes], _Here] = {}
-
-    def _columns(self) -> ActiveColumns:
-        return ActiveColumns(self.design, self.part.order, self.part.backend)
 
     def knows(self, key: str) -> bool:
         """Whether replicates are bound."""
@@ -85,17 +81,6 @@ class RiskShard:
         self._bound.pop(key, None)
         for known in [k for k in self._here if k[0] == key]:
             del self._here[known]
-
-    def answer(self, request: Request) -> Answer:
-        """See `Shard.answer`."""
-        at, active = request.at, self.active
-        if request.aside:
-            active = self._columns()
-        active.become(at.columns)
-        out: dict[str, np.ndarray] = {}
-        for ask in request.asks:
-            out.update(self._answer(at, ask, active))
-        return out
 
     def _answer(self, at: At, ask: Ask, active: ActiveColumns) -> Iterable[tuple[str, np.ndarray]]:
         match ask:

@@ -9,16 +9,15 @@ import numpy as np
 from ...design.face import DesignLike
 from ...likelihoods import Likelihood
 from .active import ActiveColumns
+from .answering import AnsweringShard
 from .local import LocalCurvature, LocalTerm
 from .messages import (
-    Answer,
     Ask,
     At,
     Gradients,
     Hessian,
     LeftOut,
     Relative,
-    Request,
     Span,
     Totals,
     Value,
@@ -33,7 +32,7 @@ class Unbound(KeyError):
     """A shard does not know the replicates that it was asked about: bind them again."""
 
 
-class LocalShard:
+class LocalShard(AnsweringShard):
     """Rows in memory, or mapped from disk, with a likelihood of their own; see `Shard`.
 
     Parameters
@@ -45,15 +44,12 @@ class LocalShard:
     """
 
     def __init__(self, design: DesignLike, likelihood: Likelihood) -> None:
-        self.design, self.likelihood = design, likelihood
-        self.active = self._columns()
+        super().__init__(design, likelihood.order, likelihood.backend)
+        self.likelihood = likelihood
         self._terms: dict[str, LocalTerm] = {}
         self._weights: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         self._where: dict[str, bytes] = {}
         self._curvatures: dict[bytes, LocalCurvature] = {}
-
-    def _columns(self) -> ActiveColumns:
-        return ActiveColumns(self.design, self.likelihood.order, self.likelihood.backend)
 
     def bind(self, key: str, weights: np.ndarray, offset: np.ndarray | None) -> None:
         """See `Shard.bind`."""
@@ -67,18 +63,6 @@ class LocalShard:
         """See `Shard.release`."""
         for known in (self._weights, self._terms, self._where):
             known.pop(key, None)
-
-    def answer(self, request: Request) -> Answer:
-        """See `Shard.answer`."""
-        at = request.at
-        active = self.active
-        if request.aside:
-            active = self._columns()
-        active.become(at.columns)
-        out: dict[str, np.ndarray] = {}
-        for ask in request.asks:
-            out.update(self._answer(at, ask, active))
-        return out
 
     def _answer(self, at: At, ask: Ask, active: ActiveColumns) -> Iterable[tuple[str, np.ndarray]]:
         match ask:
