@@ -48,6 +48,7 @@ SIZES = {  # cases, drugs, eras a case, which become 3.8, 10, 28 and 75 million 
 def make_database(path: Path, cases: int, drugs: int, eras: float) -> None:
     """Cases observed for 1,500 days, with eras of drugs of any use; some drugs do harm."""
     with duckdb.connect(str(path)) as con:
+        con.execute("SET enable_progress_bar = false")
         con.execute("SELECT setseed(0.5)")
         con.execute(f"""
         CREATE TABLE person AS SELECT i::BIGINT AS person_id, 8507::BIGINT AS gender_concept_id,

@@ -125,8 +125,10 @@ def _exposure_name(study: CaseSeries) -> str:
     column = next(c for c in study.intervals.columns if c.of_interest)
     ids = {*column.eras}
     names = study.eras.loc[study.eras["era_id"].isin(ids), "name"].tolist()
-    several = len(study.of_interest) > 1
-    return "all drugs" if several else title_case(names[0]) if len(names) == 1 else column.name
+    if len(study.of_interest) > 1:
+        every = study.settings.windows[column.window].eras is None
+        return "all drugs" if every else f"each of {len(study.of_interest)} exposures"
+    return title_case(names[0]) if len(names) == 1 else column.name
 
 
 def _head(study: CaseSeries, title: str) -> Iterator[str]:
@@ -157,7 +159,9 @@ def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:
         yield count(exposed), f"of them exposed, {count(inside)} outcomes during the time at risk"
     else:
         kept = int((study.estimates.loc[study.of_interest, "log_rr"].abs() > 0).sum())
-        yield f"{kept:,}", f"of {len(study.of_interest):,} covariates in the model"
+        penalized = any(c.of_interest and c.penalized for c in study.intervals.columns)
+        said = "covariates in the model" if penalized else "exposures have an estimate"
+        yield f"{kept:,}", f"of {len(study.of_interest):,} {said}"
 
 
 def _level(study: CaseSeries) -> str:
