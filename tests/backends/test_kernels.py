@@ -66,6 +66,24 @@ def test_two_threads_give_the_digits_of_one(B):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("valued", [False, True])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs):
+    monkeypatch.setattr("steropes.backends.cpu.HELD", 0)
+    monkeypatch.setattr("steropes.backends.cpu.MAX_BAND", 64)
+    rng = np.random.default_rng(3)
+    X = sparse.random_array((1_000, 5), density=0.4, format="csc", rng=rng)
+    X.sort_indices()
+    if not valued:
+        X.data[:] = 1.0
+    data = X.data if valued else np.empty(0)
+    columns = Lines(X.indptr[:-1], X.indptr[1:], X.indices, data, 1_000)
+    d = rng.normal(size=(5, 1))
+    product = CpuBackend(n_jobs).scatter(columns, d)
+    np.testing.assert_allclose(product, X.toarray() @ d, rtol=1e-12, atol=1e-15)
+    assert not product[np.diff(X.tocsr().indptr) == 0].any()
+
+
 def test_many_columns_need_wider_numbers():
     """The local numbers of rows are 16-bit up to 65,535 columns and 32-bit beyond."""
     for width in (65_535, 65_536):

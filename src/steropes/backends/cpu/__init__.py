@@ -22,6 +22,7 @@ CHUNKS = 16  # fixed: never a function of the number of threads
 ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
 MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
 CACHE_LINE = 64  # bytes
+SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
 
 
@@ -130,15 +131,27 @@ class CpuBackend:
             args = np.ascontiguousarray(R).reshape(len(R), B // Q, Q)
             shape = (lines.width, B // Q, Q)
 
+        total = np.zeros(shape)
+        chunks = lines.chunks
+        long = total.nbytes * len(chunks) >= HELD
+        looks = lines.width // MAX_BAND * len(lines.starts)
+        if B == 1 and long and SEARCHED * looks <= lines.nnz:
+            # A long result (all rows) of long lines (columns): by bands of it, in place.
+            self.pool.map(
+                lambda a, b: sparse.scatter_band(
+                    lines.starts, lines.ends, lines.indices, lines.data, args, total, a, b
+                ),
+                _pieces(lines.width, MAX_BAND),
+            )
+            return total[:, None]
+
         def part(a: int, b: int) -> np.ndarray:
             out = _aligned_zeros(shape)
             kernel(lines.starts, lines.ends, lines.indices, lines.data, args, out, a, b)
             return out
 
-        total = np.zeros(shape)
-        chunks = lines.chunks
         # Each holds a whole result: where these are long, no more of them than there are threads.
-        at_once = len(chunks) if total.nbytes * len(chunks) < HELD else self.pool.n_threads
+        at_once = self.pool.n_threads if long else len(chunks)
         for i in range(0, len(chunks), max(1, at_once)):
             for x in self.pool.map(part, chunks[i : i + at_once], lines.nnz * B):
                 total += x

@@ -26,6 +26,7 @@ __all__ = [
     "scatter",
     "scatter4",
     "scatter8",
+    "scatter_band",
 ]
 
 OPTIONS: dict[str, Any] = {
@@ -222,3 +223,14 @@ def count_rows(starts, ends, indices, position, counts, r0, r1):
             r = position[indices[k]]
             if r >= 0:
                 counts[r] += 1
+
+
+@njit(**OPTIONS)
+def scatter_band(starts, ends, indices, data, R, out, r0, r1):
+    """The product of `scatter` over all lines, for out[r0:r1] alone; indices of a line ascend."""
+    for a in range(len(starts)):
+        r = R[a]
+        for k in range(_first_from(indices, starts[a], ends[a], r0), ends[a]):
+            if indices[k] >= r1:
+                break
+            out[indices[k]] += r if data.size == 0 else data[k] * r
