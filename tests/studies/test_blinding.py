@@ -16,10 +16,12 @@ from steropes.studies import (
     demo_database,
 )
 from steropes.studies.cli import run
+from steropes.studies.grid.blinding import EFFECT, blinded
 from steropes.studies.numbers import study_json
 from steropes.studies.published import publish
 from steropes.studies.report import study_page
 from steropes.studies.terminal import print_study
+from steropes.studies.verdicts import NO_NOTE
 from steropes.studies.wording import decimals
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
@@ -158,3 +160,11 @@ def test_the_arm_without_outcomes_is_not_told(omop, tmp_path, capsys):
     assert math.isnan(publish(strict).hazard_ratios[0]["hr"])
     assert run(["study", path, *STUDY, *where, "--quiet"]) == 0
     assert "nobody in the comparator arm" in (tmp_path / "o" / "study.json").read_text()
+
+
+def test_in_a_grid_too_an_emptied_arm_keeps_its_reason():
+    line = dict.fromkeys((*EFFECT, "target_outcomes", "comparator_outcomes"), 0.0)
+    people = {"target_subjects": [0, 9], "comparator_subjects": [9, 9]}
+    table = pd.DataFrame([line, line]).assign(**people, comparator_outcomes=5, unblind=0)
+    notes = blinded(table.assign(note=["nobody is left", "no outcome in the target arm"]))["note"]
+    assert notes.tolist() == ["nobody is left", NO_NOTE]

@@ -389,6 +389,8 @@ def test_a_note_on_one_arm_of_a_blinded_result_tells_no_outcomes():
     rows = pd.DataFrame(
         {
             "rr": [2.0, math.nan, math.nan, math.nan],
+            "target_subjects": [90] * 4,
+            "comparator_subjects": [90] * 4,
             "target_outcomes": [7, 0, 0, 0],
             "comparator_outcomes": [9, 9, 9, 0],
             "note": ["", "nobody in the target arm", "nobody in the target arm", "nobody at all"],

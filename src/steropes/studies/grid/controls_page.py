@@ -12,6 +12,7 @@ from steropes.studies.controls.shown import performance_parts, performance_words
 from steropes.studies.grid.controls import analysis_performance, control_estimates
 from steropes.studies.page import html
 from steropes.studies.page.files import write_files
+from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
     from steropes.studies.grid.run import GridResults
@@ -45,7 +46,7 @@ def controls_page(results: GridResults) -> str:
     for c in t["cm_target_comparator"].to_dict("records"):
         tc = int(c["target_comparator_id"])
         target, comparator = (str(names.get(c[k], c[k])) for k in ("target_id", "comparator_id"))
-        body.append(f"<h2>{escape(f'{target} against {comparator}')}</h2>")
+        body.append(f"<h2>{escape(title_case(f'{target} against {comparator}'))}</h2>")
         body += _comparison(results, tc, table[table["target_comparator_id"] == tc])
     body.append(
         performance_words(
