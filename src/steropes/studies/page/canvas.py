@@ -210,8 +210,9 @@ class Axes:
             half = LETTER * len(said) / 2
             c.line(self.x(v), self.bottom, self.x(v), self.bottom + 4, "axis")
             if self.x(v) - half > end + 5:
-                c.text(self.x(v), self.bottom + 18, said, anchor="middle")
-                end = self.x(v) + half
+                middle = min(self.x(v), c.width - half)  # not beyond the picture
+                c.text(middle, self.bottom + 18, said, anchor="middle")
+                end = middle + half
         c.text((self.left + self.right) / 2, self.bottom + 38, label, "faint", "middle")
 
     def up(self, label: str, percent: bool = False, numbers: bool = True) -> None:

@@ -216,9 +216,10 @@ def _rarity(population: Population, limits: Thresholds) -> Verdict:
     share = population.prevalence
     passed = not population.first_only or share <= limits.prevalence
     once = "counts once a person" if population.first_only else "may recur"
+    said = f"{100 * share:.2g}" if share < 0.095 else f"{100 * share:.0f}"
     return Verdict(
         "rarity", share, math.nan, math.nan, math.nan, PASS if passed else FAIL,
-        f"The outcome {once}, and {100 * share:.2g}% of people have it "
+        f"The outcome {once}, and {said}% of people have it "
         f"(limit where it counts once: {100 * limits.prevalence:g}%).",
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["case_series_grid_page", "series_controls", "write_case_series_grid"]
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 KEY = ["analysis_id", "exposures_outcome_set_id"]
 CHECKS = {
     "time_stability": ("Time stability, p", "time_stability_p"),
@@ -122,7 +123,8 @@ def _outcome(
         why = line["note"] if isinstance(line["note"], str) and line["note"] else why
         plain, after = _ends(line, ""), _ends(line, "calibrated_")
         rows.append(Row(label, *plain, second=after, note=why))
-        effects = (html.effect(*plain) or why, html.number(line["p"], 3), html.effect(*after))
+        ratio, calibrated = (html.effect(*e).replace(" ", NO_BREAK) for e in (plain, after))
+        effects = (ratio or why, html.number(line["p"], 3), calibrated)
         counts = (
             html.counted(line[c])
             for c in ("outcome_subjects", "outcome_events", "covariate_subjects")
@@ -174,7 +176,7 @@ def _verdict(line: dict[str, Any], check: str, value: str) -> str:
     low, high = (html.number(line[f"{value}_{end}"], 2) or "–" for end in ("lb", "ub"))
     if said == "NOT EVALUATED":
         return '<span class="faint">–</span>'
-    return f'<span class="{said}">{low} to {high} ({said.lower()})</span>'
+    return f'<span class="{said}">{low} to {high} <small>{said.lower()}</small></span>'
 
 
 def _attrition(results: CaseSeriesGridResults, analysis: int, number: int) -> str:
