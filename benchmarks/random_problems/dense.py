@@ -156,7 +156,7 @@ def cox(time, event, w, entry, strata, ties):
                 for k in range(d):
                     M.append(w * (risk - k / d * tied))
                     C.append(w * tied / d)
-    return np.reshape(M, (-1, len(w))), np.reshape(C, (-1, len(w)))
+    return np.reshape(M, (len(M), len(w))), np.reshape(C, (len(C), len(w)))
 
 
 def fine_gray(time, code, cause, w, strata):
@@ -180,7 +180,7 @@ def fine_gray(time, code, cause, w, strata):
                 m[i] = w[i] * G(t) / G(time[i])
             M.append(m)
             C.append(w * (inside & (time == t) & (code == cause)))
-    return np.reshape(M, (-1, len(w))), np.reshape(C, (-1, len(w)))
+    return np.reshape(M, (len(M), len(w))), np.reshape(C, (len(C), len(w)))
 
 
 def subsets(y, w, strata):

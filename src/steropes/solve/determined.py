@@ -26,6 +26,8 @@ CLOSE = 12.0  # range of η within which nothing has run away
 NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 FAR = 10.0  # how far to walk in η along a direction that looks flat
 ROUNDING = 1e-9  # of a loss
+OUTSIDE = 100.0  # times the rows: a range of η that no maximum has, however heavy the tails
+SMALL = 1e-3  # share of the farthest coefficient's way below which another has not gone far
 NAMED = 8  # columns listed in a message
 
 
@@ -106,8 +108,9 @@ def refuse_separated(
     with α fitted anew: at a finite maximum the likelihood has fallen by the time η has changed by
     ten; along a direction of separation it has not. A likelihood that is not concave may be flat
     at a maximum, and higher elsewhere than at a point that is none: of it a fit that converged
-    where the curvature is positive is a maximum, and otherwise the likelihood has to be higher
-    still as far out again as the fit has gone.
+    where the curvature is positive is a maximum, unless η has gone farther than the tails of the
+    link can tell apart; otherwise the likelihood has to be higher still as far out again as the
+    fit has gone.
 
     Parameters
     ----------
@@ -120,20 +123,26 @@ def refuse_separated(
     if not np.isfinite(fit.loss):
         return
     design, backend = problem.design, problem.likelihood.backend
-    if not problem.likelihood.convex and _maximum(problem, fit, free, h0):
+    eta = design.matmul((fit.beta * design.scale)[:, None], backend)[:, 0]
+    counted = problem.weights > 0
+    spread = np.ptp(eta[counted])
+    concave = problem.likelihood.convex  # the likelihood, whose loss is convex
+    outside = not concave and fit.converged and bool(spread > OUTSIDE * counted.sum())
+    if not concave and not outside and _maximum(problem, fit, free, h0):
         return
     H, at = batch.prepare(free), _places(batch, free)
     if H.ndim == 1:  # too many columns for a matrix
         return
     S = H[np.ix_(at, at)]
-    eta = design.matmul((fit.beta * design.scale)[:, None], backend)[:, 0]
-    counted = problem.weights > 0
-    spread = np.ptp(eta[counted])
     if fit.converged and spread < CLOSE and (np.diag(S) > FLAT * h0).all():
         return
     root = np.sqrt(h0)
     value, vector = linalg.eigh(S / root / root[:, None], subset_by_index=[0, 0])
-    if value[0] > FLAT:
+    if outside:  # the way that the fit has gone
+        way = (fit.beta * design.scale)[free] * root
+        way[np.abs(way) < SMALL * np.abs(way).max()] = 0.0
+        vector = (way / np.linalg.norm(way))[:, None]
+    elif value[0] > FLAT:
         return
     d = np.zeros((design.p, 1))
     d[free, 0] = vector[:, 0] / root
@@ -144,14 +153,14 @@ def refuse_separated(
     if problem.offset is not None:
         eta = eta + problem.offset
     slack = ROUNDING * abs(fit.loss)
-    if problem.likelihood.convex:
+    if concave:
         # At a maximum a row that moves costs its weight, and more, on the way.
         moved = counted & (np.abs(step - np.median(step[counted])) > 1e-3 * reach)
         slack += 1e-3 * float(problem.weights[moved].min(initial=np.inf))
     for sense in (1.0, -1.0):
         there = _loss_there(problem, fit, eta + sense * FAR / reach * step)
         rises = there <= fit.loss + slack
-        if rises and not problem.likelihood.convex:
+        if rises and not concave:
             as_far_again = sense * (FAR + spread) / reach
             rises = _loss_there(problem, fit, eta + as_far_again * step) <= there + slack
         if rises:
@@ -179,12 +188,18 @@ def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:
 
 
 def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> float:
-    """The loss at linear predictors (n,) with α fitted to them; ∞ where there is no number."""
+    """The loss at linear predictors (n,) with α fitted to them; ∞ where there is no number.
+
+    With weights of one on average: how far α goes to its optimum is counted in standard errors.
+    """
     p = problem.design.p
     try:
+        size = float(problem.weights.sum()) / max(int((problem.weights > 0).sum()), 1)
+        problem = replace(problem, weights=problem.weights / size)
         walk = problem.batch(offset=eta[:, None])
         walk.start_at(np.zeros((p, 1)), fit.nuisance)
-        return walk.solve(np.full(p, NEVER), np.zeros(p), tol=1e-4, max_iter=60)[0].loss
+        found = walk.solve(np.full(p, NEVER), np.zeros(p), tol=1e-4, max_iter=60)[0]
+        return found.loss * size
     except FloatingPointError:  # of the thresholds: so far out nothing can be told
         return np.inf
 

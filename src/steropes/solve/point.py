@@ -67,7 +67,7 @@ class Penalty:
 
     def value(self, beta: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Of coefficients (k, lanes) of the columns W, the others being zero: (lanes,)."""
-        return (self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta**2).sum(axis=0)
+        return (self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta).sum(axis=0)
 
 
 def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:

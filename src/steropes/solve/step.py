@@ -121,7 +121,7 @@ def propose(
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
     slope = (
         (gW * D).sum(axis=0)
-        + (l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta * D + 0.5 * D**2)).sum(axis=0)
+        + (l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D).sum(axis=0)
         - term.fall
     )
     return Proposal(D, slope, shared, held)

@@ -161,3 +161,15 @@ def test_parallelism_names_the_cut_at_which_a_column_separates():
     with pytest.raises(SeparationError, match=r"At the cut y > .*x1") as caught:
         Model().fit(X, y).test_parallelism(X, y, quantiles=[0.002, 0.3, 0.92])
     assert "x1" in caught.value.columns
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-5, 1e5])
+@pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
+def test_a_column_that_splits_the_outcome_is_named_whatever_the_unit_of_weights(link, scale):
+    rng = np.random.default_rng(4)
+    y = np.sort(rng.normal(size=30))
+    x = (np.arange(30) >= 3).astype(float)
+    w = scale * rng.uniform(0.5, 2.0, 30)
+    for X in (x[:, None], np.c_[rng.normal(size=30) > 0, x]):
+        with pytest.raises(SeparationError, match=f"coefficients of 'x{X.shape[1] - 1}' go"):
+            CumulativeProbabilityModel(link=link).fit(X, y, sample_weight=w)
