@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import joblib
 import numpy as np
 import pytest
 
@@ -85,3 +86,12 @@ def test_many_thresholds_are_pooled_for_steps_and_not_for_errors(data, monkeypat
     one, blocks = (CumulativeProbabilityModel().fit(Z, y) for Z in (X, in_blocks(X)))
     np.testing.assert_allclose(blocks.coef_, one.coef_, atol=2e-8)
     np.testing.assert_allclose(blocks.vcov(), one.vcov(), rtol=1e-6)
+
+
+def test_draws_of_blocks_stay_where_the_blocks_are(data, monkeypatch):
+    X, y, _ = data
+    model = CumulativeProbabilityModel().fit(in_blocks(X), y)
+    here = model.bootstrap(2, random_state=1).coef
+    monkeypatch.setattr(ShardedDesign, "__getstate__", None)  # it may hold a client
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        np.testing.assert_array_equal(model.bootstrap(2, random_state=1).coef, here)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
-from ..fit.shards.problem import ShardedProblem
+from ..fit.shards.lifted import rows_in_blocks
 from ..fit.tasks import over_tasks, spread_out
 from ..infer.bootstrap import (
     Choose,
@@ -115,7 +115,8 @@ class Resampling(Inference):
         l1, l2 = problem.penalties(self.prior_)
         pool = problem.likelihood.backend.pool
         with pool.using(n_jobs), Progress(self.verbose) as progress:
-            if store is not None or (spread_out() and not isinstance(problem, ShardedProblem)):
+            whole = rows_in_blocks(problem.design) is None  # blocks have workers of their own
+            if store is not None or (spread_out() and whole):
                 common = self, problem, draws, reselect, l1, l2
                 key = self.get_params(), self._beta, l1, l2, problem.weights, unit, reselect
                 fits = _in_tasks(common, draws, store, key, progress.report)
