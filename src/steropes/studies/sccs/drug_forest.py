@@ -22,7 +22,7 @@ LEAST, MOST = 0.01, 100.0  # what lies beyond is cut off
 
 
 def drug_forest(study: CaseSeries) -> Picture | None:
-    """Rate ratios of the drugs: the darker, the more bootstrap draws have them in the model.
+    """Rate ratios of the drugs: the stronger the colour, the more bootstrap draws have a drug.
 
     None where there are not two of them.
     """

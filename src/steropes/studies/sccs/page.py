@@ -83,7 +83,7 @@ def series_page(study: CaseSeries) -> str:
 def _pictures(study: CaseSeries) -> dict[str, tuple[Picture, str]]:
     """The pictures that there are, with their captions."""
     shade = (
-        " The darker, the more often the drug is in the model when people are drawn anew."
+        " The stronger the colour, the more often it is in the model when people are drawn anew."
         if study.model.bootstrap is not None
         else ""
     )
@@ -93,7 +93,7 @@ def _pictures(study: CaseSeries) -> dict[str, tuple[Picture, str]]:
             "Likelihood profile of the exposure; the interval ends where it is below the dashed "
             "line.",
         ),
-        "drugs": (drug_forest(study), f"Rate ratios of the drugs.{shade}"),
+        "drugs": (drug_forest(study), f"Rate ratio of each drug.{shade}"),
         "time to event": (
             pictures.time_to_event(study),
             "Outcomes week by week around the start of the first exposure.",
