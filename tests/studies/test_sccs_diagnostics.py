@@ -132,7 +132,8 @@ def test_each_of_several_exposures_has_the_time_before_itself(omop, capsys):
         ExposureWindow("drug", (TARGET, 2), by_concept=True, of_interest=True),
         ExposureWindow("before", (TARGET, 2), start=-30, end=-1, end_at="start", by_concept=True),
     ]
-    study = case_series(omop.write(), CaseSeriesSettings(CaseRules(OUTCOME), tuple(windows)))
+    settings = CaseSeriesSettings(CaseRules(OUTCOME), tuple(windows), unblind=True)
+    study = case_series(omop.write(), settings)
     found = {d.covariate: d.verdicts["pre-exposure"] for d in study.diagnostics}
     assert found["drug: newdrug"].verdict == "FAIL"
     lower = study.estimates.loc[["before: newdrug", "before: olddrug"], "lower"]

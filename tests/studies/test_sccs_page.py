@@ -42,7 +42,7 @@ def study(tmp_path_factory):
         when = start + 3 if k < 4 else other if k < 30 else int(rng.integers(0, 900))
         omop.condition(person, OUTCOME, when)
     settings = case_series_settings(
-        OUTCOME, TARGET, others=True, season=Spline(4), variance=0.5, bootstrap=10
+        OUTCOME, TARGET, others=True, season=Spline(4), variance=0.5, bootstrap=10, unblind=True
     )
     return case_series(omop.write(), settings)
 

@@ -56,6 +56,7 @@ def sccs(
     schema: option.Schema = "main",
     seed: option.Seed = 1,
     min_cell: option.MinCell = 5,
+    unblind: option.Unblind = False,
     memory: option.Memory = None,
     quiet: option.Quiet = False,
 ) -> None:
@@ -80,8 +81,8 @@ def sccs(
         sexes=tuple(sex or ()), study_periods=tuple(_period(p) for p in period or ()),
         nesting_cohort=nesting, restrict_to_exposure=restrict,
         event_dependent_observation=event_dependent, prior=prior, variance=variance,
-        bootstrap=bootstrap, folds=folds, seed=seed, min_cell=min_cell, schema=schema,
-        **more,
+        bootstrap=bootstrap, folds=folds, seed=seed, min_cell=min_cell, unblind=unblind,
+        schema=schema, **more,
     )  # fmt: skip
     _run(database, settings, cohorts, output, memory, quiet)
 
@@ -139,9 +140,7 @@ def sccs_grid(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema and exit.")
     ] = False,
-    unblind: Annotated[
-        bool, typer.Option("--unblind", help="Show estimates that fail a diagnostic too.")
-    ] = False,
+    unblind: option.Unblind = False,
     memory: Annotated[
         str | None,
         typer.Option(help="Most memory of the database, such as 2GB; more goes to disk."),

@@ -9,6 +9,7 @@ import numpy as np
 
 from steropes.studies.page.canvas import Axes, Canvas, Picture
 from steropes.studies.page.html import effect
+from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.wording import decimals, title_case
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ def drug_forest(study: CaseSeries) -> Picture | None:
 
 
 def forest_lines(study: CaseSeries) -> list[tuple[str, float, float, float, float]]:
-    """Name, rate ratio, limits and share of the drugs that are farthest from one."""
+    """Name, rate ratio, limits and share of the drugs that are farthest from one and shown."""
     pairs = zip(study.intervals.names, study.intervals.columns, strict=True)
-    e = study.estimates.loc[[n for n, c in pairs if c.window >= 0 and not c.pre_exposure]]
+    e = public_estimates(study).loc[[n for n, c in pairs if c.window >= 0 and not c.pre_exposure]]
     e = e[np.isfinite(e["log_rr"])]
     draws = study.model.bootstrap
     if draws is None:

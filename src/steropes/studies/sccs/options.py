@@ -85,6 +85,9 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of the folds.")]
 MinCell = Annotated[
     int, typer.Option(min=0, help="Counts of fewer people are not shown; 0 shows all.")
 ]
+Unblind = Annotated[
+    bool, typer.Option("--unblind", help="Show estimates that fail a diagnostic too.")
+]
 Memory = Annotated[
     str | None,
     typer.Option(help="Most memory of the database, such as 2GB; more goes to disk."),

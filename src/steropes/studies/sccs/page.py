@@ -13,18 +13,23 @@ from steropes.studies.page import html
 from steropes.studies.page.canvas import Picture
 from steropes.studies.page.files import write_files
 from steropes.studies.sccs import pictures
+from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.page_methods import attrition, methods, settings_list
 from steropes.studies.sccs.page_verdicts import verdict_parts
 from steropes.studies.sccs.results import result_tables, write_tables
 from steropes.studies.sccs.terminal import ratio_text, shown_estimates
+from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, p_value, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.study import CaseSeries
 
 __all__ = ["series_page", "write_series"]
+
+# names of the files of all pictures that there may be
+PICTURES = ("profile", "drugs", "time-to-event", "spans", "splines", "rates", "event-to-end")
 
 
 def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
@@ -42,7 +47,9 @@ def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
     except OSError as error:
         raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
     files = {f"figures/{p.name}.svg": p.file() for p, _ in _pictures(study).values()}
-    written = write_files(folder, {**files, "report.html": series_page(study)})
+    earlier = (f"figures/{name}.svg" for name in PICTURES)  # one that is hidden now may be there
+    gone = [folder / name for name in earlier if name not in files]
+    written = write_files(folder, {**files, "report.html": series_page(study)}, gone)
     return [written[-1], folder / "tables"]
 
 
@@ -75,7 +82,9 @@ def series_page(study: CaseSeries) -> str:
         "<h2>Settings</h2>",
         settings_list(study),
         "<p>The numbers of this page, and more, are in the folder tables beside it, in the layout "
-        "of SelfControlledCaseSeries 6; its pictures are in the folder figures.</p>",
+        "of SelfControlledCaseSeries 6; its pictures are in the folder figures. As in R, the "
+        "tables have every estimate; the column unblind of sccs_diagnostics_summary says which "
+        "pass all diagnostics.</p>",
     ]
     return html.document(title, body)
 
@@ -87,17 +96,21 @@ def _pictures(study: CaseSeries) -> dict[str, tuple[Picture, str]]:
         if study.model.bootstrap is not None
         else ""
     )
+    hidden = hidden_covariates(study)
+    of = title_case(next(iter(pictures.profiled(study)), "")) if hidden else "the exposure"
+    less = " Those that fail a diagnostic are not drawn." if hidden else ""
+    around = (
+        "before the start of the first exposure; those after it would tell the effect"
+        if pictures.before_alone(study)
+        else "around the start of the first exposure"
+    )
     found = {
         "profile": (
             pictures.profile(study),
-            "Likelihood profile of the exposure; the interval ends where it is below the dashed "
-            "line.",
+            f"Likelihood profile of {of}; the interval ends where it is below the dashed line.",
         ),
-        "drugs": (drug_forest(study), f"Rate ratio of each drug.{shade}"),
-        "time to event": (
-            pictures.time_to_event(study),
-            "Outcomes week by week around the start of the first exposure.",
-        ),
+        "drugs": (drug_forest(study), f"Rate ratio of each drug.{less}{shade}"),
+        "time to event": (pictures.time_to_event(study), f"Outcomes week by week {around}."),
         "spans": (
             pictures.spans(study),
             "Cases whose time covers a month, and the months before and after it: where they are "
@@ -143,23 +156,35 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
         yield f"<p>{escape(study.model.status)}</p>"
     yield html.cards(_cards(study), main=0)
     yield html.findings(findings_of(study.diagnostics))
+    if words := blinding_words(study):
+        yield f"<p><b>{escape(words)}</b></p>"
 
 
 def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:
     least = study.settings.min_cell
     one = study.of_interest[0] if len(study.of_interest) == 1 else None
+    public, hidden = public_estimates(study), hidden_covariates(study)
     if one is not None:
-        rr, interval = ratio_text(study.estimates.loc[one])
-        yield rr, f"rate ratio, {_level(study)} interval {interval}"
+        rr, interval = ratio_text(public.loc[one])
+        told = public.loc[one, "note"] != NOT_SHOWN
+        of = f", {_level(study)} interval {interval}" if told else ": a diagnostic failed"
+        yield rr.capitalize(), f"rate ratio{of}"
     cases, events = (part(n, n, least) for n in study.intervals.attrition[1:3])
     yield count(cases), f"people with {count(events)} outcomes"
     if one is not None:
         s = study.intervals.statistics.loc[one]
         exposed, inside = (part(int(s[c]), int(s[c]), least) for c in ("subjects", "events"))
-        yield count(exposed), f"of them exposed, {count(inside)} outcomes during the time at risk"
+        during = "" if one in hidden else f", {count(inside)} outcomes during the time at risk"
+        yield count(exposed), f"of them exposed{during}"
     else:
-        kept = int((study.estimates.loc[study.of_interest, "log_rr"].abs() > 0).sum())
+        shown = [name for name in study.of_interest if name not in hidden]
+        kept = int((public.loc[shown, "log_rr"].abs() > 0).sum())
         penalized = any(c.of_interest and c.penalized for c in study.intervals.columns)
+        if hidden:
+            said = f"of {len(study.of_interest):,} exposures pass all diagnostics"
+            has = "are in the model" if penalized else "have an estimate"
+            yield f"{len(shown):,}", f"{said}, {kept:,} of these {has}"
+            return
         said = "covariates in the model" if penalized else "exposures have an estimate"
         yield f"{kept:,}", f"of {len(study.of_interest):,} {said}"
 
@@ -170,23 +195,31 @@ def _level(study: CaseSeries) -> str:
 
 def _results(study: CaseSeries) -> list[str]:
     least, draws = study.settings.min_cell, study.model.bootstrap
-    shown = shown_estimates(study)
+    shown, public, hidden = (
+        shown_estimates(study),
+        public_estimates(study),
+        hidden_covariates(study),
+    )
     rows = []
     for name in shown:
-        e, s = study.estimates.loc[name], study.intervals.statistics.loc[name]
+        e, s = public.loc[name], study.intervals.statistics.loc[name]
         rr, interval = ratio_text(e)
-        cells = [part(int(s[c]), int(s[c]), least) for c in ("subjects", "events")]
+        cells = [count(part(int(s[c]), int(s[c]), least)) for c in ("subjects", "events")]
+        if name in hidden:
+            cells[1] = "–"
         days = "–" if small(int(s["subjects"]), least) else count(int(s["days"]))
-        row = [title_case(name), *(count(n) for n in cells), days, rr, interval, p_value(e["p"])]
+        row = [title_case(name), *cells, days, rr, interval, p_value(e["p"])]
         if draws is not None:
-            row.append(f"{100 * draws.loc[name, 'share']:.0f}%" if name in draws.index else "–")
+            drawn = name in draws.index and name not in hidden
+            row.append(f"{100 * draws.loc[name, 'share']:.0f}%" if drawn else "–")
         rows.append(row)
     head = ["Time", "People", "Outcomes", "Days", "Rate ratio", f"{_level(study)} interval", "p"]
     head += ["In draws"] if draws is not None else []
     caption = "Rate in the time named against the rest of the same person’s time."
-    told = study.estimates.loc[shown, "note"]
     notes = [
-        f"<p>{escape(title_case(name))}: {escape(note)}.</p>" for name, note in told.items() if note
+        f"<p>{escape(title_case(str(name)))}: {escape(note)}.</p>"
+        for name, note in public.loc[shown, "note"].items()
+        if note and note != NOT_SHOWN
     ]
     return [html.table(head, rows, text=(0,), caption=caption), *notes]
 

@@ -31,7 +31,8 @@ def verdict_parts(study: CaseSeries) -> list[str]:
     head = ("Question", "Found", "Interval", "Verdict")
     parts = [html.table(head, rows, text=(0,), raw=(3,))]
     if not several:
-        use = "may be read" if first.unblind else "should not be read as it is"
+        blind = "is not shown" if not study.settings.unblind else "should not be read as it is"
+        use = "may be read" if first.unblind else blind
         return [*parts, f"<p>By these verdicts the result {use}.</p>"]
     return [*parts, *_by_exposure(study)]
 

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from steropes.errors import DataError
 from steropes.studies.disclosure import small
 from steropes.studies.page.canvas import Axes, Canvas, Picture
+from steropes.studies.sccs.blinding import hidden_covariates
 from steropes.studies.sccs.splines import TimeEffect
 from steropes.studies.wording import decimals
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from steropes.studies.sccs.study import CaseSeries
 
 __all__ = [
+    "before_alone",
     "event_to_end",
     "profile",
+    "profiled",
     "rates",
     "spans",
     "spline_curve",
@@ -35,24 +38,29 @@ HEIGHT = 220  # of a plot area, in pixels
 def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | None:
     """Outcomes week by week around the first exposure; small counts as hollow bars.
 
-    None if there are none, or several exposures and none of them is named.
+    None if there are none, or several exposures and none of them is named. Of an exposure whose
+    effect is hidden the weeks before it alone: with those after it they would tell the effect.
     """
     if covariate is None and len(study.exposures) != 1:
         return None
     t = study.time_to_event(covariate)
+    before = before_alone(study, covariate)
+    if before:
+        t = t[t["week"] < 0]
     if not t["outcomes"].any():
         return None
     least = study.settings.min_cell
     weeks, outcomes = t["week"].to_numpy(), t["outcomes"].to_numpy()
     few = np.array([small(int(n), least) for n in outcomes])
+    end = "to it" if before else "to half a year after it"
     said = (
         "Bars of outcomes in each week, from half a year before the start of the first exposure "
-        "to half a year after it."
+        f"{end}."
     )
 
     def draw(c: Canvas) -> None:
         top = 1.08 * float(max(outcomes.max(), least))
-        axes = Axes(c, (-26, 26), (0, top), 8, 8 + HEIGHT)
+        axes = Axes(c, (-26, 0 if before else 26), (0, top), 8, 8 + HEIGHT)
         for week, n, hidden in zip(weeks, outcomes, few, strict=True):
             if n:
                 kind = "few" if hidden else "before" if week < 0 else "after"
@@ -65,6 +73,12 @@ def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | 
             _swatch(c, axes.left, y, "few", f"fewer than {least}")
 
     return Picture("time-to-event", said, draw)
+
+
+def before_alone(study: CaseSeries, covariate: str | None = None) -> bool:
+    """Whether only the weeks before the (one) exposure are drawn, because its effect is hidden."""
+    name = next(iter(study.exposures), None) if covariate is None else covariate
+    return name in hidden_covariates(study)
 
 
 def event_to_end(study: CaseSeries) -> Picture | None:
@@ -229,10 +243,14 @@ def spline_curve(
 
 
 def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
-    """The likelihood profile of an exposure, less its maximum, with the interval."""
-    if not study.model.profiles:
+    """The likelihood profile of an exposure, less its maximum, with the interval.
+
+    Default: of the first whose effect is shown. None where there is none that is shown.
+    """
+    shown = profiled(study)
+    name = covariate or next(iter(shown), "")
+    if name not in shown:
         return None
-    name = covariate or next(iter(study.model.profiles))
     table, line = study.model.profiles[name], study.estimates.loc[name]
     x = table["log_rr"].to_numpy(float)
     top = study.model.log_likelihood - study.model.penalty
@@ -267,6 +285,12 @@ def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
     if all(0 < end < math.inf for end in ends):
         said += f" The interval is {decimals(ends[0])} to {decimals(ends[1])}."
     return Picture("profile", said, draw)
+
+
+def profiled(study: CaseSeries) -> list[str]:
+    """The covariates whose profiles there are and may be shown."""
+    hidden = hidden_covariates(study)
+    return [name for name in study.model.profiles if name not in hidden]
 
 
 def _abscissa(effect: TimeEffect) -> tuple[NDArray, NDArray, str]:

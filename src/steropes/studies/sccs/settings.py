@@ -277,6 +277,9 @@ class CaseSeriesSettings:
         Counts of fewer people are not published.
     schema : str, default "main"
         The schema of the CDM tables.
+    unblind : bool, default False
+        Show the estimates of exposures that fail a diagnostic too: on the page, in its pictures, in
+        the terminal and in the ``repr``. The tables hold them either way.
     """
 
     cases: CaseRules
@@ -299,6 +302,7 @@ class CaseSeriesSettings:
     thresholds: Thresholds = field(default_factory=Thresholds)
     min_cell: int = LEAST
     schema: str = "main"
+    unblind: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "windows", tuple(self.windows))
@@ -319,6 +323,7 @@ class CaseSeriesSettings:
         real("level", self.level, 0.5, 0.9999)
         whole("min_cell", self.min_cell, 0)
         text("schema", self.schema)
+        yes_or_no("unblind", self.unblind)
         if self.control is not None and (self.age or self.season or self.calendar):
             raise DataError(
                 "a self-controlled risk interval design compares days that are close together "

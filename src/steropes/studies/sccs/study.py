@@ -16,6 +16,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.disclosure import shown
 from steropes.studies.omop import OmopDatabase, Workspace, opened
+from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.sccs.columns import era_columns
 from steropes.studies.sccs.diagnostics import Diagnostics, diagnose
 from steropes.studies.sccs.eras import Eras
@@ -34,6 +35,7 @@ from steropes.studies.sccs.timing import (
     observed_months,
     time_to_event,
 )
+from steropes.studies.verdicts import NOT_SHOWN
 
 __all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
 
@@ -42,7 +44,9 @@ __all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
 class CaseSeries:
     """A finished case series; its tables are exact, with small cells.
 
-    Its ``repr`` names no person, and the files of ``write`` hide small cells.
+    Its ``repr`` names no person, and the files of ``write`` hide small cells. ``repr``, ``page``
+    and the figures hide the effect of an exposure that fails a diagnostic (``settings.unblind``
+    shows it); the tables hide none.
 
     Attributes
     ----------
@@ -87,12 +91,11 @@ class CaseSeries:
     def __repr__(self) -> str:
         found = []
         for name in self.of_interest[:1]:
-            line = self.model.estimates.loc[name]
-            found.append(
-                f"{name}: rate ratio {line['rr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
-                if math.isfinite(line["lower"]) or math.isfinite(line["upper"])
-                else f"{name}: no estimate"
-            )
+            line = public_estimates(self).loc[name]
+            said = NOT_SHOWN if line["note"] == NOT_SHOWN else "no estimate"
+            if math.isfinite(line["lower"]) or math.isfinite(line["upper"]):
+                said = f"rate ratio {line['rr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
+            found.append(f"{name}: {said}")
         cases = shown(len(self.population), self.settings.min_cell)
         return f"CaseSeries({', '.join([self.outcome, f'{cases} cases', *found])})"
 
@@ -157,7 +160,11 @@ class CaseSeries:
         return series_page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write the report and the result tables, without small cells; returns the paths."""
+        """Write the report and the result tables, without small cells; returns the paths.
+
+        The tables are R's results model and hold, as R's do, the estimates that fail a diagnostic
+        beside the flag ``unblind`` of ``sccs_diagnostics_summary``.
+        """
         from steropes.studies.sccs.page import write_series
 
         return write_series(self, folder)

@@ -6,8 +6,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.results import public_attrition
+from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, decimals, p_value, title_case
 
 if TYPE_CHECKING:
@@ -21,16 +23,24 @@ MOST_ROWS = 20
 
 
 def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
-    """The covariates a reader wants: unpenalised ones, then those farthest from one."""
+    """The covariates a reader wants: unpenalised ones, then those farthest from one.
+
+    Where there is room, penalised ones that are hidden follow, whatever their effect.
+    """
+    hidden = hidden_covariates(study)
     pairs = list(zip(study.intervals.names, study.intervals.columns, strict=True))
     own = [n for n, c in pairs if not c.penalized and c.window != -2]
-    under = study.estimates.loc[[n for n, c in pairs if c.penalized and c.window != -2], "log_rr"]
+    penalized = [n for n, c in pairs if c.penalized and c.window != -2]
+    under = public_estimates(study).loc[penalized, "log_rr"]
     under = under[under.abs() > 0].sort_values(key=lambda b: -b.abs(), kind="stable")
-    return [*own, *under.index][: max(most, len(own))]
+    unseen = [n for n in penalized if n in hidden]
+    return [*own, *under.index, *unseen][: max(most, len(own))]
 
 
 def ratio_text(line: Any) -> tuple[str, str]:
-    """A rate ratio and its interval; a dash where there is none."""
+    """A rate ratio of `public_estimates` and its interval; a dash where there is none."""
+    if line["note"] == NOT_SHOWN:
+        return "not shown", "–"
     rr = "–" if math.isnan(line["rr"]) else "∞" if math.isinf(line["rr"]) else decimals(line["rr"])
     ends = [
         "–" if math.isnan(x) else "∞" if math.isinf(x) else decimals(x)
@@ -56,8 +66,9 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         table.add_row(title_case(line["rule"]), *cells, days)
     console.print(table)
     table = _table("Rate ratios", ("Time", "Rate ratio", "95% interval", "p"))
+    public = public_estimates(study)
     for name in shown_estimates(study):
-        line = study.estimates.loc[name]
+        line = public.loc[name]
         table.add_row(escape(title_case(name)), *ratio_text(line), p_value(line["p"]))
     console.print(table)
     if study.model.status != "OK":
@@ -70,6 +81,8 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
     if len(study.diagnostics) > 1:
         passed = sum(d.unblind for d in study.diagnostics)
         console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
+    if words := blinding_words(study):
+        console.print(f"[yellow]![/] {escape(words)}")
     console.print()
     for path in paths:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
