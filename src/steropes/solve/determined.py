@@ -22,7 +22,6 @@ __all__ = ["refuse_separated", "refuse_undetermined_columns"]
 LEAST = 1e-12  # the same, of a maximum of a likelihood that is not concave
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
 FLAT = 1e-4  # information along a direction, relative to that at the start
-CLOSE = 12.0  # range of η within which nothing has run away
 NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 FAR = 10.0  # how far to walk in η along a direction that looks flat
 ROUNDING = 1e-9  # of a loss
@@ -134,8 +133,6 @@ def refuse_separated(
     if H.ndim == 1:  # too many columns for a matrix
         return
     S = H[np.ix_(at, at)]
-    if fit.converged and spread < CLOSE and (np.diag(S) > FLAT * h0).all():
-        return
     root = np.sqrt(h0)
     value, vector = linalg.eigh(S / root / root[:, None], subset_by_index=[0, 0])
     if outside:  # the way that the fit has gone

@@ -173,3 +173,19 @@ def test_a_column_that_splits_the_outcome_is_named_whatever_the_unit_of_weights(
     for X in (x[:, None], np.c_[rng.normal(size=30) > 0, x]):
         with pytest.raises(SeparationError, match=f"coefficients of 'x{X.shape[1] - 1}' go"):
             CumulativeProbabilityModel(link=link).fit(X, y, sample_weight=w)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
+def test_a_difference_of_columns_that_splits_the_outcome_is_named(link):
+    """Each column alone does not; by a tail that falls doubly fast the fit ends near by."""
+    rng = np.random.default_rng(2)
+    y = np.arange(60) % 5
+    x1 = np.zeros(60)
+    x1[[0, 5, 11, 22, 34]] = 1.0  # outcomes 0, 0, 1, 2, 4
+    x0 = x1.copy()
+    x0[[0, 5]] = 0.0
+    X = np.c_[x0, x1, rng.normal(size=60)]
+    with pytest.raises(SeparationError, match="'x0'|'x1'"):
+        CumulativeProbabilityModel(link=link).fit(X, y)
+    y[5] = 3  # one of the two elsewhere
+    assert CumulativeProbabilityModel(link=link).fit(X, y).converged_
