@@ -185,7 +185,7 @@ def test_a_difference_of_columns_that_splits_the_outcome_is_named(link):
     x0 = x1.copy()
     x0[[0, 5]] = 0.0
     X = np.c_[x0, x1, rng.normal(size=60)]
-    with pytest.raises(SeparationError, match="'x0'|'x1'"):
+    with pytest.raises(SeparationError, match=r"'x0'|'x1'"):
         CumulativeProbabilityModel(link=link).fit(X, y)
     y[5] = 3  # one of the two elsewhere
     assert CumulativeProbabilityModel(link=link).fit(X, y).converged_
