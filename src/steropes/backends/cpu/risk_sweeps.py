@@ -235,8 +235,9 @@ class RiskSweeps:
 
         self.pool.map(rates, [(c,) for c in range(N)], work)
         start = np.zeros_like(total)  # what is at risk already when a chunk begins
-        for c in range(1, N):
-            start[c] = total[c - 1] + (start[c - 1] if self.chunks[c - 1].whole else 0.0)
+        with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
+            for c in range(1, N):
+                start[c] = total[c - 1] + (start[c - 1] if self.chunks[c - 1].whole else 0.0)
         table = np.zeros((self.m + 1 if shares.size == 0 else 2 * self.m + 1, B))
 
         def hazards(c: int) -> bool:
