@@ -118,8 +118,16 @@ def _add_scaled(typing: Any, r: Any, x: Any, s: Any) -> Any:
     return r(r, types.float64, s), make
 
 
+def _read(D: np.ndarray, i: int, b: int, Q: int) -> np.ndarray:
+    return D[i, b].astype(np.float64)
+
+
 def _write(D: np.ndarray, i: int, b: int, r: np.ndarray) -> None:
     D[i, b] = r
+
+
+def _sum_scaled(r: np.ndarray, x: float, s: np.ndarray) -> np.ndarray:
+    return r + x * s
 
 
 zero: Any = intrinsic(prefer_literal=True)(_zero)
@@ -129,8 +137,4 @@ add: Any = intrinsic(_add)
 add_scaled: Any = intrinsic(_add_scaled)
 
 if not is_jitted(njit(_write)):  # the compiler is off (``NUMBA_DISABLE_JIT``): the same as Python
-    zero = np.zeros
-    load = lambda D, i, b, Q: D[i, b].astype(np.float64)  # noqa: E731
-    store = _write
-    add = np.add
-    add_scaled = lambda r, x, s: r + x * s  # noqa: E731
+    zero, load, store, add, add_scaled = np.zeros, _read, _write, np.add, _sum_scaled
