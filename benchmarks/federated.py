@@ -9,7 +9,8 @@ mean over sites like these, and bias and coverage are of it), or either and the 
 (``rare``, ``rare-differ``: one or two in a hundred).
 
 Every figure has its Monte-Carlo standard error beside it, after ±. Draws are paired: all methods
-see the same rows.
+see the same rows. With ``--store FILE`` each draw is kept as a line of JSON, from which a run that
+was stopped goes on and one with more draws begins; ``--table`` prints what is there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -29,25 +30,14 @@ from steropes.models.base import PenalizedModel
 from steropes.studies import CellRules, FederatedPlan, FederatedSite, federate
 from steropes.studies.evidence import combine_normal
 
+from .federated_draws import TRUTH, Draw, Found, keep, stored, table
+
 SIZES = {"a": 2000, "b": 1000, "c": 600, "d": 400, "e": 200}
 COLUMNS = ("drug", "x", "z")
-TRUTH = 0.5
 ALL = CellRules(0)
 GRID = tuple(np.round(np.arange(1, 21) * 0.1, 10))  # of a follow-up of 2
 
 Sites = dict[str, pd.DataFrame]
-
-
-@dataclass(frozen=True)
-class Found:
-    """An estimate of the treatment's coefficient."""
-
-    coef: float
-    se: float
-    lower: float
-    upper: float
-    rounds: int = 0
-    bytes: int = 0
 
 
 def draw(model: str, scenario: str, rng: np.random.Generator) -> Sites:
@@ -180,34 +170,19 @@ def one_draw(model: str, scenario: str, seed: int, profiled: bool) -> dict[str, 
     return found | {k: v for k, v in whole.items() if "normal" not in k}
 
 
-def table(model: str, scenario: str, draws: int, profiled: int, seed: int) -> pd.DataFrame:
-    """A row a method over the draws, the first of which are profiled."""
-    runs = [one_draw(model, scenario, seed + i, i < profiled) for i in range(draws)]
-    lines = []
-    for name in dict.fromkeys(n for run in runs for n in run):
-        all_ = [(run[name], run["pooled, stratified by site"]) for run in runs
-                if name in run and np.isfinite(run[name].coef)]  # fmt: skip
-        b = np.array([f.coef for f, _ in all_])
-        off = np.array([abs(f.coef - p.coef) for f, p in all_])
-        covered = np.array([f.lower <= TRUTH <= f.upper for f, _ in all_], float)
-        sd, m = b.std(ddof=1), len(all_)
-        lines.append({
-            "method": name, "draws": m,
-            "bias": _with_error(b.mean() - TRUTH, sd / np.sqrt(m)),
-            "sd": _with_error(sd, sd / np.sqrt(2 * (m - 1))),
-            "mean se": np.mean([f.se for f, _ in all_ if np.isfinite(f.se)]),
-            "coverage": _with_error(
-                covered.mean(), np.sqrt(max(covered.mean() * (1 - covered.mean()), 1 / m) / m)
-            ),
-            "|off pooled|": off.mean(),
-            "rounds": np.mean([f.rounds for f, _ in all_]),
-            "kB": np.mean([f.bytes for f, _ in all_]) / 1000,
-        })  # fmt: skip
-    return pd.DataFrame(lines)
-
-
-def _with_error(value: float, error: float) -> str:
-    return f"{value:.3f} ±{error:.3f}"
+def runs(
+    model: str, scenario: str, draws: int, profiled: int, seed: int, store: Path | None
+) -> list[Draw]:
+    """All methods on each draw, the first of which are profiled; none that is stored anew."""
+    known, out = stored(store), []
+    for i in range(draws):
+        had, found = known.get((model, scenario, seed + i), (False, None))
+        if found is None or (i < profiled and not had):
+            found = one_draw(model, scenario, seed + i, i < profiled)
+            if store is not None:
+                keep(store, model, scenario, seed + i, i < profiled, found)
+        out.append(found)
+    return out
 
 
 def lasso(draws: int, seed: int) -> pd.DataFrame:
@@ -255,16 +230,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--lasso", type=int, default=10, help="draws of the lasso; 0 for none")
     parser.add_argument("--models", default="logistic,cox")
     parser.add_argument("--scenarios", default="alike,differ,rare,rare-differ")
+    parser.add_argument("--store", type=Path, help="a file of draws, from which a run goes on")
+    parser.add_argument("--table", action="store_true", help="print what is stored and do no more")
     given = parser.parse_args(arguments)
     show = {"index": False, "float_format": "%.3g"}
     for model in given.models.split(","):
         for scenario in given.scenarios.split(","):
-            print(f"{model}, {scenario}", flush=True)
-            print(
-                table(model, scenario, given.draws, given.profiled, given.seed).to_string(**show),
-                flush=True,
-            )
-    if given.lasso:
+            if given.table:
+                known = stored(given.store).items()
+                found = [x for (m, s, _), (_, x) in known if (m, s) == (model, scenario)]
+            else:
+                limits = given.draws, given.profiled, given.seed
+                found = runs(model, scenario, *limits, given.store)
+            if len(found) > 1:
+                print(f"{model}, {scenario}, {len(found)} draws", flush=True)
+                print(table(found).to_string(**show), flush=True)
+    if given.lasso and not given.table:
         print("lasso")
         print(lasso(given.lasso, given.seed).to_string(**show))
     return 0
