@@ -1,7 +1,13 @@
 """Many fits as tasks, wherever joblib has them: the same numbers, and no work done twice."""
 
+import subprocess
+import sys
+import threading
+import time
+
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
 import steropes
@@ -73,9 +79,121 @@ def test_outcomes_in_tasks_are_the_outcomes(data, tmp_path):
         with joblib.parallel_config(backend="threading", n_jobs=2):
             there = steropes.fit_many(estimator, X, outcomes, store=tmp_path)
         np.testing.assert_allclose(there["coef"], here["coef"], atol=1e-8)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 10
     steropes.fit_many(estimator, X + 1, outcomes, store=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.iterdir())) == 20
+
+
+STUDY = """
+import os, sys
+from pathlib import Path
+import joblib, numpy as np, steropes
+from steropes.fit import tasks
+
+store, stop, wanted = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+rng = np.random.default_rng(0)
+X = (rng.random((300, 12)) < 0.3) * 1.0
+outcomes = {str(k): (rng.random(300) < 0.2 + 0.3 * X[:, k]).astype(int) for k in range(12)}
+real, written = tasks._write, []
+def write(file, result):
+    real(file, result)
+    written.append(file.name)
+    if len(written) == stop:
+        os.kill(os.getpid(), 9)
+tasks._write = write
+with joblib.parallel_config(backend="threading", n_jobs=2):
+    many = steropes.fit_many(steropes.LogisticRegression(), X, outcomes, store=store)
+    lasso = steropes.LogisticRegression(prior=steropes.Laplace(0.1), n_jobs=stop or 2)
+    more = steropes.fit_many(lasso, X, outcomes, store=store)
+np.savez(wanted, many=many["coef"], lasso=more["coef"], written=len(written))
+"""
+
+
+@pytest.mark.slow
+def test_many_outcomes_after_a_kill(tmp_path):
+    """Killed with its fourth outcome written: the rest is fitted, to the same bits."""
+
+    def run(store, stop, out):
+        done = subprocess.run([sys.executable, "-c", STUDY, tmp_path / store, str(stop), out])
+        return done.returncode
+
+    whole, again = tmp_path / "whole.npz", tmp_path / "again.npz"
+    assert run("a", 0, whole) == 0
+    assert run("b", 4, again) == -9
+    assert not again.exists()
+    assert len(list((tmp_path / "b").glob("*.joblib"))) == 4
+    assert run("b", 0, again) == 0
+    with np.load(whole) as a, np.load(again) as b:
+        assert (int(a["written"]), int(b["written"])) == (14, 10)
+        for name in ("many", "lasso"):
+            np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_interrupted_outcomes_go_on(data, tmp_path, monkeypatch):
+    X, y = data
+    outcomes = {str(k): np.roll(y, k) for k in range(6)}
+    estimator, real, written = steropes.LogisticRegression(), tasks._write, []
+
+    def write(file, result):
+        if len(written) == stop:
+            raise KeyboardInterrupt
+        real(file, result)
+        written.append(file)
+
+    monkeypatch.setattr(tasks, "_write", write)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        stop = -1
+        whole = steropes.fit_many(estimator, X, outcomes, store=tmp_path / "a")
+        stop = 10
+        with pytest.raises(KeyboardInterrupt):
+            steropes.fit_many(estimator, X, outcomes, store=tmp_path / "b")
+        stop = -1
+        # Threads and what is printed are no matter of the numbers.
+        again = estimator.set_params(n_jobs=2, verbose=0)
+        again = steropes.fit_many(again, X, outcomes, store=tmp_path / "b")
+    pd.testing.assert_frame_equal(again, whole, check_exact=True)
+    assert len(written) == 12
+
+
+def test_each_result_is_written_when_it_is_there(tmp_path):
+    """A task that takes long holds no other's result back."""
+    first = threading.Event()
+
+    def wait(common, task):
+        if task == 0:
+            assert first.wait(60)
+        return task
+
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        found = tasks.over_tasks(wait, None, range(6), tmp_path, "key")
+        waiting = threading.Thread(target=lambda: (_until(tmp_path, 5), first.set()))
+        waiting.start()
+        assert list(found) == [0, 1, 2, 3, 4, 5]
+        waiting.join()
+
+
+def _until(folder, count):
+    for _ in range(6000):
+        if len(list(folder.glob("*.joblib"))) >= count:
+            return
+        time.sleep(0.01)
+
+
+def test_blocks_stay_where_they_are(data, tmp_path, monkeypatch):
+    """With a folder too, whatever joblib has been told: nothing is pickled or sent."""
+    X, y = data
+    monkeypatch.setattr(tasks, "_placed", None)
+    blocks = steropes.ShardedDesign.from_blocks([X[:50], X[50:]])
+    estimator, outcomes = steropes.LogisticRegression(), {"a": y, "b": 1 - y}
+    whole = steropes.fit_many(estimator, X, outcomes)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        found = steropes.fit_many(estimator, blocks, outcomes, store=tmp_path)
+        model = steropes.LogisticRegression(prior=Laplace(1.0)).fit(blocks, y)
+        draws = model.bootstrap(5, random_state=1, store=tmp_path / "draws").coef
+    np.testing.assert_allclose(found["coef"], whole["coef"], atol=1e-8)
+    assert len(list(tmp_path.glob("*.joblib"))) == 2
+    one = steropes.LogisticRegression(prior=Laplace(1.0)).fit(X, y)
+    np.testing.assert_allclose(draws, one.bootstrap(5, random_state=1).coef, atol=1e-3)
 
 
 def double(common, task):
@@ -88,7 +206,7 @@ def test_processes_get_the_data_once_as_a_file():
         tasks._placed({"x": np.array([2.0])}) as place,
     ):
         assert isinstance(place, tasks._InFile)
-        assert [tasks._do(double, place, t) for t in (1, 2)] == [2.0, 4.0]
+        assert [tasks._do(double, place, t, t) for t in (1, 2)] == [(1, 2.0), (2, 4.0)]
         assert list(tasks._known) == [place.token]
 
 

@@ -3,8 +3,8 @@
 `joblib.parallel_config(backend="dask")`, or ``"ray"``, ``"loky"``, ``"threading"``, says where. The
 data go to each worker once: by Dask's scatter, Ray's object store, or a file on this machine that
 processes map; tasks bring no more than their number. What is done can be kept in a folder, from
-which a call that was interrupted goes on. Without such a setting tasks run here, one by one, each
-with all threads.
+which a call that was interrupted goes on. Without such a setting tasks run here, one by one; so do
+those over blocks of rows, which have workers of their own and are sent nowhere.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from joblib.parallel import get_active_backend
 
 __all__ = ["over_tasks", "spread_out"]
 
-WAVE = 4  # tasks a worker between two looks at what is done
+WAVE = 4  # tasks a worker, where results come only when all of a call are done (Ray)
 
 _known: dict[str, Any] = {}  # of this process, where it is a worker
 
@@ -40,6 +41,7 @@ def over_tasks(
     tasks: Sequence[Any],
     store: str | Path | None = None,
     key: Any = None,
+    here: bool = False,
 ) -> Iterator[Any]:
     """Yield ``function(common, task)`` for each task, in their order.
 
@@ -51,9 +53,12 @@ def over_tasks(
         What all tasks read; pickled once for a worker.
     tasks : sequence
     store : path, optional
-        A folder for results; those that are there are not computed again.
+        A folder for results, each written when it is there; those that it has are not computed
+        again.
     key : object, optional
         With ``store``: what the results depend on, as `joblib.hash` takes it.
+    here : bool
+        Whether tasks run in this process, one by one, whatever joblib has been told.
     """
     files: list[Path | None] = [None] * len(tasks)
     if store is not None:
@@ -61,38 +66,64 @@ def over_tasks(
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / f"{joblib.hash((key, task))}.joblib" for task in tasks]
     todo = [k for k, file in enumerate(files) if file is None or not file.exists()]
-    fresh = iter(_computed(function, common, [tasks[k] for k in todo]))
-    waiting = set(todo)
-    for k, file in enumerate(files):
-        if k not in waiting:
-            yield joblib.load(file)
-            continue
-        result = next(fresh)
-        if file is not None:
-            part = file.with_suffix(".part")
-            joblib.dump(result, part)
-            part.replace(file)  # whole, or not there
-        yield result
+    here = here or not spread_out()
+    with _closing(_computed(function, common, [tasks[k] for k in todo], here)) as fresh:
+        early: dict[int, Any] = {}
+        waiting = set(todo)
+        for k, file in enumerate(files):
+            if k not in waiting:
+                yield joblib.load(file)
+                continue
+            while k not in early:
+                at, result = next(fresh)
+                _write(files[todo[at]], result)
+                early[todo[at]] = result
+            yield early.pop(k)
+
+
+def _write(file: Path | None, result: Any) -> None:
+    if file is not None:
+        part = file.with_suffix(".part")
+        joblib.dump(result, part)
+        part.replace(file)  # whole, or not there
 
 
 def _computed(
-    function: Callable[[Any, Any], Any], common: Any, tasks: Sequence[Any]
-) -> Iterator[Any]:
-    if not spread_out() or not tasks:
-        for task in tasks:
-            yield function(common, task)
+    function: Callable[[Any, Any], Any], common: Any, tasks: Sequence[Any], here: bool
+) -> Generator[tuple[int, Any]]:
+    """Results with the numbers of their tasks, as they come where the backend can tell."""
+    if here or not tasks:
+        for k, task in enumerate(tasks):
+            yield k, function(common, task)
         return
     backend, jobs = get_active_backend()
-    with joblib.Parallel(n_jobs=-1 if jobs is None else jobs) as parallel, _placed(common) as place:
-        wave = max(WAVE * backend.effective_n_jobs(-1 if jobs is None else jobs), 1)
+    jobs = -1 if jobs is None else jobs
+    at_once = backend.supports_return_generator
+    how = "generator_unordered" if at_once else "list"
+    with _placed(common) as place, joblib.Parallel(n_jobs=jobs, return_as=how) as parallel:
+        wave = len(tasks) if at_once else max(WAVE * backend.effective_n_jobs(jobs), 1)
         for a in range(0, len(tasks), wave):
-            calls = [joblib.delayed(_do)(function, place, t) for t in tasks[a : a + wave]]
+            numbered = range(a, min(a + wave, len(tasks)))
+            calls = [joblib.delayed(_do)(function, place, k, tasks[k]) for k in numbered]
             yield from parallel(calls)
 
 
-def _do(function: Callable[[Any, Any], Any], place: Callable[[], Any], task: Any) -> Any:
+@contextmanager
+def _closing(results: Generator[tuple[int, Any]]) -> Iterator[Iterator[tuple[int, Any]]]:
+    """Let go of results at the end; joblib would warn of those that an interruption leaves."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.close()
+
+
+def _do(
+    function: Callable[[Any, Any], Any], place: Callable[[], Any], number: int, task: Any
+) -> tuple[int, Any]:
     """A task, on its worker."""
-    return function(place(), task)
+    return number, function(place(), task)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from .linear import LinearRegression
 from .logistic import LogisticRegression
 from .poisson import PoissonRegression
 from .progress import Progress
+from .settings import numerical_settings
 from .tables import check_level
 
 __all__ = ["fit_many"]
@@ -78,7 +79,8 @@ def fit_many(
         tables of coefficients, no rows.
 
     Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
-    ``"ray"``, ``"loky"``), outcomes go there, eight at a time, and X once to each worker.
+    ``"ray"``, ``"loky"``), outcomes go there, alone or eight at a time, and X once to each
+    worker. A ShardedDesign stays where its blocks are, and its outcomes go one by one.
 
     Returns
     -------
@@ -109,13 +111,17 @@ def fit_many(
     own = {name: _leave_out(part, design.n) for name, part in given.items()}
     model = clone(estimator)
     model._check_settings()
-    if store is not None or (spread_out() and not isinstance(design, ShardedDesign)):
+    here = isinstance(design, ShardedDesign) or not spread_out()
+    if store is not None or not here:
         names = list(own)
-        tasks = [{n: own[n] for n in names[a : a + LANES]} for a in range(0, len(names), LANES)]
-        key = type(estimator).__name__, estimator.get_params(), design.names, _checksum(design)
-        common_to_all = clone(estimator).set_params(n_jobs=1), design, level
+        size = LANES if _goes_together(model, design, len(own)) else 1
+        tasks = [{n: own[n] for n in names[a : a + size]} for a in range(0, len(names), size)]
+        settings = numerical_settings(estimator)
+        key = type(estimator).__name__, settings, design.names, _checksum(design), level
+        model = clone(estimator) if here else clone(estimator).set_params(n_jobs=1)
+        common_to_all = model, design, level
         parts: dict[str, Part] = {}
-        for done in over_tasks(_of_outcomes, common_to_all, tasks, store, (key, level)):
+        for done in over_tasks(_of_outcomes, common_to_all, tasks, store, key, here):
             parts.update(done)
     else:
         parts = _of_outcomes((estimator, design, level), own)
@@ -127,8 +133,7 @@ def fit_many(
 def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) -> dict[str, Part]:
     """Summaries of some outcomes."""
     estimator, design, level = common
-    blocks = isinstance(design, ShardedDesign)
-    if blocks or not _goes_together(clone(estimator), design, len(own)):
+    if not _goes_together(clone(estimator), design, len(own)):
         return {name: _one(estimator, design, part, level) for name, part in own.items()}
     with single_threaded_blas():
         return _batched(estimator, design, own, level)
@@ -143,6 +148,8 @@ def _checksum(design: Design) -> np.ndarray:
 
 def _goes_together(model: Any, design: Design, count: int) -> bool:
     """Whether outcomes are lanes of one batch."""
+    if isinstance(design, ShardedDesign):
+        return False
     if model.cv is not None or model.solver != "newton" or type(model) not in TOGETHER:
         return False
     # Sorting η for each outcome takes back what lanes gain in products with a sparse X.

@@ -30,6 +30,7 @@ from ..select.folds import random_generator
 from .annotations import Seed
 from .inference import Inference
 from .progress import Progress
+from .settings import numerical_settings
 from .tables import cluster_codes
 
 __all__ = ["Resampling"]
@@ -84,7 +85,8 @@ class Resampling(Inference):
             holds coefficients, no rows; remove it when it is of no more use.
 
         Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
-        ``"ray"``, ``"loky"``), draws go there, forty at a time, and the data once to each worker.
+        ``"ray"``, ``"loky"``), draws go there, forty at a time, and the data once to each worker;
+        blocks of rows stay where they are.
 
         Returns
         -------
@@ -117,9 +119,11 @@ class Resampling(Inference):
         with pool.using(n_jobs), Progress(self.verbose) as progress:
             whole = rows_in_blocks(problem.design) is None  # blocks have workers of their own
             if store is not None or (spread_out() and whole):
-                common = self, problem, draws, reselect, l1, l2
-                key = self.get_params(), self._beta, l1, l2, problem.weights, unit, reselect
-                fits = _in_tasks(common, draws, store, key, progress.report)
+                here = not whole or not spread_out()
+                common = self, problem, draws, reselect, l1, l2, None if here else 1
+                settings = numerical_settings(self)
+                key = settings, self._beta, l1, l2, problem.weights, unit, reselect
+                fits = _in_tasks(common, draws, store, key, here, progress.report)
             elif choose is None:
                 fits = fit_draws(problem, self._beta, l1, l2, draws, progress.report)
             else:
@@ -161,13 +165,13 @@ class Resampling(Inference):
 
 
 def _in_tasks(
-    common: Any, draws: Draws, store: str | Path | None, key: Any,
+    common: Any, draws: Draws, store: str | Path | None, key: Any, here: bool,
     report: Callable[[str, float], None],
 ) -> DrawnFits:  # fmt: skip
     """Fits of draws as tasks, wherever joblib has them."""
     seeds = [draws.seeds[a : a + TOGETHER] for a in range(0, len(draws.seeds), TOGETHER)]
     parts = []
-    for part in over_tasks(_of_seeds, common, seeds, store, key):
+    for part in over_tasks(_of_seeds, common, seeds, store, key, here):
         parts.append(part)
         report("bootstrap", len(parts) / len(seeds))
     variances = [x.variance for x in parts if x.variance is not None]
@@ -181,9 +185,9 @@ def _in_tasks(
 @single_threaded_blas()
 def _of_seeds(common: Any, seeds: np.ndarray) -> DrawnFits:
     """Fits of some draws, by one thread where others work beside it."""
-    model, problem, draws, reselect, l1, l2 = common
+    model, problem, draws, reselect, l1, l2, threads = common
     own = draws.of(seeds)
-    with problem.likelihood.backend.pool.using(1):
+    with problem.likelihood.backend.pool.using(threads):
         if reselect:
             choose = model._reselection()
             return fit_draws_reselecting(problem, choose, own, model.tol, model.max_iter)

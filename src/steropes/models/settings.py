@@ -12,8 +12,9 @@ from ..errors import DataError
 from ..priors import Prior
 from ..select.folds import random_generator
 from .annotations import Device, Solver
+from .sklearn_base import BaseEstimator
 
-__all__ = ["check_settings"]
+__all__ = ["check_settings", "numerical_settings"]
 
 SOLVERS = get_args(Solver)
 DEVICES = get_args(Device)
@@ -42,6 +43,11 @@ def check_settings(model: Any) -> None:
         raise DataError(f"n_jobs must be None, -1 or at least 1, not {model.n_jobs!r}.")
     count_threads(model.n_jobs)
     random_generator(model.random_state)
+
+
+def numerical_settings(model: BaseEstimator) -> dict[str, Any]:
+    """Parameters that results depend on: all but how many threads work, and what is printed."""
+    return {k: v for k, v in model.get_params().items() if k not in ("n_jobs", "verbose")}
 
 
 def _real(x: Any) -> bool:
