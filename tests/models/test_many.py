@@ -183,3 +183,13 @@ def test_what_makes_no_sense_is_refused(outcomes, match, rng):
         fit_many(LogisticRegression(), np.ones((3, 1)), outcomes)
     with pytest.raises(DataError, match="estimator must be"):
         fit_many(LogisticRegression, np.ones((3, 1)), {"a": [0, 1, 1]})
+
+
+def test_labels_of_any_type_may_be_missing_in_a_list(rng):
+    X = rng.normal(size=(40, 2))
+    labels = ["yes" if v else "no" for v in rng.random(40) < 0.5]
+    outcomes = {"list": [None, *labels[1:]], "series": pd.Series([None, *labels[1:]])}
+    table = fit_many(LogisticRegression(), X, outcomes).set_index("outcome")
+    alone = LogisticRegression().fit(X[1:], labels[1:]).summary()
+    for name in outcomes:
+        np.testing.assert_allclose(table.loc[name, "coef"], alone["coef"], rtol=1e-6)

@@ -249,6 +249,11 @@ def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
             raise DataError(
                 f"y contains NaN or infinity, or nothing: row {i} is {y[i]}. Drop the row."
             )
+    if y.dtype.kind in "biuf" and len(y):  # mostly two numbers, which need no sorting
+        ends = np.array([y.min(), y.max()])
+        upper = y == ends[1]
+        if ends[0] < ends[1] and bool((upper | (y == ends[0])).all()):
+            return ends, upper.astype(np.intp)
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError:

@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..likelihoods import Likelihood
 from ..likelihoods.beside import OutcomesBeside
-from ..likelihoods.curvature import GroupedCurvature
-from ..solve import Batch, Common, Fit
+from ..solve import Batch, Fit
+from ..solve.certificate import certificates
 from ..solve.data_term import ActiveColumns
-from ..solve.data_term.local import LocalCurvature, LocalTerm
+from ..solve.data_term.within import WithinColumns
 from ..solve.shared_hessian import SharedHessian
 from ..solve.worth import in_single_precision
+from .mean_curvature import MeanCurvature
 from .problem import Problem
 from .replicates import LANES
 
-__all__ = ["fit_outcomes"]
+__all__ = ["Outcome", "fit_outcomes"]
 
 MOST = 10_000  # columns near to mattering of which there is one Hessian for a group of outcomes
 NEAR = 0.9  # of λ: the slope from which on a column may matter
 FIRST = 2  # steps after which the columns that don't leave, and the Hessian is made again
+ROUNDS = 4  # times that missing columns may join and the steps go on
+COARSE = 1e-3  # of λ: how well the slopes at the start are told
 STEPS = 40  # after which an outcome is better off with a Hessian of its own
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One outcome's fit.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the problems.
+    fit : Fit
+        With the certificate of `steropes.solve.certificate`.
+    eta : (n, 1) array
+        Its linear predictors, in the rows of X.
+    """
+
+    number: int
+    fit: Fit
+    eta: Any
 
 
 def fit_outcomes(
     problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, max_iter: int
-) -> Iterator[tuple[int, Fit]]:
+) -> Iterator[Outcome]:
     """Fit problems that share a design and a kind of likelihood whose outcomes go side by side.
 
     Outcomes of like frequency go together: what matters to one is mostly what matters to the
@@ -37,7 +59,8 @@ def fit_outcomes(
     one of them, and after the first steps keeps those that do. The outcomes share one Hessian of
     it, that of the mean of their curvatures; each has its own diagonal. Supports differ, so that
     what is minimised at each step are small models one by one; what is done together are products
-    with X.
+    with X. All columns are looked at where the outcomes start and where they end, which is their
+    certificate; what that finds missing joins, and the steps go on.
 
     Parameters
     ----------
@@ -51,86 +74,108 @@ def fit_outcomes(
 
     Yields
     ------
-    (number, Fit)
-        Of an outcome whose steps contract badly it is as far as it came. Outcomes of a group to
-        which more columns could matter than a Hessian can be of are left out.
+    Outcome
+        One whose steps contract badly is as far as it came. Outcomes of a group to which more
+        columns could matter than a Hessian can be of are left out.
     """
     starts = np.array([_start(p) for p in problems])
     order = np.argsort(starts, kind="stable")
     for a in range(0, len(problems), LANES):
-        numbers = order[a : a + LANES]
-        group = [problems[k] for k in numbers]
-        fits = _fit_group(group, starts[numbers], l1, l2, tol, max_iter)
-        yield from zip(numbers.tolist(), fits, strict=False)
+        numbers = order[a : a + LANES].tolist()
+        group = _Group([problems[k] for k in numbers], l1, l2, tol)
+        yield from group.fitted(numbers, starts[numbers], max_iter)
 
 
-def _fit_group(
-    group: Sequence[Problem], starts: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float,
-    max_iter: int,
-) -> list[Fit]:  # fmt: skip
-    """Fits of outcomes in lanes of one batch, whose intercepts begin at ``starts``; or none."""
-    joint, first = _side_by_side(group), group[0]
-    design, backend = first.design, first.likelihood.backend
-    active = ActiveColumns(design, None, backend)
-    common = Common(active, SharedHessian(backend.pool))
-    batch = _batch(joint, group, common)
-    begin = np.zeros((design.p, len(group)))
-    if first.n_free:
-        begin[0] = starts
-    batch.start_at(begin)
-    urgency = np.abs(batch.gradients()).max(axis=1) * design.scale  # in X's units
-    near = np.flatnonzero((urgency > NEAR * l1) | (l1 == 0))
-    if len(near) > MOST:
-        return []
-    active.join(near)
-    _share_hessian(batch, joint, common, l1)
-    batch.solve(l1, l2, tol=tol, max_iter=min(max_iter, FIRST), look="after")
-    if not joint.likelihood.quadratic:  # whose Hessian is the same everywhere
-        common.hessian.forget()
-        batch.prune()
-        _share_hessian(batch, joint, common, l1)
-    left = min(max_iter, STEPS) - FIRST
-    return batch.solve(l1, l2, tol=tol, max_iter=max(left, 0), look="after")
+class _Group:
+    """Outcomes in lanes of one batch."""
+
+    def __init__(
+        self, problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float
+    ) -> None:
+        first = problems[0]
+        self.problems, self.l1, self.l2, self.tol = problems, l1, l2, tol
+        self.design, backend = first.design, first.likelihood.backend
+        self.likelihood = _side_by_side(problems)
+        self.active = ActiveColumns(self.design, None, backend)
+        self.hessian = SharedHessian(backend.pool)
+        weights, offset = _weights_and_offsets(problems)
+        self.term = WithinColumns(
+            self.design, self.likelihood, weights, offset, len(problems), self.active
+        )
+        self.batch = Batch(self.term, self.hessian, apart=True)
+
+    def fitted(self, numbers: list[int], starts: np.ndarray, max_iter: int) -> Iterator[Outcome]:
+        """Outcomes under their numbers, whose intercepts begin at ``starts``; or none."""
+        batch, active = self.batch, self.active
+        begin = np.zeros((self.design.p, len(numbers)))
+        if self.problems[0].n_free:
+            begin[0] = starts
+        batch.start_at(begin)
+        slopes = np.abs(self.term.everywhere(COARSE)).max(axis=1) * self.design.scale
+        near = np.flatnonzero((slopes > NEAR * self.l1) | (self.l1 == 0))
+        if len(near) > MOST:
+            return
+        active.join(near)
+        self._share_hessian()
+        fits = self._steps(min(max_iter, FIRST))
+        if not self.likelihood.quadratic:  # whose Hessian is the same everywhere
+            self.hessian.forget()
+            batch.prune()
+            self._share_hessian()
+        left = min(max_iter, STEPS) - FIRST
+        for _ in range(ROUNDS):
+            fits = self._steps(max(left, 0))
+            beta = np.stack([fit.beta for fit in fits], axis=1)
+            values, violations, eta = certificates(
+                self.problems, self.term, beta, self.l1, self.l2, self.tol
+            )
+            left -= max(fit.n_iter for fit in fits)
+            missing = (violations > self.tol * (self.l1 / self.design.scale)[:, None]).any(axis=1)
+            if left <= 0 or not active.join(np.flatnonzero(missing & (self.l1 > 0))):
+                break
+        for b, k in enumerate(numbers):
+            yield Outcome(k, replace(fits[b], optimality=float(values[b])), eta[:, b : b + 1])
+
+    def _steps(self, most: int) -> list[Fit]:
+        return self.batch.solve(self.l1, self.l2, tol=self.tol, max_iter=most, look="after")
+
+    def _share_hessian(self) -> None:
+        """Let the outcomes share the Hessian of the mean of their curvatures where they are."""
+        term, active, backend = self.term, self.active, self.likelihood.backend
+        V, rows = backend.to_host(term.curvatures()), active.rows
+        assert rows.layout == "rows"  # families that go side by side
+        total = V.sum(axis=0)
+        counted = np.isfinite(total) & (total > 0)
+        share = np.where(counted, len(V) / (term.B * np.where(counted, total, 1.0)), 0.0)
+        V = np.where(counted, V, 0.0)
+        own = backend.to_host(rows.diagonals(backend.asarray(V)))
+        mean = own @ share
+        ratio = own / np.where(mean > 0, mean, 1.0)[:, None]
+        term.know_relative(np.clip(np.where(ratio > 0, ratio, 1.0), 1e-4, 1e4))
+        unit = (self.l1 / self.design.scale)[active.W, None]
+        may = (np.abs(term.gradient()) > NEAR * unit) | (self.batch.point.beta[active.W] != 0)
+        columns = int(may.sum(axis=0).max())
+        curvature = MeanCurvature(self.likelihood, V @ share, active, columns)
+        rough = in_single_precision(term, bool((self.l1 > 0).any()))
+        self.hessian.compute(term, curvature, 0, rough)
 
 
-def _share_hessian(batch: Batch, joint: Problem, common: Common, l1: np.ndarray) -> None:
-    """Let the outcomes share the Hessian of the mean of their curvatures where they are."""
-    term = batch.term
-    assert isinstance(term, LocalTerm)
-    assert isinstance(common.active, ActiveColumns)
-    likelihood, backend = joint.likelihood, joint.likelihood.backend
-    mean = np.zeros(joint.design.n)
-    for b in range(term.B):
-        own, one = likelihood.of_lane(b), slice(b, b + 1)
-        at: Any = own.curvature(term.eta[:, one], own.weigh(term.w[:, one]))
-        v = backend.to_host(at.v)
-        if np.isfinite(v).all() and v.sum() > 0:
-            mean += v / v.sum()
-    curvature = _curvature(joint, mean * (len(mean) / term.B), common.active)
-    rough = in_single_precision(term, bool((l1 > 0).any()))
-    common.hessian.compute(term, curvature, 0, rough)
-
-
-def _side_by_side(group: Sequence[Problem]) -> Problem:
-    """One problem whose replicates have the outcomes of several."""
+def _side_by_side(group: Sequence[Problem]) -> Likelihood:
+    """One likelihood whose replicates have the outcomes of several."""
     first = group[0].likelihood
     each = [p.likelihood for p in group]
-    together: Likelihood
     if first.order is None:
-        together = first.beside(each, first.backend.lanes(len(group)))
-    else:
-        together = OutcomesBeside(each, group[0].design.n)
-    return replace(group[0], likelihood=together)
+        return first.beside(each, first.backend.lanes(len(group)))
+    return OutcomesBeside(each, group[0].design.n)
 
 
-def _batch(joint: Problem, group: Sequence[Problem], common: Common) -> Batch:
-    """Its replicates, with the weights and offsets of each."""
+def _weights_and_offsets(group: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Those of each outcome, (n, B)."""
     weights = np.stack([p.weights for p in group], axis=1)
-    offset = None
-    if any(p.offset is not None for p in group):
-        zero = np.zeros(len(weights))
-        offset = np.stack([zero if p.offset is None else p.offset for p in group], axis=1)
-    return joint.batch(weights, len(group), common, offset, apart=True)
+    if all(p.offset is None for p in group):
+        return weights, None
+    zero = np.zeros(len(weights))
+    return weights, np.stack([zero if p.offset is None else p.offset for p in group], axis=1)
 
 
 def _start(problem: Problem) -> float:
@@ -143,15 +188,3 @@ def _start(problem: Problem) -> float:
     if not problem.n_free:
         return problem.start
     return problem.start + likelihood.level(backend.asarray(eta), backend.asarray(w))
-
-
-def _curvature(joint: Problem, v: np.ndarray, active: ActiveColumns) -> LocalCurvature:
-    """A diagonal in η, less its level where η may be shifted."""
-    likelihood = joint.likelihood
-    backend, n = likelihood.backend, len(v)
-    curvature = GroupedCurvature(backend.asarray(v))
-    if likelihood.shift_invariant:
-        c = np.zeros(n)
-        c[-1] = 1.0 / v.sum()
-        curvature = GroupedCurvature(curvature.v, curvature.v, np.array([0, n]), backend.asarray(c))
-    return LocalCurvature(active, curvature, curvature.v)

@@ -142,7 +142,9 @@ class Information:
         return self.design.uncentered_coefficients(np.diag(1.0 / self.scale)).T
 
 
-def refuse_separated(problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> None:
+def refuse_separated(
+    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, eta: Any = None
+) -> None:
     """Raise `SeparationError` where the likelihood rises for ever along some direction.
 
     Parameters
@@ -152,9 +154,11 @@ def refuse_separated(problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndar
         Where the fit ended, in X's units.
     l1, l2 : (p,) arrays
         Penalties. Only columns without any can run away, so only they are looked at.
+    eta : (rows of η, 1) array, optional
+        Linear predictors at ``beta``, where they are known.
     """
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
-    found = separating_direction(problem, beta, free)
+    found = separating_direction(problem, beta, free, eta)
     if found is None:
         return
     names = named(problem, free, found)

@@ -39,9 +39,16 @@ class LogisticLikelihood(Likelihood):
 
         def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             e = xp.exp(-abs(eta))  # never overflows
-            loss = w * (xp.log1p(e) + xp.maximum(eta, 0.0) - y * eta)
-            p = xp.where(eta >= 0, 1.0, e) / (1.0 + e)
-            return loss, w * (p - y)
+            loss = xp.log1p(e)
+            loss += xp.maximum(eta, 0.0)
+            loss -= y * eta
+            loss *= w
+            r = xp.where(eta >= 0, 1.0, e)
+            e += 1.0
+            r /= e
+            r -= y
+            r *= w
+            return loss, r
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
         return loss, r

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,11 @@ from ..data import refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
-from ..fit.outcomes import fit_outcomes
+from ..fit.outcomes import Outcome, fit_outcomes
 from ..fit.replicates import LANES
 from ..fit.shards import ShardedDesign
 from ..fit.tasks import over_tasks, spread_out
 from ..infer import refuse_separated, refuse_undetermined
-from ..solve import Fit
-from ..solve.certificate import certificate
 from .base import PenalizedModel
 from .cox import CoxRegression
 from .linear import LinearRegression
@@ -125,9 +122,7 @@ def fit_many(
             parts.update(done)
     else:
         parts = _of_outcomes((estimator, design, level), own)
-    like = next((table for table, *_ in parts.values() if table is not None), None)
-    tables = [_tidy(name, *part, design.names, like) for name, part in parts.items()]
-    return pd.concat(tables, ignore_index=True)
+    return _tidy(parts, design.names)
 
 
 def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) -> dict[str, Part]:
@@ -191,9 +186,9 @@ def _read(outcomes: Any, common: Given) -> dict[str, Given]:
 def _leave_out(given: Given, n: int) -> Given:
     """Rows whose y is missing have a weight of zero, and a y that some other row has."""
     y = given["y"]
-    if getattr(getattr(y, "dtype", None), "names", None):  # a survival outcome has none
+    if isinstance(y, np.ndarray) and y.dtype.names is not None:  # a survival outcome has none
         return given
-    y = np.asarray(y, object if not hasattr(y, "dtype") else None)
+    y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # labels may be of any type
     missing = np.asarray(pd.isna(y))
     if y.ndim != 1 or len(y) != n or not missing.any() or missing.all():
         return given
@@ -246,8 +241,9 @@ def _batched(
     if problems:
         model = models[0]
         l1, l2 = problems[0].penalties(problems[0].prior)
-        for k, fit in fit_outcomes(problems, l1, l2, model.tol, model.max_iter):
-            parts[names[k]] = _finish(models[k], problems[k], fit, l1, l2, level)
+        for found in fit_outcomes(problems, l1, l2, model.tol, model.max_iter):
+            k = found.number
+            parts[names[k]] = _finish(models[k], problems[k], found, l1, l2, level)
     alone = [name for name in own if name not in parts]
     parts |= {name: _one(estimator, design, own[name], level) for name in alone}
     return {name: parts[name] for name in own}
@@ -264,22 +260,22 @@ def _share(model: Any, intercept: bool, design: Any) -> None:
 
 
 def _finish(
-    model: Any, problem: Problem, fit: Fit, l1: np.ndarray, l2: np.ndarray, level: float
+    model: Any, problem: Problem, found: Outcome, l1: np.ndarray, l2: np.ndarray, level: float
 ) -> Part:
     """A lane's fit as the model's own, with its table.
 
-    Its certificate is computed once more from X itself, as of every fit; where that is above the
-    tolerance the model goes on from there by itself.
+    Where its certificate is above the tolerance the model goes on from there by itself.
     """
-    optimality = certificate(problem, fit.beta, l1, l2, model.tol)
+    fit, order = found.fit, problem.likelihood.order
     try:
-        if optimality > model.tol:
+        if fit.optimality > model.tol:
             start = fit.beta * problem.design.scale
             with Progress(0) as progress:
                 model._fit_problem(problem, problem.prior, start, progress)
         else:
-            refuse_separated(problem, fit.beta, l1, l2)
-            model._settle(problem, problem.prior, replace(fit, optimality=optimality))
+            eta = found.eta if order is None else found.eta[order]
+            refuse_separated(problem, fit.beta, l1, l2, eta)
+            model._settle(problem, problem.prior, fit)
         model._refuse_faint(problem)
     except (DataError, SeparationError) as error:
         return None, False, str(error)
@@ -290,12 +286,23 @@ def _finish(
     return table, bool(model.converged_), note
 
 
-def _tidy(
-    name: str, table: pd.DataFrame | None, converged: bool, note: str, names: list[str], like: Any
-) -> pd.DataFrame:
-    if table is None:
-        table = like if like is not None else pd.DataFrame({"coef": np.nan}, names)
-        table = table.map(lambda _: np.nan)
-    front = {"outcome": name, "coefficient": list(table.index)}
-    rest = {column: table[column].to_numpy() for column in table}
-    return pd.DataFrame({**front, **rest, "converged": converged, "note": note})
+def _tidy(parts: Mapping[str, Part], names: list[str]) -> pd.DataFrame:
+    """One table of all."""
+    like = next((table for table, *_ in parts.values() if table is not None), None)
+    if like is None:
+        like = pd.DataFrame({"coef": np.nan}, names)
+    none = like.map(lambda _: np.nan)
+    tables = [none if table is None else table for table, *_ in parts.values()]
+    rows = [len(table) for table in tables]
+
+    def repeated(values: list[Any]) -> np.ndarray:
+        return np.repeat(np.array(values, object), rows)
+
+    out = {
+        "outcome": repeated(list(parts)),
+        "coefficient": np.concatenate([table.index.to_numpy() for table in tables]),
+    }
+    out |= {column: np.concatenate([t[column].to_numpy() for t in tables]) for column in like}
+    converged = np.repeat([converged for _, converged, _ in parts.values()], rows)
+    note = repeated([note for *_, note in parts.values()])
+    return pd.DataFrame({**out, "converged": converged, "note": note})

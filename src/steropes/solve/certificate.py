@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..likelihoods.nuisance import Nuisance
 from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
-__all__ = ["certificate", "units", "violations"]
+__all__ = ["certificate", "certificates", "units", "violations"]
 
 COLUMNS = 1024  # whose curvature is taken at once,
 ENTRIES = 1 << 22  # and their entries, about
@@ -70,16 +71,73 @@ def certificate(
     backend = likelihood.backend
     beta, l1, l2 = beta * design.scale, l1 / design.scale, l2 / design.scale / design.scale
     there = _at(problem, beta, nuisance, tol)
-    loss, r = there.loss, there.r
-    if not np.isfinite(loss[0]):
+    if not np.isfinite(there.loss[0]):
         return np.inf
-    order = likelihood.order
+    r, order = there.r, likelihood.order
     if order is not None:
         whole = backend.xp.zeros((design.n, 1))
         whole[order] = r
         r = whole
     g = backend.to_host(design.rmatmul(r, backend))[:, 0]
     there, r = there._replace(r=None), None  # as large as the predictors, and of no more use
+    return _largest(problem, g, beta, l1, l2, tol, there)[0]
+
+
+def certificates(
+    problems: Sequence[Any], term: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+    tol: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray, Any]:  # fmt: skip
+    """`certificate` of several outcomes over one X, whose products with X are made together.
+
+    Parameters
+    ----------
+    problems : sequence of steropes.fit.Problem
+        Of one design, with priors of each coefficient by itself.
+    term : LocalTerm
+        The same outcomes side by side, in the order of X's rows; its weights and offsets are
+        used, and nothing of where it is.
+    beta : (p, B) array
+        Coefficients in X's units.
+    l1, l2 : (p,) arrays
+    tol : float
+
+    Returns
+    -------
+    (B,) array
+        The certificates.
+    (p, B) array
+        Violations in the scaled columns.
+    (n, lanes) array
+        Linear predictors.
+    """
+    design, likelihood = problems[0].design, term.likelihood
+    backend = likelihood.backend
+    scaled = np.zeros((design.p, term.lanes))
+    scaled[:, : len(problems)] = beta * design.scale[:, None]
+    l1, l2 = l1 / design.scale, l2 / design.scale / design.scale
+    eta = design.matmul(scaled, backend)
+    eta += term.offset
+    loss, r = likelihood.evaluate(eta, term.bound)
+    loss, g = backend.to_host(loss), backend.to_host(design.rmatmul(r, backend))
+    values, v = np.full(len(problems), np.inf), np.zeros((design.p, len(problems)))
+    for b, problem in enumerate(problems):
+        if not np.isfinite(loss[b]):
+            continue
+        order = problem.likelihood.order
+        own = eta[:, b : b + 1] if order is None else eta[order, b : b + 1]
+        curvature = partial(problem.likelihood.curvature, own, bound_weights(problem))
+        there = _There(loss[b : b + 1], None, order, curvature, 0.0)
+        values[b], v[:, b] = _largest(problem, g[:, b], scaled[:, b], l1, l2, tol, there)
+    return values, v, eta
+
+
+def _largest(
+    problem: Any, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float,
+    there: _There,
+) -> tuple[float, np.ndarray]:  # fmt: skip
+    """The largest violation in `units`, and all of them, of what is in the scaled columns."""
+    design, likelihood = problem.design, problem.likelihood
+    backend = likelihood.backend
     smooth, user = problem.smooth_term(), beta / design.scale
     if smooth is not None:
         g = g + smooth.gradient(user[:, None])[:, 0] / design.scale
@@ -95,19 +153,20 @@ def certificate(
     if len(counted):
         with np.errstate(all="ignore"):  # where coefficients run away there may be no numbers
             curvature = there.curvature()
+    order = likelihood.order
     total = problem.weights if order is None else problem.weights[order]
-    noise = float(np.max(likelihood.dispersion(loss, total.sum(keepdims=True))))
+    noise = float(np.max(likelihood.dispersion(there.loss, total.sum(keepdims=True))))
     step = int(np.clip(ENTRIES * design.p // max(design.nnz, 1), 1, COLUMNS))
     for a in range(0, len(counted), step):
         at = counted[a : a + step]
         with np.errstate(all="ignore"):
             h = backend.to_host(diagonal(design.by_rows(at, there.order, backend), curvature))
         if not np.isfinite(h).all():
-            return np.inf
+            return np.inf, v
         if smooth is not None:
             h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
         unit[at] = units(l1[at], h * noise)
-    return max(float((v / unit).max(initial=0.0)), there.unsettled)
+    return max(float((v / unit).max(initial=0.0)), there.unsettled), v
 
 
 class _There(NamedTuple):

@@ -58,7 +58,7 @@ PARTNER = 1e-6  # of a column's size: what another has in common with it
 OWN = 1e-10  # share of a column's information that is its own: with less it is collinear
 
 
-def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> Any:
+def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: Any = None) -> Any:
     """Find a direction of the free columns along which the loss falls for ever.
 
     Parameters
@@ -69,6 +69,8 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> An
     free : (f,) int array
         Columns without any penalty, ascending. All others stay where they are: what is
         penalised cannot go far.
+    eta : (rows of η, 1) array, optional
+        Linear predictors at ``beta``, where they are known.
 
     Returns
     -------
@@ -79,9 +81,7 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> An
     if problem.likelihood.quadratic or len(free) == 0:
         return None
     scaled = beta * problem.design.scale
-    others = scaled.copy()
-    others[free] = 0.0
-    loss = _Loss(problem, linear_predictor(problem, others), free)
+    loss = _Loss(problem, _without(problem, scaled, free, eta), free)
     start, direction = _start(problem, loss, free)
     if direction is not None:
         return direction, np.ones(len(free))
@@ -92,6 +92,17 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray) -> An
     if direction is None:
         _, direction = _follow(loss, start)
     return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
+
+
+def _without(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any) -> Any:
+    """What η is without the free columns."""
+    others = scaled.copy()
+    others[free] = 0.0
+    if eta is None:
+        return linear_predictor(problem, others)
+    likelihood = problem.likelihood
+    own = problem.design.matmul((scaled - others)[:, None], likelihood.backend)
+    return eta - (own if likelihood.order is None else own[likelihood.order])
 
 
 def separating_without_others(problem: Any, free: np.ndarray) -> Any:

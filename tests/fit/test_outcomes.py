@@ -1,0 +1,118 @@
+"""Outcomes side by side: their certificates from X, and the sample that their Hessian is of."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegression, Surv, fit_many
+from steropes.fit import mean_curvature, outcomes
+from steropes.fit.mean_curvature import systematic_sample
+from steropes.solve.certificate import certificate
+from steropes.solve.data_term import ActiveColumns
+
+N = 400
+
+
+def drawn(rng, family):
+    """Sparse and dense columns, and nine outcomes with weights and offsets."""
+    X = np.column_stack([rng.random((N, 30)) < 0.1, 1e3 * rng.normal(size=(N, 2))]).astype(float)
+    given = {}
+    for k in range(9):
+        eta = X[:, 3 * k : 3 * k + 3] @ [1.0, -1.0, 0.5] - 1.0
+        if family is CoxRegression:
+            time = np.ceil(9 * rng.exponential(np.exp(-eta)))
+            y = Surv(np.minimum(time, 9), time <= 9)
+        elif family is LogisticRegression:
+            y = (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(float)
+        else:
+            y = rng.poisson(np.exp(eta)).astype(float)
+        given[f"o{k}"] = {
+            "y": y,
+            "sample_weight": rng.integers(0, 3, N).astype(float),
+            "offset": 0.2 * rng.normal(size=N) if k % 2 else None,
+        }
+    return X, given
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array])
+@pytest.mark.parametrize("family", [LogisticRegression, PoissonRegression, CoxRegression])
+def test_certificates_of_outcomes_together_are_those_of_each(family, storage, monkeypatch, rng):
+    found = []
+    together = outcomes.certificates
+
+    def kept(problems, term, beta, l1, l2, tol):
+        values, v, eta = together(problems, term, beta, l1, l2, tol)
+        off = beta + 0.01 * (beta != 0)  # at the optimum they are all rounding
+        there = together(problems, term, off, l1, l2, tol)[0]
+        alone = [certificate(p, off[:, b], l1, l2, tol) for b, p in enumerate(problems)]
+        found.append((there, alone))
+        return values, v, eta
+
+    monkeypatch.setattr(outcomes, "certificates", kept)
+    monkeypatch.setattr("steropes.models.many.MOSTLY", 0.0)  # Cox in lanes whatever X is
+    X, given = drawn(rng, family)
+    table = fit_many(family(prior=Laplace(0.05)), storage(X), given)
+    assert table.converged.all()
+    assert found
+    for there, alone in found:
+        assert min(alone) > 1e-3
+        np.testing.assert_allclose(there, alone, rtol=1e-9)
+
+
+def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
+    X, given = drawn(rng, LogisticRegression)
+    join = ActiveColumns.join
+
+    def corrupted(self, columns):
+        out = join(self, columns)
+        if out and self.rows.lines is not None and self.rows.lines.data.size:
+            self.rows.lines.data[:40] *= 1.05
+        return out
+
+    monkeypatch.setattr(ActiveColumns, "join", corrupted)
+    X[X == 1] = 3.0  # entries that are stored
+    table = fit_many(LogisticRegression(prior=Laplace(0.05)), sparse.csc_array(X), given)
+    assert not table.converged.any()
+    assert table.note.str.startswith("Stopped with a KKT violation").all()
+
+
+@pytest.mark.parametrize("family", [LogisticRegression, CoxRegression])
+def test_a_hessian_of_few_rows_changes_no_optimum(family, monkeypatch, rng):
+    monkeypatch.setattr(mean_curvature, "ENOUGH", 5)
+    monkeypatch.setattr("steropes.models.many.MOSTLY", 0.0)
+    sampled = []
+    real = systematic_sample
+
+    def counted(v, m):
+        sampled.append(m)
+        return real(v, m)
+
+    monkeypatch.setattr(mean_curvature, "systematic_sample", counted)
+    X, given = drawn(rng, family)
+    table = fit_many(family(prior=Laplace(0.02)), sparse.csc_array(X), given).set_index("outcome")
+    assert sampled
+    assert table.converged.all()
+    for name, own in list(given.items())[::4]:
+        alone = family(prior=Laplace(0.02)).fit(X, **own).coef_
+        rows = table.loc[name]
+        coef = rows.coef[rows.coefficient != "intercept"].to_numpy()
+        np.testing.assert_allclose(coef * X.std(axis=0), alone * X.std(axis=0), atol=1e-7)
+
+
+def test_a_systematic_sample_keeps_the_sum_and_what_is_large(rng):
+    v = rng.exponential(size=5000) * (rng.random(5000) < 0.7)
+    v[7] = 100.0
+    at, stands = systematic_sample(v, 300)
+    assert 200 < len(at) <= 300
+    assert (v[at] > 0).all()
+    np.testing.assert_allclose(stands.sum(), v.sum(), rtol=0.01)
+    step = v.sum() / 300
+    assert abs(stands[list(at).index(7)] - 100.0) <= step
+    x = rng.normal(size=5000)
+    np.testing.assert_allclose(stands @ x[at] ** 2, v @ x**2, rtol=0.2)
+
+
+def test_a_loose_tolerance_is_kept_in_each_outcome(rng):
+    X, given = drawn(rng, LogisticRegression)
+    table = fit_many(LogisticRegression(prior=Laplace(0.05), tol=1e-3), X, given)
+    assert table.converged.all()
