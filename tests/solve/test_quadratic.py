@@ -126,3 +126,13 @@ def test_factor_leaves_out_what_elimination_left_as_rounding():
     factor = Preconditioner(shared, np.arange(6), np.zeros(6))  # warnings are errors
     assert 1 not in factor.at
     assert np.isfinite(factor.solve(np.ones((len(factor.at), 2)))).all()
+
+
+def test_a_coefficient_without_curvature_goes_to_zero_under_a_penalty():
+    # A column whose ones are all held out: only the penalty has a say.
+    G = np.array([[31.0, 0.0], [0.0, 0.0]])
+    model = Quadratic(G, np.array([True, False]), ThreadPool(1))
+    g, beta, l1 = np.array([[-6.2], [0.0]]), np.array([[1000.0], [-7.5]]), np.array([[0.0], [0.1]])
+    zero = np.zeros((2, 1))
+    step = model.minimize(np.ones((2, 1)), g, beta, l1, zero, np.ones((2, 1)), np.array([1e-9]))
+    np.testing.assert_allclose(step[:, 0], [0.2, 7.5], rtol=1e-9)

@@ -9,6 +9,7 @@ from .quadratic import LowRank, Quadratic
 __all__ = ["BfgsPairs"]
 
 MOST_PAIRS = 12  # BFGS updates that a replicate keeps
+LEAST = 1e-300  # curvature along a step that has a reciprocal
 NOTHING = 1e-10  # of the curvature along a step's coordinates, where these cancel one another
 
 
@@ -56,7 +57,7 @@ def _bfgs(
     s, y = model.step(step, sigma), model.gradient(change, sigma)
     Hs = model.product(s, sigma) + low.product(s)
     sHs, sy = (s * Hs).sum(axis=0), (s * y).sum(axis=0)
-    good = (sHs > 0) & (sy > 1e-8 * sHs)
+    good = (sHs > LEAST) & (sy > np.maximum(1e-8 * sHs, LEAST))
     size = (s * s * np.abs(model.diagonal(sigma, low))).sum(axis=0)
     some = good & (sHs > NOTHING * size)  # else it is rounding, and there is none to take out
     c = [1 / np.where(good, sy, np.inf), -1 / np.where(some, sHs, np.inf)]

@@ -203,7 +203,8 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
     met = np.zeros((len(b), len(b)))
     begin, first = b, loss.hessian(b, levelled=True)
     for _ in range(STEPS):
-        g, H = loss.gradient(b), loss.hessian(b)
+        with np.errstate(over="ignore", invalid="ignore"):  # so far out that it is of no use
+            g, H = loss.gradient(b), loss.hessian(b)
         if not (np.isfinite(g).all() and np.isfinite(H).all()):
             break
         met = met + H

@@ -87,6 +87,7 @@ class Search:
             self.y = models.y + start
             self.s = models.slopes(shared, start)
         self.h = shared.diagonal[:, None] + models.l2 + models.low.diagonal()
+        self._let_go()
 
     def run(self) -> np.ndarray:
         """Return y − y₀ at the minimum, or after as many rounds as are worth it."""
@@ -112,6 +113,14 @@ class Search:
                     violation = self._violation()
                 stalled = lost
         return self.y - self.m.y
+
+    def _let_go(self) -> None:
+        """What has no curvature and a penalty is zero: in the rows of a fold a column may be."""
+        m = self.m
+        flat = (self.h <= 0) & (self.y != 0) & (np.abs(self.s) < m.l1)
+        if flat.any():
+            self.y = np.where(flat, 0.0, self.y)
+            self._refresh()
 
     def _violation(self) -> np.ndarray:
         nothing = np.zeros(1)  # the slopes have the ℓ2 part already
