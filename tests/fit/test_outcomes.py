@@ -5,8 +5,10 @@ import pytest
 from scipy import sparse
 
 from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegression, Surv, fit_many
+from steropes.design import as_design
 from steropes.fit import mean_curvature, outcomes
-from steropes.fit.mean_curvature import systematic_sample
+from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
+from steropes.likelihoods.beside import OutcomesBeside
 from steropes.solve.certificate import certificate
 from steropes.solve.data_term import ActiveColumns
 
@@ -116,3 +118,25 @@ def test_a_loose_tolerance_is_kept_in_each_outcome(rng):
     X, given = drawn(rng, LogisticRegression)
     table = fit_many(LogisticRegression(prior=Laplace(0.05), tol=1e-3), X, given)
     assert table.converged.all()
+
+
+@pytest.mark.parametrize("family", [LogisticRegression, CoxRegression])
+def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
+    family, monkeypatch, rng
+):
+    monkeypatch.setattr(mean_curvature, "ENOUGH", 2)
+    X, given = drawn(rng, family)
+    model = family()
+    model._names = [f"x{j}" for j in range(32)]
+    problem = model._make_problem(as_design(sparse.csc_array(X)), given["o0"]["y"], *[None] * 4)
+    likelihood = problem.likelihood
+    together = likelihood if family is LogisticRegression else OutcomesBeside([likelihood], N)
+    active = ActiveColumns(problem.design, None, likelihood.backend)
+    at = MeanCurvature(together, rng.exponential(size=N), active, 40)
+    active.join(np.arange(20))
+    first = at.matrix()
+    active.join(np.arange(problem.design.p))
+    whole, grown = at.matrix(), at.matrix(20)
+    np.testing.assert_allclose(whole[:20, :20], first, rtol=1e-12)
+    np.testing.assert_allclose(grown[20:], whole[20:], rtol=1e-12)
+    assert np.linalg.eigvalsh(whole / np.sqrt(np.outer(*[np.diag(whole)] * 2)))[0] > -1e-9

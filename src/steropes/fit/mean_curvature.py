@@ -16,7 +16,7 @@ from ..likelihoods import Likelihood
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.data_term import ActiveColumns
 from ..solve.data_term.local import LocalCurvature
-from ..solve.hessian import hessian
+from ..solve.hessian import diagonal, hessian
 
 __all__ = ["MeanCurvature"]
 
@@ -57,7 +57,7 @@ class MeanCurvature(LocalCurvature):
             return super().matrix(first, rough)
         part, ones = rows.taken(at), np.ones((len(at), 1))
         H = hessian(part, _diagonal(self.likelihood, v), first, rough)
-        exact, now = self.diagonal(), np.diagonal(H).astype(np.float64)
+        exact, now = self.diagonal(), diagonal(part, _diagonal(self.likelihood, v))
         squares = part.diagonals(ones)[:, 0]
         told = part.rmatmul(ones)[:, 0] ** 2 / np.where(squares > 0, squares, 1.0)  # of 0/1: rows
         told[rows.dense_at] = len(at)
@@ -66,7 +66,8 @@ class MeanCurvature(LocalCurvature):
         size *= np.sqrt(np.minimum(1.0, told / TOLD))
         H *= size.astype(H.dtype)
         H *= size.astype(H.dtype)[:, None]
-        H[np.diag_indices(len(H))] = exact
+        new = np.arange(first, len(H))
+        H[new, new] = exact[first:]
         return H
 
 
