@@ -26,6 +26,7 @@ import numpy as np
 
 from .base import Likelihood
 from .curvature import AnyCurvature, ProfiledCurvature
+from .level_exchange import LevelExchange
 
 __all__ = ["Nuisance", "NuisanceLikelihood", "NuisancePoint", "profiled"]
 
@@ -138,6 +139,13 @@ class NuisanceLikelihood(Likelihood):
 
         ``like`` is another replicate's, at an optimum that is expected to be near.
         """
+
+    def by_level(self, cuts: np.ndarray, columns: int) -> LevelExchange | None:
+        """How blocks of rows of X, between cuts, make a step by sums for each of α.
+
+        None where that is not so, or these are more numbers than there are rows.
+        """
+        return None
 
     def evaluate(self, eta: Any, weights: Any) -> tuple[Any, Any]:
         """Return the profiled loss, (B,), and its derivative in η, (n, B)."""

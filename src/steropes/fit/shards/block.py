@@ -12,8 +12,9 @@ from ...backends.face import Backend, SparseLines
 from ...design import Design
 from ...design.face import DesignLike
 from ...likelihoods import Likelihood
+from ...likelihoods.cumulative import LevelPart
 from ...likelihoods.risk_part import RiskPart
-from ...solve.data_term import ActiveColumns, LocalShard, RiskShard
+from ...solve.data_term import ActiveColumns, LevelShard, LocalShard, RiskShard
 from ...solve.data_term.messages import Answer, Request
 from .packing import packed
 
@@ -39,7 +40,7 @@ class Block:
     def __init__(self, design: Design, backend: Backend) -> None:
         self.design, self.backend = design, backend
         self._kept: dict[str, Any] = {}
-        self._shards: dict[str, LocalShard | RiskShard | None] = {}
+        self._shards: dict[str, LocalShard | RiskShard | LevelShard | None] = {}
         self._active: dict[bytes, ActiveColumns] = {}
 
     # -- what it keeps ---------------------------------------------------------------------------
@@ -93,11 +94,15 @@ class Block:
         return packed(shard.answer(request))
 
     def _shard(
-        self, rows: Likelihood | RiskPart, lift: Callable[[Design], DesignLike] | None
-    ) -> LocalShard | RiskShard:
+        self,
+        rows: Likelihood | RiskPart | LevelPart,
+        lift: Callable[[Design], DesignLike] | None,
+    ) -> LocalShard | RiskShard | LevelShard:
         design = self.design if lift is None else lift(self.design)
         if isinstance(rows, RiskPart):
             return RiskShard(design, rows)
+        if isinstance(rows, LevelPart):
+            return LevelShard(design, rows)
         return LocalShard(design, rows)
 
     # -- products --------------------------------------------------------------------------------

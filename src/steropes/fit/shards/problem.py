@@ -10,9 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from ...likelihoods.level_exchange import LevelExchange
+from ...likelihoods.nuisance import NuisanceLikelihood
 from ...likelihoods.risk_exchange import RiskExchange
 from ...solve import Common
-from ...solve.data_term import ColumnSet, DataTerm, RiskTerm, ShardedFamily, ShardedTerm
+from ...solve.data_term import (
+    ColumnSet,
+    DataTerm,
+    LevelTerm,
+    RiskTerm,
+    ShardedFamily,
+    ShardedTerm,
+)
 from ...solve.data_term.messages import Answer, Request, Told
 from ...solve.data_term.together import Bindings
 from ...solve.shared_hessian import SharedHessian
@@ -104,10 +113,13 @@ class ShardedProblem(Problem):
     shards : FamilyInBlocks
     exchange : RiskExchange or None
         Where risk sets have rows of several blocks.
+    levels : LevelExchange or None
+        Where rows of several blocks have a few thresholds in common.
     """
 
     shards: FamilyInBlocks = field(kw_only=True)
     exchange: RiskExchange | None = None
+    levels: LevelExchange | None = None
 
     def common(self) -> Common:
         """See `Problem.common`."""
@@ -123,6 +135,11 @@ class ShardedProblem(Problem):
                 self.shards, self.exchange, likelihood, self.design.scale, weights, offset, B,
                 active,
             )  # fmt: skip
+        if self.levels is not None:
+            assert isinstance(likelihood, NuisanceLikelihood)  # as `sharded_problem` has it
+            return LevelTerm(
+                self.shards, self.levels, likelihood, self.design.scale, weights, offset, B, active
+            )
         family = ShardedFamily(
             likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
         )
@@ -135,9 +152,9 @@ class ShardedProblem(Problem):
 def sharded_problem(problem: Problem) -> Problem:
     """The problem with steps by sums over blocks, where its rows are in blocks.
 
-    Where risk sets go across blocks, these send their sums by event time. Where a likelihood has
-    no such sums (strata of an exact conditional model that are cut), it stays here and each step
-    sends as many numbers as there are rows.
+    Where risk sets go across blocks, these send their sums by event time, and by threshold where a
+    cumulative model has few. Where a likelihood has no such sums (strata of an exact conditional
+    model that are cut), it stays here and each step sends as many numbers as there are rows.
     """
     X = rows_in_blocks(problem.design)
     if X is None:
@@ -145,13 +162,17 @@ def sharded_problem(problem: Problem) -> Problem:
     blocks = X.blocks
     blocks.limit(problem.likelihood.backend.pool.n_threads)
     cuts = np.concatenate([[0], np.cumsum(blocks.rows)])
-    parts, exchange = problem.likelihood.parts(cuts), None
+    likelihood, exchange, levels = problem.likelihood, None, None
+    parts = likelihood.parts(cuts)
+    if parts is None and isinstance(likelihood, NuisanceLikelihood):
+        levels = likelihood.by_level(cuts, problem.design.p)
+        parts = None if levels is None else levels.parts()
+    elif parts is None:
+        exchange = likelihood.exchange(cuts)
+        parts = None if exchange is None else exchange.parts()
     if parts is None:
-        exchange = problem.likelihood.exchange(cuts)
-        if exchange is None:
-            return problem
-        parts = exchange.parts()
+        return problem
     design = problem.design
     shards = FamilyInBlocks(blocks, parts, lifts(design, cuts), rows_of_eta(design, cuts))
     known = {f.name: getattr(problem, f.name) for f in fields(Problem)}
-    return ShardedProblem(**known, shards=shards, exchange=exchange)
+    return ShardedProblem(**known, shards=shards, exchange=exchange, levels=levels)

@@ -1,5 +1,6 @@
 """Cumulative probability models: the likelihood of ordinal and continuous outcomes."""
 
+from .level_part import LaneRows, LevelPart, LevelsInBlocks
 from .levels import GROUPS, Levels, find_levels, fold_label, place
 from .likelihood import CumulativeLikelihood, LevelsWithMass, PointOnLevels
 from .links import CODES, Link
@@ -14,7 +15,10 @@ __all__ = [
     "CumulativeRows",
     "Evaluation",
     "Interval",
+    "LaneRows",
+    "LevelPart",
     "Levels",
+    "LevelsInBlocks",
     "LevelsWithMass",
     "Link",
     "PointOnLevels",

@@ -14,6 +14,7 @@ from ...backends.face import Backend
 from ..blocks import Block
 from ..curvature import ProfiledCurvature
 from ..nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from .level_part import LevelsInBlocks
 from .levels import Levels, find_levels, place
 from .outcome import Interval
 from .rows import CumulativeRows, Evaluation, Thresholds
@@ -23,6 +24,7 @@ __all__ = ["CumulativeLikelihood", "LevelsWithMass", "PointOnLevels"]
 
 EMPTY = 1e-5  # difference of thresholds below which a level that still shrinks is dropped
 SHRINKS = 0.3  # share of its width that such a level loses in a step
+WORKING = 1000  # columns of a working set, at most as a rule
 ROUNDS = 100  # times that dropped levels may come back
 
 
@@ -49,6 +51,13 @@ class CumulativeLikelihood(NuisanceLikelihood):
         self.n = len(self.order)
         self.place = np.full(len(used), -1)  # where in the model's order each row of X is
         self.place[self.order] = np.arange(self.n)
+
+    def by_level(self, cuts: np.ndarray, columns: int) -> LevelsInBlocks | None:
+        """See `NuisanceLikelihood.by_level`."""
+        numbers = (self.levels.M - 1) * min(columns, WORKING) * (len(cuts) - 1)
+        if self.y.upper is not None or not self.convex or numbers > 2 * self.n:
+            return None
+        return LevelsInBlocks(self, cuts)
 
     def begin(self, eta: np.ndarray, w: np.ndarray, like: Nuisance | None = None) -> LevelsWithMass:
         """See `NuisanceLikelihood.begin`; thresholds of the marginal distribution."""

@@ -2,6 +2,8 @@
 
 from .active import ActiveColumns, ColumnSet
 from .face import CurvatureAt, DataTerm, Trial
+from .level_shard import LevelShard
+from .level_term import LevelTerm
 from .local import LocalTerm
 from .profiled import ProfiledTerm
 from .risk_shard import RiskShard
@@ -16,6 +18,8 @@ __all__ = [
     "ColumnSet",
     "CurvatureAt",
     "DataTerm",
+    "LevelShard",
+    "LevelTerm",
     "LocalShard",
     "LocalTerm",
     "ProfiledTerm",

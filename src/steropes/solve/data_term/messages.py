@@ -22,6 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ...likelihoods.level_exchange import LevelPoint
 from ...likelihoods.risk_part import Hazards
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "Gradients",
     "Hessian",
     "LeftOut",
+    "LevelMean",
+    "LevelSums",
     "Relative",
     "Request",
     "RiskSums",
@@ -63,12 +66,15 @@ class At:
     beta : (k, lanes) array
     hazards : Hazards or None
         Where risk sets have rows of several shards: what came of their sums here.
+    levels : LevelPoint or None
+        Where shards have few thresholds in common: what these are here.
     """
 
     replicates: str
     columns: np.ndarray
     beta: np.ndarray
     hazards: Hazards | None = None
+    levels: LevelPoint | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,28 @@ class Slope:
 
 
 @dataclass(frozen=True)
+class LevelMean:
+    """``eta`` and ``weight`` (B,): Σ w η and Σ w."""
+
+
+@dataclass(frozen=True)
+class LevelSums:
+    """Sums at the thresholds of `At.levels`, for K of them and B replicates.
+
+    ``loss`` (lanes,); ``slope`` (k, lanes), the gradient with the thresholds as they are;
+    ``chains`` (3, K, B), g, and T as the u and W of a `Chain`; ``cross`` (B, K, k), −∂²L/∂α∂β;
+    ``entries`` () of the columns.
+
+    Attributes
+    ----------
+    lane : int or None
+        The replicate, where `At.beta` has its coefficients alone, (k, 1); None is all.
+    """
+
+    lane: int | None = None
+
+
+@dataclass(frozen=True)
 class Gradients:
     """``gradients`` (p, lanes), over all columns.
 
@@ -150,6 +178,8 @@ class Hessian:
         sets are wanted, ``at_risk`` (F, k). ``matrix`` and ``diagonal`` are without their term.
     apart : bool
         Whether those of the tied events should be apart, as ``tied`` (F, k).
+
+    With `At.levels` there is ``cross`` (K, k) too, and the rest is without the thresholds' part.
     """
 
     lane: int
@@ -202,7 +232,10 @@ class Span:
     """``low`` and ``high`` (lanes,): the ends of what `At.beta`, without offsets, makes of η."""
 
 
-Ask = Totals | Value | RiskSums | Tops | Slope | Gradients | Hessian | Relative | LeftOut | Span
+Ask = (
+    Totals | Value | RiskSums | Tops | Slope | LevelMean | LevelSums | Gradients | Hessian
+    | Relative | LeftOut | Span
+)  # fmt: skip
 
 WIDEST = 100.0  # |η| within which exp(η) is summed as it is
 
