@@ -18,56 +18,11 @@ from ...likelihoods.level_exchange import LevelExchange, LevelPoint, Moved
 from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood
 from .active import ColumnSet
 from .face import CurvatureAt, Trial
-from .messages import Answer, At, Gradients, Hessian, LeftOut, LevelMean, LevelSums, ToldShards
-from .messages import added as total_of
+from .level_spot import Spot, determined, padded
+from .messages import At, Gradients, Hessian, LeftOut, LevelMean, LevelSums, ToldShards, added
 from .sharded import ShardedCurvature, ShardedFamily, ShardedTerm
 
 __all__ = ["LevelTerm"]
-
-
-class _Spot:
-    """Where replicates are, and the sums there.
-
-    Attributes
-    ----------
-    thresholds : list of Moved
-    point : LevelPoint
-    version : int
-        Of the working set that the sums are of.
-    """
-
-    def __init__(self, thresholds: list[Moved], point: LevelPoint, version: int) -> None:
-        self.thresholds, self.point, self.version = thresholds, point, version
-        self.loss = self.slope = self.cross = np.empty(0)
-        self.chains = np.empty((3, 0, 0))
-        self._solved: dict[int, tuple[Chain, np.ndarray]] = {}
-
-    def take(self, answers: Sequence[Answer]) -> None:
-        """Add up what shards answered."""
-        self.loss, self.chains = total_of(answers, "loss"), total_of(answers, "chains")
-        self.slope, self.cross = total_of(answers, "slope"), total_of(answers, "cross")
-
-    def block(self, b: int) -> Chain:
-        """T of a replicate."""
-        return self.solved(b)[0]
-
-    def solved(self, b: int) -> tuple[Chain, np.ndarray]:
-        """T, and T⁻¹g."""
-        if b not in self._solved:
-            some = slice(len(self.thresholds[b].alpha))
-            g, u, W = (np.ascontiguousarray(x[some, b]) for x in self.chains)
-            block = Chain(u, W)
-            self._solved[b] = block, block.solve(g) if block.positive else np.full(len(g), np.nan)
-        return self._solved[b]
-
-    def fall(self, b: int) -> float:
-        """g'T⁻¹g."""
-        t = self.solved(b)[1]
-        return float(self.chains[0][: len(t), b] @ t)
-
-    def crossed(self, b: int) -> np.ndarray:
-        """−C X of a replicate, (K, k)."""
-        return np.asarray(self.cross[b][: len(self.thresholds[b].alpha)])
 
 
 class LevelTerm(ShardedTerm):
@@ -101,7 +56,7 @@ class LevelTerm(ShardedTerm):
             likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
         )
         self._thresholds: list[Moved] | None = None
-        self._spot: _Spot | None = None
+        self._spot: Spot | None = None
         super().__init__(
             shards, family, scale, backend.pool, weights, offset, B, backend.lanes(B), active
         )
@@ -115,7 +70,7 @@ class LevelTerm(ShardedTerm):
 
     def _totals(self) -> np.ndarray:
         out = np.zeros(self.lanes)
-        out[: self.B] = total_of(self._ask(self._at(), LevelMean()), "weight")
+        out[: self.B] = added(self._ask(self._at(), LevelMean()), "weight")
         return out
 
     # -- the points ----------------------------------------------------------------------------
@@ -134,12 +89,12 @@ class LevelTerm(ShardedTerm):
         self._thresholds, self._spot = fresh, None
 
     def _begun(self, like: Nuisance | None = None) -> list[Moved]:
-        level = total_of(self._ask(self._at(), LevelMean()), "eta") / self.total[: self.B]
+        level = added(self._ask(self._at(), LevelMean()), "eta") / self.total[: self.B]
         lanes = range(self.B)
         return [self.exchange.begin(float(level[b]), self.own[:, b], like) for b in lanes]
 
     @property
-    def spot(self) -> _Spot:
+    def spot(self) -> Spot:
         """Where the replicates are, with the sums over the working set as it is."""
         if self._thresholds is None:
             self._thresholds = self._begun()
@@ -147,29 +102,29 @@ class LevelTerm(ShardedTerm):
             self._spot = self.seen(self.beta[self.W], self._thresholds)
         return self._spot
 
-    def seen(self, beta: np.ndarray, thresholds: list[Moved]) -> _Spot:
+    def seen(self, beta: np.ndarray, thresholds: list[Moved]) -> Spot:
         """Ask for the sums at a point."""
-        spot = _Spot(thresholds, self._point(thresholds), self.active.version)
+        spot = Spot(thresholds, self._point(thresholds), self.active.version)
         self._take(spot, beta)
         finite = np.isfinite(spot.loss[: self.B])
         bad = np.array([ok and not spot.block(b).positive for b, ok in enumerate(finite)])
         if bad.any():  # by rounding, far out
-            spot = _Spot(thresholds, replace(spot.point, clipped=bad), self.active.version)
+            spot = Spot(thresholds, replace(spot.point, clipped=bad), self.active.version)
             self._take(spot, beta)
         return spot
 
-    def _take(self, spot: _Spot, beta: np.ndarray) -> None:
+    def _take(self, spot: Spot, beta: np.ndarray) -> None:
         answers = self._ask(At(self.key, self.W, beta, levels=spot.point), LevelSums())
         self.counted(answers)
         spot.take(answers)
 
     def _point(self, thresholds: Sequence[Moved]) -> LevelPoint:
         alpha, delta = (
-            _padded([getattr(t, name) for t in thresholds]) for name in ("alpha", "delta")
+            padded([getattr(t, name) for t in thresholds]) for name in ("alpha", "delta")
         )
         return LevelPoint(alpha, delta, np.zeros(len(thresholds), bool))
 
-    def arrive(self, beta: np.ndarray, spot: _Spot) -> None:
+    def arrive(self, beta: np.ndarray, spot: Spot) -> None:
         """Let the points be where a trial has been."""
         self.beta[self.W] = beta
         self._thresholds, self._spot = spot.thresholds, spot
@@ -202,15 +157,15 @@ class LevelTerm(ShardedTerm):
         spot = self.spot
         g = np.array(spot.slope)
         for b in range(self.B):
-            g[:, b] += spot.crossed(b).T @ _finite(*spot.solved(b))
+            g[:, b] += spot.crossed(b).T @ determined(*spot.solved(b))
         return g
 
     def gradients(self, tol: float) -> np.ndarray:
         """See `DataTerm.gradients`."""
         own, spot = self.gradient(), self.spot
-        t = _padded([spot.solved(b)[1] for b in range(self.B)])
+        t = padded([spot.solved(b)[1] for b in range(self.B)])
         at = At(self.key, self.W, self.beta[self.W], levels=replace(spot.point, t=t))
-        g = total_of(self._ask(at, Gradients(tol)), "gradients")
+        g = added(self._ask(at, Gradients(tol)), "gradients")
         g[self.W] = own
         return g
 
@@ -229,7 +184,7 @@ class LevelTerm(ShardedTerm):
         whole = self._bound(weights[:, None], None)
         at = At(self.key, self.W, self.beta[self.W], levels=self.spot.point)
         try:
-            return total_of(self._ask(at, LeftOut(whole, difference)), "score")
+            return added(self._ask(at, LeftOut(whole, difference)), "score")
         finally:
             self.shards.release(whole)
 
@@ -241,11 +196,11 @@ class LevelTrial:
         self.term, self.D, self.start = term, D, term.beta[term.W]
         self.spot, self.live = term.spot, live
         self.steps = {b: self._step(b) for b in range(term.B) if live[b]}
-        self.end: tuple[np.ndarray, _Spot] | None = None
+        self.end: tuple[np.ndarray, Spot] | None = None
 
     def _step(self, b: int) -> np.ndarray:
         block, t = self.spot.solved(b)
-        return np.asarray(block.solve(self.spot.crossed(b) @ self.D[:, b]) - _finite(block, t))
+        return np.asarray(block.solve(self.spot.crossed(b) @ self.D[:, b]) - determined(block, t))
 
     def loss(self, t: np.ndarray) -> np.ndarray:
         """See `Trial.loss`."""
@@ -282,7 +237,7 @@ class LevelCurvature(ShardedCurvature):
         some, p = slice(len(spot.thresholds[lane].alpha)), spot.point
         point = LevelPoint(p.alpha[some, one], p.delta[some, one], p.clipped[one])
         block, t = spot.solved(lane)
-        _finite(block, t)
+        determined(block, t)
         self.kept = _Kept(point, block)
 
     @property
@@ -294,8 +249,8 @@ class LevelCurvature(ShardedCurvature):
         """See `CurvatureAt.matrix`."""
         k = len(self.term.W)
         answers = self.term._ask(self.at, Hessian(self.lane, True, first, rough))
-        strip = total_of(answers, "matrix")[: k - first, :k]
-        M = total_of(answers, "cross")[:, :k]
+        strip = added(answers, "matrix")[: k - first, :k]
+        M = added(answers, "cross")[:, :k]
         strip -= M[:, first:].T @ self.kept.block.solve(M)
         H = np.empty((k, k), answers[0]["matrix"].dtype)
         H[first:] = strip
@@ -306,22 +261,7 @@ class LevelCurvature(ShardedCurvature):
         version, k = self.term.active.version, len(self.term.W)
         if self._diagonals is None or self._diagonals[0] != version:
             answers = self.term._ask(self.at, Hessian(self.lane, False))
-            raw, M = total_of(answers, "diagonal")[:k], total_of(answers, "cross")[:, :k]
+            raw, M = added(answers, "diagonal")[:k], added(answers, "cross")[:, :k]
             h = raw - (M * self.kept.block.solve(M)).sum(axis=0)
             self._diagonals = version, np.maximum(h, 0.0), raw
         return self._diagonals[1:]
-
-
-def _padded(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Vectors as columns (K, B), with zeros where they are shorter."""
-    out = np.zeros((max(len(x) for x in parts), len(parts)))
-    for b, x in enumerate(parts):
-        out[: len(x), b] = x
-    return out
-
-
-def _finite(block: Chain, t: np.ndarray) -> np.ndarray:
-    """T⁻¹g, where T is positive."""
-    if not block.positive:
-        raise FloatingPointError("the curvature of the thresholds is not finite")
-    return t
