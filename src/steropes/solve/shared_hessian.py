@@ -124,6 +124,6 @@ class SharedHessian:
             raise RuntimeError("there is no Hessian to make a model of")
         model = self._model
         if model is None or model.G is not self.G or not np.array_equal(model.free, free):
-            factor = None if model is None else model.factor  # still near enough, perhaps
-            model = self._model = Quadratic(self.G, free, self.pool, factor)
+            last = None if model is None else model.factors  # still near enough, perhaps
+            model = self._model = Quadratic(self.G, free, self.pool, last)
         return model

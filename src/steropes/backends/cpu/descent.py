@@ -15,7 +15,7 @@ __all__ = ["descend_alone", "descend_block"]
 
 
 @njit(**OPTIONS)
-def descend_block(A, s, y, h, l1, l2, U, t, c, delta):
+def descend_block(A, s, y, h, l1, l2, U, t, c, rest, delta):
     """One pass over the m coordinates of a block; returns whether any coordinate moved.
 
     Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
@@ -30,6 +30,8 @@ def descend_block(A, s, y, h, l1, l2, U, t, c, delta):
         penalties in ℓ1 and the part of the slope's change that is a coordinate's own (ℓ2).
     U, t, c : (M, m, B), (M, B) and (M, B) arrays
         Replicates' own rank-one terms; t collects U'δ.
+    rest : (m, B) array
+        A coordinate that violates its optimality condition by no more stays where it is.
     delta : (m, B) array
         The changes, written.
     """
@@ -46,6 +48,15 @@ def descend_block(A, s, y, h, l1, l2, U, t, c, delta):
                 for q in range(M):
                     slope += c[q, b] * t[q, b] * U[q, j, b]
                 at = y[j, b]
+                if at > 0.0:
+                    off = abs(slope + l1[j, b])
+                elif at < 0.0:
+                    off = abs(slope - l1[j, b])
+                else:
+                    off = abs(slope) - l1[j, b]
+                if off <= rest[j, b]:
+                    delta[j, b] = 0.0
+                    continue
                 z = h[j, b] * at - slope
                 to = 0.0
                 if z > l1[j, b]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...backends.threads import ThreadPool
 from ..certificate import violations
+from .factors import Factors
 from .low_rank import LowRank
 from .polish import cholesky_solve
 from .search import Models, Search
 from .shared import Part, SharedMatrix
-from .support import Preconditioner
 
 __all__ = ["Quadratic", "minimize_quadratic"]
 
@@ -33,7 +33,7 @@ class Quadratic:
     free : (k,) bool array
         Columns without any penalty.
     pool : ThreadPool
-    factor : Preconditioner, optional
+    last : Factors, optional
         Of an earlier matrix over the same columns (or the first of them).
     """
 
@@ -42,17 +42,20 @@ class Quadratic:
         G: np.ndarray,
         free: np.ndarray,
         pool: ThreadPool,
-        factor: Preconditioner | None = None,
+        last: Factors | None = None,
     ) -> None:
         self.G, self.free, self.pool = G, free, pool
         self.shared = SharedMatrix(G, free, pool)
-        self.factor = factor
+        self.factors = Factors(self.shared, last)
         self._part: Part | None = None  # of the coordinates that matter
         self._lanes: dict[int, Quadratic] = {}
 
     def of_lane(self, b: int) -> Quadratic:
         """The same model for one replicate by itself, with a part and a factor of its own."""
-        return self._lanes.setdefault(b, copy.copy(self))
+        if b not in self._lanes:
+            out = self._lanes[b] = copy.copy(self)
+            out.factors = Factors(self.shared, self.factors)
+        return self._lanes[b]
 
     @property
     def f(self) -> np.ndarray:
@@ -128,12 +131,9 @@ class Quadratic:
         for _ in range(ROUNDS):
             self._part = self.shared.taken(np.flatnonzero(some), self._part)
             at, shared = self._part
-            factor = None if self.factor is None else self.factor.within(at)
-            search = Search(shared, m.only(at), factor, D[at] if started else None)
+            search = Search(shared, m.only(at), self.factors, at, D[at] if started else None)
             D[at] = search.run()
             started = True
-            if search.factor is not None:
-                self.factor = search.factor.among(at, k)
             if len(at) == k:
                 break
             outside = np.ones(k, bool)

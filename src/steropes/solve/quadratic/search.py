@@ -13,19 +13,22 @@ import numpy as np
 
 from ...backends.cpu.descent import descend_alone, descend_block
 from ..certificate import violations
+from .factors import Factors
 from .low_rank import LowRank
 from .polish import WORK, polish
 from .shared import Part, SharedMatrix
-from .support import ITERATIONS, Preconditioner, support_steps
+from .support import ITERATIONS, support_steps
 
 __all__ = ["Models", "Search"]
 
-BLOCK = 64  # coordinates between two products with the whole matrix
+BLOCK = 64  # coordinates whose moves are told to others at once,
+PANEL = 512  # to those of a panel first
+EXACT = 5  # rounds between two products that free the slopes of what roundings add up to
 ROUNDS = 40
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
 SLOW = 0.5  # contraction of a Newton step from which its system is solved exactly
-MOST_OF = 0.5  # of the replicates: as many share a column that is in their factor
-MISSING = 0.2  # share of those that the factor may lack, or have beside them
+RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
+WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
 CUTS = 5  # times that a Newton step is shortened
 SHORTER = 0.4
 
@@ -66,19 +69,25 @@ class Search:
         The point.
     s : (k, B) array
         Slopes of the smooth terms there.
-    factor : Preconditioner or None
-        To be handed on to the next search.
+
+    Parameters
+    ----------
+    factors : Factors
+    at : (k,) int array
+        Which of its coordinates these are.
+    start : (k, B) array, optional
+        Where to start from, away from ``models.y``.
     """
 
     def __init__(
         self,
         shared: SharedMatrix,
         models: Models,
-        factor: Preconditioner | None,
+        factors: Factors,
+        at: np.ndarray,
         start: np.ndarray | None = None,
     ) -> None:
-        self.shared, self.m, self.factor = shared, models, factor
-        self.inherited = factor is not None  # made for another matrix, perhaps
+        self.shared, self.m, self.factors, self.at = shared, models, factors, at
         self._part: Part | None = None  # of the supports
         if start is None:
             self.y = models.y.copy()
@@ -94,11 +103,14 @@ class Search:
         m = self.m
         violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
         stalled = np.zeros(self.y.shape[1], bool)
-        for _ in range(ROUNDS):
+        share = 0.0
+        for r in range(ROUNDS):
             live = violation > m.tolerance
             if not live.any():
                 break
-            self._sweep(live)
+            self._sweep(live, share * np.where(np.isfinite(violation), violation, 0.0))
+            if r % EXACT == EXACT - 1:
+                self._refresh()
             before, violation = violation, self._violation()
             live = violation > m.tolerance
             if not live.any():
@@ -107,6 +119,7 @@ class Search:
                 last = violation
                 self._newton(live)
                 violation = self._violation()
+                share = RESTS
                 lost = live & (violation > np.maximum(SLOW * last, m.tolerance))
                 if (lost & stalled).any() and self._small(lost & stalled):
                     self._polish(lost & stalled)
@@ -131,8 +144,11 @@ class Search:
         """The slopes, free of what the sweeps' roundings have added up to."""
         self.s = self.m.slopes(self.shared, self.y - self.m.y)
 
-    def _sweep(self, live: np.ndarray) -> None:
-        """One sweep of coordinate descent over the coordinates that can move."""
+    def _sweep(self, live: np.ndarray, rest: np.ndarray) -> None:
+        """One sweep of coordinate descent over the coordinates that can move.
+
+        Those whose violation is no more than ``rest`` (B,) stay where they are.
+        """
         m, shared, s, y = self.m, self.shared, self.s, self.y
         if y.shape[1] == 1:
             self._sweep_alone()
@@ -140,22 +156,28 @@ class Search:
         h = np.where(live, self.h, 0.0)
         t = np.zeros(m.low.c.shape)
         k, B = y.shape
-        moved = False
-        for a in range(0, k, BLOCK):
-            b = min(a + BLOCK, k)
-            may = (y[a:b] != 0) | (np.abs(s[a:b]) > m.l1[a:b])
-            if not (may & live).any() and not len(m.low.U):
-                continue
-            delta = np.empty((b - a, B))
-            U = np.ascontiguousarray(m.low.U[:, a:b])
-            if descend_block(
-                shared.block(a, b), s[a:b], y[a:b], h[a:b], m.l1[a:b], m.l2[a:b], U, t, m.low.c,
-                delta,
-            ):  # fmt: skip
-                s += shared.spread(a, b, delta)
-                moved = True
-        if moved:
-            self._refresh()
+        least = rest * m.unit
+        for first in range(0, k, PANEL):
+            # What moves here is told to all the others at once, when the panel is through.
+            last = min(first + PANEL, k)
+            changes = np.zeros((last - first, B))
+            for a in range(first, last, BLOCK):
+                b = min(a + BLOCK, last)
+                may = np.abs(s[a:b]) > m.l1[a:b] + least[a:b]
+                may |= (y[a:b] != 0) & (np.abs(s[a:b] + m.l1[a:b] * np.sign(y[a:b])) > least[a:b])
+                if not (may & live).any() and not len(m.low.U):
+                    continue
+                delta = changes[a - first : b - first]
+                U = np.ascontiguousarray(m.low.U[:, a:b])
+                if descend_block(
+                    shared.block(a, b), s[a:b], y[a:b], h[a:b], m.l1[a:b], m.l2[a:b], U, t,
+                    m.low.c, least[a:b], delta,
+                ):  # fmt: skip
+                    s[first:last] += shared.spread(a, b, delta, first, last)
+            if changes.any():
+                s += shared.spread(first, last, changes)
+        if len(m.low.U):
+            s += np.einsum("mb,mkb->kb", m.low.c * t, m.low.U)
 
     def _sweep_alone(self) -> None:
         """The same for a single replicate."""
@@ -174,21 +196,22 @@ class Search:
         union = np.flatnonzero(support.any(axis=1))
         if len(union) == 0:
             return
-        # The inverse of a larger matrix is no inverse of its part where that lacks many columns:
-        # the factor is of the columns that most replicates have.
-        core = np.flatnonzero(support.sum(axis=1) >= MOST_OF * live.sum())
-        if self.factor is None or not self.factor.covers(core, MISSING):
-            self._make_factor(core)
+        size = np.abs(y).min(axis=1) * np.sqrt(np.maximum(self.h.max(axis=1), 0.0))
+        mine = self.at, support[:, live], size, m.l2[:, live]
+        self.factors.prepare(*mine)
         residual = -(self.s + m.l1 * np.sign(y))
-        self._part = part = self.shared.taken(union, self._part)
+        self._part = part = self.shared.taken(union, self._part, WORTH)
         at = part.at
-        factor = None if self.factor is None else self.factor.within(at)
+
+        def inverse(r: np.ndarray) -> np.ndarray:
+            return self.factors.inverse(self.at[at], r, support[at], self.h[at])
+
         p = np.zeros(y.shape)
         p[at], iterations = support_steps(
-            part.shared, m.low.only(at), m.l2[at], self.h[at], support[at], residual[at], factor
-        )  # fmt: skip
-        if iterations == ITERATIONS and self.inherited:
-            self._make_factor(core)
+            part.shared, m.low.only(at), m.l2[at], support[at], residual[at], inverse
+        )
+        if iterations == ITERATIONS:
+            self.factors.renew(*mine)
         self._along(p, live)
 
     def _small(self, lanes: np.ndarray) -> bool:
@@ -206,11 +229,6 @@ class Search:
         for b, y in zip(at, self.shared.pool.map(one, [(b,) for b in at]), strict=True):
             self.y[:, b] = y
         self._refresh()
-
-    def _make_factor(self, core: np.ndarray) -> None:
-        ridge = self.m.l2.mean(axis=1)
-        self.factor = Preconditioner.of(self.shared, core, ridge)
-        self.inherited = False
 
     def _along(self, p: np.ndarray, live: np.ndarray) -> None:
         """Take the longest of some steps along p that lowers each replicate's model."""

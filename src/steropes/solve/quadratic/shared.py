@@ -14,8 +14,12 @@ __all__ = ["Part", "SharedMatrix", "as_precision"]
 
 FEW = 32  # columns without penalty that are eliminated
 STRIPE = 256  # rows of the matrix that are worked on at once
+WIDE = 1024  # slopes that are worked on at once
 SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
-SOME = 0.5  # share of the coordinates that are not zero below which a product is by them alone
+MOST = 0.9  # share of the coordinates that are not zero up to which a product is by them alone,
+ROWS = 64  # so many rows at once, which a cache holds, in
+CHUNKS = 8  # sums
+SOME = 0.5  # share of a block's coordinates that move up to which what they spread is by them alone
 WHOLE = 0.8  # share of the coordinates from which on a part is no smaller than the whole
 
 
@@ -70,19 +74,36 @@ class SharedMatrix:
         f, G = self.f, self.G
         z, size = as_precision(x, G.dtype)
         z[f] = 0.0
-        out = np.empty(x.shape)
         some = np.flatnonzero(z.any(axis=1))
-        if len(some) < SOME * self.k:  # G is symmetric: its rows are its columns
-            G, z = G[some].T, z[some]
+        out = np.empty(x.shape) if len(some) > MOST * self.k else self._times_some(z, some)
+        if len(some) > MOST * self.k:
 
-        def part(a: int, b: int) -> None:
-            out[a:b] = G[a:b] @ z
-            out[a:b] *= size
+            def part(a: int, b: int) -> None:
+                out[a:b] = G[a:b] @ z
 
-        self.pool.map(part, [(a, min(a + STRIPE, self.k)) for a in range(0, self.k, STRIPE)])
+            self.pool.map(part, [(a, min(a + STRIPE, self.k)) for a in range(0, self.k, STRIPE)])
+        out *= size
         if len(f):
             out -= self.Y.T @ (self.Y @ x)
             out[f] = x[f]
+        return out
+
+    def _times_some(self, z: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """The matrix, with nothing eliminated, times what is zero elsewhere: rows, not columns."""
+        G = self.G
+
+        def part(a: int, b: int) -> np.ndarray:
+            total = np.zeros((self.k, z.shape[1]), G.dtype)
+            for i in range(a, b, ROWS):
+                at = some[i : min(i + ROWS, b)]
+                total += G[at].T @ z[at]
+            return total
+
+        size = max(STRIPE, -(-len(some) // CHUNKS))
+        chunks = [(a, min(a + size, len(some))) for a in range(0, len(some), size)]
+        out = np.zeros(z.shape)
+        for total in self.pool.map(part, chunks, len(some) * self.k):
+            out += total
         return out
 
     def block(self, a: int, b: int) -> np.ndarray:
@@ -96,37 +117,78 @@ class SharedMatrix:
             A[inside, inside] = 1.0
         return np.ascontiguousarray(A, np.float64)
 
-    def spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
-        """What changes of the coordinates a … b add to all slopes but their own: (k, B)."""
+    def spread(
+        self, a: int, b: int, delta: np.ndarray, low: int = 0, high: int | None = None
+    ) -> np.ndarray:
+        """What changes of the coordinates a … b add to the slopes of low … high but their own.
+
+        Returns
+        -------
+        (high − low, B) array
+        """
+        high = self.k if high is None else high
         delta = delta.copy()
         delta[self.f[(self.f >= a) & (self.f < b)] - a] = 0.0
         z, size = as_precision(delta, self.G.dtype)
-        out = (self.G[a:b].T @ z) * size
-        if len(self.f):
-            out -= self.Y.T @ (self.Y[:, a:b] @ delta)
-            out[self.f] = 0.0
-        out[a:b] = 0.0
+        out = np.empty((high - low, delta.shape[1]))
+        rows, change = self.G[a:b], self.Y[:, a:b] @ delta
+        some = np.flatnonzero(z.any(axis=1))
+        if len(some) < SOME * (b - a):
+            rows, z = self.G[a + some], z[some]
+
+        def stripe(i: int, j: int) -> None:
+            out[i - low : j - low] = rows[:, i:j].T @ z
+            out[i - low : j - low] *= size
+            if len(self.f):
+                out[i - low : j - low] -= self.Y[:, i:j].T @ change
+
+        stripes = [(i, min(i + WIDE, high)) for i in range(low, high, WIDE)]
+        self.pool.map(stripe, stripes, (b - a) * (high - low))
+        out[self.f[(self.f >= low) & (self.f < high)] - low] = 0.0
+        out[max(a - low, 0) : max(b - low, 0)] = 0.0
         return out
 
-    def part(self, at: np.ndarray, dtype: type, size: np.ndarray | None = None) -> np.ndarray:
-        """Rows and columns ``at``, each divided by ``size``, in a precision of one's own."""
+    def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
+        """Rows and columns ``at``, in a precision of one's own."""
         A: np.ndarray = np.empty((len(at), len(at)), dtype)
 
         def stripe(a: int, b: int) -> None:
-            rows = self.G[at[a:b]][:, at]
-            if len(self.f):
-                rows = rows - self.Y[:, at[a:b]].T @ self.Y[:, at]
-            A[a:b] = rows if size is None else rows / size[a:b, None] / size
+            A[a:b] = self.between(at[a:b], at, dtype)
 
         self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
         inside = np.flatnonzero(np.isin(at, self.f))
-        A[inside] = 0.0
-        A[:, inside] = 0.0
         A[inside, inside] = 1.0
         return A
 
-    def taken(self, at: np.ndarray, last: Part | None) -> Part:
-        """The matrix of some coordinates, or of a few more where ``last`` has them already."""
+    def lower_part(self, at: np.ndarray, size: np.ndarray, out: np.ndarray) -> None:
+        """The lower triangle of rows and columns ``at``, each divided by ``size``."""
+
+        def stripe(a: int, b: int) -> None:
+            out[a:b, :b] = self.between(at[a:b], at[:b], out.dtype)
+            out[a:b, :b] *= (1.0 / size[a:b, None]).astype(out.dtype)
+            out[a:b, :b] *= (1.0 / size[:b]).astype(out.dtype)
+
+        self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
+
+    def between(self, rows: np.ndarray, columns: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
+        """Entries of some rows and columns, in a precision of one's own.
+
+        Those of what is eliminated are zero, on the diagonal too.
+        """
+        A = np.take(self.G[rows], columns, axis=1).astype(dtype, copy=False)
+        if len(self.f):
+            A -= self.Y[:, rows].astype(dtype, copy=False).T @ self.Y[:, columns].astype(
+                dtype, copy=False
+            )
+            A[np.isin(rows, self.f)] = 0.0
+            A[:, np.isin(columns, self.f)] = 0.0
+        return A
+
+    def taken(self, at: np.ndarray, last: Part | None, whole: float = WHOLE) -> Part:
+        """The matrix of some coordinates, or of a few more where ``last`` has them already.
+
+        From a share ``whole`` of all on it is the whole one.
+        """
         at = np.union1d(at, self.f)
         if (
             last is not None
@@ -134,7 +196,7 @@ class SharedMatrix:
             and np.isin(at, last.at, assume_unique=True).all()
         ):
             return last
-        if len(at) > WHOLE * self.k:
+        if len(at) > whole * self.k:
             return Part(np.arange(self.k), self)
         G = np.empty((len(at), len(at)), self.G.dtype)
 

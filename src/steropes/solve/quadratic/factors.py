@@ -1,0 +1,83 @@
+"""The factor at hand for Newton's steps, handed on from one search and one matrix to the next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .preconditioner import Preconditioner
+from .shared import SharedMatrix
+
+__all__ = ["Factors"]
+
+
+class Factors:
+    """The factor of one model's matrix, or yet that of an earlier one.
+
+    Parameters
+    ----------
+    whole : SharedMatrix
+        The matrix of all coordinates of the model.
+    last : Factors, optional
+        Of an earlier matrix over the same columns, or the first of them.
+
+    Attributes
+    ----------
+    inherited : bool
+        Whether the factor was made of another matrix, perhaps.
+    """
+
+    def __init__(self, whole: SharedMatrix, last: Factors | None = None) -> None:
+        self.whole = whole
+        self.factor: Preconditioner | None = None
+        if last is not None and last.factor is not None:
+            self.factor = last.factor.fork()
+        self.inherited = self.factor is not None
+
+    def prepare(
+        self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray
+    ) -> None:
+        """Have a factor that serves supports (len(at), B) of the coordinates ``at``.
+
+        Parameters
+        ----------
+        size : (len(at),) array
+            Of the coefficients; small ones may soon be zero.
+        l2 : (len(at), B) array
+        """
+        k = self.whole.k
+        wanted, sizes, ridge = np.zeros((k, support.shape[1]), bool), np.zeros(k), np.zeros(k)
+        wanted[at], sizes[at], ridge[at] = support, size, l2.mean(axis=1)
+        if self.factor is None or not self.factor.serves(self.whole, wanted, ridge):
+            self._make(wanted, sizes, ridge)
+
+    def renew(self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray) -> None:
+        """Make the factor of this matrix, where it is another's yet."""
+        if self.inherited:
+            self.factor = None
+            self.prepare(at, support, size, l2)
+
+    def _make(self, wanted: np.ndarray, sizes: np.ndarray, ridge: np.ndarray) -> None:
+        self.factor = None  # two need not be held
+        self.factor = Preconditioner.of(self.whole, wanted, sizes, ridge)
+        self.inherited = False
+
+    def inverse(
+        self, at: np.ndarray, r: np.ndarray, support: np.ndarray, h: np.ndarray
+    ) -> np.ndarray:
+        """Nearly A⁻¹r of coordinates ``at`` on each replicate's support, all (len(at), B).
+
+        Columns that are in no factor go by their diagonal ``h``.
+        """
+        z = np.where(support, r / np.where(support, h, 1.0), 0.0)
+        if self.factor is None:
+            return z
+        whole, wanted = (
+            np.zeros((self.whole.k, r.shape[1])),
+            np.zeros((self.whole.k, r.shape[1]), bool),
+        )
+        whole[at], wanted[at] = r, support
+        inside = np.zeros(self.whole.k, bool)
+        inside[self.factor.at] = True
+        inside = inside[at]
+        z[inside] = self.factor.solve(whole, wanted)[at[inside]]
+        return z
