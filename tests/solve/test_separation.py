@@ -230,3 +230,35 @@ def test_a_column_that_balances_an_offset_of_hundreds_is_not_separated():
     fit.fit(x[:, None], y, offset=offset)
     mu = np.exp(x * fit.coef_[0] + offset)
     assert abs(x @ (mu - y)) < 1e-6 * (x @ mu + x @ y)
+
+
+@pytest.mark.parametrize("offset", [12.0, 15.0])
+def test_baselines_far_out_by_unequal_lengths_hide_no_separation(offset):
+    """From far out each interval's way back is another: none may be sent beyond return."""
+    rng = np.random.default_rng(4)
+    time = rng.choice(np.arange(1, 7), 98, p=[0.55, 0.2, 0.1, 0.06, 0.05, 0.04])
+    event = (rng.random(98) < 0.3).astype(int)
+    event[time == 6] = np.arange((time == 6).sum()) % 2
+    for k in range(1, 7):
+        event[np.flatnonzero(time == k)[:1]] = 1
+    X = (rng.random((98, 2)) < 0.3).astype(float)
+    X[:, 0] = 0
+    X[np.flatnonzero((time == 1) & (event == 1))[:3], 0] = 1
+    model = steropes.PooledLogisticRegression(interval=1.0, baseline="interval")
+    with pytest.raises(SeparationError, match="coefficients of 'x0' go"):
+        model.fit(X, steropes.Surv(time, event), offset=np.full(98, offset))
+
+
+@pytest.mark.parametrize("shift", [-40.0, 30.0, 37.0, 40.0, 300.0])
+def test_an_offset_at_which_one_minus_p_is_zero_hides_no_separation(shift):
+    """Without an intercept the start is at the offset, where all probabilities round to one."""
+    n = 50
+    x, y = np.arange(n) == 0, np.arange(n) % 3 == 0
+    X = np.column_stack([np.ones(n), x])
+    with pytest.raises(SeparationError, match="coefficients of 'x1' go"):
+        steropes.LogisticRegression(fit_intercept=False).fit(X, y, offset=np.full(n, shift))
+    x = np.arange(n) < 2  # the second has no event
+    m = steropes.LogisticRegression(fit_intercept=False)
+    m.fit(np.column_stack([np.ones(n), x]), y, offset=np.full(n, shift))
+    a, b = np.log(16 / 32), np.log(1 / 1)  # events over others
+    np.testing.assert_allclose(m.coef_, [a - shift, b - a], rtol=1e-7)

@@ -93,9 +93,11 @@ class LogisticLikelihood(Likelihood):
         e = xp.exp(-abs(eta))
         events = float((weights * self.y).sum())
         expected = float((weights * xp.where(eta >= 0, 1.0, e) / (1.0 + e)).sum())
-        if not (0 < events < total and 0 < expected < total):
+        others = float((weights * xp.where(eta >= 0, e, 1.0) / (1.0 + e)).sum())
+        # not the total minus those expected: of it nothing may be left in rounding
+        if not (0 < events < total and expected > 0 and others > 0):
             return 0.0
-        return float(np.log(events / (total - events)) - np.log(expected / (total - expected)))
+        return float(np.log(events / (total - events)) - np.log(expected / others))
 
     def third(self, eta: Array, weights: Array, Z: Array) -> Array:
         """See `Likelihood.third`: w p (1 − p) (1 − 2p) Σ_c z_c²."""

@@ -53,6 +53,7 @@ CLEAN = 0.01  # of the slope here, above which noise proves nothing
 STEPS = 80
 HALVINGS = 80
 LONG = 3.0  # a change of η beyond which the curvature here says little
+LADDER, RUNG = 40, 0.3  # steps in which what holds a long one is loosened
 FLAT = 1e-15  # a share of a column's information that is rounding
 PARTNER = 1e-6  # of a column's size: what another has in common with it
 OWN = 1e-10  # share of a column's information that is its own: with less it is collinear
@@ -200,7 +201,7 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
 
     Returns where they ended, and the direction in which they would go on for ever or None.
     """
-    met = np.zeros((len(b), len(b)))
+    met, radius = np.zeros((len(b), len(b))), LONG
     begin, first = b, loss.hessian(b, levelled=True)
     for _ in range(STEPS):
         with np.errstate(over="ignore", invalid="ignore"):  # so far out that it is of no use
@@ -218,6 +219,10 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
         if left < SPENT * full and _far_slope(loss, b, s) <= loss.rise(slope, far):
             return b, s
         t = _length(loss, b, s, far, float(g @ s))
+        if t < 1.0 and far > radius:
+            s = _held(loss, H, g, radius)
+            t = _length(loss, b, s, loss.extent(s), float(g @ s))
+            radius = 2.0 * radius if t == 1.0 else LONG
         if t == 0.0:
             break
         b = b + t * s
@@ -276,6 +281,26 @@ def _far_slope(loss: _Loss, b: np.ndarray, s: np.ndarray) -> float:
         if np.isfinite(slope):
             return slope
     return np.inf
+
+
+def _held(loss: _Loss, H: np.ndarray, g: np.ndarray, radius: float) -> np.ndarray:
+    """Newton's step damped to a length of about ``radius`` in η (Levenberg and Marquardt).
+
+    Where η is far out a Newton step is too long by orders of magnitude, and by others for each
+    coefficient: one length for all would stop them for the sake of one, or send that one as far
+    out on the other side. The damping is in the unit of the information at η = 0, which is that
+    of the columns wherever η is.
+    """
+    unit = loss.unit()
+    damping = loss.extent(g / unit) / radius
+    s = _newton(H + np.diag(damping * unit), g)
+    for _ in range(LADDER):
+        damping *= RUNG
+        longer = _newton(H + np.diag(damping * unit), g)
+        if not loss.extent(longer) <= radius:
+            break
+        s = longer
+    return s * min(1.0, radius / loss.extent(s))
 
 
 def _length(loss: _Loss, b: np.ndarray, s: np.ndarray, far: float, slope: float) -> float:
@@ -368,6 +393,12 @@ class _Loss:
         """The levelled Hessian's diagonal, nearly."""
         curvature = self.likelihood.curvature(self._levelled(b), self.weights)
         return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
+
+    def unit(self) -> np.ndarray:
+        """The Hessian's diagonal, nearly, where all linear predictors are zero."""
+        curvature = self.likelihood.curvature(0.0 * self.base, self.weights)
+        h = np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
+        return np.where(h > 0, h, 1.0)
 
     def _levelled(self, b: np.ndarray) -> Any:
         eta = self.eta(b)
