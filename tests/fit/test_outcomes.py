@@ -51,7 +51,6 @@ def test_certificates_of_outcomes_together_are_those_of_each(family, storage, mo
         return values, v, eta
 
     monkeypatch.setattr(outcomes, "certificates", kept)
-    monkeypatch.setattr("steropes.models.many.MOSTLY", 0.0)  # Cox in lanes whatever X is
     X, given = drawn(rng, family)
     table = fit_many(family(prior=Laplace(0.05)), storage(X), given)
     assert table.converged.all()
@@ -81,7 +80,6 @@ def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
 @pytest.mark.parametrize("family", [LogisticRegression, CoxRegression])
 def test_a_hessian_of_few_rows_changes_no_optimum(family, monkeypatch, rng):
     monkeypatch.setattr(mean_curvature, "ENOUGH", 5)
-    monkeypatch.setattr("steropes.models.many.MOSTLY", 0.0)
     sampled = []
     real = systematic_sample
 

@@ -34,7 +34,6 @@ from .tables import check_level
 __all__ = ["fit_many"]
 
 TOGETHER = (LinearRegression, LogisticRegression, PoissonRegression, CoxRegression)
-MOSTLY = 0.5  # share of entries from which on X counts as dense
 GIVEN = ("sample_weight", "offset", "exposure", "strata")
 Given = dict[str, Any]
 
@@ -53,10 +52,10 @@ def fit_many(
 ) -> pd.DataFrame:
     """Fit a model of each of many outcomes to the same covariates.
 
-    X is read once. Linear models, and logistic and Poisson ones under a Laplace prior (Cox's too
-    where X is dense) are lanes of one batch, eight at a time, that share products with X, the
-    columns that are looked at, and one Hessian of these. Others go one after another over the
-    same design: without that prior each needs its own Hessian, which is most of the work.
+    X is read once. Linear models, and logistic, Poisson and Cox ones under a Laplace prior are
+    lanes of one batch, eight at a time, that share products with X, the columns that are looked
+    at, and one Hessian of these. Others go one after another over the same design: without that
+    prior each needs its own Hessian, which is most of the work.
 
     Parameters
     ----------
@@ -147,18 +146,12 @@ def _goes_together(model: Any, design: Design, count: int) -> bool:
         return False
     if model.cv is not None or model.solver != "newton" or type(model) not in TOGETHER:
         return False
-    # Sorting η for each outcome takes back what lanes gain in products with a sparse X.
-    if isinstance(model, CoxRegression) and (model.time_varying or not _dense(design)):
+    if isinstance(model, CoxRegression) and model.time_varying:
         return False
     if model.prior is None or not model.prior.plain:
         return model.prior is None and isinstance(model, LinearRegression)
     lasso = bool((model.prior.separable(design.names).l1 > 0).any())
     return count > 1 if lasso else isinstance(model, LinearRegression)
-
-
-def _dense(design: Design) -> bool:
-    """Whether products with X are those of a dense matrix, of which lanes make the most."""
-    return design.nnz >= MOSTLY * design.n * design.p
 
 
 Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
