@@ -36,6 +36,8 @@ LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
 MANY = 500  # columns that violate at the start from which on there is a way
 TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
+DEAR = 4000  # columns from which on replicates' models cost more than a look at the data:
+DEAR_SHARE = 0.2  # of the violation that is left then; any more would look like a Hessian's fault
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
@@ -242,7 +244,9 @@ class Batch:
         run.rates.record(violation, todo, run.fresh)
         # A shared Hessian bounds the rate at which the steps contract; solving the models more
         # exactly than that would be in vain. A single fit's Hessian improves as it goes.
-        share = 0.02 if term.B == 1 and run.complete and not self.shared.thinned else 0.1
+        share = DEAR_SHARE if len(term.W) > DEAR and term.B > 1 else 0.1
+        if term.B == 1 and run.complete and not self.shared.thinned:
+            share = 0.02
         tolerance = np.maximum(share * violation, 0.3 * run.tol)
         curvatures = self._curvatures()
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
