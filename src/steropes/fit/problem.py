@@ -46,7 +46,9 @@ class Problem:
     names : list of str
         Columns that the prior applies to.
     n_free : int
-        Leading columns (the intercept) that no prior applies to.
+        Leading columns (the intercept, a baseline) that no prior applies to.
+    n_constant : int
+        How many of them add up to a constant: the intercept, or a baseline's intervals.
     fold_label, fold_together : (n,) int arrays or None
         Outcome classes to spread over folds; strata to keep whole.
     settled : Penalty or None
@@ -60,6 +62,7 @@ class Problem:
     prior: Prior | None
     names: list[str]
     n_free: int = 0
+    n_constant: int = 1
     fold_label: np.ndarray | None = None
     fold_together: np.ndarray | None = None
     settled: Penalty | None = None
@@ -172,7 +175,8 @@ class Problem:
             batch = JoinedBatch(term, penalty, shared)
         if self.start:
             beta = np.zeros((self.design.p, 1))
-            beta[0] = self.start
+            at = slice(self.n_constant)
+            beta[at, 0] = self.design.scale[at] * self.start
             batch.start_at(np.broadcast_to(beta, (self.design.p, B)))
         return batch
 

@@ -207,6 +207,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             prior=_for_changes(self._own_prior(), whole.source, design.names),
             names=time.effect_names,
             n_free=len(time.baseline_names),
+            n_constant=1 if self._has_intercept else len(time.baseline_names),
             fold_label=label,
         )
 

@@ -168,7 +168,8 @@ def _start(problem: Any, loss: _Loss, free: np.ndarray) -> tuple[np.ndarray, Any
     start, direction = np.zeros(len(free)), None
     lead = int((free < problem.n_free).sum())  # they are the first
     if lead:
-        start[0] = problem.start
+        at = slice(problem.n_constant)
+        start[at] = problem.design.scale[at] * problem.start
         start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
     if 0 < lead < len(free):
         null = _Loss(problem, loss.base, free[:lead])

@@ -219,3 +219,18 @@ def test_memory_does_not_grow_with_the_number_of_intervals():
     peak_of(5)
     few, many = peak_of(10), peak_of(1000)
     assert many - few < 4e6
+
+
+@pytest.mark.parametrize("far", [-100.0, -40.0, 30.0, 40.0])
+@pytest.mark.parametrize("baseline", ["interval", 1])
+def test_a_far_offset_is_taken_back_in_every_interval(far, baseline):
+    """Or else one interval alone has information at the start, where all changes are alike."""
+    rng = np.random.default_rng(3)
+    x, time = rng.normal(size=(300, 1)), rng.integers(1, 9, 300)
+    y = Surv(time, rng.random(300) < 0.4)
+    settings = {"interval": 4.0, "baseline": baseline, "time_varying": {0: 1}}
+    near = PooledLogisticRegression(**settings).fit(x, y)
+    m = PooledLogisticRegression(**settings).fit(x, y, offset=np.full(300, far))
+    np.testing.assert_allclose(m.coef_, near.coef_, rtol=1e-6)
+    taken = np.full(2, far) if baseline == "interval" else [far, 0.0]
+    np.testing.assert_allclose(m.baseline_coef_, near.baseline_coef_ - taken, rtol=1e-6)
