@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from .hessian import diagonal, hessian
-from .predictor import bound_weights, linear_predictor
+from .free_loss import FreeLoss
+from .predictor import linear_predictor
 
 __all__ = [
     "SINGULAR",
@@ -44,12 +44,9 @@ WORN = 1e-6  # of the information at the start: less may be rounding, and is loo
 SINGULAR = 1e-9  # share of a column's information that others leave it: the same
 SPENT = 1e-10  # of the information met along a direction: what is left of it is nothing
 FURTHER = (2000.0, 300.0, 50.0)  # Newton steps beyond which the loss would have risen
-RISE = 1e-5  # of the slope here: less there is contamination of the direction
-NOISE = 2e-15  # of the rows' weight: what differences of probabilities are off by
 LEFT = (1e-11, 1e-8, 1e-5)  # shares of the information at the start that are as good as none
 BACK = 6  # times that the way out is halved to where a Hessian has numbers
 ABSENT = 1e-9  # of that information: a slope that is contamination of the direction
-CLEAN = 0.01  # of the slope here, above which noise proves nothing
 STEPS = 80
 HALVINGS = 80
 LONG = 3.0  # a change of η beyond which the curvature here says little
@@ -82,7 +79,7 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     if problem.likelihood.quadratic or len(free) == 0:
         return None
     scaled = beta * problem.design.scale
-    loss = _Loss(problem, _without(problem, scaled, free, eta), free)
+    loss = FreeLoss(problem, _without(problem, scaled, free, eta), free)
     start, direction = _start(problem, loss, free)
     if direction is not None:
         return direction, np.ones(len(free))
@@ -114,7 +111,7 @@ def separating_without_others(problem: Any, free: np.ndarray) -> Any:
     """
     if problem.likelihood.quadratic or len(free) == 0:
         return None
-    loss = _Loss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
+    loss = FreeLoss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
     start, direction = _start(problem, loss, free)
     if direction is None:
         h0 = loss.diagonal(start)
@@ -128,7 +125,7 @@ def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False)
 
     Of collinear ones those that the others make superfluous, or with ``partners`` all.
     """
-    loss = _Loss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
+    loss = FreeLoss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
     start, _ = _start(problem, loss, free)
     H = loss.hessian(start)
     if not np.isfinite(H).all():
@@ -163,7 +160,7 @@ def named(problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]) 
     return [design.names[free[j]] for j in by if share[j] > 0.1 * share.max()]
 
 
-def _start(problem: Any, loss: _Loss, free: np.ndarray) -> tuple[np.ndarray, Any]:
+def _start(problem: Any, loss: FreeLoss, free: np.ndarray) -> tuple[np.ndarray, Any]:
     """The intercept (or baseline) fitted without the other free columns, or where it runs to."""
     start, direction = np.zeros(len(free)), None
     lead = int((free < problem.n_free).sum())  # they are the first
@@ -172,7 +169,7 @@ def _start(problem: Any, loss: _Loss, free: np.ndarray) -> tuple[np.ndarray, Any
         start[at] = problem.design.scale[at] * problem.start
         start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
     if 0 < lead < len(free):
-        null = _Loss(problem, loss.base, free[:lead])
+        null = FreeLoss(problem, loss.base, free[:lead])
         start[:lead], runs = _follow(null, start[:lead])
         if runs is not None:
             direction = np.zeros(len(free))
@@ -180,7 +177,7 @@ def _start(problem: Any, loss: _Loss, free: np.ndarray) -> tuple[np.ndarray, Any
     return start, direction
 
 
-def _settled(loss: _Loss, b: np.ndarray, h0: np.ndarray) -> bool:
+def _settled(loss: FreeLoss, b: np.ndarray, h0: np.ndarray) -> bool:
     """Whether the fit's own end proves that there is a finite minimum, free of rounding."""
     H = loss.hessian(b)
     h = np.diag(H)
@@ -197,7 +194,7 @@ def _settled(loss: _Loss, b: np.ndarray, h0: np.ndarray) -> bool:
     return loss.extent(step) < SMALL
 
 
-def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
+def _follow(loss: FreeLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
     """Newton's steps from b until they prove a finite minimum or that there is none.
 
     Returns where they ended, and the direction in which they would go on for ever or None.
@@ -230,7 +227,7 @@ def _follow(loss: _Loss, b: np.ndarray) -> tuple[np.ndarray, Any]:
     return b, _run_away(loss, begin, first, b)
 
 
-def _run_away(loss: _Loss, begin: np.ndarray, first: np.ndarray, b: np.ndarray) -> Any:
+def _run_away(loss: FreeLoss, begin: np.ndarray, first: np.ndarray, b: np.ndarray) -> Any:
     """The direction in which coefficients have gone from where there was information, or None.
 
     Along the directions in which hardly any of the information is left that there was at the
@@ -270,7 +267,7 @@ def _run_away(loss: _Loss, begin: np.ndarray, first: np.ndarray, b: np.ndarray) 
     return None
 
 
-def _far_slope(loss: _Loss, b: np.ndarray, s: np.ndarray) -> float:
+def _far_slope(loss: FreeLoss, b: np.ndarray, s: np.ndarray) -> float:
     """Slope along s as far out as exp can hold: risk sets underflow sooner than others.
 
     Where means overflow instead, the loss has risen, without bounds.
@@ -284,7 +281,7 @@ def _far_slope(loss: _Loss, b: np.ndarray, s: np.ndarray) -> float:
     return np.inf
 
 
-def _held(loss: _Loss, H: np.ndarray, g: np.ndarray, radius: float) -> np.ndarray:
+def _held(loss: FreeLoss, H: np.ndarray, g: np.ndarray, radius: float) -> np.ndarray:
     """Newton's step damped to a length of about ``radius`` in η (Levenberg and Marquardt).
 
     Where η is far out a Newton step is too long by orders of magnitude, and by others for each
@@ -304,7 +301,7 @@ def _held(loss: _Loss, H: np.ndarray, g: np.ndarray, radius: float) -> np.ndarra
     return s * min(1.0, radius / loss.extent(s))
 
 
-def _length(loss: _Loss, b: np.ndarray, s: np.ndarray, far: float, slope: float) -> float:
+def _length(loss: FreeLoss, b: np.ndarray, s: np.ndarray, far: float, slope: float) -> float:
     """How much of a step to take: a long one must not pass the minimum along it.
 
     Where η starts far out there is hardly any curvature, and a step would end as far out on the
@@ -332,80 +329,3 @@ def _newton(H: np.ndarray, g: np.ndarray) -> np.ndarray:
         pass
     value, U = linalg.eigh(C)
     return -(U @ ((U.T @ (g / size)) / np.maximum(value, FLAT))) / size
-
-
-class _Loss:
-    """The loss as a function of some columns' coefficients, b (f,) in the scaled columns."""
-
-    def __init__(self, problem: Any, base: Any, columns: np.ndarray) -> None:
-        self.likelihood = likelihood = problem.likelihood
-        self.backend, self.base = likelihood.backend, base
-        self.rows = problem.design.by_rows(columns, likelihood.order, self.backend)
-        self.weights = bound_weights(problem)
-        self.noise = NOISE * float(problem.weights.sum())
-
-    def rise(self, slope: float, extent: float) -> float:
-        """The slope far along a direction that is none, for what it is here and moves η by.
-
-        Where 1 − p cancels, what is left of a slope of zero is rounding of the rows' weights.
-        """
-        noise = self.noise * extent
-        return max(RISE * slope, noise if noise < CLEAN * slope else 0.0)
-
-    def __call__(self, b: np.ndarray) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = float(self.likelihood.loss(self.eta(b), self.weights)[0])
-        return value if np.isfinite(value) else np.inf
-
-    def overflows(self, b: np.ndarray) -> bool:
-        """Whether a row's mean is greater than any number: not where risk sets underflow."""
-        with np.errstate(all="ignore"):
-            _, r = self.likelihood.evaluate(self.eta(b), self.weights)
-        r = self.backend.to_host(r)
-        return bool(np.isinf(r).any() and not np.isnan(r).any())
-
-    def eta(self, b: np.ndarray) -> Any:
-        return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
-
-    def gradient(self, b: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):  # far out there may be no numbers, and callers look
-            _, r = self.likelihood.evaluate(self.eta(b), self.weights)
-        return self.backend.to_host(self.rows.rmatmul(r))[:, 0]
-
-    def slope(self, b: np.ndarray, s: np.ndarray) -> float:
-        """Derivative along s, infinite where the loss is."""
-        if not np.isfinite(self(b)):
-            return np.inf
-        with np.errstate(over="ignore", invalid="ignore"):
-            slope = float(self.gradient(b) @ s)
-        return slope if np.isfinite(slope) else np.inf
-
-    def hessian(self, b: np.ndarray, levelled: bool = False) -> np.ndarray:
-        """Exact: pooled event times would leave information where there is none.
-
-        ``levelled``: where a constant has brought the means to the outcome's size.
-        """
-        with np.errstate(all="ignore"):
-            eta = self._levelled(b) if levelled else self.eta(b)
-            curvature = self.likelihood.curvature(eta, self.weights, exact=True)
-            return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
-
-    def diagonal(self, b: np.ndarray) -> np.ndarray:
-        """The levelled Hessian's diagonal, nearly."""
-        curvature = self.likelihood.curvature(self._levelled(b), self.weights)
-        return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
-
-    def unit(self) -> np.ndarray:
-        """The Hessian's diagonal, nearly, where all linear predictors are zero."""
-        curvature = self.likelihood.curvature(0.0 * self.base, self.weights)
-        h = np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
-        return np.where(h > 0, h, 1.0)
-
-    def _levelled(self, b: np.ndarray) -> Any:
-        eta = self.eta(b)
-        return eta + self.likelihood.level(eta, self.weights)
-
-    def extent(self, s: np.ndarray) -> float:
-        """How far a step moves the linear predictors."""
-        d = self.rows.matmul(self.backend.asarray(s[:, None]))
-        return float(self.likelihood.extent(d))
