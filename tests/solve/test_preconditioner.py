@@ -76,6 +76,7 @@ def test_a_factor_is_exact_for_each_support(free, B, rng):
     missing = np.flatnonzero(~support.any(axis=1))[:5]
     support[missing, 0] = True
     support[factor.at[factor.m : factor.m + 3], B - 1] = False
+    support[factor.at[0], 0] = False  # and one that all had
     assert factor.serves(shared, support, ridge)
     assert len(factor.at) == n + len(missing)
     R = rng.normal(size=(k, B)) * support

@@ -10,6 +10,7 @@ part of S of the columns that it has, whose factor is small.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,6 +27,10 @@ LIKELY = 0.1  # share of the columns that all have, with the smallest coefficien
 SPARE = 0.1  # columns that there is room for, for each that there is
 SAME = 1e-3  # relative change of a diagonal: more is another matrix's, and nothing can be let in
 LACKS = 0.02  # share of the columns that all had which one may lack
+FEW = 16  # columns that one may lack in any case, or a quarter of them
+
+Key = tuple[int, bytes]  # of some columns, how many and which of them
+Border = tuple[np.ndarray, np.ndarray, np.ndarray]  # columns gone, those of the inverse, its block
 
 
 class Preconditioner:
@@ -75,7 +80,8 @@ class Preconditioner:
         shared.lower_part(self.at, self._size, A)
         A[np.diag_indices(n)] = 1.0 + JITTER
         self.factor = Cholesky(A, shared.pool, self.m)
-        self._own: dict[bytes, OwnPart] = {}
+        self._own: dict[Key, OwnPart] = {}
+        self._bordered: dict[Key, Border] = {}
         self._lanes = 0  # the most replicates that it has served at once
         self._lent = False  # whether others work with the same matrix
 
@@ -92,7 +98,7 @@ class Preconditioner:
     def fork(self) -> Preconditioner:
         """The same for somebody else, who may let columns in without this one's seeing it."""
         out = copy.copy(self)
-        out._own = dict(self._own)
+        out._own, out._bordered = dict(self._own), {}
         out._lent = self._lent = True
         return out
 
@@ -100,7 +106,7 @@ class Preconditioner:
         """Whether it is a factor of these supports; columns that it lacks are let in."""
         core, live = self.at[: self.m], support.any(axis=0)
         lacking = (~support[core][:, live]).sum(axis=0).max(initial=0)
-        if lacking > LACKS * self.m:
+        if lacking > self._most_lacking:
             return False
         missing = np.array(support.any(axis=1))
         missing[self.at] = False
@@ -115,6 +121,10 @@ class Preconditioner:
             self._extend(shared, new, ridge)
         return True
 
+    @property
+    def _most_lacking(self) -> float:
+        return max(LACKS * self.m, min(FEW, self.m // 4))
+
     def _extend(self, shared: SharedMatrix, new: np.ndarray, ridge: np.ndarray) -> None:
         first = len(self.at)
         if self._lent:
@@ -128,29 +138,62 @@ class Preconditioner:
         A[first:] = shared.between(new, self.at, np.float32) / self._size[first:, None] / self._size
         A[np.arange(first, n), np.arange(first, n)] = 1.0 + JITTER
         self.factor.append(A, first)
-        # Own parts stay near what is wanted, but under keys of fewer columns.
-        self._own = {bytes([i]): part for i, part in enumerate(self._own.values())}
 
     def solve(self, R: np.ndarray, support: np.ndarray) -> np.ndarray:
         """A⁻¹ R of each replicate's columns, (k, B); zero at columns that it has none of."""
         size = self._size[:, None]
         z, unit = as_precision(R[self.at] / size, np.float32)
-        self.factor.forward(z)
-        has, rest = support[self.at[self.m :]], z[self.m :]
-        parts = self._parts(has)
-
-        def one(b: int) -> None:
-            parts[b].solve(rest[:, b])
-
-        self.factor.pool.map(one, [(b,) for b in range(R.shape[1])], rest.size * len(rest))
-        self.factor.backward(z)
+        there = support[self.at]
+        parts = self._parts(there[self.m :])
+        z = self._through(z, parts)
+        for b, border in enumerate(self._borders(there, parts)):
+            if border is not None:
+                gone, columns, inverse = border
+                z[:, b] -= columns @ (inverse @ z[gone, b]).astype(np.float32)
+                z[gone, b] = 0.0
         out = np.zeros(R.shape)
         out[self.at] = z * unit / size
         return out
 
+    def _through(self, z: np.ndarray, parts: Sequence[OwnPart]) -> np.ndarray:
+        """The inverse of all that is eliminated and a part for each column of z (n, c), times z."""
+        self.factor.forward(z)
+        rest = z[self.m :]
+
+        def one(b: int) -> None:
+            parts[b].solve(rest[:, b])
+
+        self.factor.pool.map(one, [(b,) for b in range(z.shape[1])], rest.size * len(rest))
+        self.factor.backward(z)
+        return z
+
+    def _borders(self, there: np.ndarray, parts: Sequence[OwnPart]) -> list[Border | None]:
+        """What replicates need that lack columns which were eliminated: those of their inverses.
+
+        With Z = A⁻¹E_g of the columns g that have gone, the solution that is zero there is
+        x − Z (E_g'Z)⁻¹ x_g.
+        """
+        core = there[: self.m]
+        gone = [np.flatnonzero(~core[:, b]) for b in range(there.shape[1])]
+        # Replicates without any column have nothing to solve, and who lacks many no use of it.
+        wanted = [b for b, g in enumerate(gone) if 0 < len(g) <= self._most_lacking]
+        keys = {b: (len(there), np.packbits(there[:, b]).tobytes()) for b in wanted}
+        new = [b for b in wanted if keys[b] not in self._bordered]
+        if new:
+            E = np.zeros((len(there), sum(len(gone[b]) for b in new)), np.float32)
+            E[np.concatenate([gone[b] for b in new]), np.arange(E.shape[1])] = 1.0
+            Z = self._through(E, [parts[b] for b in new for _ in gone[b]])
+            ends = np.cumsum([len(gone[b]) for b in new])
+            for b, columns in zip(new, np.split(Z, ends[:-1], axis=1), strict=True):
+                block = columns[gone[b]].astype(np.float64)
+                inverse = np.linalg.pinv(0.5 * (block + block.T), hermitian=True)
+                self._bordered[keys[b]] = gone[b], columns, inverse
+        self._bordered = {key: self._bordered[key] for key in keys.values()}
+        return [self._bordered[keys[b]] if b in keys else None for b in range(there.shape[1])]
+
     def _parts(self, has: np.ndarray) -> list[OwnPart]:
         """The replicates' own parts of the complement."""
-        keys = [np.packbits(has[:, b]).tobytes() for b in range(has.shape[1])]
+        keys = [(len(has), np.packbits(has[:, b]).tobytes()) for b in range(has.shape[1])]
         new = {key: b for b, key in enumerate(keys) if key not in self._own}
         last = list(self._own.values())
         made = self.factor.pool.map(
