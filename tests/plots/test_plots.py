@@ -253,6 +253,85 @@ def test_calibration_picture(logistic):
     texts_inside(ax)
 
 
+def test_long_names_leave_room_for_the_picture(logistic):
+    name = "condition_era group during day -365 through 0 days relative to index: gout"
+    table = pd.DataFrame({"coef": [0.1] * 30, "lower": -0.2, "upper": 0.4})
+    table.index = [name, *map(str, range(29))]
+    ax = plots.forest(table, shade=np.linspace(0, 1, 30))
+    texts_inside(ax)
+    label = ax.get_yticklabels()[0].get_text()
+    assert label.startswith("condition_era")
+    assert label.endswith("relative to index: gout")
+    figure = ax.get_figure(root=True)
+    width = figure.get_size_inches()[0] * figure.dpi
+    assert ax.get_window_extent().width > 0.4 * width
+    bar = next(a for a in figure.axes if a is not ax)
+    assert bar.xaxis.label.get_text() == "Share of draws that are not zero"
+    assert figure.bbox.contains(*bar.xaxis.label.get_window_extent().min)
+    assert 5 < bar.get_window_extent().height < 20
+    path = pd.DataFrame({name: [0.0, 0.2], "b": [0.0, 0.1]}, index=[0.01, 1.0])
+    ax = plots.coefficient_paths(path)
+    texts_inside(ax)
+    assert ax.get_window_extent().width > 0.5 * 7 * figure.dpi
+
+
+def test_estimates_without_end_have_their_intervals():
+    table = pd.DataFrame(
+        {"coef": [-np.inf, 0.5, np.nan], "lower": [-np.inf, 0.1, np.nan], "upper": [-0.3, 0.9, 1]}
+    )
+    ax = plots.forest(table)
+    ends = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2]
+    assert [max(x) for x in ends[:2]] == [-0.3, 0.9]
+    assert sum(line.get_marker() == "<" for line in ax.lines) == 1
+    assert sum(line.get_marker() == "o" for line in ax.lines) == 1
+    plots.forest(pd.DataFrame({"coef": [np.inf], "lower": [-np.inf], "upper": [np.inf]}))
+
+
+def test_a_side_without_end_does_not_fill_the_axis():
+    x = np.r_[np.linspace(-40, -5, 30), np.linspace(-4.9, 0, 60)]
+    profile = pd.DataFrame({"point": x, "log_likelihood": -5 * np.exp(x), "gradient": -5 * np.exp(x)})
+    ax = plots.profile_curve(profile)
+    assert "−∞" in ax.get_title()
+    low, high = ax.get_xlim()
+    assert -12 < low < -6
+    assert high > 0
+
+
+def test_small_units_do_not_crowd_the_axis(survival):
+    x = np.linspace(-0.00112, 0.0009, 21)
+    y = -((x / 0.00025) ** 2) / 2
+    profile = pd.DataFrame({"point": x, "log_likelihood": y, "gradient": -x / 0.00025**2})
+    ax = plots.profile_curve(profile)
+    texts_inside(ax)
+    boxes = [t.get_window_extent() for t in ax.get_xticklabels() if t.get_text()]
+    low, high = ax.get_window_extent().intervalx
+    boxes = [b for b in boxes if low <= (b.x0 + b.x1) / 2 <= high]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_curves_of_a_fine_gray_model(survival):
+    X, time, code = survival
+    m = steropes.FineGrayRegression().fit(X, Surv(time, code))
+    table = m.incidence_curves(X.iloc[:2])
+    ax = plots.incidence_curves(table)
+    first = table[table["row"] == 0]["incidence"].to_numpy()
+    np.testing.assert_array_equal(ax.lines[0].get_ydata()[1 : 1 + len(first)], first)
+    with pytest.raises(DataError, match="leave cause out"):
+        plots.incidence_curves(table, cause=1)
+    with pytest.raises(DataError, match="lacks"):
+        plots.incidence_curves(table.drop(columns="incidence"))
+
+
+def test_residuals_on_log_time_have_plain_numbers(survival):
+    X, time, code = survival
+    m = CoxRegression().fit(X, Surv(time, code > 0))
+    ax = plots.schoenfeld_residuals(m, "age", log_time=True)
+    assert ax.xaxis.get_major_formatter()(100.0, 0) == "100"
+    values = m.residuals("scaled_schoenfeld")["age"]
+    low, high = ax.get_ylim()
+    assert ((values > low) & (values < high)).mean() > 0.99
+
+
 def test_pictures_go_onto_the_axes_given(survival):
     X, time, code = survival
     _, (left, right) = pyplot.subplots(1, 2)

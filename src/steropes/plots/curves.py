@@ -54,7 +54,7 @@ def survival_curves(
     matplotlib Axes
     """
     if isinstance(curves, pd.DataFrame):
-        lines, counts = _of_table(curves), {}
+        lines, counts = _of_table(curves, "survival"), {}
     else:
         of_group = {"": curves} if isinstance(curves, KaplanMeier) else dict(curves)
         _check(of_group, KaplanMeier, "survival_curves", "kaplan_meier")
@@ -64,11 +64,11 @@ def survival_curves(
     _draw(ax, lines, 1.0, until)
     ax.set(ylabel="Survival", xlabel=time_label)
     _floor(ax, min(float(np.nanmin(low, initial=1.0)) for *_, low, _ in lines))
-    return _finish(ax, lines, counts if at_risk else {}, "lower left")
+    return _finish(ax, lines, counts if at_risk else {}, _emptier(ax, lines))
 
 
 def incidence_curves(
-    curves: AalenJohansen | dict[Any, AalenJohansen],
+    curves: AalenJohansen | dict[Any, AalenJohansen] | pd.DataFrame,
     *,
     cause: int | None = None,
     level: float = 0.95,
@@ -81,8 +81,10 @@ def incidence_curves(
 
     Parameters
     ----------
-    curves : AalenJohansen, or dict of them by label
-        What `steropes.aalen_johansen` gives.
+    curves : AalenJohansen, dict of them by label, or DataFrame
+        What `steropes.aalen_johansen` gives; or a long table of ``time``, ``incidence``, ``lower``
+        and ``upper``, as ``model.incidence_curves(X)`` of Fine–Gray models gives it, a curve for
+        each value of its first column (if that is not ``time``), without numbers at risk.
     cause : int, optional
         The event that is drawn. Without groups the default is a curve for each; groups are of
         one, by default the first.
@@ -98,6 +100,11 @@ def incidence_curves(
     -------
     matplotlib Axes
     """
+    if isinstance(curves, pd.DataFrame):
+        if cause is not None:
+            raise DataError("A table of incidence is of one cause; leave cause out.")
+        lines = _of_table(curves, "incidence")
+        return _incidence(axes_of(ax, (7.0, 4.2)), lines, "", until, time_label, {})
     alone = isinstance(curves, AalenJohansen)
     of_group = {"": curves} if isinstance(curves, AalenJohansen) else dict(curves)
     _check(of_group, AalenJohansen, "incidence_curves", "aalen_johansen")
@@ -115,11 +122,30 @@ def incidence_curves(
             lines.append((name, found.times, found.incidence[:, j], low, high))
     counts = {str(k): (c.times, c.at_risk) for k, c in of_group.items()}
     ax = axes_of(ax, (7.0, 4.2 + 0.25 * len(counts) * at_risk))
-    _draw(ax, lines, 0.0, until)
     of = "" if len(shown) > 1 else f" of cause {shown[0]}"
+    return _incidence(ax, lines, of, until, time_label, counts if at_risk else {})
+
+
+def _incidence(
+    ax: Axes,
+    lines: list[Line],
+    of: str,
+    until: float | None,
+    time_label: str,
+    counts: dict[str, tuple[np.ndarray, np.ndarray]],
+) -> Axes:
+    _draw(ax, lines, 0.0, until)
     ax.set(ylabel=f"Cumulative incidence{of}", xlabel=time_label)
     ax.set_ylim(0, 1.04 * max(float(np.nanmax(high, initial=1e-6)) for *_, high in lines))
-    return _finish(ax, lines, counts if at_risk else {}, "upper left")
+    return _finish(ax, lines, counts, "upper left")
+
+
+def _emptier(ax: Axes, lines: list[Line]) -> Literal["lower left", "upper right"]:
+    """Where a legend covers no curve: at the right, if one falls low before the middle."""
+    low, high = ax.get_ylim()
+    early = ax.get_xlim()[0] + 0.4 * np.diff(ax.get_xlim())[0]
+    lowest = min((float(x[t <= early].min(initial=high)) for _, t, x, *_ in lines), default=high)
+    return "upper right" if lowest < low + 0.4 * (high - low) else "lower left"
 
 
 def _check(of_group: dict[Any, Any], kind: type, what: str, made_by: str) -> None:
@@ -127,14 +153,14 @@ def _check(of_group: dict[Any, Any], kind: type, what: str, made_by: str) -> Non
         raise DataError(f"{what} draws what steropes.{made_by} gives, or a dict of such by label.")
 
 
-def _of_table(table: pd.DataFrame) -> list[Line]:
-    need_columns(table, ("time", "survival", "lower", "upper"), "survival_curves")
+def _of_table(table: pd.DataFrame, value: Literal["survival", "incidence"]) -> list[Line]:
+    columns = ("time", value, "lower", "upper")
+    need_columns(table, columns, f"{value}_curves")
     key = table.columns[0]
-    columns = ("time", "survival", "lower", "upper")
     groups = [("", table)] if key == "time" else list(table.groupby(key, sort=False))
     lines: list[Line] = []
     for label, part in groups:
-        part = part.dropna(subset=["survival"]).sort_values("time")
+        part = part.dropna(subset=[value]).sort_values("time")
         name = "" if key == "time" else f"{key} {label}"
         lines.append((name, *(part[k].to_numpy(float) for k in columns)))
     return lines
@@ -175,7 +201,7 @@ def _finish(
     ax: Axes,
     lines: list[Line],
     counts: dict[str, tuple[np.ndarray, np.ndarray]],
-    corner: Literal["lower left", "upper left"],
+    corner: Literal["lower left", "upper left", "upper right"],
 ) -> Axes:
     if any(label for label, *_ in lines):
         ax.legend(loc=corner, frameon=False, handlelength=1.4)

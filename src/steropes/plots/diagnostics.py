@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import linalg, stats
 
 from ..errors import DataError
-from .style import COLOURS, FAINT, MUTED, axes_of, clean, colour_of, need_columns
+from .style import COLOURS, FAINT, MUTED, axes_of, clean, colour_of, need_columns, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,11 +79,14 @@ def schoenfeld_residuals(
     ax.axhline(0, color=FAINT, lw=1, zorder=0)
     if log_time:
         ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    # All residuals, but for those so far out that nothing else could be told.
     ends = np.percentile(values, [1, 99])
-    low = min(float(ends[0]), float((smooth - width).min()), coef, 0.0)
-    high = max(float(ends[1]), float((smooth + width).max()), coef, 0.0)
+    room = ends[1] - ends[0]
+    low = min(float(values[values >= ends[0] - room].min()), float((smooth - width).min()), coef, 0)
+    high = max(float(values[values <= ends[1] + room].max()), float((smooth + width).max()), coef, 0)
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-    ax.set(xlabel="Time", ylabel=f"β(t) of {name}")
+    ax.set(xlabel="Time", ylabel=f"β(t) of {shortened(name)}")
     return clean(ax)
 
 

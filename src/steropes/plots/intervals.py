@@ -10,7 +10,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.stats import chi2
 
 from ..errors import DataError
-from .style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns
+from .style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,13 +74,29 @@ def profile_curve(
     shown += "−∞" if lower is None else _number(lower)
     shown += " to " + ("∞" if upper is None else _number(upper))
     floor = max(float(fallen.min()), -4.0 * cut)
-    ax.set(xlabel=name or "Coefficient", ylabel="Profile log-likelihood, less its maximum")
+    ax.set(xlabel=shortened(name or "Coefficient", 70), ylabel="Profile log-likelihood, less its maximum")
     ax.set_title(shown, fontsize=10, color=INK, pad=16)
     ax.set_ylim(floor - 0.04 * abs(floor), 0.03 * abs(floor))
-    shown_x = fine[fallen >= floor]
-    pad = 0.03 * (shown_x[-1] - shown_x[0])
-    ax.set_xlim(shown_x[0] - pad, shown_x[-1] + pad)
+    ax.set_xlim(*_window(fine, fallen, floor, (lower is None, upper is None)))
+    ax.locator_params(axis="x", nbins=6)
     return clean(ax)
+
+
+def _window(
+    x: np.ndarray, fallen: np.ndarray, floor: float, flat: tuple[bool, bool]
+) -> tuple[float, float]:
+    """The part of the axis that is shown: of a side that is level for ever, only its beginning."""
+    shown = x[fallen >= floor]
+    low, high = float(shown[0]), float(shown[-1])
+    moves = [np.abs(fallen - fallen[end]) > 0.02 for end in (0, -1)]
+    if flat[0] and moves[0].any():
+        first = float(x[moves[0].argmax()])
+        low = max(low, first - 0.4 * (high - first))
+    if flat[1] and moves[1].any():
+        last = float(x[len(x) - 1 - moves[1][::-1].argmax()])
+        high = min(high, last + 0.4 * (last - low))
+    pad = 0.03 * (high - low)
+    return low - pad, high + pad
 
 
 def _number(x: float) -> str:
@@ -131,7 +147,7 @@ def forest(
     coef, lower, upper = (table[k].to_numpy(float) for k in ("coef", "lower", "upper"))
     y = np.arange(len(table))[::-1]
     finite = np.concatenate([v[np.isfinite(v)] for v in (coef, lower, upper)])
-    low, high = min(0.0, float(finite.min())), max(0.0, float(finite.max()))
+    low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
     pad = 0.06 * (high - low or 1.0)
     low, high = low - pad, high + pad
 
@@ -142,30 +158,29 @@ def forest(
 
     colours = [INK] * len(table) if share is None else colormaps["Greys"](0.2 + 0.8 * share)
     for i in range(len(table)):
-        if not np.isfinite(coef[i]):
-            continue
         ends = np.clip([lower[i], upper[i]], low, high)
         if np.isfinite(ends).all():
             ax.plot(place(ends), [y[i], y[i]], color=colours[i], lw=2.2, solid_capstyle="butt")
             for end, limit, mark in ((lower[i], low, "<"), (upper[i], high, ">")):
                 if np.isinf(end):
-                    ax.plot(place(np.array([limit])), [y[i]], mark, color=colours[i], ms=5)
-        ax.plot(
-            place(coef[i : i + 1]), [y[i]], "o", ms=6, mfc=colours[i], mec=MUTED, mew=0.6, zorder=3
-        )
+                    at = place(np.array([limit]))
+                    ax.plot(at, [y[i]], mark, color=colours[i], ms=6, clip_on=False)
+        if np.isfinite(coef[i]):  # one without a finite estimate has its interval alone
+            at = place(coef[i : i + 1])
+            ax.plot(at, [y[i]], "o", ms=6, mfc=colours[i], mec=MUTED, mew=0.6, zorder=3)
     ax.axvline(1.0 if exponentiate else 0.0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
     if exponentiate:
         _ratio_axis(ax, high - low)
     ax.set_xlim(place(np.array([low]))[0], place(np.array([high]))[0])
     ax.set_ylim(-0.7, len(table) - 0.3)
-    ax.set_yticks(y, [str(label) for label in table.index])
+    ax.set_yticks(y, [shortened(label) for label in table.index])
     ax.set_xlabel("exp(coefficient), log scale" if exponentiate else "Coefficient")
     ax.grid(axis="x", color=FAINT, lw=0.6, zorder=0)
     ax.set_axisbelow(True)
     if share is not None:
         _shade_bar(ax)
     clean(ax)
-    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="y", length=0, pad=7)
     ax.spines["left"].set_visible(False)
     return ax
 
@@ -198,6 +213,11 @@ def _shade_bar(ax: Axes) -> None:
 
     greys = colormaps["Greys"](np.linspace(0.2, 1.0, 64))
     mapped = ScalarMappable(Normalize(0, 1), LinearSegmentedColormap.from_list("shade", greys))
-    bar = ax.figure.colorbar(mapped, ax=ax, fraction=0.035, pad=0.02)
+    # Across the top, of one size whatever the number of lines.
+    height = ax.get_figure(root=True).get_figheight()
+    bar = ax.figure.colorbar(
+        mapped, ax=ax, location="top", fraction=min(0.12 / height, 0.1), pad=0.1 / height,
+        shrink=0.6, aspect=30,
+    )
     bar.set_label("Share of draws that are not zero", fontsize=9)
     bar.outline.set_visible(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
 from ..select import CrossValidation, InformationCriterion
-from .style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns
+from .style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def coefficient_paths(
     low, high = ax.get_ylim()
     for i, (name, y) in enumerate(zip(named, _apart(values, 0.055 * (high - low)), strict=True)):
         ax.annotate(
-            str(name), (1, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
+            shortened(name, 36), (1, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
             textcoords="offset points", va="center", fontsize=9, color=colour_of(i),
             annotation_clip=False,
         )  # fmt: skip
@@ -134,7 +134,7 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     # Far variances may be so bad that nothing could be told near the best.
     low = max(low, float(mean[at]) - 12 * max(best_se, 1e-12))
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-    ax.legend(loc="lower center", frameon=False, fontsize=9)
+    _legend(ax, "lower center")
     if "nonzero" in table:
         _counts_above(ax, x, table["nonzero"].to_numpy())
     return clean(ax)
@@ -150,9 +150,14 @@ def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
     ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=label)
     ax.plot([chosen], [value.min()], "o", ms=8, mfc="none", mec=INK)
     ax.set(xlabel="Prior variance (log scale)", ylabel=kind)
-    ax.legend(loc="upper center", frameon=False, fontsize=9)
+    _legend(ax, "upper center")
     _counts_above(ax, x, table["nonzero"].to_numpy())
     return clean(ax)
+
+
+def _legend(ax: Axes, where: Literal["lower center", "upper center"]) -> None:
+    """A legend that the line of the choice does not run through."""
+    ax.legend(loc=where, fontsize=9, framealpha=1.0, edgecolor="none", fancybox=False)
 
 
 def _counts_above(ax: Axes, x: np.ndarray, nonzero: np.ndarray) -> None:

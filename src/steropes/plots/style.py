@@ -9,7 +9,9 @@ from ..errors import DataError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "FAINT", "INK", "MUTED", "axes_of", "clean", "colour_of"]
+__all__ = [
+    "COLOURS", "FAINT", "INK", "MUTED", "axes_of", "clean", "colour_of", "need_columns", "shortened",
+]  # fmt: skip
 
 # Okabe and Ito's: told apart by colour-blind readers, the first ones in grey too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -40,6 +42,22 @@ def clean(ax: Axes) -> Axes:
 def colour_of(i: int) -> str:
     """The colour of the i-th curve."""
     return COLOURS[i % len(COLOURS)]
+
+
+def shortened(label: Any, most: int = 44) -> str:
+    """A name that leaves room for the picture: its beginning and, as names differ there, its end.
+
+    Parameters
+    ----------
+    label : str, or what prints as one
+    most : int
+        Characters, default 44.
+    """
+    text = " ".join(str(label).split())
+    if len(text) <= most:
+        return text
+    begin = (most - 1) // 3
+    return f"{text[:begin].rstrip()}…{text[begin + 1 - most :].lstrip()}"
 
 
 def need_columns(table: Any, columns: tuple[str, ...], what: str) -> None:
