@@ -18,6 +18,7 @@ from steropes import (
     LinearRegression,
     LogisticRegression,
     PoissonRegression,
+    SeparationError,
     Surv,
 )
 
@@ -174,7 +175,11 @@ def test_the_data_are_left_alone_and_not_kept(data):
         ("Surv(time, dead) ~ age + strata(site)", {"strata": "drug"}, "give it once"),
         ("Surv(time, dead) ~ age", {"sample_weight": "weight"}, "not a column"),
         ("Surv(time, missing) ~ age", {}, "row 5 is nan"),
-        ("Surv(time, dead) ~ missing", {}, "missing.*null"),
+        ("Surv(time, dead) ~ missing", {}, "missing is missing in row 5: drop"),
+        ("Surv(time, dead) ~ np.log(missing)", {}, r"np.log\(missing\) is missing in row 5"),
+        ("Surv(time, dead) ~ age | site", {}, "one right-hand side"),
+        ("Surv(time, dead) ~ age + cluster(site)", {}, "no cluster.. here.*cluster=labels"),
+        ("Surv(time, dead) ~ ns(age, df=3)", {}, r"cr\(x, df=4, constraints='center'\)"),
         ("Surv(time, code) ~ age", {}, "FineGrayRegression"),
     ],
 )
@@ -182,6 +187,24 @@ def test_refusals(data, formula, more, words):
     table = data.assign(missing=np.where(data.index == 5, np.nan, 1.0))
     with pytest.raises(DataError, match=words):
         CoxRegression.from_formula(formula, table, **more)
+
+
+def test_splines_that_hold_the_constant_name_their_remedy(data):
+    with pytest.raises(SeparationError, match="constraints='center'"):
+        CoxRegression.from_formula("Surv(time, dead) ~ cr(age, df=3)", data)
+    m = CoxRegression.from_formula(
+        "Surv(time, dead) ~ cr(age, df=3, constraints='center') + `ns (mg)`",
+        data.assign(**{"ns (mg)": data["years"]}),
+    )
+    assert m.converged_
+
+
+def test_labels_that_no_row_has_are_left_out(data):
+    kinds = pd.Categorical(np.where(data["age"] > 50, "old", "young"), ["none", "young", "old"])
+    m = LinearRegression.from_formula("y ~ kind", data.assign(kind=kinds))
+    assert list(m.summary().index) == ["intercept", "kind[T.old]"]
+    new = data.head(3).assign(kind=pd.Categorical(["old", "young", "old"], kinds.categories))
+    assert m.design_matrix(new)["kind[T.old]"].tolist() == [1, 0, 1]
 
 
 def test_labels_that_the_fit_has_not_seen_are_refused(data):

@@ -289,7 +289,8 @@ def test_estimates_without_end_have_their_intervals():
 
 def test_a_side_without_end_does_not_fill_the_axis():
     x = np.r_[np.linspace(-40, -5, 30), np.linspace(-4.9, 0, 60)]
-    profile = pd.DataFrame({"point": x, "log_likelihood": -5 * np.exp(x), "gradient": -5 * np.exp(x)})
+    y = -5 * np.exp(x)
+    profile = pd.DataFrame({"point": x, "log_likelihood": y, "gradient": y})
     ax = plots.profile_curve(profile)
     assert "−∞" in ax.get_title()
     low, high = ax.get_xlim()
@@ -305,7 +306,7 @@ def test_small_units_do_not_crowd_the_axis(survival):
     texts_inside(ax)
     boxes = [t.get_window_extent() for t in ax.get_xticklabels() if t.get_text()]
     low, high = ax.get_window_extent().intervalx
-    boxes = [b for b in boxes if low <= (b.x0 + b.x1) / 2 <= high]
+    boxes = [b.padded(2) for b in boxes if low <= (b.x0 + b.x1) / 2 <= high]
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 

@@ -83,8 +83,9 @@ def schoenfeld_residuals(
     # All residuals, but for those so far out that nothing else could be told.
     ends = np.percentile(values, [1, 99])
     room = ends[1] - ends[0]
-    low = min(float(values[values >= ends[0] - room].min()), float((smooth - width).min()), coef, 0)
-    high = max(float(values[values <= ends[1] + room].max()), float((smooth + width).max()), coef, 0)
+    near = values[(values >= ends[0] - room) & (values <= ends[1] + room)]
+    low = min(float(near.min()), float((smooth - width).min()), coef, 0.0)
+    high = max(float(near.max()), float((smooth + width).max()), coef, 0.0)
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     ax.set(xlabel="Time", ylabel=f"β(t) of {shortened(name)}")
     return clean(ax)

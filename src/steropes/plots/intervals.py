@@ -74,7 +74,8 @@ def profile_curve(
     shown += "−∞" if lower is None else _number(lower)
     shown += " to " + ("∞" if upper is None else _number(upper))
     floor = max(float(fallen.min()), -4.0 * cut)
-    ax.set(xlabel=shortened(name or "Coefficient", 70), ylabel="Profile log-likelihood, less its maximum")
+    of = shortened(name or "Coefficient", 70)
+    ax.set(xlabel=of, ylabel="Profile log-likelihood, less its maximum")
     ax.set_title(shown, fontsize=10, color=INK, pad=16)
     ax.set_ylim(floor - 0.04 * abs(floor), 0.03 * abs(floor))
     ax.set_xlim(*_window(fine, fallen, floor, (lower is None, upper is None)))
@@ -216,8 +217,13 @@ def _shade_bar(ax: Axes) -> None:
     # Across the top, of one size whatever the number of lines.
     height = ax.get_figure(root=True).get_figheight()
     bar = ax.figure.colorbar(
-        mapped, ax=ax, location="top", fraction=min(0.12 / height, 0.1), pad=0.1 / height,
-        shrink=0.6, aspect=30,
+        mapped,
+        ax=ax,
+        location="top",
+        fraction=min(0.12 / height, 0.1),
+        pad=0.1 / height,
+        shrink=0.6,
+        aspect=30,
     )
     bar.set_label("Share of draws that are not zero", fontsize=9)
     bar.outline.set_visible(False)

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "COLOURS", "FAINT", "INK", "MUTED", "axes_of", "clean", "colour_of", "need_columns", "shortened",
+    "COLOURS", "FAINT", "INK", "MUTED", "axes_of", "clean", "colour_of", "need_columns",
+    "shortened",
 ]  # fmt: skip
 
 # Okabe and Ito's: told apart by colour-blind readers, the first ones in grey too.

@@ -1,0 +1,232 @@
+"""Reading "Surv(time, event) ~ drug * age + strata(site)" with formulaic."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from ..data.outcome import Surv
+from ..errors import DataError
+
+__all__ = ["Formula", "formula_value", "read_formula", "table_of", "without_unused"]
+
+SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
+# What terms of a formula know by name (formulaic's transforms that remember nothing of the data).
+ELEMENTWISE = {
+    "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
+}  # fmt: skip
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in formulaic's messages
+NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
+# Functions of R's formulas, and what is meant by them here.
+OF_R = {
+    "cluster": "Clusters go with the intervals: confint(method='robust', cluster=labels), or "
+    "bootstrap(cluster=labels).",
+    "tt": "Effects that change with time are time_varying={'x': [cut points]}.",
+    "frailty": "For effects of many groups give C(group) a Normal prior.",
+    "ridge": "Shrinkage is prior=Normal(variance).",
+    "ns": "A natural spline is cr(x, df=4, constraints='center').",
+    "rcs": "A natural spline is cr(x, df=4, constraints='center').",
+    "pspline": "Write bs(x, df=8) and give it a Normal prior.",
+    "s": "Write bs(x, df=8) and give it a Normal prior.",
+    "factor": "Codes that are labels are C(x).",
+    "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
+}
+CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
+DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
+
+
+def _surv(*args: Any, **named: Any) -> np.ndarray:
+    if len(args) > 2:
+        raise DataError(
+            "Surv(a, b, c) in a formula is Surv(start, stop, event) to some and Surv(time, event, "
+            "entry) to others: say Surv(stop, event, entry=start)."
+        )
+    return Surv(*args, **named)
+
+
+def _strata(*columns: Any) -> Any:
+    if len(columns) == 1:
+        return columns[0]
+    labels = np.empty(len(columns[0]), object)
+    labels[:] = list(zip(*columns, strict=True))
+    return labels
+
+
+@dataclass
+class Formula:
+    """A formula that was read.
+
+    Attributes
+    ----------
+    text : str
+    outcome : str
+        The left-hand side.
+    spec : formulaic.ModelSpec
+        Columns of X, with what splines and codings remember of the data.
+    strata : str or None
+    offsets : list of str
+        Expressions.
+    """
+
+    text: str
+    outcome: str
+    spec: Any
+    strata: str | None
+    offsets: list[str]
+
+    def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
+        """X of new data; an intercept is the model's own."""
+        X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
+        return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
+
+    def vectors(self, data: pd.DataFrame) -> dict[str, Any]:
+        """Strata and offset of new data, where the formula has them."""
+        out: dict[str, Any] = {}
+        if self.strata is not None:
+            out["strata"] = formula_value(self.strata, data)
+        if self.offsets:
+            parts = [np.asarray(formula_value(text, data), np.float64) for text in self.offsets]
+            out["offset"] = np.sum(parts, axis=0)
+        return out
+
+
+def _formulaic() -> Any:
+    try:
+        import formulaic
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'Formulas need the package formulaic: pip install "steropes[formulas]"',
+            name="formulaic",
+        ) from error
+    return formulaic
+
+
+def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
+    """What a call of formulaic gives, its errors and doubts as ours; ``data`` names rows."""
+    errors = _formulaic().errors
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", errors.DataMismatchWarning)
+        try:
+            return call()
+        except DataError:
+            raise
+        except errors.DataMismatchWarning as error:
+            raise DataError(
+                f"A column has values that the fit has not seen ({error}). Merge or drop them."
+            ) from None
+        except (errors.FormulaicError, ValueError, NameError, SyntaxError, TypeError) as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, DataError):
+                raise cause from None
+            said = COLOURS.sub("", str(cause))
+            nulls = NULLS.match(said)
+            if nulls and data is not None:
+                raise _missing(nulls.group(1), data) from None
+            raise DataError(f"The formula cannot be evaluated: {said}") from None
+
+
+def _missing(text: str, data: pd.DataFrame) -> DataError:
+    """What to say of an expression that is missing somewhere, with the row."""
+    empty = pd.isna(data[text] if text in data else _unchecked(text, data))
+    rows = np.flatnonzero(np.asarray(empty))
+    where = f"row {rows[0]}" + (f" and {len(rows) - 1} more" if len(rows) > 1 else "")
+    return DataError(f"{text} is missing in {where}: drop such rows or impute it.")
+
+
+def formula_value(text: str, data: pd.DataFrame) -> Any:
+    """The value of an expression in the columns of data, without a missing one."""
+    value = _unchecked(text, data)
+    if isinstance(value, pd.Series) and value.isna().any():
+        raise _missing(text, data)
+    return value
+
+
+def _unchecked(text: str, data: pd.DataFrame) -> Any:
+    """The value of an expression in the columns of data."""
+    from formulaic.utils.stateful_transforms import stateful_eval
+
+    from .cumulative import Censored
+
+    env = {
+        **ELEMENTWISE, "np": np, "Surv": _surv, "Censored": Censored,
+        "strata": _strata, "offset": lambda x: x,
+        **{str(name): data[name] for name in data.columns},
+    }  # fmt: skip
+    return _evaluated(lambda: stateful_eval(text, env, {}, {}, None))
+
+
+def table_of(data: Any) -> pd.DataFrame:
+    """A pandas table of a pandas, polars or pyarrow one."""
+    frame = nw.from_native(data, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise DataError(
+            f"data must be a pandas, polars or pyarrow table, not {type(data).__name__}."
+        )
+    return frame.to_pandas()
+
+
+def without_unused(data: pd.DataFrame) -> pd.DataFrame:
+    """The table without the labels that none of its rows has, as of a table that was cut."""
+    kinds = {name: kind for name, kind in data.dtypes.items() if kind == "category"}
+    return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
+
+
+def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formula, bool]:
+    """Read a formula; also say whether it has an intercept."""
+    if not isinstance(text, str) or text.count("~") != 1:
+        raise DataError(f"formula must be text such as 'y ~ x1 + x2', not {text!r}.")
+    outcome, right = (part.strip() for part in text.split("~"))
+    if not outcome:
+        raise DataError("The formula has no outcome before '~'.")
+    foreign = CALL.search(re.sub("`[^`]*`", "", text))
+    if foreign:
+        raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")
+    formulaic = _formulaic()
+    right = _without_dot(outcome, right, data)
+    parsed = _evaluated(lambda: formulaic.Formula(right))
+    if not isinstance(parsed, formulaic.SimpleFormula):
+        raise DataError("A formula here has one right-hand side; '|' divides it in several.")
+    terms = list(parsed)
+    strata: str | None = None
+    offsets, kept, has_intercept = [], [], False
+    for term in terms:
+        texts = [factor.expr for factor in term.factors]
+        special = [SPECIAL.match(x) for x in texts]
+        if any(special) and len(texts) > 1:
+            raise DataError(
+                f"{term} cannot be: strata() and offset() stand by themselves. For effects that "
+                "differ by stratum write its column's interaction, such as x:C(site)."
+            )
+        if not special or special[0] is None:
+            has_intercept |= texts == ["1"]
+            kept.append(term)
+        elif special[0].group(1) == "offset":
+            offsets.append(texts[0])
+        elif strata is not None:
+            raise DataError("The formula has strata() twice; write strata(a, b).")
+        else:
+            strata = texts[0]
+    if not intercept and not has_intercept:
+        raise DataError("This model has no intercept to leave out: drop -1 or 0 from the formula.")
+    model = formulaic.Formula(kept)
+    X = _evaluated(lambda: model.get_model_matrix(data, na_action="raise", output="pandas"), data)
+    return Formula(text, outcome, X.model_spec, strata, offsets), has_intercept
+
+
+def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:
+    """Write out "." as all columns that the formula does not name otherwise."""
+    if not DOT.search(right):
+        return right
+    rest = outcome + " " + DOT.sub(" ", right)
+    named = set(re.findall(r"`([^`]+)`|(\w+)", rest))
+    used = {a or b for a, b in named}
+    others = [f"`{name}`" for name in data.columns if str(name) not in used]
+    if not others:
+        raise DataError("'.' stands for the columns not named otherwise, and there are none.")
+    return DOT.sub(f"({' + '.join(others)})", right)
