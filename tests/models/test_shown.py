@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from every_family import EVERY, case
-from steropes import CoxRegression, Laplace, LogisticRegression, Surv
+from steropes import CoxRegression, Hierarchical, Laplace, LogisticRegression, Surv
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -58,3 +58,32 @@ def test_a_fit_that_did_not_converge_says_so(rng):
     with pytest.warns(Warning, match="stopped after"):
         m = LogisticRegression(max_iter=1, tol=1e-13).fit(X, (X[:, 0] + rng.normal(size=60) > 0))
     assert "NOT CONVERGED" in str(m)
+
+
+def test_zeros_and_settings_of_every_column_are_not_written_out(rng):
+    X = pd.DataFrame(rng.normal(size=(200, 40)), columns=[f"x{j}" for j in range(40)])
+    y = (X["x3"] - X["x7"] + rng.logistic(size=200) > 0) * 1
+    m = LogisticRegression(prior=Laplace(0.01)).fit(X, y)
+    found = [name for name, b in zip(X.columns, m.coef_, strict=True) if b != 0]
+    shown = [line.split()[0] for line in str(m).splitlines() if line.startswith("x")]
+    assert 1 < len(found) < 20
+    assert shown == found
+    assert f"the other {40 - len(found)} are in summary()" in str(m)
+    m = LogisticRegression(prior=Laplace(1e-9)).fit(X, y)
+    assert "All coefficients are zero." in str(m)
+    groups = [f"a class of drugs number {j % 5}" for j in range(40)]
+    m = LogisticRegression(prior=Hierarchical(groups, 0.1, 0.1)).fit(X, y)
+    assert "number 2', … 40 in all], variance=0.1" in str(m)
+
+
+def test_standardised_survival_is_shown_by_tables(rng):
+    X = pd.DataFrame({"drug": (rng.random(80) < 0.5) * 1.0, "age": rng.normal(size=80)})
+    y = Surv(rng.exponential(size=80) + 0.01, rng.random(80) < 0.7)
+    found = CoxRegression().fit(X, y).standardized_survival(X, [0.2, 0.5], by="drug")
+    for title in ("Survival", "Restricted means", "Risk ratios"):
+        assert f"{title}\n" in repr(found)
+        assert f"<b>{title}</b>" in found._repr_html_()
+    assert f"{found.survival['survival'][0]:.6f}" in repr(found)
+    alone = CoxRegression().fit(X, y).standardized_survival(X, [0.2])
+    assert "None" not in repr(alone)
+    assert "ratios" not in repr(alone)

@@ -7,6 +7,8 @@ and how the fit ended.
 from __future__ import annotations
 
 import html
+import reprlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ..errors import DataError
 __all__ = ["Shown"]
 
 ROWS = 20  # coefficients that are shown
+WIDE = 60  # characters of a prior's setting from which on it is cut
 TESTED = 200  # coefficients up to which standard errors are computed for a print
 
 
@@ -69,7 +72,7 @@ def _facts(model: Any) -> list[tuple[str, str]]:
     weights = None if problem is None else getattr(problem, "weights", None)
     if weights is not None:
         facts.append(("Rows", _rows(np.asarray(weights))))
-    facts.append(("Prior", "none" if model.prior_ is None else repr(model.prior_)))
+    facts.append(("Prior", "none" if model.prior_ is None else _described(model.prior_)))
     coef = np.asarray(model.coef_)
     nonzero = int(np.count_nonzero(coef))
     text = f"{coef.size:,}" + (f", {nonzero:,} not zero" if nonzero < coef.size else "")
@@ -79,6 +82,21 @@ def _facts(model: Any) -> list[tuple[str, str]]:
     steps = f"{model.n_iter_} step" + "s" * (model.n_iter_ != 1)
     facts.append(("Fit", f"{end} after {steps}, largest KKT violation {model.optimality_:.1e}"))
     return facts
+
+
+def _described(prior: Any) -> str:
+    """A prior in a line: settings of one entry a column by how many there are."""
+    parts = []
+    for name, value in prior.get_params().items():
+        several = isinstance(value, Mapping | Sequence | np.ndarray) and not isinstance(value, str)
+        if several and len(value) == 0:
+            continue
+        if several and len(repr(value)) > WIDE:
+            labels = list(value.values()) if isinstance(value, Mapping) else list(value)
+            parts.append(f"{name}={reprlib.repr(labels[:3])[:-1]}, … {len(labels):,} in all]")
+        else:
+            parts.append(f"{name}={value!r}")
+    return f"{type(prior).__name__}({', '.join(parts)})"
 
 
 def _rows(weights: np.ndarray) -> str:
@@ -105,9 +123,15 @@ def _table(model: Any) -> tuple[pd.DataFrame, str]:
         return table, note
     largest = np.argsort(-np.abs(coef), kind="stable")[:ROWS]
     free = np.flatnonzero(np.array(names) == "intercept")
-    shown = np.sort(np.union1d(largest, free))
-    rest = len(table) - len(shown)
-    return table.iloc[shown], f"The largest coefficients; {rest:,} more are in summary(). {note}"
+    shown = np.union1d(largest[coef[largest] != 0], free)
+    rest, nonzero = len(table) - len(shown), int(np.count_nonzero(np.delete(coef, free)))
+    if nonzero == 0:
+        said = "All coefficients are zero."
+    elif nonzero <= ROWS:
+        said = f"All that are not zero; the other {rest:,} are in summary()."
+    else:
+        said = f"The largest coefficients; {rest:,} more are in summary()."
+    return table.iloc[shown], f"{said} {note}".rstrip()
 
 
 def _formatted(table: pd.DataFrame) -> pd.DataFrame:

@@ -17,10 +17,11 @@ from .tables import positions, quantile
 
 __all__ = ["StandardizedSurvival", "people_of_groups", "reaching", "standardize"]
 
+SHOWN = 20  # rows of each table that are printed
 MOST_VALUES = 20  # of a covariate that everyone is given each value of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StandardizedSurvival:
     """Survival averaged over people, and what follows from it.
 
@@ -46,6 +47,24 @@ class StandardizedSurvival:
     ratios: pd.DataFrame | None = None
     risk_ratios: pd.DataFrame | None = None
     restricted_mean_differences: pd.DataFrame | None = None
+
+    def __repr__(self) -> str:
+        """The tables, one under the other."""
+        parts = (
+            f"{title}\n{t.to_string(max_rows=SHOWN, index=False)}" for title, t in self._tables()
+        )
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        """The tables as notebooks show them."""
+        return "".join(
+            f"<p><b>{title}</b></p>{table.to_html(max_rows=SHOWN, index=False, border=0)}"
+            for title, table in self._tables()
+        )
+
+    def _tables(self) -> list[tuple[str, pd.DataFrame]]:
+        named = [(key.replace("_", " ").capitalize(), t) for key, t in vars(self).items()]
+        return [(title, table) for title, table in named if table is not None]
 
 
 def people_of_groups(
