@@ -103,15 +103,15 @@ def test_an_elastic_net_has_both_variances_chosen_on_the_same_folds(rng):
     model = LogisticRegression(prior=ElasticNet(1.0, 1.0), cv=cv).fit(X, y)
     table = model.cv_results_
     assert list(table["normal_variance"]) == [0.05, 0.05, 5.0, 5.0]
-    for own in (0.05, 5.0):
-        one = CrossValidation(5, search=[0.01, 0.1], random_state=cv_seed(1))
-        alone = LogisticRegression(prior=ElasticNet(1.0, own), cv=one).fit(X, y)
-        rows = table[table["normal_variance"] == own]
-        np.testing.assert_allclose(rows["mean"], alone.cv_results_["mean"], rtol=1e-6)
+    for own, variance in [(0.05, 0.01), (0.05, 0.1), (5.0, 0.01), (5.0, 0.1)]:
+        one = CrossValidation(5, search=[variance], random_state=cv_seed(1))
+        alone = LogisticRegression(prior=ElasticNet(variance, own), cv=one).fit(X, y)
+        row = table[(table["normal_variance"] == own) & (table["variance"] == variance)]
+        np.testing.assert_allclose(row["mean"], alone.cv_results_["mean"], rtol=1e-6)
     best = table.loc[table["mean"].idxmax()]
     assert model.variance_ == best["variance"]
-    chosen = ElasticNet(1.0, best["normal_variance"]).with_variance(best["variance"])
-    assert model.prior_ == chosen
+    assert model.prior_ == ElasticNet(best["variance"], best["normal_variance"])
+    assert type(model.prior_) is ElasticNet
 
 
 def cv_seed(seed):

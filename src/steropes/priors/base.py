@@ -17,7 +17,7 @@ A prior never sees data.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -104,6 +104,10 @@ class Prior(ABC):
     @abstractmethod
     def with_variance(self, variance: float) -> Self:
         """Return the same prior with another overall variance, as a cross-validation tries it."""
+
+    def beside(self, compared: Collection[str]) -> Prior:
+        """Return the same prior whose path leaves alone the settings that are compared by name."""
+        return self
 
     # -- seams: what a prior may say beside λ and κ ----------------------------------------------
 

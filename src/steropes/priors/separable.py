@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
@@ -104,6 +104,19 @@ class ElasticNet(Prior):
             laplace_variance=_rescaled(self.laplace_variance, variance),
             normal_variance=_times(self.normal_variance, 1.0 / factor),
         )
+
+    def beside(self, compared: Collection[str]) -> Prior:
+        """See `Prior.beside`: where the normal part's variance is compared the path keeps it."""
+        return LaplacePath(**self.get_params()) if "normal_variance" in compared else self
+
+
+@dataclass(frozen=True)
+class LaplacePath(ElasticNet):
+    """An elastic net whose Laplace part alone moves along a path of variances."""
+
+    def with_variance(self, variance: float) -> Self:
+        """The Laplace part's; the normal part's stays as it is."""
+        return replace(self, laplace_variance=_rescaled(self.laplace_variance, variance))
 
 
 def _overall(variance: Variance) -> float:

@@ -41,7 +41,10 @@ def choose_among(chooser: Any, problem: Any, choose: Callable[[Any, bool], Selec
     found: list[tuple[Selection, dict[str, Any]]] = []
     candidates = _candidates(prior, chooser.compare)
     for one, said in candidates:
-        selection = choose(replace(problem, prior=one), len(candidates) == 1)
+        path = None if one is None else one.beside(said)
+        selection = choose(replace(problem, prior=path), len(candidates) == 1)
+        if one is not None:  # of the class that the user knows
+            selection = replace(selection, prior=replace(one, **selection.prior.get_params()))
         found.append((selection, said))
     if len(found) == 1:
         return found[0][0]

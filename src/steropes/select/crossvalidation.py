@@ -58,7 +58,8 @@ class CrossValidation:
     compare : mapping of names to sequences, optional
         Other settings of the prior to choose, by name, each from a few: all combinations are
         compared on the same folds, each along its own path of variances.
-        ``{"normal_variance": [0.1, 1, 10]}`` of an `ElasticNet` chooses both of its variances;
+        ``{"normal_variance": [0.1, 1, 10]}`` of an `ElasticNet` chooses both of its variances:
+        the path moves that of the Laplace part alone then;
         ``{"variance": [a, b]}`` with arrays or mappings compares the relative variances of
         groups of columns. ``cv_results_`` has a column for each (``prior__variance`` where there
         is one of the name), with the place in the sequence where an entry is no number or text.
