@@ -5,7 +5,16 @@ import pytest
 from scipy import sparse
 from sklearn.model_selection import KFold
 
-from steropes import CrossValidation, DataError, ElasticNet, Laplace, Normal
+from steropes import (
+    BrokenAdaptiveRidge,
+    CrossValidation,
+    DataError,
+    ElasticNet,
+    GroupLaplace,
+    Hierarchical,
+    Laplace,
+    Normal,
+)
 from steropes.likelihoods.cumulative import CODES, Thresholds
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel
 
@@ -136,3 +145,26 @@ def test_cross_validation_with_detection_limits(wide):
 def test_cv_needs_a_prior(wide):
     with pytest.raises(DataError, match="prior"):
         Model(cv=3).fit(*wide)
+
+
+def test_priors_that_join_coefficients_have_errors_or_a_refusal_that_says_what_to_use(wide):
+    X, y = wide
+    X = X[:, :6]
+    joint = Model(prior=Hierarchical(range(6), 0.2, 0.3)).fit(X, y)
+    alone = Model(prior=Normal(0.5)).fit(X, y)  # a group of one has both variances
+    np.testing.assert_allclose(joint.vcov(), alone.vcov(), rtol=1e-6)
+    np.testing.assert_allclose(joint.vcov("robust"), alone.vcov("robust"), rtol=1e-6)
+    np.testing.assert_allclose(joint.alpha_summary()["se"], alone.alpha_summary()["se"], rtol=1e-6)
+    for prior in (
+        Laplace(0.05, exclude=[0]),
+        BrokenAdaptiveRidge(0.5),
+        GroupLaplace([0, 0, 1, 1, 2, 2], 0.02),
+    ):
+        m = Model(prior=prior).fit(X, y)
+        for ask in (m.vcov, lambda m=m: m.vcov("robust"), m.confint):
+            with pytest.raises(DataError, match=r"bootstrap\(\)"):
+                ask()
+        assert "bootstrap()" in m.summary().attrs["note"]
+    m = Model(prior=Laplace(0.05, exclude=[0])).fit(X, y)
+    with pytest.raises(DataError, match="no standard errors"):
+        m.linear_hypothesis(["x0"])

@@ -14,7 +14,7 @@ from ...infer.cumulative_combined import CombinedInformation
 from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_robust import RobustInformation
 from ..annotations import Kind
-from ..inference import Inference
+from ..inference import NO_COVARIANCE, Inference
 from ..tables import cluster_codes, quantile
 
 __all__ = ["CumulativeInference"]
@@ -90,10 +90,7 @@ class CumulativeInference(Inference):
 
     def _no_errors(self) -> bool:
         """Whether a Laplace prior acts, so that there are no standard errors."""
-        check_is_fitted(self, "coef_")
-        if self.prior_ is None:
-            return False
-        return bool((self.prior_.penalty(self._names).l1 > 0).any())
+        return self._shrunken()
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients β, after α.
@@ -111,15 +108,18 @@ class CumulativeInference(Inference):
         Returns
         -------
         DataFrame, (p, p)
-            NaN where a Laplace prior acts.
+
+        Raises
+        ------
+        DataError
+            Where a Laplace prior acts; use profiles or the bootstrap.
         """
         check_is_fitted(self, "coef_")
-        p = len(self._names)
         if kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if self._no_errors():
-            V = np.full((p, p), np.nan)
-        elif kind == "model" and cluster is None:
+            raise DataError(NO_COVARIANCE)
+        if kind == "model" and cluster is None:
             V = self._covariances().beta()
         else:
             V = self._robust_covariance(cluster)
