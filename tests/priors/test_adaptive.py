@@ -1,5 +1,7 @@
 """Broken adaptive ridge: fixed points, by closed form and by dense reweighting."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -147,3 +149,17 @@ def test_a_column_of_tiny_numbers_is_held_at_zero():
     model = LogisticRegression(prior=BrokenAdaptiveRidge()).fit(X, y)
     alone = LogisticRegression(prior=BrokenAdaptiveRidge()).fit(X[:, [0, 2]], y)
     np.testing.assert_allclose(model.coef_, np.insert(alone.coef_, 1, 0.0), rtol=1e-6)
+
+
+def test_there_are_no_walds_errors_even_where_every_coefficient_stays():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 2))
+    y = (X @ [1.0, -1.0] + rng.logistic(size=300) > 0).astype(int)
+    m = LogisticRegression(prior=BrokenAdaptiveRidge(5.0)).fit(X, y)
+    assert (m.coef_ != 0).all()
+    for fitted in (m, pickle.loads(pickle.dumps(m))):
+        with pytest.raises(DataError, match=r"bootstrap\(\)"):
+            fitted.vcov()
+        assert fitted.summary()["se"].isna().all()
+    free = LogisticRegression(prior=BrokenAdaptiveRidge(5.0, exclude=[0, 1])).fit(X, y)
+    np.testing.assert_allclose(free.vcov(), LogisticRegression().fit(X, y).vcov(), rtol=1e-6)

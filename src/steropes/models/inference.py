@@ -163,10 +163,14 @@ class Inference(OneBlasThread):
             return False
         problem = getattr(self, "_problem", None)
         if isinstance(problem, Problem):
-            return bool((problem.penalties(self.prior_)[0] > 0).any())
-        names = self._coefficient_names()
-        own = names[len(names) - len(self._estimated) :]
-        return bool((self.prior_.separable(own).l1 > 0).any())
+            l1, l2 = problem.penalties(self.prior_)
+        else:
+            names = self._coefficient_names()
+            penalty = self.prior_.separable(names[len(names) - len(self._estimated) :])
+            l1, l2 = penalty.l1, penalty.l2
+        # An adaptive prior's weights are made of the estimates: none is known by them.
+        acts = (l1 > 0) | ((l2 > 0) if self.prior_.adaptive else False)
+        return bool(acts.any())
 
     def confint(
         self,
