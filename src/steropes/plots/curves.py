@@ -103,8 +103,8 @@ def incidence_curves(
     if isinstance(curves, pd.DataFrame):
         if cause is not None:
             raise DataError("A table of incidence is of one cause; leave cause out.")
-        lines = _of_table(curves, "incidence")
-        return _incidence(axes_of(ax, (7.0, 4.2)), lines, "", until, time_label, {})
+        table = _of_table(curves, "incidence")
+        return _incidence(axes_of(ax, (7.0, 4.2)), table, "", until, time_label, {})
     alone = isinstance(curves, AalenJohansen)
     of_group = {"": curves} if isinstance(curves, AalenJohansen) else dict(curves)
     _check(of_group, AalenJohansen, "incidence_curves", "aalen_johansen")

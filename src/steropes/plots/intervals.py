@@ -215,7 +215,8 @@ def _shade_bar(ax: Axes) -> None:
     greys = colormaps["Greys"](np.linspace(0.2, 1.0, 64))
     mapped = ScalarMappable(Normalize(0, 1), LinearSegmentedColormap.from_list("shade", greys))
     # Across the top, of one size whatever the number of lines.
-    height = ax.get_figure(root=True).get_figheight()
+    figure = ax.get_figure(root=True)
+    height = 4.0 if figure is None else figure.get_figheight()
     bar = ax.figure.colorbar(
         mapped,
         ax=ax,
