@@ -2,8 +2,8 @@
 
 `python -m benchmarks.out_of_core FOLDER --blocks 120` writes the files (of zeros and ones, as long
 tables of row and column) and fits from them; `--blocks 1 --rows 20000` tries it. What is printed is
-processor time of each part, and how much memory the process had at most: its own, and with the
-pages of mapped files.
+processor time of each part, how much memory the process had at most (its own, and with the pages of
+mapped files), and how much it has read from the disk so far.
 """
 
 from __future__ import annotations
@@ -74,6 +74,14 @@ def memory(what: str) -> float:
     return float("nan")
 
 
+def read_so_far() -> float:
+    """GB that this process has had from the disk, pages of mapped files among them."""
+    for line in Path("/proc/self/io").read_text().splitlines():
+        if line.startswith("read_bytes:"):
+            return float(line.split()[1]) / 1e9
+    return float("nan")
+
+
 def main() -> None:
     """Write, read, fit; a line for each."""
     parser = argparse.ArgumentParser()
@@ -92,7 +100,7 @@ def main() -> None:
         now = time.process_time()
         print(
             f"{what}: {now - last:.0f} s; own memory {memory('RssAnon'):.2f} GB, at most "
-            f"{memory('VmHWM'):.2f} GB with mapped pages",
+            f"{memory('VmHWM'):.2f} GB with mapped pages; {read_so_far():.1f} GB read from disk",
             flush=True,
         )
         last = now
