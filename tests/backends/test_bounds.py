@@ -11,9 +11,10 @@ HERE = Path(__file__).parent
 
 
 def test_kernels_as_plain_python():
-    """Runs `interpreted.py` in a process of its own: the compiler must be off before the import."""
+    """Runs them in a process of its own: the compiler must be off before the import."""
+    files = [str(HERE / name) for name in ("interpreted.py", "test_descent.py")]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(HERE / "interpreted.py")],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *files],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         cwd=HERE.parent.parent,
         capture_output=True,

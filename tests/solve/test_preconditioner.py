@@ -114,15 +114,15 @@ def test_a_border_is_as_good_as_a_new_factor(rng):
     S = (S / np.sqrt(np.outer(np.diag(S), np.diag(S)))).astype(np.float32)
     lower = np.tril(S)
     has = np.arange(q) < 70
-    first = OwnPart(lower, has)
+    first = OwnPart(lower, has, ThreadPool(1))
     now = has.copy()
     now[[3, 40]], now[[72, 75]] = False, True
-    bordered = OwnPart.near(lower, now, [first])
+    bordered = OwnPart.near(lower, now, [first], ThreadPool(1))
     assert bordered.base is first.base
     R = rng.normal(size=q).astype(np.float32)
     found, other = R.copy(), R.copy()
     bordered.solve(found)
-    OwnPart(lower, now).solve(other)
+    OwnPart(lower, now, ThreadPool(1)).solve(other)
     np.testing.assert_allclose(found, other, atol=2e-3 * np.abs(other).max())
     assert not found[~now].any()
 
@@ -130,10 +130,10 @@ def test_a_border_is_as_good_as_a_new_factor(rng):
 def test_an_indefinite_part_is_made_definite_or_goes_by_its_diagonal():
     S = np.array([[1.0, 0.0], [1.0001, 1.0]], np.float32)
     z = np.array([1.0, 2.0], np.float32)
-    part = OwnPart(S, np.array([True, True]))
+    part = OwnPart(S, np.array([True, True]), ThreadPool(1))
     part.solve(z)
     assert np.isfinite(z).all()
-    hopeless = OwnPart(np.array([[-1.0]], np.float32), np.array([True]))
+    hopeless = OwnPart(np.array([[-1.0]], np.float32), np.array([True]), ThreadPool(1))
     z = np.array([2.0], np.float32)
     hopeless.solve(z)
     assert z[0] == 2.0

@@ -1,7 +1,7 @@
-"""Cyclic coordinate descent on a quadratic model: in blocks for replicates, or one alone.
+"""Cyclic coordinate descent on a quadratic model: in panels for replicates, or one alone.
 
-All replicates share the matrix; each has its own gradient, penalties and point. What a block's
-changes do to the gradients outside of the block is one matrix product, which the caller does.
+All replicates share the matrix; each has its own gradient, penalties and point. What a panel's
+changes do to the gradients outside of the panel is one matrix product, which the caller does.
 """
 
 from __future__ import annotations
@@ -9,76 +9,101 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .register import add_scaled, load, store
 from .sparse import OPTIONS
 
-__all__ = ["descend_alone", "descend_block"]
+__all__ = ["descend_alone", "descend_panel"]
 
 
 @njit(**OPTIONS)
-def descend_block(A, s, y, h, l1, l2, U, t, c, rest, delta):
-    """One pass over the m coordinates of a block; returns whether any coordinate moved.
+def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta):
+    """One pass over the coordinates a … a + P of some replicates; whether any of them moved.
 
     Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
-    slopes s hold all smooth terms at y.
+    slopes s hold all smooth terms at y. The panel's own slopes are kept up to date, those of others
+    are not touched.
 
     Parameters
     ----------
-    A : (m, m) array
-        The block of the matrix that the replicates share.
-    s, y, h, l1, l2 : (m, B) arrays
+    G : (k, k) array
+        The matrix that replicates share,
+    Y : (m, k) array
+        but for Y'Y, so that A = G − Y'Y,
+    apart : (k,) bool array
+        and but for these coordinates, whose rows and columns of A are those of the identity.
+    s, y, h, l1, l2 : (k, B) arrays
         Slopes and point (both updated), curvature of each coordinate in all (zero: it rests),
         penalties in ℓ1 and the part of the slope's change that is a coordinate's own (ℓ2).
-    U, t, c : (M, m, B), (M, B) and (M, B) arrays
+    U, t, c : (M, k, B), (M, B) and (M, B) arrays
         Replicates' own rank-one terms; t collects U'δ.
-    rest : (m, B) array
+    rest : (k, B) array
         A coordinate that violates its optimality condition by no more stays where it is.
-    delta : (m, B) array
+    delta : (P, B) array
         The changes, written.
     """
-    m, B = s.shape
-    M = len(U)
-    step = np.empty(B)
+    (P, B), M, m = delta.shape, len(U), len(Y)
+    S, step = np.zeros((P, (B + 7) >> 3, 8)), np.zeros((1, (B + 7) >> 3, 8))  # in registers
+    told = np.zeros((m, B))  # Yδ
     moved = False
-    for j in range(m):
+    for j in range(P):
+        for b in range(B):
+            S[j, b >> 3, b & 7] = s[a + j, b]
+    for j in range(P):
+        i = a + j
         any_moved = False
         for b in range(B):
-            step[b] = 0.0
-            if h[j, b] > 0.0:
-                slope = s[j, b]
+            change = 0.0
+            if h[i, b] > 0.0:
+                slope = s[i, b] if apart[i] else S[j, b >> 3, b & 7]
+                for q in range(m):
+                    slope -= Y[q, i] * told[q, b]
                 for q in range(M):
-                    slope += c[q, b] * t[q, b] * U[q, j, b]
-                at = y[j, b]
+                    slope += c[q, b] * t[q, b] * U[q, i, b]
+                at = y[i, b]
                 if at > 0.0:
-                    off = abs(slope + l1[j, b])
+                    off = abs(slope + l1[i, b])
                 elif at < 0.0:
-                    off = abs(slope - l1[j, b])
+                    off = abs(slope - l1[i, b])
                 else:
-                    off = abs(slope) - l1[j, b]
-                if off <= rest[j, b]:
-                    delta[j, b] = 0.0
-                    continue
-                z = h[j, b] * at - slope
-                to = 0.0
-                if z > l1[j, b]:
-                    to = (z - l1[j, b]) / h[j, b]
-                elif z < -l1[j, b]:
-                    to = (z + l1[j, b]) / h[j, b]
-                if to != at:
-                    step[b] = to - at
-                    y[j, b] = to
-                    any_moved = True
-            delta[j, b] = step[b]
-        if any_moved:
-            moved = True
+                    off = abs(slope) - l1[i, b]
+                if off > rest[i, b]:
+                    z = h[i, b] * at - slope
+                    to = 0.0
+                    if z > l1[i, b]:
+                        to = (z - l1[i, b]) / h[i, b]
+                    elif z < -l1[i, b]:
+                        to = (z + l1[i, b]) / h[i, b]
+                    if to != at:
+                        change = to - at
+                        y[i, b] = to
+                        any_moved = True
+            delta[j, b] = change
+            step[0, b >> 3, b & 7] = change
+        if not any_moved:
+            continue
+        moved = True
+        for b in range(B):
             for q in range(M):
-                for b in range(B):
-                    t[q, b] += U[q, j, b] * step[b]
-            for i in range(m):
-                a = A[j, i]
-                for b in range(B):
-                    s[i, b] += a * step[b]
+                t[q, b] += U[q, i, b] * delta[j, b]
+            for q in range(m):
+                told[q, b] += Y[q, i] * delta[j, b]
+            if apart[i]:
+                s[i, b] += (1.0 + l2[i, b]) * delta[j, b]
+        if apart[i]:
+            continue
+        for block in range(S.shape[1]):
+            r = load(step, 0, block, 8)
+            for q in range(P):
+                store(S, q, block, add_scaled(load(S, q, block, 8), np.float64(G[i, a + q]), r))
+        for b in range(B):
+            S[j, b >> 3, b & 7] += l2[i, b] * delta[j, b]
+    for j in range(P):
+        if not apart[a + j]:
             for b in range(B):
-                s[j, b] += l2[j, b] * step[b]
+                slope = S[j, b >> 3, b & 7]
+                for q in range(m):
+                    slope -= Y[q, a + j] * told[q, b]
+                s[a + j, b] = slope
     return moved
 
 
@@ -86,7 +111,7 @@ def descend_block(A, s, y, h, l1, l2, U, t, c, rest, delta):
 def descend_alone(G, Y, f, s, y, h, l1, l2, U, c):
     """One pass over all k coordinates of a single model; returns whether any coordinate moved.
 
-    As `descend_block`, but that each change goes into all slopes at once, in double precision: for
+    As `descend_panel`, but that each change goes into all slopes at once, in double precision: for
     one replicate that is no more work than a product afterwards, and nothing is rounded on the way.
 
     Parameters

@@ -101,14 +101,20 @@ class Cholesky:
             if a:
                 Z[a:b] -= L[a:b, :a] @ Z[:a]
             Z[a:b] = inverse @ Z[a:b]
-        if m < len(L):
-            Z[m:] -= L[m:, :m] @ Z[:m]
+
+        def below(i: int, j: int) -> None:
+            Z[i:j] -= L[i:j, :m] @ Z[:m]
+
+        self.pool.map(below, _stripes(m, len(L)) if m else [], (len(L) - m) * m)
 
     def backward(self, Z: np.ndarray) -> None:
         """From L⁻¹R, below it the solution of what is not eliminated, to A⁻¹R, in place."""
         L, m = self.L, self.m
-        if m < len(L):
-            Z[:m] -= L[m:, :m].T @ Z[m:]
+
+        def above(i: int, j: int) -> None:
+            Z[i:j] -= L[m:, i:j].T @ Z[m:]
+
+        self.pool.map(above, self.tiles if m < len(L) else [], (len(L) - m) * m)
         for (a, b), inverse in zip(self.tiles[::-1], self.inverses[::-1], strict=True):
             if b < m:
                 Z[a:b] -= L[b:m, a:b].T @ Z[b:m]

@@ -15,6 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import linalg
 
+from ...backends.cpu.triangular import solve_factored
+from ...backends.threads import ThreadPool
+from .cholesky import Cholesky
+
 __all__ = ["OwnPart"]
 
 MORE = (0.0, 1e-4, 1e-3, 1e-2)  # added where rounding leaves a part indefinite
@@ -30,27 +34,30 @@ class OwnPart:
         With a diagonal of about one or less, in single precision.
     has : (q,) bool array
         Its columns that are in the part.
+    pool : ThreadPool
     """
 
-    def __init__(self, S: np.ndarray, has: np.ndarray) -> None:
+    def __init__(self, S: np.ndarray, has: np.ndarray, pool: ThreadPool) -> None:
         self.base = np.flatnonzero(has)
-        self.factor: np.ndarray | None = None
+        self.factor: Cholesky | None = None
         self.new = self.gone = np.empty(0, np.intp)  # numbers of columns; places in the base
         self._border = self._solved = np.empty((len(self.base), 0), np.float32)
         self._K: np.ndarray | None = None  # its inverse
         for more in MORE:
-            part = S[self.base][:, self.base]
+            part = np.take(S[self.base], self.base, axis=1)
             part[np.diag_indices(len(part))] += np.float32(more)
             if not len(part):
                 return
-            # In place: the lower triangle of rows is the upper one of columns.
-            factor, failed = linalg.lapack.spotrf(part.T, lower=0, clean=0, overwrite_a=1)
-            if not failed:
-                self.factor = factor
+            try:  # SciPy's own would hold the lock, and replicates factor side by side
+                self.factor = Cholesky(part, pool)
                 return
+            except linalg.LinAlgError:
+                continue
 
     @classmethod
-    def near(cls, S: np.ndarray, has: np.ndarray, others: Sequence[OwnPart]) -> OwnPart:
+    def near(
+        cls, S: np.ndarray, has: np.ndarray, others: Sequence[OwnPart], pool: ThreadPool
+    ) -> OwnPart:
         """The part, by way of the nearest of some others where that is worth it."""
         changes = [(part.changes(has), i) for i, part in enumerate(others) if part.usable]
         if changes:
@@ -59,7 +66,7 @@ class OwnPart:
                 out = others[i]._bordered(S, has)
                 if out is not None:
                     return out
-        return cls(S, has)
+        return cls(S, has, pool)
 
     @property
     def usable(self) -> bool:
@@ -72,6 +79,7 @@ class OwnPart:
         return len(self.base) + int(np.count_nonzero(has)) - 2 * common
 
     def _bordered(self, S: np.ndarray, has: np.ndarray) -> OwnPart | None:
+        assert self.factor is not None
         out = object.__new__(OwnPart)
         out.base, out.factor = self.base, self.factor
         inside = np.zeros(len(has), bool)
@@ -82,7 +90,7 @@ class OwnPart:
         out._border[:, :n] = _entries(S, self.base, out.new)
         out._border[out.gone, np.arange(n, m)] = 1.0
         out._K = None
-        out._solved = linalg.cho_solve((self.factor, False), out._border, check_finite=False)
+        out._solved = self.factor.solve(out._border)
         if m:
             K = np.zeros((m, m))
             K[:n, :n] = _entries(S, out.new, out.new)
@@ -99,7 +107,7 @@ class OwnPart:
         """From R to S⁻¹R in place, (q,); zero at columns that it does not have."""
         x = z[self.base]
         if self.factor is not None:
-            x = linalg.cho_solve((self.factor, False), x, check_finite=False)
+            solve_factored(self.factor.L, x)
         w = np.empty(0)
         if self._K is not None:
             right = np.concatenate([z[self.new], np.zeros(len(self.gone))])

@@ -197,7 +197,7 @@ class Preconditioner:
         new = {key: b for b, key in enumerate(keys) if key not in self._own}
         last = list(self._own.values())
         made = self.factor.pool.map(
-            lambda b: OwnPart.near(self.factor.complement, has[:, b], last),
+            lambda b: OwnPart.near(self.factor.complement, has[:, b], last, self.factor.pool),
             [(b,) for b in new.values()], has.size * len(has),
         )  # fmt: skip
         known = self._own | dict(zip(new, made, strict=True))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.cpu.descent import descend_alone, descend_block
+from ...backends.cpu.descent import descend_alone, descend_panel
 from ..certificate import violations
 from .factors import Factors
 from .low_rank import LowRank
@@ -21,8 +21,7 @@ from .support import ITERATIONS, support_steps
 
 __all__ = ["Models", "Search"]
 
-BLOCK = 64  # coordinates whose moves are told to others at once,
-PANEL = 512  # to those of a panel first
+PANEL = 512  # coordinates whose moves are told to others at once
 EXACT = 5  # rounds between two products that free the slopes of what roundings add up to
 ROUNDS = 40
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
@@ -96,6 +95,7 @@ class Search:
             self.y = models.y + start
             self.s = models.slopes(shared, start)
         self.h = shared.diagonal[:, None] + models.l2 + models.low.diagonal()
+        self._U = np.ascontiguousarray(models.low.U)  # the kernel is compiled for no other layout
         self._let_go()
 
     def run(self) -> np.ndarray:
@@ -157,25 +157,15 @@ class Search:
         t = np.zeros(m.low.c.shape)
         k, B = y.shape
         least = rest * m.unit
-        for first in range(0, k, PANEL):
+        for a in range(0, k, PANEL):
             # What moves here is told to all the others at once, when the panel is through.
-            last = min(first + PANEL, k)
-            changes = np.zeros((last - first, B))
-            for a in range(first, last, BLOCK):
-                b = min(a + BLOCK, last)
-                may = np.abs(s[a:b]) > m.l1[a:b] + least[a:b]
-                may |= (y[a:b] != 0) & (np.abs(s[a:b] + m.l1[a:b] * np.sign(y[a:b])) > least[a:b])
-                if not (may & live).any() and not len(m.low.U):
-                    continue
-                delta = changes[a - first : b - first]
-                U = np.ascontiguousarray(m.low.U[:, a:b])
-                if descend_block(
-                    shared.block(a, b), s[a:b], y[a:b], h[a:b], m.l1[a:b], m.l2[a:b], U, t,
-                    m.low.c, least[a:b], delta,
-                ):  # fmt: skip
-                    s[first:last] += shared.spread(a, b, delta, first, last)
-            if changes.any():
-                s += shared.spread(first, last, changes)
+            b = min(a + PANEL, k)
+            delta = np.empty((b - a, B))
+            if descend_panel(
+                shared.G, shared.Y, shared.apart, a, s, y, h, m.l1, m.l2, self._U, t, m.low.c,
+                least, delta,
+            ):  # fmt: skip
+                s += shared.spread(a, b, delta)
         if len(m.low.U):
             s += np.einsum("mb,mkb->kb", m.low.c * t, m.low.U)
 

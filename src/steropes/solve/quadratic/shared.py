@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -64,10 +64,12 @@ class SharedMatrix:
         self.Y = np.zeros((len(f), self.k))
         if len(f):
             rows = G[f].astype(np.float64)
-            self.Y = linalg.solve_triangular(self.L, rows, lower=True, check_finite=False)
+            Y = linalg.solve_triangular(self.L, rows, lower=True, check_finite=False)
+            self.Y = np.ascontiguousarray(Y)
             self.Y[:, f] = 0.0
         self.diagonal = np.diagonal(G).astype(np.float64) - (self.Y**2).sum(axis=0)
         self.diagonal[f] = 1.0
+        self.apart = np.isin(np.arange(self.k), f)
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """The matrix times x (k, B)."""
@@ -106,46 +108,27 @@ class SharedMatrix:
             out += total
         return out
 
-    def block(self, a: int, b: int) -> np.ndarray:
-        """Rows and columns a … b."""
-        A: Any = self.G[a:b, a:b]
-        inside = self.f[(self.f >= a) & (self.f < b)] - a
-        if len(self.f):
-            A = A - self.Y[:, a:b].T @ self.Y[:, a:b]
-            A[inside] = 0.0
-            A[:, inside] = 0.0
-            A[inside, inside] = 1.0
-        return np.ascontiguousarray(A, np.float64)
-
-    def spread(
-        self, a: int, b: int, delta: np.ndarray, low: int = 0, high: int | None = None
-    ) -> np.ndarray:
-        """What changes of the coordinates a … b add to the slopes of low … high but their own.
-
-        Returns
-        -------
-        (high − low, B) array
-        """
-        high = self.k if high is None else high
+    def spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
+        """What changes of the coordinates a … b add to the slopes of all others, (k, B)."""
         delta = delta.copy()
         delta[self.f[(self.f >= a) & (self.f < b)] - a] = 0.0
         z, size = as_precision(delta, self.G.dtype)
-        out = np.empty((high - low, delta.shape[1]))
+        out = np.empty((self.k, delta.shape[1]))
         rows, change = self.G[a:b], self.Y[:, a:b] @ delta
         some = np.flatnonzero(z.any(axis=1))
         if len(some) < SOME * (b - a):
             rows, z = self.G[a + some], z[some]
 
         def stripe(i: int, j: int) -> None:
-            out[i - low : j - low] = rows[:, i:j].T @ z
-            out[i - low : j - low] *= size
+            out[i:j] = rows[:, i:j].T @ z
+            out[i:j] *= size
             if len(self.f):
-                out[i - low : j - low] -= self.Y[:, i:j].T @ change
+                out[i:j] -= self.Y[:, i:j].T @ change
 
-        stripes = [(i, min(i + WIDE, high)) for i in range(low, high, WIDE)]
-        self.pool.map(stripe, stripes, (b - a) * (high - low))
-        out[self.f[(self.f >= low) & (self.f < high)] - low] = 0.0
-        out[max(a - low, 0) : max(b - low, 0)] = 0.0
+        stripes = [(i, min(i + WIDE, self.k)) for i in range(0, self.k, WIDE)]
+        self.pool.map(stripe, stripes, (b - a) * self.k)
+        out[self.f] = 0.0
+        out[a:b] = 0.0
         return out
 
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
@@ -211,7 +194,8 @@ class SharedMatrix:
         out = copy.copy(self)
         out.G, out.k = G, len(at)
         out.f = np.searchsorted(at, self.f)
-        out.Y, out.diagonal = self.Y[:, at], self.diagonal[at]
+        out.Y, out.diagonal = np.ascontiguousarray(self.Y[:, at]), self.diagonal[at]
+        out.apart = self.apart[at]
         return out
 
     # -- the change of coordinates -------------------------------------------------------------
