@@ -42,6 +42,12 @@ def test_agrees_with_r_on_cox(lung):
     assert tests.df.tolist() == [3, 3, 3]
     np.testing.assert_allclose(m.null_log_likelihood_, -680.3903493334)
     np.testing.assert_allclose([m.aic_, m.bic_], [1348.06322027, 1357.13486183])
+    # a weight of 2 is a row twice, where R counts the events whatever their weights
+    w, y = np.arange(len(lung)) % 3, Surv(lung.time, lung.status)
+    two = CoxRegression(ties="breslow").fit(lung[["age"]], y, sample_weight=w)
+    rows = np.repeat(np.arange(len(lung)), w)
+    repeated = CoxRegression(ties="breslow").fit(lung[["age"]].iloc[rows], y[rows])
+    np.testing.assert_allclose(two.bic_, repeated.bic_)
     # R, by hand from coef, vcov, loglik, residuals(..., "score") and restricted fits
     R = [[1.0, 0.0, 1.0], [0.0, 1.0, -2.0]]
     expected = dict(zip(TESTS, (7.73050596024, 7.87604591153, 8.09299446662), strict=True))

@@ -61,12 +61,14 @@ class Baseline:
         return -problem.design.centers_at(beta)
 
     def steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Stratum, time, hazard's step and cumulative hazard of each event time, (m,) each.
+        """Stratum, time, hazard's step and cumulative hazard of each event time, a vector each.
 
-        By stratum and time; a cumulative hazard goes on through the intervals of time.
+        By stratum and time, without the times whose events have no weight; a cumulative hazard
+        goes on through the intervals of time.
         """
         stratum = np.repeat(self.stratum, np.diff(self.start))
         by = np.lexsort((self.time, stratum))
+        by = by[self.log_hazard[by] > -np.inf]
         stratum = stratum[by]
         start = np.append(np.flatnonzero(np.diff(stratum, prepend=-1)), len(by))
         log_sums = _log_running_sums(self.log_hazard[by], start, self._backend)

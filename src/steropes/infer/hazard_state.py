@@ -44,6 +44,8 @@ class HazardState:
     run : (m,) int array
     time, hazard, variance : (m,) arrays
         Event times, ascending in each run; steps, and their variances.
+    weighted : (m,) bool array
+        Whether an event at the time has weight: where none has, there is no step.
     center : (p,) array
         Where the columns are centred.
     center_predictor : (Q,) array
@@ -68,6 +70,7 @@ class HazardState:
         log_step, some = log_step[self._flip], np.flatnonzero(sizes)
         top = np.maximum.reduceat(log_step, self.start[some]) if len(some) else np.empty(0)
         self.shift[some] = np.where(np.isfinite(top), top, 0.0)
+        self.weighted = log_step > -np.inf
         self.hazard = np.exp(log_step - self.shift[self.run])
         self.variance = spread[self._flip] * self.hazard**2
         self.center = np.asarray(problem.design.center, np.float64)

@@ -48,12 +48,14 @@ class Averages:
 
     Attributes
     ----------
-    survival, area : (A, T) arrays
+    survival, risk, area : (A, T) arrays
+        ``risk`` is 1 − S̄, with all its digits where it is small.
     covariance : (2AT, 2AT) array
         Of ``survival`` by population and time, then of ``area``.
     """
 
     survival: np.ndarray
+    risk: np.ndarray
     area: np.ndarray
     covariance: np.ndarray
 
@@ -86,15 +88,15 @@ def averages(
     ends = np.append(grid[1:], grid[-1])
     width = np.maximum(np.minimum(ends[:, None], times) - grid[:, None], 0.0)  # (U, T)
     parts = [_linear(state, one, codes, weight, times, grid, width) for one in populations]
-    survival, area = (np.stack([part[i] for part in parts]) for i in (0, 1))
+    survival, risk, area = (np.stack([part[i] for part in parts]) for i in range(3))
     area = area + np.minimum(grid[0], times)  # everyone is free of the event until the first
     T = len(times)
     # S̄ of all populations first, then all areas.
-    C = np.concatenate([p[2][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
-    B = np.concatenate([p[3][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
+    C = np.concatenate([p[3][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
+    B = np.concatenate([p[4][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
     B = B - state.integrated(C).T
     covariance = C.T @ (C * state.variance[:, None]) + B.T @ V @ B
-    return Averages(survival, area, 0.5 * (covariance + covariance.T))
+    return Averages(survival, risk, area, 0.5 * (covariance + covariance.T))
 
 
 def _linear(
@@ -105,15 +107,16 @@ def _linear(
     times: np.ndarray,
     grid: np.ndarray,
     width: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """S̄ and area, (T,) each; their coefficients on the steps, (m, 2T), and Σ ω S e^η x Λ, (p, 2T).
+) -> tuple[np.ndarray, ...]:
+    """S̄, risk and area, (T,) each; coefficients of S̄ and area on the steps, (m, 2T); (p, 2T).
 
+    The last are Σ ω S e^η x Λ, for both.
     ``width`` (U, T) is how much of the time from each point of ``grid`` on each area has.
     """
     n, Q = people.eta.shape
     T, U = len(times), len(grid)
     place = np.searchsorted(grid, times)
-    mean, C = np.zeros(U), np.zeros((len(state.time), 2 * T))
+    mean, risk, C = np.zeros(U), np.zeros(T), np.zeros((len(state.time), 2 * T))
     R = [np.zeros((n, 2 * T)) for _ in range(Q)]
     for s in np.unique(codes):
         rows = np.flatnonzero(codes == s)
@@ -131,19 +134,19 @@ def _linear(
                 H += factor[r][:, None] * hazard[r][at]
             S = np.exp(-H)
             mean[at] += weight[rows] @ S
-            here = (place >= a) & (place < at.stop)
+            here = np.flatnonzero((place >= a) & (place < at.stop))
+            risk[here] -= weight[rows] @ np.expm1(-H[:, place[here] - a])
             for r in runs:
                 own = weight[rows] * factor[r]
                 A[r][at] = own @ S
                 S_hazard = S * hazard[r][at]
                 area = R[state.interval[r]]
                 area[rows, T:] += own[:, None] * (S_hazard @ width[at])
-                column = np.flatnonzero(here)
-                area[np.ix_(rows, column)] += own[:, None] * S_hazard[:, place[column] - a]
+                area[np.ix_(rows, here)] += own[:, None] * S_hazard[:, place[here] - a]
         for r in runs:
             _steps(state, r, A[r], times, place, grid, width, C)
     total = sum((people.total(R[q], q) for q in range(Q)), np.zeros(1))
-    return mean[place], mean @ width, C, np.asarray(total)
+    return mean[place], risk, mean @ width, C, np.asarray(total)
 
 
 def _steps(

@@ -18,9 +18,9 @@ ENTRIES = 5_000_000  # numbers worked on together
 
 
 def time_grid(state: HazardState, stratum: int) -> np.ndarray:
-    """The event times of a stratum, ascending."""
+    """The times of events with weight in a stratum, ascending."""
     runs = [int(r) for r in np.flatnonzero(state.stratum == stratum)]
-    some = [state.time[state.events_of(r)] for r in runs]
+    some = [state.time[at][state.weighted[at]] for at in map(state.events_of, runs)]
     return np.unique(np.concatenate(some)) if some else np.empty(0)
 
 
@@ -76,6 +76,7 @@ def log_log_limits(
     inside = (survival > 0) & (survival < 1)
     s = np.where(inside, survival, 0.5)
     width = float(ndtri(0.5 + level / 2)) * np.where(inside, se, 0.0) / (s * np.abs(np.log(s)))
-    lower = np.where(inside, s ** np.exp(width), survival)
+    with np.errstate(over="ignore"):  # an interval from 0 to 1, where nothing is known
+        lower = np.where(inside, s ** np.exp(width), survival)
     upper = np.where(inside, s ** np.exp(-width), survival)
     return lower, upper

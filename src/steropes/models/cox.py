@@ -355,7 +355,8 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         ----------
         transform : {"km", "identity", "log", "rank"} or callable
             g(t): one minus the Kaplan–Meier curve just before t (default), t, log t, the rank of
-            t among all times, or a function of an array of times.
+            t among all times, or a function of an array of times. The curve and the ranks count
+            rows, whatever their weights, as R's do.
 
         Returns
         -------

@@ -228,7 +228,9 @@ class Hypotheses(Inference):
         """Schwarz's criterion, −2 log-likelihood + log(n) df; df as in ``aic_``.
 
         n is the total weight of the rows, and of Cox, Fine–Gray and conditional models that of
-        the events, as in R's ``BIC(coxph(…))`` (Volinsky and Raftery 2000, Biometrics 56:256).
+        the rows with events (Volinsky and Raftery 2000, Biometrics 56:256): a weight of 2 is a row
+        that is there twice. Without weights it is that of R's ``BIC(glm(…))`` and
+        ``BIC(coxph(…))``, which count rows and events whatever their weights.
         """
         n = self._count(self._batched("bic_"))
         return -2.0 * self.log_likelihood_ + math.log(n) * self._degrees_of_freedom()

@@ -35,8 +35,8 @@ class StandardizedSurvival:
     restricted_means : DataFrame
         ``mean``: the average time lived up to ``time``.
     differences, ratios, risk_ratios : DataFrame or None
-        ``difference`` of survival, its ``ratio``, and the ``ratio`` of one minus survival; None
-        without groups.
+        ``difference`` of survival, its ``ratio``, and the ``ratio`` of one minus survival
+        (missing before the first event, where all risks are zero); None without groups.
     restricted_mean_differences : DataFrame or None
         ``difference`` of restricted means.
     """
@@ -209,7 +209,7 @@ def _differences(found: Averages, which: int, z: float) -> dict[str, np.ndarray]
 
 def _ratios(found: Averages, z: float, side: float) -> dict[str, np.ndarray]:
     """Of survival (1) or of its complement (−1), each group's over the first's, (A − 1, T)."""
-    value = found.survival if side > 0 else 1.0 - found.survival
+    value = found.survival if side > 0 else found.risk
     a, b, ab = _spread(found, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = value[1:] / value[0]

@@ -94,6 +94,8 @@ def test_rows_of_weight_zero_are_not_there():
         )
         a, b = one.test_proportionality("identity"), two.test_proportionality("identity")
         assert a["df"].tolist() == b["df"].tolist()
+        a, b = one.baseline_hazard(), two.baseline_hazard()  # no steps where no event counts
+        np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-7)
 
 
 def test_entry_times_are_not_durations():

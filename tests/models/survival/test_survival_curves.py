@@ -8,6 +8,7 @@ from test_cox_against_r import CASES, fit
 
 from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, Laplace, Normal, Surv
+from steropes.infer.survival_curves import log_log_limits
 
 AT = {"lung weights": [50, 200, 600], "veteran strata": [10, 50, 150], "heart": [10, 50, 400]}
 COLUMNS = ["survival", "se", "lower", "upper"]
@@ -56,7 +57,7 @@ def test_curves_are_predict_survival_with_an_interval(rng, storage):
     assert (inside["survival"] < inside["upper"]).all()
     whole = m.survival_curves(storage(X[:9]), **some)
     for i in range(9):
-        own = given["strata"] == given["strata"][i]
+        own = (given["strata"] == given["strata"][i]) & (given["sample_weight"] > 0)
         times = np.unique(y["time"][own & (y["event"] == 1)])
         np.testing.assert_array_equal(whole.loc[whole["row"] == i, "time"], times)
 
@@ -238,6 +239,22 @@ def test_one_person_s_average_is_their_curve(rng):
     one = m.standardized_survival(X[:1], [1.5, 3.0]).survival
     curve = m.survival_curves(X[:1], [1.5, 3.0])
     np.testing.assert_allclose(one[COLUMNS], curve[COLUMNS], rtol=1e-9)
+
+
+def test_ratios_of_risks_keep_their_digits_where_risks_are_small(rng):
+    X, y, _ = drawn(rng)
+    m = CoxRegression().fit(X, y)
+    rare = np.full(len(X), -30.0)
+    table = m.standardized_survival(X, [0.1, 2.0], by=0, offset=rare).risk_ratios
+    np.testing.assert_allclose(table["ratio"][1], np.exp(m.coef_[0]), rtol=1e-9)
+    before = table.loc[0, ["ratio", "se", "lower", "upper"]]
+    assert before.isna().all()  # of nothing to nothing
+
+
+def test_an_interval_of_which_nothing_is_known_is_all_of_it():
+    lower, upper = log_log_limits(np.array([1 - 1e-9, 0.5]), np.array([0.5, 0.0]), 0.95)
+    np.testing.assert_array_equal(lower, [0.0, 0.5])
+    np.testing.assert_array_equal(upper, [1.0, 0.5])
 
 
 def test_order_and_weight_of_people_in_averages(rng):
