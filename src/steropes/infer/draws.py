@@ -31,16 +31,27 @@ def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray
     if cluster is None:
         return together, "rows" if together is None else "strata"
     if together is not None:
-        first = np.full(int(together.max()) + 1, -1, np.int64)
-        first[together[::-1]] = np.arange(len(together))[::-1]
-        cut = np.flatnonzero(cluster[first[together]] != cluster)
+        cut = cut_rows(together, cluster)
         if len(cut):
             raise DataError(
                 f"cluster cuts the stratum of row {cut[0]}: the model compares the rows of a "
                 "stratum with each other, so that a cluster holds whole strata. Leave cluster "
-                "out to draw strata, or give all rows of a stratum one label."
+                "out to take strata, or give all rows of a stratum one label."
             )
     return cluster, "clusters"
+
+
+def cut_rows(together: np.ndarray, cluster: np.ndarray) -> np.ndarray:
+    """Rows that are in another cluster than the first row of their stratum.
+
+    Parameters
+    ----------
+    together, cluster : (n,) int arrays
+        Codes of strata and of clusters.
+    """
+    first = np.full(int(together.max()) + 1, -1, np.int64)
+    first[together[::-1]] = np.arange(len(together))[::-1]
+    return np.flatnonzero(cluster[first[together]] != cluster)
 
 
 class Draws:

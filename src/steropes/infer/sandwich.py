@@ -3,7 +3,8 @@
 HC0 of unconditional models (White 1980; Huber 1967), by clusters where there are some (Liang and
 Zeger 1986). The scores of a partial likelihood's rows do not add up to terms of single rows; each
 row's part is w ∫ (x − x̄(t)) dM(t) (Lin and Wei 1989), which the likelihood computes for any
-columns. A likelihood that conditions on strata has no parts but whole strata's.
+columns. So it is where a likelihood conditions on strata: w (x − x̄) times the row's residual, of
+which a cluster of whole strata needs no x̄, as a stratum's residuals add up to zero.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
+from .draws import cut_rows
 from .scores import UnitScores
 
 __all__ = ["robust_covariance", "score_products"]
@@ -49,7 +51,9 @@ def robust_covariance(
 def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = None) -> np.ndarray:
     """Σ U_i U_i' over rows or clusters, in the scaled columns, (p, p)."""
     scores = UnitScores(problem, beta, cluster)
-    if problem.likelihood.additive and problem.design.plain:
+    strata = problem.fold_together
+    whole = strata is None or cluster is None or not len(cut_rows(strata, cluster))
+    if problem.likelihood.additive and problem.design.plain and whole:
         return _by_rows(problem, scores)
     return _by_blocks(problem, scores)
 

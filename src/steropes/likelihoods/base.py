@@ -42,6 +42,9 @@ class Likelihood(ABC):
     additive : bool
         Whether `score_residuals` are −∂loss/∂η_i times the row's own z_i, so that their products
         are a matter of the rows of η. Not where other rows' z have a part, as in risk sets.
+    whole_strata : bool
+        Whether a stratum has one weight: parts of the score are then whole strata's alone, as
+        there is no derivative in the weight of a row.
     many_outcomes : bool
         Whether replicates have outcomes of their own; see `beside`.
     reach : float
@@ -65,6 +68,7 @@ class Likelihood(ABC):
     quadratic = False
     evidence = 0
     additive = True
+    whole_strata = False
     many_outcomes = False
     grouped = False
     reach = 2.0

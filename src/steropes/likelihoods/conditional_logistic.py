@@ -47,6 +47,7 @@ class ConditionalLogisticLikelihood(Likelihood):
     shift_invariant = True
     grouped = True
     has_third = True
+    whole_strata = True
 
     def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)

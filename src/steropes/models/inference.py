@@ -82,7 +82,9 @@ class Inference(OneBlasThread):
             the scores.
         cluster : (n,) labels, optional
             With ``"robust"``: rows whose scores are added up before they are squared, such as
-            those of one person. Where the model conditions on strata a cluster holds whole ones.
+            those of one person. Where the model conditions on strata, clusters may cut them (a
+            person in several matched sets), as in R's ``clogit(…, cluster=)``; not with
+            ``method="exact"``, where rows of a stratum have no influence by themselves.
 
         Returns
         -------
@@ -124,8 +126,9 @@ class Inference(OneBlasThread):
 
     def _robust_matrix(self, cluster: Any) -> np.ndarray:
         problem = self._needs_data("a robust covariance")
-        codes = cluster_codes(cluster, problem.design.n, problem.weights)
-        unit, _ = sampling_units(problem, codes)
+        unit = cluster_codes(cluster, problem.design.n, problem.weights)
+        if unit is None or problem.likelihood.whole_strata:
+            unit, _ = sampling_units(problem, unit)
         l1, l2 = problem.penalties(self.prior_)
         influence = Information(problem, self._beta, l1, l2).influence()
         return robust_covariance(problem, self._beta, influence, unit)
