@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -204,6 +205,21 @@ def test_threads_of_joblib_do_not_disturb_each_other(rng):
     together = Parallel(n_jobs=3, backend="threading")(delayed(fit)(X, y) for X, y in sets)
     for a, b in zip(alone, together, strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+def test_poisson_score_is_the_share_of_the_deviance(rng):
+    X, y = problem("poisson", rng, 200, 3)
+    w, t, o = rng.integers(0, 3, 200) * 1.0, rng.uniform(0.1, 9.0, 200), rng.normal(size=200)
+    m = PoissonRegression(prior=Normal(1.0)).fit(X, y, sample_weight=w)
+    expected = d2_tweedie_score(y, m.predict(X), sample_weight=w, power=1)
+    np.testing.assert_allclose(m.score(X, y, w), expected, rtol=1e-10)
+    m = PoissonRegression().fit(X, y, exposure=t, offset=o)
+    mean, one = m.predict(X, exposure=t, offset=o), t * np.exp(o) * y.sum() / (t @ np.exp(o))
+    left, whole = (mean_poisson_deviance(y, mu) for mu in (mean, one))
+    found = m.score(X, y, exposure=t, offset=o)
+    np.testing.assert_allclose(found, 1 - left / whole, rtol=1e-10)
+    assert m.score(X, np.zeros(200)) == 0.0
+    assert m.score(X, np.full(200, 3.0)) == 0.0
 
 
 def test_cross_val_score_splits_survival_outcomes(rng):

@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..backends.face import Backend
-from ..data import check_exposure, check_response, refuse_other_order
+from ..data import (
+    check_exposure,
+    check_offset,
+    check_response,
+    check_weights,
+    refuse_other_order,
+)
 from ..errors import DataError
+from ..infer.unconditional_residuals import of_response
 from ..likelihoods import Likelihood, PoissonLikelihood
 from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
@@ -18,6 +25,8 @@ from .residuals import GeneralizedResiduals
 from .sklearn_base import RegressorMixin
 
 __all__ = ["PoissonRegression"]
+
+EQUAL = 1e-14  # deviance an event of counts that are as expected, but for rounding
 
 
 class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
@@ -79,6 +88,55 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         eta = self.linear_predictor(X, offset)
         log_exposure = check_exposure(exposure, len(eta))
         return np.exp(eta if log_exposure is None else eta + log_exposure)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> float:
+        """Share of the deviance that is explained, D² = 1 − D(y, μ) / D(y, μ₀).
+
+        As of scikit-learn's ``PoissonRegressor``. At best 1, and 0 where the model predicts no
+        better than μ₀, the one rate that fits y best (times exposure and exp(offset)).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : (n,) array
+            Counts.
+        sample_weight, offset, exposure : (n,) arrays, optional
+            As in ``fit``.
+
+        Returns
+        -------
+        float
+            Where μ₀ is y itself, 1 if the model predicts just that and otherwise 0, as in
+            scikit-learn's ``r2_score``.
+        """
+        refuse_other_order(X, sample_weight=sample_weight, exposure=exposure)
+        eta = self.linear_predictor(X, offset)
+        n = len(eta)
+        y, w = check_response(y, n, minimum=0.0), check_weights(sample_weight, n)
+        own = np.zeros(n)
+        if (log_exposure := check_exposure(exposure, n)) is not None:
+            eta, own = eta + log_exposure, own + log_exposure
+        if (known := check_offset(offset, n)) is not None:
+            own = own + known
+        events = float(w @ y)
+        with np.errstate(over="ignore"):
+            left = float(w @ of_response("poisson", "deviance", y, eta) ** 2)
+        whole = 0.0
+        if events > 0:
+            top = own.max()
+            rate = np.log(events) - np.log(w @ np.exp(own - top)) - top
+            whole = float(w @ of_response("poisson", "deviance", y, rate + own) ** 2)
+        if whole <= EQUAL * events:
+            return float(left <= EQUAL * events)
+        return 1.0 - left / whole
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
