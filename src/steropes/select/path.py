@@ -16,7 +16,8 @@ from .search import Progress, Selection, VariancePath
 
 __all__ = ["choose"]
 
-NEAR = 0.9  # of λ: the slope expected of a fold from which a column is let in,
+NEAR = 0.9  # of λ: the slope expected of a fold from which a column is let in, or λ itself
+MANY = 4000  # where there are many: columns in vain cost more then than another look,
 IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
 WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
 SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
@@ -130,7 +131,7 @@ class FoldsPath(VariancePath):
         kept = np.flatnonzero(used[active.W])
         if len(kept) < (1 - WORTH) * len(active.W):
             self.full.keep(kept)
-        active.join(np.flatnonzero(slope > NEAR * l1))
+        active.join(np.flatnonzero(slope > (NEAR if len(active.W) < MANY else 1.0) * l1))
 
     def _train(self, numbers: list[int]) -> np.ndarray:
         """Row weights of folds: those of the problem, zero where a row is held out."""

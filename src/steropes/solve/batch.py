@@ -36,8 +36,8 @@ LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
 MANY = 500  # columns that violate at the start from which on there is a way
 TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
-DEAR = 4000  # columns from which on replicates' models cost more than a look at the data:
-DEAR_SHARE = 0.2  # of the violation that is left then; any more would look like a Hessian's fault
+DEAR = 4000  # columns from which on Hessians and replicates' models cost more than a look at the
+DEAR_SHARE = 0.2  # data: of the violation that is left then; any more would look like their fault
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
@@ -420,7 +420,9 @@ class Batch:
     def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
-        return run.rates.worth_hessian(violation, run.tol, self.term.hessian_cost(not self._exact))
+        cost = self.term.hessian_cost(not self._exact)
+        patient = not self.alone and len(self.term.W) > DEAR
+        return run.rates.worth_hessian(violation, run.tol, cost, patient)
 
     def _own_model(self, b: int) -> Quadratic:
         """The model with a replicate's own Hessian."""

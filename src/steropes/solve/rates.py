@@ -33,7 +33,9 @@ class Rates:
         """Replicates that the last step brought little."""
         return np.flatnonzero(todo & (violation > GOOD * self.last))
 
-    def worth_hessian(self, violation: np.ndarray, tol: float, cost: float) -> bool:
+    def worth_hessian(
+        self, violation: np.ndarray, tol: float, cost: float, patient: bool = False
+    ) -> bool:
         """Whether a new Hessian costs less than the steps that it is likely to save.
 
         A single step tells little of the rate, so that of two counts where there were two.
@@ -42,9 +44,12 @@ class Rates:
         ----------
         cost : float
             Of a Hessian, in steps.
+        patient : bool
+            Whether two steps are waited for: the first one from another penalty's end tells of the
+            columns that come and go, and not of the Hessian.
         """
         live = np.isfinite(self.last) & (violation > tol)
-        if not live.any():
+        if not live.any() or (patient and not np.isfinite(self.before[live]).any()):
             return False
         rates = violation[live] / self.last[live]
         if rates.max() >= HOPELESS:
