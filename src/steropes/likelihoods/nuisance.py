@@ -28,12 +28,28 @@ from .base import Likelihood
 from .curvature import AnyCurvature, ProfiledCurvature
 from .level_exchange import LevelExchange
 
-__all__ = ["Nuisance", "NuisanceLikelihood", "NuisancePoint", "profiled"]
+__all__ = ["Nuisance", "NuisanceLikelihood", "NuisancePoint", "gone", "profiled"]
 
 SETTLED = 1e-11  # decrement with which nuisance parameters are at their optimum given η
 STEPS = 100
 HALVINGS = 60
 ROUNDING = 2e-14  # relative noise of a sum over rows
+FLAT = 1e4  # of the loss and the weight: no step gains more
+
+
+def gone(fall: float, loss: float, weight: float) -> bool:
+    """Whether no curvature worth the name is left: α's Newton step promises more than there is.
+
+    Parameters
+    ----------
+    fall : float
+        g'T⁻¹g.
+    loss : float
+        Of which no more than all can be gained.
+    weight : float
+        Of all rows.
+    """
+    return not fall <= FLAT * (loss + weight)
 
 
 class NuisancePoint(ABC):
@@ -65,6 +81,11 @@ class NuisancePoint(ABC):
         In its own standard errors, for all K together.
         """
         return float(np.sqrt(max(self.fall, 0.0) / max(self.nuisance.K, 1)))
+
+    @property
+    def usable(self) -> bool:
+        """Whether a step may end here: so far out that no curvature is left, none can go on."""
+        return True
 
     @abstractmethod
     def direction(self, d_eta: np.ndarray) -> Any:

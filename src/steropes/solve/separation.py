@@ -208,7 +208,7 @@ def _follow(loss: FreeLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
             break
         met = met + H
         s = _newton(H, g)
-        far = loss.extent(s)
+        far = loss.extent(s) if np.isfinite(s).all() else 0.0
         if not far >= SMALL:
             break
         left = float(s @ H @ s)
@@ -328,4 +328,5 @@ def _newton(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     except linalg.LinAlgError:
         pass
     value, U = linalg.eigh(C)
-    return -(U @ ((U.T @ (g / size)) / np.maximum(value, FLAT))) / size
+    with np.errstate(over="ignore"):  # columns of next to no unit: such a step is not taken
+        return -(U @ ((U.T @ (g / size)) / np.maximum(value, FLAT))) / size

@@ -14,6 +14,7 @@ from steropes import (
     Hierarchical,
     Laplace,
     Normal,
+    ShardedDesign,
 )
 from steropes.likelihoods.cumulative import CODES, Thresholds
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel
@@ -168,3 +169,17 @@ def test_priors_that_join_coefficients_have_errors_or_a_refusal_that_says_what_t
     m = Model(prior=Laplace(0.05, exclude=[0])).fit(X, y)
     with pytest.raises(DataError, match="no standard errors"):
         m.linear_hypothesis(["x0"])
+
+
+@pytest.mark.parametrize("seed", [32, 78, 141])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_step_does_not_end_where_no_curvature_is_left(seed, blocks):
+    """Of light rows' thresholds, far out in the tail: the loss fell there, and nothing went on."""
+    rng = np.random.default_rng(seed)
+    n, p = 20, 30
+    X = (rng.random((n, p)) < 0.3).astype(float)
+    y = rng.normal(size=n) + X[:, :3] @ [3, -3, 3]
+    w = 10 ** rng.uniform(-3, 2.5, n)
+    model = Model(prior=Laplace(10 ** rng.uniform(0, 2)))
+    Z = ShardedDesign.from_blocks([X[:9], X[9:]]) if blocks else X
+    assert model.fit(Z, y, sample_weight=w).converged_

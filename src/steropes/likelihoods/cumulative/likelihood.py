@@ -13,7 +13,7 @@ import numpy as np
 from ...backends.face import Backend
 from ..blocks import Block
 from ..curvature import ProfiledCurvature
-from ..nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from ..nuisance import Nuisance, NuisanceLikelihood, NuisancePoint, gone
 from .level_part import LevelsInBlocks
 from .levels import Levels, find_levels, place
 from .outcome import Interval
@@ -246,6 +246,17 @@ class PointOnLevels(NuisancePoint):
     def gradient(self) -> np.ndarray:
         """See `NuisancePoint.gradient`."""
         return self._spread(self._known.r)
+
+    @property
+    def usable(self) -> bool:
+        """See `NuisancePoint.usable`."""
+        try:
+            fall = self._known.fall
+            if not self.nuisance.likelihood.convex:  # a fall by a curvature that is made up
+                return True
+            return not gone(fall, self.loss, float(self.nuisance.rows.weights.sum()))
+        except FloatingPointError:
+            return False
 
     @property
     def fall(self) -> float:

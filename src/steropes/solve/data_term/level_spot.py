@@ -8,6 +8,7 @@ import numpy as np
 
 from ...likelihoods.blocks import Chain
 from ...likelihoods.level_exchange import LevelPoint, Moved
+from ...likelihoods.nuisance import gone
 from .messages import Answer, added
 
 __all__ = ["Spot", "determined", "padded"]
@@ -34,6 +35,17 @@ class Spot:
         """Add up what shards answered."""
         self.loss, self.chains = added(answers, "loss"), added(answers, "chains")
         self.slope, self.cross = added(answers, "slope"), added(answers, "cross")
+
+    def reachable(self, total: np.ndarray) -> np.ndarray:
+        """The loss; infinite where no curvature is left, so that no step ends there, (lanes,).
+
+        ``total`` (lanes,) is the weight of all rows.
+        """
+        out = np.array(self.loss)
+        for b in np.flatnonzero(np.isfinite(out[: len(self.thresholds)])):
+            if not self.block(b).positive or gone(self.fall(b), out[b], total[b]):
+                out[b] = np.inf
+        return out
 
     def block(self, b: int) -> Chain:
         """T of a replicate."""

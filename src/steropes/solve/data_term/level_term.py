@@ -211,7 +211,7 @@ class LevelTrial:
                 thresholds[b] = thresholds[b].moved(step, float(t[b]))
         beta = self.start + t * self.D
         self.end = beta, self.term.seen(beta, thresholds)
-        return self.end[1].loss
+        return self.end[1].reachable(self.term.total)
 
     def commit(self) -> None:
         """See `Trial.commit`."""

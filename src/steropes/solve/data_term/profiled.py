@@ -167,7 +167,7 @@ class ProfiledTrial:
         self.reached.update(zip(fresh, self.term.each(one, fresh), strict=True))
         out = self.term.loss.copy()
         for b, (_, point) in self.reached.items():
-            out[b] = point.loss
+            out[b] = point.loss if np.isfinite(point.loss) and point.usable else np.inf
         return out
 
     def _eta(self, b: int, t: float) -> np.ndarray:
