@@ -42,7 +42,9 @@ class Spot:
         ``total`` (lanes,) is the weight of all rows.
         """
         out = np.array(self.loss)
-        for b in np.flatnonzero(np.isfinite(out[: len(self.thresholds)])):
+        for b in range(len(self.thresholds)):
+            if not np.isfinite(out[b]):
+                continue
             if not self.block(b).positive or gone(self.fall(b), out[b], total[b]):
                 out[b] = np.inf
         return out
