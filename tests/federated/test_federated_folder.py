@@ -9,6 +9,7 @@ from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
 from steropes.errors import DataError
 from steropes.federated import CellRules, FederatedPlan, FederatedSite, WaitingError
 from steropes.federated.folder import latest_request
+from steropes.federated.rows import _read_file
 from steropes.studies import (
     federate,
     federate_answer,
@@ -173,3 +174,12 @@ def test_only_the_lead_is_asked_for_a_surrogate(tmp_path):
         federate_answer(tmp_path, "west", TABLES["west"], ALL)
     federate_answer(tmp_path, "south", TABLES["south"], ALL)
     assert federate_finish(tmp_path).rounds == 3
+
+
+def test_times_of_a_csv_file_stay_tied(tmp_path):
+    """A number of a CSV file is read to its last digit: 0.07 + 0.01 is not 0.08."""
+    table = site_tables("cox")["north"]
+    table.to_csv(tmp_path / "north.csv", index=False)
+    read = _read_file(tmp_path / "north.csv")
+    for name in ("t", "e", "w", "marker"):
+        assert np.array_equal(read[name], table[name])

@@ -6,11 +6,14 @@ import threading
 import time
 from itertools import pairwise
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
 import steropes
 from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
+from steropes.fit import tasks
 from steropes.models.cumulative import CumulativeProbabilityModel
 
 distributed = pytest.importorskip("distributed")
@@ -110,3 +113,39 @@ def test_a_fit_goes_on_when_a_worker_dies(data):
         there = model.fit(design, y)
         np.testing.assert_array_equal(there.coef_, here)
         assert there._problem.design.blocks.traffic.made > 4
+
+
+def test_outcomes_go_on_when_the_data_went_with_a_worker(data, monkeypatch):
+    """Dask keeps one copy of what is sent to all; without it they are sent anew."""
+    X, y = data
+    outcomes = {str(k): np.roll(y, k) for k in range(6)}
+    here = steropes.fit_many(steropes.LogisticRegression(), X, outcomes)
+    with cluster(2) as those, distributed.Client(those) as client:
+        real, sent = client.scatter, []
+
+        def scatter(*args, **more):
+            (future,) = real(*args, **more)
+            sent.append(future)
+            if len(sent) == 1:
+                raise OSError("a worker is gone")
+            if len(sent) == 2:
+                tasks._known.clear()  # workers are threads here
+                client.cancel([future], force=True)
+                while any(future.key in worker.data for worker in those.workers.values()):
+                    time.sleep(0.01)
+            return [future]
+
+        monkeypatch.setattr(client, "scatter", scatter)
+        with joblib.parallel_config(backend="dask"):
+            there = steropes.fit_many(steropes.LogisticRegression(), X, outcomes)
+        assert len(sent) == 3
+        pd.testing.assert_frame_equal(there, here, rtol=1e-8)
+    assert not tasks._known
+
+
+def test_a_cluster_of_one_thread_fits_many(data):
+    X, y = data
+    with cluster(1) as those, distributed.Client(those), joblib.parallel_config(backend="dask"):
+        there = steropes.fit_many(steropes.LogisticRegression(), X, {"a": y})
+    here = steropes.fit_many(steropes.LogisticRegression(), X, {"a": y})
+    pd.testing.assert_frame_equal(there, here, rtol=1e-8)

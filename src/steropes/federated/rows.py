@@ -127,7 +127,7 @@ def _read_file(path: Path) -> Any:
     if path.suffix == ".csv":
         import pandas as pd
 
-        return pd.read_csv(path)
+        return pd.read_csv(path, float_precision="round_trip")  # times that are tied stay so
     raise DataError(f"{path}: a site's table is a .parquet or a .csv file")
 
 

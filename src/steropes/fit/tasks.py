@@ -2,7 +2,8 @@
 
 `joblib.parallel_config(backend="dask")`, or ``"ray"``, ``"loky"``, ``"threading"``, says where. The
 data go to each worker once: by Dask's scatter, Ray's object store, or a file on this machine that
-processes map; tasks bring no more than their number. What is done can be kept in a folder, from
+processes map; tasks bring no more than their number. A Dask worker that is lost costs its tasks'
+time, and the data are sent anew where it alone had them. What is done can be kept in a folder, from
 which a call that was interrupted goes on. Without such a setting tasks run here, one by one; so do
 those over blocks of rows, which have workers of their own and are sent nowhere.
 """
@@ -15,7 +16,8 @@ import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from joblib.parallel import get_active_backend
 __all__ = ["over_tasks", "spread_out"]
 
 WAVE = 4  # tasks a worker, where results come only when all of a call are done (Ray)
+ROUNDS = 20  # times that data are sent while workers come and go
+PAUSE = 10.0  # seconds after which a worker asks whether what it waits for is still there
 
 _known: dict[str, Any] = {}  # of this process, where it is a worker
 
@@ -100,12 +104,25 @@ def _computed(
     jobs = -1 if jobs is None else jobs
     at_once = backend.supports_return_generator
     how = "generator_unordered" if at_once else "list"
-    with _placed(common) as place, joblib.Parallel(n_jobs=jobs, return_as=how) as parallel:
+    with _placed(common) as put, joblib.Parallel(n_jobs=jobs, return_as=how) as parallel:
+        todo = list(range(len(tasks)))
         wave = len(tasks) if at_once else max(WAVE * backend.effective_n_jobs(jobs), 1)
-        for a in range(0, len(tasks), wave):
-            numbered = range(a, min(a + wave, len(tasks)))
-            calls = [joblib.delayed(_do)(function, place, k, tasks[k]) for k in numbered]
-            yield from parallel(calls)
+        for _ in range(ROUNDS):
+            place, lost = put(), []
+            for a in range(0, len(todo), wave):
+                # in a tuple, as joblib would scatter a large array, and lose it with a worker
+                calls = [
+                    joblib.delayed(_do)(function, place, k, (tasks[k],)) for k in todo[a : a + wave]
+                ]
+                for k, result in parallel(calls):
+                    if isinstance(result, _Lost):
+                        lost.append(k)
+                    else:
+                        yield k, result
+            if not lost:
+                return
+            todo = sorted(lost)
+    raise RuntimeError(f"{len(todo)} fits could not be done: workers keep being lost")
 
 
 @contextmanager
@@ -119,33 +136,63 @@ def _closing(results: Generator[tuple[int, Any]]) -> Iterator[Iterator[tuple[int
             results.close()
 
 
+class _Lost(Exception):
+    """The data went with a worker; also what a task then has for a result."""
+
+
 def _do(
-    function: Callable[[Any, Any], Any], place: Callable[[], Any], number: int, task: Any
+    function: Callable[[Any, Any], Any], place: Callable[[], Any], number: int, task: tuple[Any]
 ) -> tuple[int, Any]:
     """A task, on its worker."""
-    return number, function(place(), task)
+    try:
+        common = place()
+    except _Lost as lost:
+        return number, lost
+    return number, function(common, task[0])
 
 
 @contextmanager
-def _placed(common: Any) -> Iterator[Callable[[], Any]]:
-    """Put the data where workers find them; yields a small callable that returns them there."""
+def _placed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
+    """Yield a function that puts the data where workers find them.
+
+    It returns a small callable that gives them there; called again, the data are put anew where
+    they may have been lost.
+    """
     backend, _ = get_active_backend()
     kind, token = type(backend).__name__, uuid.uuid4().hex
     if kind in ("ThreadingBackend", "SequentialBackend"):
-        yield _Here(common)
+        there: Callable[[], Any] = _Here(common)
+        yield lambda: there
     elif kind == "DaskDistributedBackend":
-        future = backend.client.scatter([common], broadcast=True, hash=False)[0]
-        yield _OnDask(token, future.key)
+        held: list[Any] = []  # Dask forgets what no future is held of
+        _known[token] = common  # joblib does a single thread's tasks in this process
+
+        def put() -> _OnDask:
+            for left in reversed(range(ROUNDS)):
+                try:
+                    held[:] = backend.client.scatter([common], broadcast=True, hash=False)
+                    break
+                except OSError:  # a worker was lost meanwhile
+                    if not left:
+                        raise
+            return _OnDask(token, held[0].key)
+
+        try:
+            yield put
+        finally:
+            _known.pop(token, None)
     elif kind == "RayBackend":
         import ray
 
-        yield _OnRay(token, ray.put(common))
+        there = _OnRay(token, ray.put(common))
+        yield lambda: there
     else:
         folder = tempfile.mkdtemp(prefix="steropes-")
         try:
             file = Path(folder) / "common.joblib"
             joblib.dump(common, file)
-            yield _InFile(token, str(file))
+            there = _InFile(token, str(file))
+            yield lambda: there
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -184,12 +231,20 @@ class _InFile(_Elsewhere):
 
 class _OnDask(_Elsewhere):
     def found(self) -> Any:
-        from distributed import Future, get_client, get_worker
+        from distributed import Future, get_client, get_worker, wait
 
-        kept = get_worker().data
-        if self.where in kept:
-            return kept[self.where]
-        return Future(self.where, get_client()).result()  # a worker that came later
+        with suppress(KeyError):
+            return get_worker().data[self.where]
+        client = get_client()  # a worker that came later, or whose copy Dask thought superfluous
+        future = Future(self.where, client)
+        while any(client.who_has([future]).values()):
+            with suppress(TimeoutError):
+                wait(future, timeout=PAUSE)
+                try:
+                    return future.result()
+                except CancelledError:
+                    break
+        raise _Lost
 
 
 class _OnRay(_Elsewhere):
