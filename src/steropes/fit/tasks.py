@@ -236,7 +236,7 @@ class _OnDask(_Elsewhere):
         with suppress(KeyError):
             return get_worker().data[self.where]
         client = get_client()  # a worker that came later, or whose copy Dask thought superfluous
-        future = Future(self.where, client)
+        future: Any = Future(self.where, client)
         while any(client.who_has([future]).values()):
             with suppress(TimeoutError):
                 wait(future, timeout=PAUSE)
