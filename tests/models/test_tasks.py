@@ -203,10 +203,11 @@ def double(common, task):
 def test_processes_get_the_data_once_as_a_file():
     with (
         joblib.parallel_config(backend="multiprocessing", n_jobs=2),
-        tasks._placed({"x": np.array([2.0])}) as place,
+        tasks._placed({"x": np.array([2.0])}) as put,
     ):
+        place = put()
         assert isinstance(place, tasks._InFile)
-        assert [tasks._do(double, place, t, t) for t in (1, 2)] == [(1, 2.0), (2, 4.0)]
+        assert [tasks._do(double, place, t, (t,)) for t in (1, 2)] == [(1, 2.0), (2, 4.0)]
         assert list(tasks._known) == [place.token]
 
 
