@@ -24,10 +24,11 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
+from .sending import ROUNDS, sent
+
 __all__ = ["over_tasks", "spread_out"]
 
 WAVE = 4  # tasks a worker, where results come only when all of a call are done (Ray)
-ROUNDS = 20  # times that data are sent while workers come and go
 PAUSE = 10.0  # seconds after which a worker asks whether what it waits for is still there
 
 _known: dict[str, Any] = {}  # of this process, where it is a worker
@@ -168,13 +169,7 @@ def _placed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
         _known[token] = common  # joblib does a single thread's tasks in this process
 
         def put() -> _OnDask:
-            for left in reversed(range(ROUNDS)):
-                try:
-                    held[:] = backend.client.scatter([common], broadcast=True, hash=False)
-                    break
-                except OSError:  # a worker was lost meanwhile
-                    if not left:
-                        raise
+            held[:] = [sent(backend.client, common)]
             return _OnDask(token, held[0].key)
 
         try:
@@ -235,7 +230,7 @@ class _OnDask(_Elsewhere):
 
         with suppress(KeyError):
             return get_worker().data[self.where]
-        client = get_client()  # a worker that came later, or whose copy Dask thought superfluous
+        client = get_client()  # the copy is on another worker
         future: Any = Future(self.where, client)
         while any(client.who_has([future]).values()):
             with suppress(TimeoutError):

@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ..sending import ROUNDS
+from ..sending import sent as scattered
 from .block import Block, Lost
 from .sources import Recipe, Source, Survey, survey
 
 __all__ = ["BlocksOnDask", "Traffic", "partitions", "surveys"]
 
 LARGE = 1_000_000  # bytes of a message from which on it does not go by way of the scheduler
-ROUNDS = 20  # times that blocks are asked while workers come and go
 
 _numbers = itertools.count()
 _here: dict[str, Block] = {}  # of this process, where it is a worker
@@ -156,7 +158,7 @@ class BlocksOnDask:
         self.traffic.sent += size
         sent: Any = (task, method, common, dropped)
         if size > LARGE:
-            sent = self.client.scatter([sent], hash=False)[0]
+            sent = scattered(self.client, sent)
         return self.client.submit(
             _run, sent, workers=[address], allow_other_workers=True, pure=False, priority=10
         )
@@ -180,7 +182,7 @@ class BlocksOnDask:
                 self.traffic.made += 1
             sent: Any = (self._tokens[k], key, value)
             if _size(value) > LARGE:
-                sent = self.client.scatter([sent], workers=[address], hash=False)[0]
+                sent = scattered(self.client, sent, [address])
             futures.append(
                 self.client.submit(
                     _give, sent, workers=[address], allow_other_workers=True, pure=False
@@ -251,8 +253,19 @@ def _let_go(client: Any, tokens: Sequence[str]) -> None:
 
 def surveys(client: Any, sources: Sequence[Source]) -> list[Survey]:
     """Let the workers read all blocks for the first time."""
-    sent = [client.scatter([s], hash=False)[0] for s in sources]
-    return list(client.gather(client.map(survey, range(len(sent)), sent, pure=False)))
+    out: dict[int, Survey] = {}
+    for _ in range(ROUNDS):
+        futures = {
+            k: client.submit(survey, k, scattered(client, source), pure=False)
+            for k, source in enumerate(sources)
+            if k not in out
+        }
+        for k, future in futures.items():
+            with suppress(CancelledError):  # its source went with a worker
+                out[k] = future.result()
+        if len(out) == len(sources):
+            return [out[k] for k in range(len(sources))]
+    raise RuntimeError("blocks could not be read: workers keep being lost")
 
 
 def partitions(collection: Any) -> list[Any]:
