@@ -183,3 +183,26 @@ def test_times_of_a_csv_file_stay_tied(tmp_path):
     read = _read_file(tmp_path / "north.csv")
     for name in ("t", "e", "w", "marker"):
         assert np.array_equal(read[name], table[name])
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "value", "said"),
+    [
+        (0, "weight", "much", "'weight' must be a number, not 'much'"),
+        (0, "variance", -4.0, "variances are negative"),
+        (1, "loss", "NaN", "loss is not finite at the estimate"),
+        (1, "loss", None, "not all are numbers"),
+        (1, "loss", "Infinity", "loss is not finite at the estimate"),
+    ],
+)
+def test_numbers_that_are_none_end_no_fit(second_round, number, name, value, said):
+    all_answer(second_round)
+    path = answers(second_round, number) / "west.json"
+    message = json.loads(path.read_text())
+    if name in message["values"]:
+        message["values"][name] = value
+    else:
+        message["arrays"][name]["values"][0] = value
+    path.write_text(json.dumps(message))
+    with pytest.raises(DataError, match=said):
+        federate_step(second_round)

@@ -72,13 +72,15 @@ def describe_from(plan: FederatedPlan, answers: list[Message]) -> Described:
             raise DataError(
                 f"site {a.site!r} answered for other columns than the plan's: {a.value('columns')}"
             )
-    w = np.array([float(a.value("weight")) for a in answers])
+    w = np.array([a.number("weight") for a in answers])
     if not (np.isfinite(w).all() and (w > 0).all()):
         given = dict(zip(plan.sites, w.tolist(), strict=True))
         raise DataError(f"a site's rows have no weight: {given}")
     mean = np.array([a.array("mean", (p,)) for a in answers])
     variance = np.array([a.array("variance", (p,)) for a in answers])
     filled = np.array([a.array("filled", (p,)) for a in answers])
+    if not (np.isfinite(mean).all() and (variance >= 0).all()):
+        raise DataError("a site's means or variances are not finite, or variances are negative")
     middle = w @ mean / w.sum()
     spread = np.sqrt(w @ (variance + (mean - middle) ** 2) / w.sum())
     if not np.isfinite(spread).all():
@@ -90,18 +92,18 @@ def describe_from(plan: FederatedPlan, answers: list[Message]) -> Described:
             f"the column {constant[0]!r} has one value only, at all sites: leave it out"
         )
     size = np.where(centred, spread, np.sqrt(spread**2 + middle**2))
-    events = {a.site: int(a.value("events")) for a in answers if "events" in a.values}
-    sizes = {a.site: int(a.value("rows")) for a in answers}
+    events = {a.site: int(a.number("events")) for a in answers if "events" in a.values}
+    sizes = {a.site: int(a.number("rows")) for a in answers}
     _refuse_events(plan, events, sizes)
     start, outcome_variance = _outcome(plan, answers, w)
     return Described(
         weight={a.site: float(x) for a, x in zip(answers, w, strict=True)},
         rows=sizes,
-        people={a.site: int(a.value("people")) for a in answers},
+        people={a.site: int(a.number("people")) for a in answers},
         events=events,
         center=np.where(centred, middle, 0.0),
         scale=power_of_two(size),
-        constant=sum(float(a.value("constant")) for a in answers),
+        constant=sum(a.number("constant") for a in answers),
         grouped=bool(answers[0].value("grouped")),
         start=start,
         outcome_variance=outcome_variance,
@@ -160,10 +162,10 @@ def _outcome(
     """Intercepts to start from, and the variance of the outcome over all rows."""
     if not plan.intercepts:
         return np.empty(0), math.nan
-    total = np.array([float(a.value("outcome")) for a in answers])
-    expected = np.array([float(a.value("expected")) for a in answers])
+    total = np.array([a.number("outcome") for a in answers])
+    expected = np.array([a.number("expected") for a in answers])
     middle = total.sum() / w.sum()
-    within = np.array([float(a.value("outcome_variance")) for a in answers])
+    within = np.array([a.number("outcome_variance") for a in answers])
     variance = float(w @ (within + (total / w - middle) ** 2) / w.sum())
     if plan.baseline == "common":
         total, expected, w = (np.array([x.sum()]) for x in (total, expected, w))

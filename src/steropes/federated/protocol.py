@@ -111,6 +111,13 @@ class Message:
             raise DataError(f"{self._who()} has no value {name!r}")
         return self.values[name]
 
+    def number(self, name: str) -> float:
+        """A plain value that is a finite number, by name."""
+        found = self.value(name)
+        if isinstance(found, bool) or not isinstance(found, int | float) or not np.isfinite(found):
+            raise DataError(f"{self._who()}: {name!r} must be a number, not {found!r}")
+        return float(found)
+
     def _who(self) -> str:
         of = f" of site {self.site!r}" if self.site else ""
         return f"the {self.kind}{of} in round {self.round} ({self.ask})"
@@ -195,6 +202,8 @@ def _array(given: Any, where: str) -> np.ndarray:
         raise DataError(f"{where}: an array is an object with shape and values")
     try:
         flat = [NOT_FINITE[v] if isinstance(v, str) else v for v in given["values"]]
+        if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in flat):
+            raise TypeError("not all are numbers")
         whole = all(isinstance(v, int) for v in flat)
         out = np.array(flat, np.int64 if whole and flat else np.float64)
         return out.reshape([int(k) for k in given["shape"]])

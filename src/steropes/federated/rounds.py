@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.blas import single_threaded_blas
+from ..errors import DataError
 from ..infer.information import refuse_dependent
 from ..solve import Batch
 from ..solve.certificate import units, violations
@@ -74,6 +75,8 @@ def _result(
     some = np.flatnonzero((l1 == 0) | (theta != 0))
     H, _ = evaluations.exact_hessian(theta, some)
     loss, g = evaluations.value(theta)
+    if not np.isfinite(loss):
+        raise DataError("a site's loss is not finite at the estimate: its sums are not to be used")
     weight = model.weight
     h = np.zeros(len(theta))
     h[some] = np.diag(H) / scale[some] ** 2
