@@ -223,3 +223,26 @@ def test_dask_workers_get_the_data_once():
         assert tasks.spread_out()
         found = list(tasks.over_tasks(double, {"x": np.array([3.0])}, [1, 2, 3]))
     assert found == [3.0, 6.0, 9.0]
+
+
+def test_a_dask_worker_without_the_data_gets_them_from_another():
+    distributed = pytest.importorskip("distributed")
+
+    def doubled(common, task):  # in here, so that it goes to the workers by value
+        import os
+        import time
+
+        time.sleep(0.3)  # time for the other worker to take its part
+        return os.getpid(), 2 * common["x"][0] * task
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
+            silence_logs=50,
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):  # fmt: skip
+        found = list(tasks.over_tasks(doubled, {"x": np.array([3.0])}, list(range(8))))
+    assert [value for _, value in found] == [6.0 * k for k in range(8)]
+    assert len({process for process, _ in found}) == 2

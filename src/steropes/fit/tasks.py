@@ -226,17 +226,18 @@ class _InFile(_Elsewhere):
 
 class _OnDask(_Elsewhere):
     def found(self) -> Any:
-        from distributed import Future, get_client, get_worker, wait
+        from distributed import Future, get_client, get_worker
 
         with suppress(KeyError):
             return get_worker().data[self.where]
         client = get_client()  # the copy is on another worker
-        future: Any = Future(self.where, client)
+        # Nobody would tell this worker of a key that it names itself: without a state it is awaited
+        # for ever.
+        future: Any = Future(self.where, client, state="memory")
         while any(client.who_has([future]).values()):
             with suppress(TimeoutError):
-                wait(future, timeout=PAUSE)
                 try:
-                    return future.result()
+                    return future.result(timeout=PAUSE)
                 except CancelledError:
                     break
         raise _Lost
