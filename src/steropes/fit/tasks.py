@@ -233,7 +233,8 @@ class _OnDask(_Elsewhere):
         client = get_client()  # the copy is on another worker
         # Nobody would tell this worker of a key that it names itself: without a state it is awaited
         # for ever.
-        future: Any = Future(self.where, client, state="memory")
+        made: Any = Future  # whose annotation of ``state`` is of something else
+        future = made(self.where, client, state="memory")
         while any(client.who_has([future]).values()):
             with suppress(TimeoutError):
                 try:
