@@ -189,7 +189,7 @@ def test_times_of_a_csv_file_stay_tied(tmp_path):
     ("number", "name", "value", "said"),
     [
         (0, "weight", "much", "'weight' must be a number, not 'much'"),
-        (0, "variance", -4.0, "variances are negative"),
+        (0, "variance", -4.0, "variance is negative"),
         (1, "loss", "NaN", "loss is not finite at the estimate"),
         (1, "loss", None, "not all are numbers"),
         (1, "loss", "Infinity", "loss is not finite at the estimate"),

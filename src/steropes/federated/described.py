@@ -79,8 +79,13 @@ def describe_from(plan: FederatedPlan, answers: list[Message]) -> Described:
     mean = np.array([a.array("mean", (p,)) for a in answers])
     variance = np.array([a.array("variance", (p,)) for a in answers])
     filled = np.array([a.array("filled", (p,)) for a in answers])
-    if not (np.isfinite(mean).all() and (variance >= 0).all()):
-        raise DataError("a site's means or variances are not finite, or variances are negative")
+    for a, m, v in zip(answers, mean, variance, strict=True):
+        bad = np.flatnonzero(~(np.isfinite(m) & (v >= 0)))
+        if len(bad):
+            raise DataError(
+                f"site {a.site!r}: mean or variance of {plan.columns[bad[0]]!r} are not finite, or "
+                "the variance is negative"
+            )
     middle = w @ mean / w.sum()
     spread = np.sqrt(w @ (variance + (mean - middle) ** 2) / w.sum())
     if not np.isfinite(spread).all():
