@@ -13,7 +13,7 @@ import pytest
 
 import steropes
 from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
-from steropes.fit import tasks
+from steropes.fit import sending, tasks
 from steropes.models.cumulative import CumulativeProbabilityModel
 
 distributed = pytest.importorskip("distributed")
@@ -96,23 +96,52 @@ def test_collections_are_taken_in_their_partitions(data):
 
 
 @pytest.mark.slow
-def test_a_fit_goes_on_when_a_worker_dies(data):
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_fit_goes_on_when_workers_die(data, lost):
     X, y = data
     cv = CrossValidation(4, random_state=1)
     model = steropes.LogisticRegression(prior=Laplace(), cv=cv)
     here = model.fit(ShardedDesign.from_blocks(blocks_of(X)), y).coef_
     with cluster(2, processes=True) as those, distributed.Client(those) as client:
         design = ShardedDesign.from_blocks(blocks_of(X), client=client)
-        victim = next(iter(client.run(os.getpid).values()))
+        victims = list(client.run(os.getpid).values())[:lost]
 
         def kill():
             time.sleep(1.0)
-            os.kill(victim, signal.SIGKILL)
+            for victim in victims:
+                os.kill(victim, signal.SIGKILL)
 
         threading.Thread(target=kill).start()
         there = model.fit(design, y)
         np.testing.assert_array_equal(there.coef_, here)
         assert there._problem.design.blocks.traffic.made > 4
+
+
+def test_what_was_asked_while_no_worker_was_there_is_asked_again(data, monkeypatch):
+    """Dask forgets, for those that come later, that others than the one asked would do."""
+    monkeypatch.setattr(sending, "PAUSE", 0.2)
+    X, y = data
+    here = fit(ShardedDesign.from_blocks(blocks_of(X)), y).coef_
+    with cluster(1) as those, distributed.Client(those) as client:
+        design = ShardedDesign.from_blocks(blocks_of(X), client=client)
+        fit(design, y)
+        those.scale(0)
+        while client.scheduler_info()["workers"]:
+            time.sleep(0.01)
+        threading.Timer(1.0, those.scale, [1]).start()
+        np.testing.assert_array_equal(fit(design, y).coef_, here)
+
+
+def test_a_cluster_without_workers_is_said_to_be_so(data, monkeypatch):
+    monkeypatch.setattr(sending, "PATIENCE", 0.1)
+    monkeypatch.setattr(sending, "PAUSE", 0.1)
+    X, _ = data
+    with (
+        cluster(0) as those,
+        distributed.Client(those) as client,
+        pytest.raises(RuntimeError, match="no workers"),
+    ):
+        ShardedDesign.from_blocks(blocks_of(X), client=client)
 
 
 def test_outcomes_go_on_when_the_data_went_with_a_worker(data, monkeypatch):

@@ -24,12 +24,11 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
-from .sending import ROUNDS, sent
+from .sending import PAUSE, ROUNDS, sent
 
 __all__ = ["over_tasks", "spread_out"]
 
 WAVE = 4  # tasks a worker, where results come only when all of a call are done (Ray)
-PAUSE = 10.0  # seconds after which a worker asks whether what it waits for is still there
 
 _known: dict[str, Any] = {}  # of this process, where it is a worker
 

@@ -12,8 +12,6 @@ import itertools
 import threading
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import CancelledError
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ..sending import ROUNDS
+from ..sending import ROUNDS, found, workers
 from ..sending import sent as scattered
 from .block import Block, Lost
 from .sources import Recipe, Source, Survey, survey
@@ -85,8 +83,8 @@ class BlocksOnDask:
         self._tokens = [f"{name}-{k}" for k in range(len(recipes))]
         self._kept: dict[str, Sequence[Any]] = {}
         self._dropped: list[str] = []
-        workers = self._workers()
-        self._at = [workers[k % len(workers)] for k in range(len(recipes))]
+        there = workers(client)
+        self._at = [there[k % len(there)] for k in range(len(recipes))]
         weakref.finalize(self, _let_go, client, list(self._tokens)).atexit = False
 
     def keep(self, key: str, values: Sequence[Any]) -> None:
@@ -111,18 +109,21 @@ class BlocksOnDask:
         todo = list(range(len(self.rows)))
         for _ in range(ROUNDS):
             futures = [
-                self._submit(task, address, method, common, dropped)
+                (address, self._submit(task, address, method, common, dropped))
                 for address, task in self._by_worker(todo, own)
             ]
             lacking: list[tuple[int, str, str]] = []
-            for future in futures:
-                for address, k, found in self._result(future):
+            for asked, future in futures:
+                answers = found(self.client, future, asked)
+                if answers is None:
+                    self._leave(asked)
+                for address, k, answer in answers or []:
                     self._at[k] = address
-                    if isinstance(found, _Lacks):
-                        lacking.append((k, address, found.key))
+                    if isinstance(answer, _Lacks):
+                        lacking.append((k, address, answer.key))
                     else:
-                        out[k] = found
-                        self.traffic.received += _size(found)
+                        out[k] = answer
+                        self.traffic.received += _size(answer)
             todo = [k for k in range(len(self.rows)) if k not in out]
             if not todo:
                 return [out[k] for k in range(len(self.rows))]
@@ -132,13 +133,13 @@ class BlocksOnDask:
 
     # -- workers ---------------------------------------------------------------------------------
 
-    def _workers(self) -> list[str]:
-        """Addresses, in an order."""
-        workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-        if not workers:
-            self.client.wait_for_workers(1, timeout=60)
-            workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-        return workers
+    def _leave(self, address: str) -> None:
+        """Let blocks be asked where there is a worker, if theirs is gone."""
+        there = workers(self.client)
+        if address not in there:
+            self._at = [
+                there[k % len(there)] if at == address else at for k, at in enumerate(self._at)
+            ]
 
     def _by_worker(
         self, todo: Sequence[int], own: Sequence[tuple[Any, ...]]
@@ -163,13 +164,6 @@ class BlocksOnDask:
             _run, sent, workers=[address], allow_other_workers=True, pure=False, priority=10
         )
 
-    def _result(self, future: Any) -> list[tuple[str, int, Any]]:
-        """What a task found, by block; nothing where its message went with a worker."""
-        try:
-            return list(future.result())
-        except CancelledError:
-            return []
-
     def _send(self, lacking: Sequence[tuple[int, str, str]]) -> None:
         """Give blocks what they lack: a recipe, or what they were to keep."""
         futures = []
@@ -183,13 +177,12 @@ class BlocksOnDask:
             sent: Any = (self._tokens[k], key, value)
             if _size(value) > LARGE:
                 sent = scattered(self.client, sent, [address])
-            futures.append(
-                self.client.submit(
-                    _give, sent, workers=[address], allow_other_workers=True, pure=False
-                )
+            future = self.client.submit(
+                _give, sent, workers=[address], allow_other_workers=True, pure=False
             )
-        for future in futures:
-            self._result(future)
+            futures.append((address, future))
+        for address, future in futures:
+            found(self.client, future, address)  # a block that is lost again is lacking again
 
 
 # -- on the worker ---------------------------------------------------------------------------------
@@ -222,18 +215,17 @@ def _run(sent: Any) -> list[tuple[str, int, Any]]:
     return out
 
 
-def _give(sent: Any) -> list:
+def _give(sent: Any) -> None:
     """Make a block, or give it something to keep."""
     token, key, value = sent
     if key:
         block = _here.get(token)
         if block is not None:
             block.keep(key, value)
-        return []
+        return
     block = value.block(value.design())
     with _lock:
         _here[token] = block
-    return []
 
 
 def _forget(tokens: Sequence[str]) -> None:
@@ -261,8 +253,9 @@ def surveys(client: Any, sources: Sequence[Source]) -> list[Survey]:
             if k not in out
         }
         for k, future in futures.items():
-            with suppress(CancelledError):  # its source went with a worker
-                out[k] = future.result()
+            read = found(client, future)
+            if read is not None:
+                out[k] = read
         if len(out) == len(sources):
             return [out[k] for k in range(len(sources))]
     raise RuntimeError("blocks could not be read: workers keep being lost")
