@@ -93,7 +93,7 @@ def test_an_answer_to_an_old_round_is_named(second_round):
         ({"request": "0" * 32}, "west.json is to another request of round 1"),
         ({"arrays": {}}, "site 'west' in round 1 .* has no array 'loss'"),
         ({"arrays": {"loss": {"shape": [3], "values": [1, 2, 3]}}}, r"shape \[3\], not \[1\]"),
-        ({"kind": "request", "id": ""}, "west.json is a request"),
+        ({"kind": "request", "id": ""}, "west.json: 'site' is nothing that a message of its kind"),
     ],
 )
 def test_what_is_no_answer_is_named(second_round, change, said):

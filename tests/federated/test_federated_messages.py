@@ -1,13 +1,34 @@
 """Messages keep their digits, and what is no message is refused by name."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from steropes.errors import DataError
-from steropes.federated import SCHEMA, FederatedPlan, Message, message_schema
+from steropes.federated import SCHEMA, FederatedPlan, FederatedSite, Message, message_schema
 from steropes.federated.encoding import decode, encode
+
+EXAMPLE = {
+    "schema": SCHEMA, "kind": "request", "study": "0123456789abcdef", "round": 2,
+    "ask": "surrogate", "id": "7ae565442e28a31892a72918b78f1429",
+    "values": {"weight": 1.5, "sites": ["north", "west"]},
+    "arrays": {"at": {"shape": [1, 2], "values": [0.1, -2]}},
+}  # fmt: skip
+
+
+def test_an_id_is_that_of_the_page():
+    page = Path(__file__).parents[2] / "docs" / "federated_protocol.md"
+    text = page.read_text(encoding="utf-8").split("```json\n")[1].split("```")[0]
+    assert json.loads(text) == EXAMPLE
+    assert Message.from_dict(EXAMPLE, "it").id == EXAMPLE["id"]
+    same = Message("request", "a", 0, "evaluate", arrays={"x": np.array([0.0, np.nan])})
+    other = Message("request", "a", 0, "evaluate", arrays={"x": np.array([-0.0, -np.nan])})
+    assert same.id == other.id
+    with pytest.raises(DataError, match="'odd' must be a number"):
+        _ = Message("request", "a", 0, "evaluate", values={"odd": {"a": 1}}).id
 
 
 def message(rng):
@@ -46,6 +67,10 @@ def test_the_id_is_of_all_that_is_in_a_request(rng):
         ({"schema": "steropes.federated/9"}, "schema 'steropes.federated/9'"),
         ({"kind": "letter"}, "'kind' must be one of"),
         ({"ask": "everything"}, "'ask' must be one of"),
+        ({"ask": "estimate"}, "its id is .* changed after the lead wrote it"),
+        ({"round": True}, "'round' is missing, or not of type int"),
+        ({"arrays": {"loss": {"shape": [-1], "values": [1.0]}}}, "not of whole numbers"),
+        ({"kind": "refusal", "site": "a", "request": "", "reasons": []}, "sentences|nothing that"),
         ({"round": "3"}, "'round' is missing, or not of type int"),
         ({"arrays": {"loss": {"shape": [2], "values": [1.0]}}}, "do not make an array of its"),
         ({"arrays": {"loss": [1.0]}}, "an object with shape and values"),
@@ -75,6 +100,22 @@ def test_the_schema_knows_what_is_sent(rng):
         assert set(one.to_dict()) == set(kinds[one.kind]["required"])
     assert schema["title"] == SCHEMA
     json.dumps(schema)
+
+
+def test_a_site_answers_requests_of_its_plan_alone(rng):
+    plan = FederatedPlan(model="logistic", columns=("x",), sites=("a",))
+    site = FederatedSite("a", {"X": rng.normal(size=(20, 1)), "y": np.arange(20) % 2})
+    request = Message("request", plan.study, 0, "describe")
+    assert site.answer(plan, request).kind == "answer"
+    for change, said in (
+        ({"study": "another"}, r"request of study 'another', .* its plan"),
+        ({"kind": "answer"}, "given no request .kind 'answer'"),
+        ({"round": 90}, "the plan's rounds are 0 to 59"),
+        ({"values": {"sites": ["b"]}}, "asks nothing of site 'a'"),
+        ({"arrays": {"points": np.array([np.nan])}}, "'points' is NaN"),
+    ):
+        with pytest.raises(DataError, match=said):
+            site.answer(plan, replace(request, **change))
 
 
 GOOD = {"model": "logistic", "columns": ["a", "b"], "sites": ["x", "y"]}

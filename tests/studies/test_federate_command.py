@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.federated import Message
 from steropes.studies.cli import run
 
 PLAN = """
@@ -84,8 +85,47 @@ def test_what_goes_wrong_is_one_line(sites, capsys):
     assert "bad.toml, line 3 (colums): there is no setting 'colums'" in capsys.readouterr().err
 
 
+def first_request(sites):
+    return sites / "shared" / "rounds" / "000" / "request.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ask": "evaluate"}, "its id is"),
+        ({"arrays": {"points": {"shape": [1, 2], "values": [0, 1]}}}, "its id is"),
+        ({"id": "0" * 32}, "'00000000000000000000000000000000', but that of its content '"),
+        ({"id": None}, "'id' is missing"),
+        ({"note": "more"}, "'note' is nothing that a message of its kind has"),
+        ("another plan", "of study '"),
+        ("another round", "is the request of round 1, not the request of round 0"),
+    ],
+)
+def test_a_request_that_does_not_fit_is_not_answered(sites, change, said, capsys):
+    call("init", sites / "shared", sites / "plan.toml")
+    path = first_request(sites)
+    request = json.loads(path.read_text())
+    if isinstance(change, dict):
+        request |= change
+    elif change == "another plan":
+        (sites / "plan.toml").write_text(PLAN + "tol = 1e-9\n")
+        call("init", sites / "other", sites / "plan.toml")
+        request = json.loads((sites / "other" / "rounds" / "000" / "request.json").read_text())
+    else:
+        later = Message("request", request["study"], 1, "describe")
+        request = later.to_dict()
+    path.write_text(json.dumps(request))
+    assert call("answer", sites / "shared", "north", sites / "north.csv") == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert not (path.parent / "north.json").exists()
+    path.unlink()
+    assert call("step", sites / "shared") == 0  # the remedy
+    assert call("answer", sites / "shared", "north", sites / "north.csv") == 0
+
+
 def test_schemas_are_printed(capsys):
     assert call("schema") == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/2"
+    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/3"
     assert call("schema", "--plan") == 0
     assert "baseline" in json.loads(capsys.readouterr().out)["properties"]

@@ -58,7 +58,7 @@ def _parsed(content: bytes, where: str) -> Any:
         return _from_parquet(content, where)
     try:
         return json.loads(content)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise DataError(
             f"{where} cannot be read ({error}): it is neither JSON nor Parquet, or was cut off. "
             "Delete it and let the site answer again."
@@ -71,7 +71,7 @@ def _from_parquet(content: bytes, where: str) -> Any:
 
     try:
         table = pq.read_table(pa.BufferReader(content))
-        head = json.loads((table.schema.metadata or {})[HEAD])
+        head = dict(json.loads((table.schema.metadata or {})[HEAD]))
         rows = table.to_pylist()
         arrays = {r["name"]: {"shape": r["shape"], "values": _numbers(r["values"])} for r in rows}
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:

@@ -22,7 +22,7 @@ from ..errors import DataError
 from .encoding import read_message, write_message
 from .exchange import Exchange, WaitingError, check_answer
 from .plan import FederatedPlan
-from .protocol import SCHEMA, Message
+from .protocol import SCHEMA, Message, Value
 
 __all__ = ["FolderExchange", "latest_request", "read_plan", "start_folder"]
 
@@ -93,7 +93,11 @@ def latest_request(folder: str | Path) -> tuple[Message, Path]:
     assert path is not None
     message, _ = read_message(path)
     if message.kind != "request" or message.round != n - 1:
-        raise DataError(f"{path} is not the request of round {n - 1}")
+        what = f"the {message.kind} of round {message.round}"
+        raise DataError(
+            f"{path} is {what}, not the request of round {n - 1}. Do not answer it; let the lead "
+            "delete it and take a step, which writes it again."
+        )
     return message, at
 
 
@@ -141,6 +145,8 @@ def _same_request(known: Message, request: Message, path: Path) -> None:
     same = (
         known.kind == "request"
         and (known.study, known.round, known.ask) == (request.study, request.round, request.ask)
+        and known.values.keys() == request.values.keys()
+        and all(_same_value(known.values[k], request.values[k]) for k in known.values)
         and known.arrays.keys() == request.arrays.keys()
         and all(_close(known.arrays[k], request.arrays[k]) for k in known.arrays)
     )
@@ -149,6 +155,12 @@ def _same_request(known: Message, request: Message, path: Path) -> None:
             f"{path} is not what the answers before it lead to: a file of an earlier round was "
             "changed. Delete the folders of the rounds from the changed one's next on."
         )
+
+
+def _same_value(a: Value, b: Value) -> bool:
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return _close(np.asarray(a), np.asarray(b))
+    return a == b
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> bool:

@@ -6,8 +6,6 @@ sends coefficients, a site answers with sums over its rows, or refuses and says 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -15,10 +13,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..errors import DataError
+from .identity import digest
 
 __all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "message_schema"]
 
-SCHEMA = "steropes.federated/2"
+SCHEMA = "steropes.federated/3"
 
 Kind = Literal["request", "answer", "refusal"]
 Ask = Literal["describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]
@@ -64,11 +63,8 @@ class Message:
 
     @property
     def id(self) -> str:
-        """Digest of all that is in it."""
-        arrays = {name: np.asarray(x, np.float64) for name, x in self.arrays.items()}
-        content = replace(self, arrays=arrays)._content()  # whole numbers are numbers like others
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        """Of a request: a digest of all that is asked; see `identity`."""
+        return digest(SCHEMA, self.study, self.round, self.ask, self.values, self.arrays)
 
     def answered(
         self, site: str, values: Mapping[str, Value], arrays: Mapping[str, np.ndarray]
@@ -148,7 +144,8 @@ class Message:
         Raises
         ------
         DataError
-            Not a message, or one of another version.
+            Not a message, one of another version, or a request whose ``id`` is not that of its
+            content.
         """
         if not isinstance(given, dict):
             raise DataError(f"{where} is not a message: it must be an object")
@@ -158,13 +155,19 @@ class Message:
                 f"{SCHEMA!r}. Use the same version at the lead and at the site."
             )
         kind = _one_of(given, "kind", get_args(Kind), where)
-        needed = {"study": str, "round": int, "ask": str}
-        needed |= {} if kind == "request" else {"site": str, "request": str}
+        needed = {"schema": str, "kind": str, "study": str, "round": int, "ask": str}
+        needed |= {"id": str} if kind == "request" else {"site": str, "request": str}
         needed |= {"reasons": list} if kind == "refusal" else {"values": dict, "arrays": dict}
         for name, of in needed.items():
-            if not isinstance(given.get(name), of):
+            if not isinstance(given.get(name), of) or isinstance(given[name], bool):
                 raise DataError(f"{where}: {name!r} is missing, or not of type {of.__name__}")
-        return cls(
+        odd = [name for name in given if name not in needed]
+        if odd:
+            raise DataError(f"{where}: {odd[0]!r} is nothing that a message of its kind has")
+        reasons = given.get("reasons", [""])
+        if not reasons or not all(isinstance(r, str) for r in reasons):
+            raise DataError(f"{where}: 'reasons' must be one or more sentences")
+        message = cls(
             kind=kind,
             study=given["study"],
             round=given["round"],
@@ -173,8 +176,15 @@ class Message:
             request=given.get("request", ""),
             values=given.get("values", {}),
             arrays={k: _array(x, f"{where}, {k}") for k, x in given.get("arrays", {}).items()},
-            reasons=tuple(str(r) for r in given.get("reasons", ())),
+            reasons=tuple(given.get("reasons", ())),
         )
+        if kind == "request" and given["id"] != message.id:
+            raise DataError(
+                f"{where}: its id is {given['id']!r}, but that of its content {message.id!r}: it "
+                "was changed after the lead wrote it. Do not answer it; let the lead delete it "
+                "and take a step, which writes it again."
+            )
+        return message
 
 
 def _one_of(given: dict[str, Any], name: str, allowed: tuple[Any, ...], where: str) -> Any:
@@ -202,11 +212,14 @@ def _array(given: Any, where: str) -> np.ndarray:
         raise DataError(f"{where}: an array is an object with shape and values")
     try:
         flat = [NOT_FINITE[v] if isinstance(v, str) else v for v in given["values"]]
+        shape = given["shape"]
+        if not all(isinstance(k, int) and not isinstance(k, bool) and k >= 0 for k in shape):
+            raise TypeError("the shape is not of whole numbers")
         if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in flat):
             raise TypeError("not all are numbers")
         whole = all(isinstance(v, int) for v in flat)
         out = np.array(flat, np.int64 if whole and flat else np.float64)
-        return out.reshape([int(k) for k in given["shape"]])
+        return out.reshape(shape)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{where}: its values do not make an array of its shape ({error})"

@@ -72,24 +72,43 @@ class FederatedSite:
         if self.name not in plan.sites:
             known = ", ".join(map(repr, plan.sites))
             raise DataError(f"the plan has no site {self.name!r}; it has {known}")
-        if request.kind != "request" or request.study != plan.study:
-            raise DataError(
-                f"site {self.name!r} was given a message that is no request of its plan"
-            )
-        if request.ask not in plan.asks:
-            raise DataError(
-                f"site {self.name!r} was asked for {request.ask!r}, which is no request of its "
-                f"plan; there are {', '.join(plan.asks)}"
-            )
-        asked = request.values.get("sites", list(plan.sites))
-        if not isinstance(asked, list) or self.name not in asked:
-            raise DataError(f"round {request.round} asks nothing of site {self.name!r}")
+        self._refuse_request(plan, request)
         try:
             with single_threaded_blas():
                 values, arrays = self._content(plan, request)
         except RefusedError as refused:
             return request.refused(self.name, tuple(refused.reasons))
         return request.answered(self.name, values, arrays)
+
+    def _refuse_request(self, plan: FederatedPlan, request: Message) -> None:
+        """Refuse what is no request to this site of this plan, and say what to do."""
+        if request.kind != "request":
+            raise DataError(
+                f"site {self.name!r} was given no request (kind {request.kind!r}): give it what "
+                "the lead wrote"
+            )
+        if request.study != plan.study:
+            raise DataError(
+                f"site {self.name!r} was given a request of study {request.study!r}, which is no "
+                f"request of its plan, {plan.study!r}: let the lead send the plan and the request "
+                "that belong together"
+            )
+        if request.ask not in plan.asks:
+            raise DataError(
+                f"site {self.name!r} was asked for {request.ask!r}, which is no request of its "
+                f"plan; there are {', '.join(plan.asks)}"
+            )
+        if not 0 <= request.round < plan.max_rounds:
+            raise DataError(
+                f"site {self.name!r} was asked in round {request.round}, but the plan's rounds are "
+                f"0 to {plan.max_rounds - 1} (max_rounds)"
+            )
+        asked = request.values.get("sites", list(plan.sites))
+        if not isinstance(asked, list) or self.name not in asked:
+            raise DataError(f"round {request.round} asks nothing of site {self.name!r}")
+        for name, x in request.arrays.items():
+            if np.isnan(x).any():
+                raise DataError(f"the request's {name!r} is NaN in places: do not answer it")
 
     def _content(self, plan: FederatedPlan, request: Message) -> Content:
         rows = self._rows(plan)
