@@ -1,4 +1,7 @@
-"""Harrell's concordance of risk scores with survival and its standard error, in O(n log n)."""
+"""Concordance of risk scores with survival, Harrell's and Uno's, with standard errors.
+
+In O(n log n).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import numpy as np
 
 from ..backends.cpu.ranks import count_pairs
 from ..errors import DataError
+from .time_dependent_auc import CensoringWeights
 
-__all__ = ["concordance_index", "concordance_influence"]
+__all__ = ["censoring_share", "concordance_index", "concordance_influence"]
 
 
 def concordance_influence(
@@ -17,6 +21,7 @@ def concordance_influence(
     entry: np.ndarray | None = None,
     strata: np.ndarray | None = None,
     weight: np.ndarray | None = None,
+    share: np.ndarray | None = None,
 ) -> tuple[float, np.ndarray]:
     """Share of comparable pairs in which the one with the higher score fails first.
 
@@ -35,13 +40,15 @@ def concordance_influence(
         At risk on (entry, time].
     strata : (n,) int array, optional
     weight : (n,) array, optional
+    share : (n,) array, optional
+        What each pair counts besides, by the row with its event; see `censoring_share`.
 
     Returns
     -------
     concordance : float
     influence : (n,) array
         w_i times its derivative by w_i; the sum of squares (of sums over clusters) is the
-        infinitesimal jackknife's variance.
+        infinitesimal jackknife's variance. ``share`` is taken as given.
 
     References
     ----------
@@ -50,6 +57,7 @@ def concordance_influence(
     """
     n = len(time)
     weight = np.ones(n) if weight is None else weight
+    share = np.ones(n) if share is None else share
     strata = np.zeros(n, np.int64) if strata is None else strata
     partners = np.zeros((n, 3))
     by = np.argsort(strata, kind="stable")
@@ -58,7 +66,7 @@ def concordance_influence(
         i = by[a:b]
         if event[i].any() and b - a > 1:
             start = None if entry is None else entry[i]
-            partners[i] = _partners(score[i], time[i], event[i] == 1, start, weight[i])
+            partners[i] = _partners(score[i], time[i], event[i] == 1, start, weight[i], share[i])
     counts = weight @ partners / 2  # each pair is counted with both of its rows
     pairs = counts.sum()
     if not pairs > 0:
@@ -75,9 +83,40 @@ def concordance_index(
     entry: np.ndarray | None = None,
     strata: np.ndarray | None = None,
     weight: np.ndarray | None = None,
+    share: np.ndarray | None = None,
 ) -> float:
     """The concordance alone; see `concordance_influence`."""
-    return concordance_influence(score, time, event, entry, strata, weight)[0]
+    return concordance_influence(score, time, event, entry, strata, weight, share)[0]
+
+
+def censoring_share(
+    time: np.ndarray,
+    event: np.ndarray,
+    strata: np.ndarray | None,
+    weight: np.ndarray,
+    ipcw: bool,
+    tau: float | None,
+) -> np.ndarray:
+    """What pairs count by the time of their event: 1/Ĝ(T−)² with ``ipcw``, nothing from tau on.
+
+    Ĝ is the weighted Kaplan–Meier curve of censoring, of each stratum its own. With these weights
+    the concordance of events before τ does not depend on who is censored when (Uno and others).
+
+    References
+    ----------
+    Uno, Cai, Pencina, D'Agostino and Wei (2011), Statistics in Medicine 30:1105–1117.
+    """
+    share = np.ones(len(time))
+    if ipcw:
+        rows = np.flatnonzero(weight > 0)
+        code = np.zeros(len(rows), np.int64) if strata is None else strata[rows]
+        by = np.argsort(code, kind="stable")
+        for i in np.split(rows[by], np.flatnonzero(np.diff(code[by])) + 1):
+            if event[i].any():
+                share[i] = CensoringWeights(time[i], event[i], weight[i]).before ** -2.0
+    if tau is not None:
+        share[time >= tau] = 0.0
+    return share
 
 
 def _partners(
@@ -86,6 +125,7 @@ def _partners(
     event: np.ndarray,
     entry: np.ndarray | None,
     weight: np.ndarray,
+    share: np.ndarray,
 ) -> np.ndarray:
     """Weights of each row's partners in concordant, discordant and tied pairs, (n, 3)."""
     values, rank = np.unique(score, return_inverse=True)
@@ -108,7 +148,7 @@ def _partners(
     event_end = np.searchsorted(place[order], number, side="right")
     out = np.zeros((len(time), 3))
     count_pairs(
-        rank, weight, joins, join_end, leaves, leave_end, events[order], event_end, len(values),
-        out,
+        rank, weight, share, joins, join_end, leaves, leave_end, events[order], event_end,
+        len(values), out,
     )  # fmt: skip
     return out

@@ -27,7 +27,7 @@ from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
 from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver, StepTimes, Ties
 from .base import Problem
-from .discrimination import auc_table, concordance_of
+from .discrimination import auc_table, concordance_of, pair_shares
 from .logistic import _refuse_extras
 from .step_effects import prior_of_step_effects, read_step_effects
 from .survival import SurvivalModel
@@ -220,6 +220,9 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         offset: Any = None,
         return_se: Literal[False] = False,
         cluster: Any = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> float: ...
     @overload
     def concordance(
@@ -232,6 +235,8 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         *,
         return_se: Literal[True],
         cluster: Any = None,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> tuple[float, float]: ...
     def concordance(
         self,
@@ -242,8 +247,11 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         offset: Any = None,
         return_se: bool = False,
         cluster: Any = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> float | tuple[float, float]:
-        """Harrell's concordance: of comparable pairs, how many fail in the order of their risks.
+        """Concordance: of comparable pairs, how many fail in the order of their risks (Harrell).
 
         Equal risks count one half. With entry times two rows are compared at an event of one
         if the other is at risk then; with ``strata`` within strata; with time-varying effects by
@@ -259,13 +267,25 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         offset : (n,) array, optional
         return_se : bool
             Whether the standard error is wanted too: the infinitesimal jackknife's, as R's
-            ``survival::concordance`` has it.
+            ``survival::concordance`` has it, weights of pairs taken as given.
         cluster : (n,) labels, optional
             With the standard error: rows that belong together, such as those of one person.
+        ipcw : bool
+            Uno's concordance: pairs weigh the inverse square of the probability of not having
+            been censored just before their event, by the Kaplan–Meier curve of censoring in y
+            (of each stratum its own), so that who is censored when has no say. As R's
+            ``survival::concordance(timewt="n/G2")``; not with entry times.
+        tau : float, optional
+            Only events before it count; with ``ipcw`` where few are followed long.
 
         Returns
         -------
         float, or two of them with ``return_se``
+
+        References
+        ----------
+        Harrell, Califf, Pryor, Lee and Rosati (1982), JAMA 247:2543–2546. Uno, Cai, Pencina,
+        D'Agostino and Wei (2011), Statistics in Medicine 30:1105–1117.
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
         eta = self._linear_predictors(X, offset)
@@ -273,14 +293,16 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         outcome = check_survival(y, n)
         weight = check_weights(sample_weight, n)
         codes = check_strata(strata, n)
+        share = pair_shares(*outcome, codes, weight, ipcw, tau)
         if self._effects is None:
             time, event, entry = outcome
             rest = entry, codes, weight, return_se, cluster
-            return concordance_of(eta[:, 0], time, event, *rest)
+            return concordance_of(eta[:, 0], time, event, *rest, share=share)
         row, interval, time, event, entry = cut_at(*outcome, self._cuts)
         code = interval if codes is None else interval + self._effects.Q * codes[row]
         pieces = entry, code, weight[row], return_se, cluster, row
-        return concordance_of(eta[row, interval], time, event, *pieces)
+        share = None if share is None else share[row]
+        return concordance_of(eta[row, interval], time, event, *pieces, share)
 
     def time_dependent_auc(
         self,

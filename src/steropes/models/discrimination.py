@@ -9,11 +9,12 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from ..data.checks import vector
-from ..infer.concordance import concordance_influence
+from ..errors import DataError
+from ..infer.concordance import censoring_share, concordance_influence
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
 from .tables import check_level, cluster_codes, quantile
 
-__all__ = ["auc_table", "concordance_of"]
+__all__ = ["auc_table", "concordance_of", "pair_shares"]
 
 
 def concordance_of(
@@ -26,6 +27,7 @@ def concordance_of(
     return_se: bool,
     cluster: Any = None,
     row: np.ndarray | None = None,
+    share: np.ndarray | None = None,
 ) -> float | tuple[float, float]:
     """Concordance, with its standard error where that is wanted.
 
@@ -38,8 +40,10 @@ def concordance_of(
         Rows whose influences are added up before they are squared.
     row : (N,) int array, optional
         Whose piece each is.
+    share : (N,) array, optional
+        What pairs count by the row with the event.
     """
-    value, influence = concordance_influence(score, time, event, entry, strata, weight)
+    value, influence = concordance_influence(score, time, event, entry, strata, weight, share)
     if not return_se:
         return value
     if row is not None:
@@ -50,6 +54,28 @@ def concordance_of(
     if codes is not None:
         influence = np.bincount(codes, weights=influence)
     return value, float(np.sqrt(influence @ influence))
+
+
+def pair_shares(
+    time: np.ndarray,
+    event: np.ndarray,
+    entry: np.ndarray | None,
+    strata: np.ndarray | None,
+    weight: np.ndarray,
+    ipcw: bool,
+    tau: float | None,
+) -> np.ndarray | None:
+    """What pairs count by the row with the event; None where all count the same."""
+    if tau is not None and not tau > 0:
+        raise DataError(f"tau must be a time above zero, not {tau!r}.")
+    if ipcw and entry is not None:
+        raise DataError(
+            "Weights by the inverse of the censoring curve are not defined with entry times; "
+            "leave ipcw out, or entry."
+        )
+    if not ipcw and tau is None:
+        return None
+    return censoring_share(time, event, strata, weight, ipcw, tau)
 
 
 def auc_table(

@@ -25,7 +25,7 @@ from ..likelihoods.pooled_logistic import (
 from ..priors import Prior
 from .annotations import Chooser, Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
-from .discrimination import concordance_of
+from .discrimination import concordance_of, pair_shares
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
 from .person_time import PersonTime
@@ -313,6 +313,9 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         offset: Any = None,
         return_se: Literal[False] = False,
         cluster: Any = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> float: ...
     @overload
     def concordance(
@@ -324,6 +327,8 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         *,
         return_se: Literal[True],
         cluster: Any = None,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> tuple[float, float]: ...
     def concordance(
         self,
@@ -333,14 +338,18 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         offset: Any = None,
         return_se: bool = False,
         cluster: Any = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> float | tuple[float, float]:
-        """Harrell's concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
+        """Concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
         risk = self.predict(X, offset)
         n = len(risk)
         time, event, entry = check_survival(y, n)
         weight = check_weights(sample_weight, n)
+        share = pair_shares(time, event, entry, None, weight, ipcw, tau)
         rest = entry, None, weight, return_se, cluster
-        return concordance_of(risk, time, event, *rest)
+        return concordance_of(risk, time, event, *rest, share=share)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Concordance, the higher the better, as searches over settings want it."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sksurv.metrics import cumulative_dynamic_auc
+from sksurv.metrics import concordance_index_ipcw, cumulative_dynamic_auc
 from test_cox_against_r import CASES, fit, outcome
 
 from reference_numbers import data, numbers
@@ -30,6 +30,53 @@ def test_standard_error_is_that_of_survival_concordance(case):
         np.testing.assert_allclose(both, numbers("heart cluster concordance se"), rtol=1e-9)
 
 
+# survival 3.5-3: concordance(coxph(...), timewt="n/G2"), and the same with ymax=200.
+UNO = {
+    "lung weights": ([0.636628038577, 0.0263049075939], [0.668408895519, 0.038560129171]),
+    "veteran strata": ([0.688874393345, 0.028151016548], [0.695319689428, 0.0289880315492]),
+}
+
+
+@pytest.mark.parametrize("case", UNO)
+def test_uno_s_concordance_is_that_of_survival(case):
+    name, columns, strata, weight = CASES[case]
+    d = data(name)
+    given = {
+        "sample_weight": d[weight] if weight else None, "strata": d[strata] if strata else None,
+    }  # fmt: skip
+    m = fit(case, "efron")
+    for tau, expected in zip((None, 200.5), UNO[case], strict=True):
+        both = m.concordance(d[columns], outcome(name), **given, return_se=True, ipcw=True, tau=tau)
+        np.testing.assert_allclose(both, expected, rtol=1e-9)
+
+
+def test_uno_s_concordance_is_that_of_scikit_survival(rng):
+    n = 90
+    X = rng.normal(size=(n, 2))
+    time, leave = rng.exponential(np.exp(-X[:, 0]), n), rng.exponential(1.5, n)
+    y = Surv(np.minimum(time, leave), time <= leave)
+    m = CoxRegression().fit(X, y)
+    theirs = np.empty(n, dtype=[("event", bool), ("time", float)])
+    theirs["event"], theirs["time"] = y["event"] == 1, y["time"]
+    for tau in (None, 0.8):
+        expected = concordance_index_ipcw(theirs, theirs, m.predict(X), tau=tau)[0]
+        assert m.concordance(X, y, ipcw=True, tau=tau) == pytest.approx(expected, rel=1e-12)
+    w = rng.integers(0, 3, n)
+    at = np.repeat(np.arange(n), w)
+    both = [
+        m.concordance(x, outcome, v, ipcw=True, tau=0.8)
+        for x, outcome, v in ((X, y, w), (X[at], y[at], None))
+    ]
+    assert both[0] == pytest.approx(both[1], rel=1e-12)
+    late = Surv(y["time"], y["event"], y["time"] / 2)
+    with pytest.raises(DataError, match="not defined with entry times"):
+        m.concordance(X, late, ipcw=True)
+    with pytest.raises(DataError, match="tau must be a time above zero"):
+        m.concordance(X, y, tau=-1.0)
+    with pytest.raises(DataError, match="no comparable pairs"):
+        m.concordance(X, y, tau=1e-9)
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_influence_is_the_derivative_by_the_weights(rng, late):
     n = 60
@@ -38,17 +85,18 @@ def test_influence_is_the_derivative_by_the_weights(rng, late):
     event = rng.random(n) < 0.6
     score, strata = rng.integers(0, 6, n) * 1.0, rng.integers(0, 3, n)
     w = rng.uniform(0.3, 2, n)
-    c, influence = concordance_influence(score, time, event, entry, strata, w)
+    share = rng.uniform(0, 3, 9)[time.astype(int) % 9]
+    c, influence = concordance_influence(score, time, event, entry, strata, w, share)
     for i in range(0, n, 7):
         ends = []
         for step in (-1e-5, 1e-5):
             v = w.copy()
             v[i] *= 1 + step
-            ends.append(concordance_influence(score, time, event, entry, strata, v)[0])
+            ends.append(concordance_influence(score, time, event, entry, strata, v, share)[0])
         assert (ends[1] - ends[0]) / 2e-5 == pytest.approx(influence[i], abs=1e-8)
     by = rng.permutation(n)
     again = concordance_influence(
-        score[by], time[by], event[by], entry[by] if late else None, strata[by], w[by]
+        score[by], time[by], event[by], entry[by] if late else None, strata[by], w[by], share[by]
     )
     assert again[0] == pytest.approx(c, rel=1e-12)
     np.testing.assert_allclose(again[1], influence[by], atol=1e-12)
@@ -61,8 +109,9 @@ def test_pieces_of_rows_are_of_their_person(rng):
     steps = CoxRegression(time_varying={0: [4.0]}).fit(X, y)
     whole = CoxRegression().fit(X, y)
     steps.coef_ = np.array([whole.coef_[0], *whole.coef_])  # the same effect before and after
-    one, two = (m.concordance(X, y, return_se=True) for m in (steps, whole))
-    np.testing.assert_allclose(one, two, rtol=1e-12)
+    for given in ({}, {"ipcw": True, "tau": 8.0}):
+        one, two = (m.concordance(X, y, return_se=True, **given) for m in (steps, whole))
+        np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
 def test_other_families_have_it_too(rng):

@@ -40,12 +40,15 @@ def _outlived(had, had_exact, had_total, rank, sign, out):
 
 
 @njit(**EXACT)
-def count_pairs(rank, weight, joins, join_end, leaves, leave_end, events, event_end, size, out):
+def count_pairs(
+    rank, weight, share, joins, join_end, leaves, leave_end, events, event_end, size, out
+):
     """Weights of the partners of each row in concordant, discordant and tied pairs.
 
     For group g of tied events ``events[event_end[g-1]:event_end[g]]`` the rows at risk without
     them are those joined up to ``join_end[g]`` less those gone up to ``leave_end[g]``. A pair is
-    concordant where the row that outlives has the lower rank. ``out`` (n, 3) is added to.
+    concordant where the row that outlives has the lower rank, and counts ``share`` of the row with
+    the event. ``out`` (n, 3) is added to.
     """
     tree, had = np.zeros(size + 1), np.zeros(size + 1)  # of those at risk, and of events so far
     exact, had_exact = np.zeros(size), np.zeros(size)
@@ -73,15 +76,15 @@ def count_pairs(rank, weight, joins, join_end, leaves, leave_end, events, event_
         while e < event_end[g]:
             i = events[e]
             lower, same = _below(tree, rank[i]), exact[rank[i]]
-            out[i, 0] += lower
-            out[i, 1] += total - lower - same
-            out[i, 2] += same
+            out[i, 0] += share[i] * lower
+            out[i, 1] += share[i] * (total - lower - same)
+            out[i, 2] += share[i] * same
             e += 1
         for f in range(first, e):
             i = events[f]
-            _add(had, rank[i], weight[i])
-            had_exact[rank[i]] += weight[i]
-            had_total += weight[i]
+            _add(had, rank[i], share[i] * weight[i])
+            had_exact[rank[i]] += share[i] * weight[i]
+            had_total += share[i] * weight[i]
     for i in range(len(rank)):
         if inside[i]:
             _outlived(had, had_exact, had_total, rank[i], 1.0, out[i])
