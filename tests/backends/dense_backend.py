@@ -111,6 +111,10 @@ class DenseBackend:
             part[a:b] = np.where(some, scale[s] * r / total, 0.0)
         return out, part if shares else np.empty((0, eta.shape[1]))
 
+    def logistic(self, eta, w, y):
+        p = 1 / (1 + np.exp(-eta))
+        return (w * (np.logaddexp(0, eta) - y * eta)).sum(axis=0), w * (p - y)
+
     def risk_sweeps(self, n, strata, groups, tied, tied_end, place, shares):
         return None
 

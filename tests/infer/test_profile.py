@@ -24,6 +24,8 @@ from steropes import (
     Surv,
     demo_database,
 )
+from steropes.infer.held import Value
+from steropes.infer.profile import Maximum, find_end
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 HALF = 0.5 * stats.chi2.ppf(0.95, 1)
@@ -188,6 +190,23 @@ def test_the_intercept_is_that_at_zero_whatever_the_columns_centres(rng):
     np.testing.assert_allclose(got.log_likelihood, -best.fun, atol=1e-7)
     lower, upper = model.confint("intercept", method="profile").to_numpy()[0]
     assert lower < model.intercept_ < upper
+
+
+def answered(search, slope):
+    """What a search ends with over a profile that is flat but for a slope."""
+    asked = next(search)
+    while True:
+        try:
+            asked = search.send([Value(asked[0], 0.0, slope)])
+        except StopIteration as stop:
+            return stop.value
+
+
+def test_the_reach_is_reached_whatever_the_rounding(rng):
+    """A profile that has no end is found to have none, wherever its maximum is said to be."""
+    for at in rng.normal(size=40) * 100:
+        top = Maximum(Value(at, 0.0, 0.0), 0)
+        assert answered(find_end(top, -1, 1.92, 0.7, 160 / 3), 1e-9).at == -np.inf
 
 
 @pytest.mark.parametrize("family", ["logistic", "poisson", "cox", "case series"])

@@ -168,6 +168,13 @@ class Backend(Protocol):
         ``shares`` the second result is empty.
         """
 
+    def logistic(self, eta: Array, w: Array, y: Array) -> tuple[Any, Array]:
+        """Sums over rows (B,) of w (log(1 + e^η) − y η), and its slopes w (p − y), all (n, B).
+
+        p = 1 / (1 + e^−η) keeps its digits where it is small. Of an η that is not finite the sum
+        may be anything but finite.
+        """
+
     def risk_sweeps(
         self, n: int, strata: NDArray, groups: NDArray, tied: NDArray, tied_end: NDArray,
         place: NDArray, shares: NDArray | None,

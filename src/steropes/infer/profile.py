@@ -23,6 +23,7 @@ ROUNDING = 1e-13  # of the log-likelihood
 FURTHER = 3.0  # times the distance so far that a step outward may go
 STEPS = 100
 LIMIT = 10.0  # times the reach of a likelihood without end, beyond which nothing is looked at
+NEARLY = 1e-12  # of a distance, which has been added and taken away again
 ALMOST = 1e-6  # fall over the whole reach below which a side has no end
 LINEAR, HERMITE = 1e-3, 1e-5  # errors of interpolation between neighbouring points
 MOST = 3000  # points
@@ -135,7 +136,7 @@ def find_end(
             inner = q
         else:
             outer = q
-        distance = abs(inner.at - p.at)
+        distance = abs(inner.at - p.at) * (1.0 + NEARLY)
         fall = -q.g * side
         at_limit = distance >= LIMIT * far
         if outer is None and distance >= far and (fall * distance < ALMOST or at_limit):

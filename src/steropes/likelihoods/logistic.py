@@ -35,33 +35,11 @@ class LogisticLikelihood(Likelihood):
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
-        xp = self.backend.xp
-
-        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
-            e = xp.exp(-abs(eta))  # never overflows
-            loss = xp.log1p(e)
-            loss += xp.maximum(eta, 0.0)
-            loss -= y * eta
-            loss *= w
-            r = xp.where(eta >= 0, 1.0, e)
-            e += 1.0
-            r /= e
-            r -= y
-            r *= w
-            return loss, r
-
-        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
-        return loss, r
+        return self.backend.logistic(eta, weights, self.repeated(self.y, eta.shape[1]))
 
     def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
-        xp = self.backend.xp
-
-        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
-            loss = w * (xp.log1p(xp.exp(-abs(eta))) + xp.maximum(eta, 0.0) - y * eta)
-            return (loss,)
-
-        return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
+        return self.evaluate(eta, weights)[0]
 
     def beside(self, likelihoods: Sequence[Any], lanes: int) -> LogisticLikelihood:
         """See `Likelihood.beside`."""

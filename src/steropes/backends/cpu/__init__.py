@@ -12,6 +12,7 @@ import numpy as np
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
 from .gram import split_gram
+from .logistic import logistic_rows
 from .risk_sweeps import RiskSweeps
 
 __all__ = ["CpuBackend", "Lines"]
@@ -363,6 +364,27 @@ class CpuBackend:
         for partial in self.pool.map(part, chunks[1:]):
             total = total if partial is None else total + partial
         return total, out
+
+    def logistic(
+        self, eta: np.ndarray, w: np.ndarray, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Backend.logistic`."""
+        n, B = eta.shape
+        eta, w, y = (
+            np.ascontiguousarray(np.broadcast_to(x, (n, B)), np.float64) for x in (eta, w, y)
+        )
+        slope = np.empty((n, B))
+        flat = [x.reshape(-1) for x in (eta, w, y, slope)]
+
+        def part(a: int, b: int) -> np.ndarray:
+            loss = np.empty((b - a, B))
+            at = slice(a * B, b * B)
+            logistic_rows(flat[0][at], flat[1][at], flat[2][at], flat[3][at], loss.reshape(-1))
+            return _reduce(np.add, loss)
+
+        chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
+        parts = self.pool.map(part, chunks, eta.size)
+        return sum(parts[1:], start=parts[0]) if parts else np.zeros(B), slope
 
 
 def _aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:

@@ -294,6 +294,13 @@ class CudaBackend:
         summed, *results = function(*(self.asarray(x) for x in arrays))
         return self.column_sum(summed), results
 
+    def logistic(self, eta: Any, w: Any, y: Any) -> tuple[Any, Any]:
+        """See `Backend.logistic`."""
+        xp = self.xp
+        e = xp.exp(-abs(eta))  # never overflows
+        loss = w * (xp.log1p(e) + xp.maximum(eta, 0.0) - y * eta)
+        return self.column_sum(loss), w * (xp.where(eta >= 0, 1.0, e) / (1.0 + e) - y)
+
     def segment_softmax(
         self, eta: Any, w: Any, pointers: Any, scale: Any, shares: bool = True
     ) -> tuple[Any, Any]:

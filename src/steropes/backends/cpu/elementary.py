@@ -1,0 +1,87 @@
+"""Exponentials and logarithms of which a loop of the compiler takes several at once.
+
+A call of the mathematical library within a kernel takes one number at a time, and NumPy's
+functions, which take several, read and write an array for each operation of a formula. These are
+polynomials, without a branch or a call, within three units of the last place. For compiled code
+only; they are written as LLVM's instructions, which costs Numba far less time than statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, factorial, log1p
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic, is_jitted
+
+__all__ = ["exp_negative", "log1p_unit"]
+
+LEAST = -708.0  # below it e^x is no normal number
+LOG2_E = 1.4426950408889634
+LN2 = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # in two parts, their sum
+ROUNDS = 6755399441055744.0  # 1.5 · 2⁵²: added to a number, the sum's last bits are its integer
+BIAS, SHIFT = 1023, 52  # of a double's exponent
+EXPONENTIAL = [1.0 / factorial(k) for k in range(13, 1, -1)]
+ARTANH = [1.0 / k for k in range(35, 1, -2)]
+FLAGS = ("contract",)  # a product and a sum may be one instruction
+DOUBLE, BITS = ir.DoubleType(), ir.IntType(64)
+
+
+def _polynomial(builder: Any, x: Any, coefficients: Sequence[float]) -> Any:
+    """Horner's scheme, the highest power first."""
+    q = DOUBLE(coefficients[0])
+    for c in coefficients[1:]:
+        q = builder.fadd(builder.fmul(q, x, FLAGS), DOUBLE(c), FLAGS)
+    return q
+
+
+def _exp_negative(typing: Any, x: Any) -> Any:
+    """e^x for x ≤ 0, or zero where that is no normal number any more.
+
+    x = m ln 2 + r with |r| ≤ ½ ln 2, and e^r is its Taylor polynomial of degree 13, whose
+    remainder is below 5·10⁻¹⁸.
+    """
+
+    def made(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        normal = b.fcmp_ordered(">", args[0], DOUBLE(LEAST))
+        x = b.select(normal, args[0], DOUBLE(LEAST))
+        shifted = b.fadd(b.fmul(x, DOUBLE(LOG2_E)), DOUBLE(ROUNDS))
+        m = b.fsub(shifted, DOUBLE(ROUNDS))
+        r = x
+        for part in LN2:
+            r = b.fsub(r, b.fmul(m, DOUBLE(part), FLAGS), FLAGS)
+        rest = b.fmul(b.fmul(r, r, FLAGS), _polynomial(b, r, EXPONENTIAL), FLAGS)
+        value = b.fadd(DOUBLE(1.0), b.fadd(r, rest, FLAGS), FLAGS)
+        power = b.shl(b.add(b.bitcast(shifted, BITS), BITS(BIAS)), BITS(SHIFT))
+        return b.select(normal, b.fmul(value, b.bitcast(power, DOUBLE), FLAGS), DOUBLE(0.0))
+
+    return types.float64(types.float64), made
+
+
+def _log1p_unit(typing: Any, t: Any) -> Any:
+    """log(1 + t) for 0 ≤ t ≤ 1.
+
+    It is 2 artanh s with s = t / (2 + t) ≤ ⅓, of which eighteen terms leave less than 2·10⁻¹⁸.
+    """
+
+    def made(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        s = b.fdiv(args[0], b.fadd(DOUBLE(2.0), args[0]))
+        z = b.fmul(s, s)
+        twice = b.fmul(DOUBLE(2.0), s)
+        rest = b.fmul(z, _polynomial(b, z, ARTANH), FLAGS)
+        return b.fadd(twice, b.fmul(twice, rest, FLAGS), FLAGS)
+
+    return types.float64(types.float64), made
+
+
+def _exp(x: float) -> float:
+    return exp(x) if x > LEAST else 0.0
+
+
+exp_negative: Any = intrinsic(_exp_negative)
+log1p_unit: Any = intrinsic(_log1p_unit)
+
+if not is_jitted(njit(_exp)):  # the compiler is off (``NUMBA_DISABLE_JIT``): the same as Python
+    exp_negative, log1p_unit = _exp, log1p
