@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from .build import as_design, has_names
+from .build import as_design, has_names, null_design
 from .design import Design
 from .rows import RowMatrix
 
-__all__ = ["Design", "RowMatrix", "as_design", "has_names"]
+__all__ = ["Design", "RowMatrix", "as_design", "has_names", "null_design"]
 
 if TYPE_CHECKING:
     from .channels import ChannelDesign, ChannelRows

@@ -17,7 +17,7 @@ from .design import Design
 from .from_sparse import blocks_of_sparse, runs, sparse_blocks
 from .words import column_word, refuse_empty, refuse_extreme, refuse_twice
 
-__all__ = ["as_design", "has_names"]
+__all__ = ["as_design", "has_names", "null_design"]
 
 SPARSE_BELOW = 0.15  # share of nonzeros under which a large dense input is stored as sparse
 LARGE = 1_000_000  # entries; a smaller dense input stays dense
@@ -75,6 +75,11 @@ def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) 
     design = Design(blocks, names)
     refuse_extreme(design.scale, names)
     return design
+
+
+def null_design(n: int) -> Design:
+    """A design of n rows and no columns, for null models."""
+    return Design([DenseBlock(np.empty((n, 0)), np.empty(0), np.empty(0))], [])
 
 
 def has_names(X: Any) -> bool:

@@ -173,11 +173,11 @@ class ChannelDesign:
         chosen = np.asarray(chosen)
         at = np.flatnonzero(chosen < self.M)
         yield -1, at, chosen[at]
-        effect = np.where(chosen >= self.M, chosen - self.M, 0)
-        of = np.where(chosen >= self.M, self.channel[effect], -1)
+        later = np.flatnonzero(chosen >= self.M)
+        effect = chosen[later] - self.M
         for c in range(self.C):
-            at = np.flatnonzero(of == c)
-            yield c, at, self.source[effect[at]]
+            of = self.channel[effect] == c
+            yield c, later[of], self.source[effect[of]]
 
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None

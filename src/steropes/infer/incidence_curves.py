@@ -77,7 +77,7 @@ class IncidenceErrors:
         for a in range(0, len(Z), step):
             z = Z[a : a + step]
             d = z[:, None, :] * hazard[:, None] - means  # (rows, T, p)
-            D = scale[:, None] * (self.V @ d.reshape(-1, d.shape[2]).T)
+            D = scale[:, None] * (self.V @ d.reshape(len(z) * T, d.shape[2]).T)
             influence = self.scores.along(D).reshape(len(base), len(z), T) + base[:, None, :]
             factor = relative_hazard(eta[a : a + step], state.shift[run])[:, None]
             total[a : a + step] = factor * hazard

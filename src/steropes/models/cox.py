@@ -395,6 +395,8 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         tests of composite statistical hypotheses, in Probability and Statistics (ed. Grenander).
         """
         problem = self._needs_data("the test")
+        if not problem.design.p:
+            raise DataError("The model has no covariates, so there is no effect to test.")
         if self._shrunken():
             raise DataError(
                 "Under a Laplace prior an estimate has no distribution that a test could go by; "

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import pandas as pd
 
+from ..design import null_design
 from ..errors import DataError, SeparationError
 from .formula_reading import Formula, formula_value, read_formula, table_of, without_unused
 from .one_thread import OneBlasThread
@@ -35,9 +36,9 @@ class FormulaMixin(OneBlasThread):
             Such as ``"y ~ x1 + bs(age, df=4) + drug:sex"``, in formulaic's language (that of R
             and patsy): ``a*b``, ``C(x)`` for codes that are labels, splines ``bs``, ``cr`` and
             ``poly``, functions of NumPy as ``np.…``, and ``.`` for all columns not named
-            otherwise. The outcome may be ``Surv(time, event)`` or
-            ``Surv(stop, event, entry=start)``. ``strata(a, b)`` and ``offset(x)`` are those of
-            ``fit``.
+            otherwise; ``y ~ 1`` is the model without covariates. The outcome may be
+            ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``. ``strata(a, b)`` and
+            ``offset(x)`` are those of ``fit``.
         data : pandas, polars or pyarrow table
             Missing values are refused.
         **fit
@@ -84,7 +85,8 @@ class FormulaMixin(OneBlasThread):
         model: Any = cls(**settings)
         outcome = formula_value(read.outcome, frame)
         try:
-            model.fit(read.matrix(frame), outcome, **given)
+            X = read.matrix(frame)
+            model.fit(X if X.shape[1] else null_design(len(X)), outcome, **given)
         except SeparationError as error:
             if not any(CUBIC.match(name) for name in error.columns):
                 raise

@@ -172,7 +172,7 @@ class Hypotheses(Inference):
         Raises
         ------
         DataError
-            With a prior: the tests are of maximum likelihood estimates.
+            With a prior: the tests are of maximum likelihood estimates. Without covariates.
         """
         if self.prior_ is not None:
             raise DataError(
@@ -180,6 +180,8 @@ class Hypotheses(Inference):
             )
         problem, null = self._null()
         df = problem.design.p - problem.n_free
+        if not df:
+            raise DataError("A model without covariates is the null model; there is no test of it.")
         wald = self.linear_hypothesis(np.eye(problem.design.p)[problem.n_free :])
         ratio = 2.0 * (self.log_likelihood_ - self._from_objective(problem)(null.objective)[0])
         rows = [

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend
 from ..data import check_offset, refuse_other_order
-from ..design import as_design, has_names
+from ..design import Design, as_design, has_names, null_design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .fixed import FixedCoefficients
@@ -44,11 +44,18 @@ class Prediction(Inference):
         part = self._fixed.part(as_design(X, copy=False), get_backend("cpu", self.n_jobs))
         return part if own is None else own + part
 
+    def _read_new(self, X: Any) -> Design:
+        """X as a design; of a null model X is the rows alone, such as ``table[[]]``."""
+        shape = getattr(X, "shape", None)
+        if self.n_features_in_ == 0 and shape is not None and len(shape) == 2 and not shape[1]:
+            return null_design(shape[0])
+        return as_design(X, copy=False)
+
     def _check_new(self, X: Any) -> Any:
         """New X, of which the columns whose coefficients are estimated."""
         check_is_fitted(self, "coef_")
         plain = self._fixed is not None or not isinstance(X, ShardedDesign)
-        design: Any = as_design(X, copy=False) if plain else X
+        design: Any = self._read_new(X) if plain else X
         if design.p != self.n_features_in_:
             raise DataError(
                 f"X has {design.p} features, but {type(self).__name__} is expecting "

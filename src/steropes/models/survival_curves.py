@@ -200,7 +200,14 @@ class SurvivalCurves(Inference):
         n, p = len(eta), len(state.center)
         codes, weight = self._known_strata(strata, n), check_weights(sample_weight, n)
         at = np.unique(vector(np.atleast_1d(times), None, "times"))
-        last = float(self._last[np.unique(codes[weight > 0])].min())
+        of = np.unique(codes[weight > 0])
+        last = float(self._last[of].min())
+        if last == -np.inf:
+            row = int((codes == of[self._last[of] == last][0]).argmax())
+            raise DataError(
+                f"In the fit nobody of row {row}'s stratum has weight, so that it has no curve. "
+                "Leave such strata out of X."
+            )
         if at[0] <= 0:
             raise DataError(f"times must be above 0; {at[0]:g} is not.")
         if (state.time <= 0).any():

@@ -79,7 +79,7 @@ class LogDeterminant:
         """See `SmoothTerm.gradient`."""
         out = np.zeros(beta.shape)
         for b, (eta, L) in enumerate(self._factors(beta)):
-            if L is None:
+            if L is None or not len(L):
                 continue
             A = linalg.solve_triangular(L, np.eye(len(L)), lower=True).T
             d: Any = 0.0

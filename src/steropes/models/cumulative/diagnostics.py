@@ -91,6 +91,8 @@ class CumulativeDiagnostics(OneBlasThread):
             Of y, between 0 and 1, where it is cut.
         """
         check_is_fitted(self, "coef_")
+        if not len(self.coef_):
+            raise DataError("The model has no covariates, so there is no effect to test.")
         n = len(y)
         weights = check_weights(sample_weight, n)
         outcome = check_interval(y, n)
