@@ -92,7 +92,6 @@ def test_an_answer_to_an_old_round_is_named(second_round):
         ({"study": "another"}, "west.json belongs to another study"),
         ({"request": "0" * 32}, "west.json is to another request of round 1"),
         ({"arrays": {}}, "site 'west' in round 1 .* has no array 'loss'"),
-        ({"arrays": {"loss": {"shape": [3], "values": [1, 2, 3]}}}, r"shape \[3\], not \[1\]"),
         ({"kind": "request", "id": ""}, "west.json: 'site' is nothing that a message of its kind"),
     ],
 )
@@ -119,7 +118,7 @@ def test_other_columns_are_named(second_round):
     said = json.loads(path.read_text())
     said["values"]["columns"] = ["drug", "age", "marker"]
     path.write_text(json.dumps(said))
-    with pytest.raises(DataError, match="'west' answered for other columns"):
+    with pytest.raises(DataError, match=r"site 'west' in round 0 .*'columns' must be the plan's"):
         federate_step(second_round)
     with pytest.raises(DataError, match="site 'west': the table has no column 'year'"):
         federate_answer(second_round, "west", TABLES["west"].drop(columns="year"))
@@ -183,26 +182,3 @@ def test_times_of_a_csv_file_stay_tied(tmp_path):
     read = _read_file(tmp_path / "north.csv")
     for name in ("t", "e", "w", "marker"):
         assert np.array_equal(read[name], table[name])
-
-
-@pytest.mark.parametrize(
-    ("number", "name", "value", "said"),
-    [
-        (0, "weight", "much", "'weight' must be a number, not 'much'"),
-        (0, "variance", -4.0, "variance is negative"),
-        (1, "loss", "NaN", "loss is not finite at the estimate"),
-        (1, "loss", None, "not all are numbers"),
-        (1, "loss", "Infinity", "loss is not finite at the estimate"),
-    ],
-)
-def test_numbers_that_are_none_end_no_fit(second_round, number, name, value, said):
-    all_answer(second_round)
-    path = answers(second_round, number) / "west.json"
-    message = json.loads(path.read_text())
-    if name in message["values"]:
-        message["values"][name] = value
-    else:
-        message["arrays"][name]["values"][0] = value
-    path.write_text(json.dumps(message))
-    with pytest.raises(DataError, match=said):
-        federate_step(second_round)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import DataError
+from .consistent import SiteHistory
+from .contents import refuse_contents
 from .encoding import encode
 from .plan import FederatedPlan
+from .possible import refuse_impossible
 from .protocol import Ask, Message, Value
 
 __all__ = ["Answering", "Exchange", "InMemory", "RoundRecord", "WaitingError", "check_answer"]
@@ -66,11 +69,15 @@ class Exchange(ABC):
     ----------
     records : list of RoundRecord
         Of the rounds so far.
+    overflowed : dict of str to str
+        Sites with sums that were not finite, and which these were last.
     """
 
     def __init__(self, plan: FederatedPlan) -> None:
         self.plan = plan
         self.records: list[RoundRecord] = []
+        self.overflowed: dict[str, str] = {}
+        self._said: dict[str, SiteHistory] = {}
 
     def ask(
         self,
@@ -84,7 +91,7 @@ class Exchange(ABC):
         Raises
         ------
         DataError
-            A refusal, or an answer that is none to this request.
+            A refusal, or an answer that is none to this request, by site and field.
         WaitingError
             Not all have answered.
         """
@@ -101,11 +108,23 @@ class Exchange(ABC):
         request = Message("request", self.plan.study, n, what, values=said, arrays=arrays or {})
         found, sent, sizes = self._exchange(request, asked)
         _refuse_refusals(found)
+        for answer in found:
+            self._check(request, answer)
         counts = {name: int(x.size) for name, x in found[0].arrays.items()}
         self.records.append(
             RoundRecord(n, what, sent, dict(zip(asked, sizes, strict=True)), counts)
         )
         return found
+
+    def _check(self, request: Message, answer: Message) -> None:
+        """Refuse an answer that is not what was asked, or that no rows have."""
+        refuse_contents(self.plan, request, answer)
+        said = self._said.setdefault(answer.site, SiteHistory(answer))
+        refuse_impossible(self.plan, request, answer, said.first)
+        said.add(self.plan, request, answer)
+        odd = [name for name, x in answer.arrays.items() if not np.isfinite(x).all()]
+        if odd:
+            self.overflowed[answer.site] = f"{odd[0]!r} in round {request.round}"
 
     @abstractmethod
     def _exchange(self, request: Message, sites: list[str]) -> tuple[list[Message], int, list[int]]:
@@ -131,7 +150,9 @@ class InMemory(Exchange):
     def _exchange(self, request: Message, sites: list[str]) -> tuple[list[Message], int, list[int]]:
         found, sizes = [], []
         for name in sites:
-            message = self.sites[name](self.plan, request)
+            given = self.sites[name](self.plan, request)
+            arrays = {k: np.asarray(x) for k, x in given.arrays.items()}
+            message = replace(given, arrays=arrays)
             check_answer(message, request, name, f"the answer of site {name!r}")
             found.append(message)
             sizes.append(len(encode(message, self.plan.format)))

@@ -84,11 +84,10 @@ class Message:
         """An array by name, of the shape that it must have."""
         found = self.arrays.get(name)
         if found is None:
-            raise DataError(f"{self._who()} has no array {name!r}")
+            raise DataError(f"{self.who} has no array {name!r}")
         if found.shape != shape:
             raise DataError(
-                f"{self._who()}: the array {name!r} has shape {list(found.shape)}, not "
-                f"{list(shape)}"
+                f"{self.who}: the array {name!r} has shape {list(found.shape)}, not {list(shape)}"
             )
         return found
 
@@ -104,17 +103,19 @@ class Message:
     def value(self, name: str) -> Any:
         """A plain value by name."""
         if name not in self.values:
-            raise DataError(f"{self._who()} has no value {name!r}")
+            raise DataError(f"{self.who} has no value {name!r}")
         return self.values[name]
 
     def number(self, name: str) -> float:
         """A plain value that is a finite number, by name."""
         found = self.value(name)
         if isinstance(found, bool) or not isinstance(found, int | float) or not np.isfinite(found):
-            raise DataError(f"{self._who()}: {name!r} must be a number, not {found!r}")
+            raise DataError(f"{self.who}: {name!r} must be a number, not {found!r}")
         return float(found)
 
-    def _who(self) -> str:
+    @property
+    def who(self) -> str:
+        """What errors call it."""
         of = f" of site {self.site!r}" if self.site else ""
         return f"the {self.kind}{of} in round {self.round} ({self.ask})"
 

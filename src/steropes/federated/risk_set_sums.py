@@ -99,6 +99,12 @@ class SiteRiskSets:
             out = out + stay.G[:, None] * np.cumsum(stay.after @ z, axis=0)
         return out
 
+    def _rates_at_risk(self, rates: np.ndarray, stay: _Stay | None) -> np.ndarray:
+        """Σ of rates (n, 1) over those at risk, (T,); infinite where they overflow."""
+        with np.errstate(invalid="ignore"):
+            out = self._at_risk(rates, stay)[:, 0]
+        return np.where(np.isnan(out), np.inf, out)
+
     def sums(
         self, points: np.ndarray, shares: Shares | None, columns: np.ndarray, fold: int = -1
     ) -> RiskSums:
@@ -128,7 +134,7 @@ class SiteRiskSets:
             covariates[at] = weighted @ z
         count, weight = self._events(w)
         return RiskSums(
-            np.array([self._at_risk(x, stay)[:, 0] for x in rates]),
+            np.array([self._rates_at_risk(x, stay) for x in rates]),
             np.array([(self.tied @ x)[:, 0] for x in rates]),
             np.array([float(weighted @ eta[:, 0]) for eta in etas]),
             S1, E1, covariates, count, weight,
@@ -140,7 +146,7 @@ class SiteRiskSets:
         assert self.rows.held_out is not None
         w = self.w * self.rows.held_out[:, fold]
         r = _rates(w, eta)
-        S = self._at_risk(r, self._stay(2 * fold + 2))[:, 0]
+        S = self._rates_at_risk(r, self._stay(2 * fold + 2))
         linear = np.array(self._of_cases(w) @ eta[:, 0])
         return HeldOut(S, (self.tied @ r)[:, 0], linear, *self._events(w))
 

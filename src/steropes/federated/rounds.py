@@ -76,7 +76,10 @@ def _result(
     H, _ = evaluations.exact_hessian(theta, some)
     loss, g = evaluations.value(theta)
     if not np.isfinite(loss):
-        raise DataError("a site's loss is not finite at the estimate: its sums are not to be used")
+        odd = "".join(f" (site {s!r}: {what})" for s, what in exchange.overflowed.items())
+        raise DataError(
+            f"a site's loss is not finite at the estimate{odd}: its sums are not to be used"
+        )
     weight = model.weight
     h = np.zeros(len(theta))
     h[some] = np.diag(H) / scale[some] ** 2

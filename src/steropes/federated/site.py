@@ -78,6 +78,8 @@ class FederatedSite:
                 values, arrays = self._content(plan, request)
         except RefusedError as refused:
             return request.refused(self.name, tuple(refused.reasons))
+        except DataError as error:  # which may tell of a row: it stays at the site
+            raise DataError(f"site {self.name!r}: {error}") from None
         return request.answered(self.name, values, arrays)
 
     def _refuse_request(self, plan: FederatedPlan, request: Message) -> None:
@@ -108,7 +110,9 @@ class FederatedSite:
             raise DataError(f"round {request.round} asks nothing of site {self.name!r}")
         for name, x in request.arrays.items():
             if np.isnan(x).any():
-                raise DataError(f"the request's {name!r} is NaN in places: do not answer it")
+                raise DataError(
+                    f"site {self.name!r}: the request's {name!r} is NaN in places: do not answer it"
+                )
 
     def _content(self, plan: FederatedPlan, request: Message) -> Content:
         rows = self._rows(plan)
@@ -126,10 +130,7 @@ class FederatedSite:
 
     def _rows(self, plan: FederatedPlan) -> SiteRows:
         if self._read is None or self._read[0] != plan.study:
-            try:
-                self._read = plan.study, read_rows(self._data, plan, plan.sites.index(self.name))
-            except DataError as error:  # which may tell of a row: it stays at the site
-                raise DataError(f"site {self.name!r}: {error}") from None
+            self._read = plan.study, read_rows(self._data, plan, plan.sites.index(self.name))
         return self._read[1]
 
     def folds(self, plan: FederatedPlan) -> np.ndarray:
