@@ -22,6 +22,7 @@ __all__ = [
     "check_response",
     "check_strata",
     "check_weights",
+    "in_order",
     "label_strata",
     "labels_of",
     "squeeze",
@@ -190,6 +191,17 @@ def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
         i = int((codes < 0).argmax())
         raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
     return codes.astype(np.int64), list(labels)
+
+
+def in_order(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
+    """Codes and labels in the labels' order, where they have one."""
+    try:
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+    except TypeError:
+        return codes, labels
+    rank = np.empty(len(labels), np.int64)
+    rank[order] = np.arange(len(labels))
+    return rank[codes], [labels[i] for i in order]
 
 
 def labels_of(strata: Any, what: str = "strata") -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .checks import label_strata
+from .checks import in_order, label_strata
 
 __all__ = ["check_groups", "people_of"]
 
@@ -30,10 +30,4 @@ def check_groups(groups: Any, n: int, what: str = "groups") -> tuple[np.ndarray,
     except DataError as error:
         words = str(error).replace("strata", what).replace("stratum", "group")
         raise DataError(words.replace("but X has", "but y has")) from None
-    try:
-        order = sorted(range(len(labels)), key=labels.__getitem__)
-    except TypeError:
-        return codes, labels
-    rank = np.empty(len(labels), np.int64)
-    rank[order] = np.arange(len(labels))
-    return rank[codes], [labels[i] for i in order]
+    return in_order(codes, labels)

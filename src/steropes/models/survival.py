@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import refuse_other_order
-from ..data.checks import label_strata, vector
+from ..data.checks import in_order, label_strata, vector
 from ..design import Design
 from ..errors import DataError
 from ..infer.baseline import Baseline
@@ -37,7 +37,7 @@ class SurvivalModel(PenalizedModel):
         self._strata_labels = None
         if strata is None:
             return None
-        codes, self._strata_labels = label_strata(strata, n)
+        codes, self._strata_labels = in_order(*label_strata(strata, n))
         return codes
 
     def _make_problem(
@@ -64,7 +64,10 @@ class SurvivalModel(PenalizedModel):
 
     @property
     def baseline_hazard_(self) -> pd.DataFrame:
-        """Steps of the baseline hazard at X = 0 and offset 0, and their running sum."""
+        """Steps of the baseline hazard at X = 0 and offset 0, and their running sum.
+
+        Strata are in the order of their labels, where these have one.
+        """
         code, time, hazard, cumulative = self._baseline().steps()
         table: dict[str, Any] = {"time": time, "hazard": hazard, self._cumulative_name: cumulative}
         if self._strata_labels is not None:

@@ -319,3 +319,37 @@ def test_people_far_from_all_others_have_curves_too(rng):
     np.testing.assert_allclose(table["survival"], expected.ravel(), atol=1e-12)
     found = m.standardized_survival(far, [2.0, 5.0], by="x0")
     assert np.isfinite(found.survival[COLUMNS]).all(axis=None)
+
+
+@pytest.mark.parametrize("labels", [["b", "a", "c"], [10, 9, -1], [("b", 1), ("a", 2), ("a", 1)]])
+def test_strata_are_in_the_order_of_their_labels_whatever_that_of_the_rows(rng, labels):
+    X, y, _ = drawn(rng)
+    strata = np.empty(len(X), object)
+    strata[:] = [labels[i] for i in rng.integers(0, 3, len(X))]
+    by = rng.permutation(len(X))
+    one, two = (
+        CoxRegression().fit(X[i], y[i], strata=strata[i]).baseline_hazard_
+        for i in (np.arange(len(X)), by)
+    )
+    pd.testing.assert_frame_equal(one, two, rtol=1e-10)
+    assert one["stratum"].drop_duplicates().tolist() == sorted(labels)
+
+
+def test_labels_without_an_order_stay_as_they_come(rng):
+    X, y, _ = drawn(rng)
+    strata = np.empty(len(X), object)
+    strata[:] = [("a", 1) if i % 2 else "a" for i in range(len(X))]
+    table = CoxRegression().fit(X, y, strata=strata).baseline_hazard_
+    assert table["stratum"].drop_duplicates().tolist() == ["a", ("a", 1)]
+
+
+def test_a_stratum_without_weight_has_no_average(rng):
+    X, y, given = drawn(rng)
+    weight = np.where(given["strata"] == "b", 0.0, 1.0)
+    m = CoxRegression().fit(X, y, strata=given["strata"], sample_weight=weight)
+    with pytest.raises(DataError, match=r"nobody of row \d+.s stratum has weight"):
+        m.standardized_survival(X, [2.0], strata=given["strata"])
+    known = weight > 0
+    one = m.standardized_survival(X[known], [2.0], strata=given["strata"][known])
+    two = m.standardized_survival(X, [2.0], strata=given["strata"], sample_weight=weight)
+    pd.testing.assert_frame_equal(one.survival, two.survival)
