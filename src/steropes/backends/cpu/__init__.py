@@ -168,7 +168,11 @@ class CpuBackend:
         parts = split_gram(lines, v, G, first, self.pool) if rough else None
         if parts is None:
             parts = lines.starts, lines.ends, lines.indices, lines.data
-        self.pool.map(lambda cuts: sparse.gram(*parts, v, G, cuts), _stripes(len(G), first))
+        n = len(parts[0])
+        self.pool.map(
+            lambda cuts: sparse.gram(*parts, v, G, cuts, np.empty(n, np.int32)),
+            _stripes(len(G), first),
+        )
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
@@ -281,7 +285,7 @@ class CpuBackend:
         work = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(ends - starts + 1, out=work[1:])
         self.pool.map(
-            lambda a, b: scans.range_sum(x, starts, ends, out, a, b),
+            lambda a, b: scans.range_sum(x, starts, ends, out, a, b, np.empty(x.shape[1])),
             balanced_chunks(work, CHUNKS),
             int(work[-1]) * x.shape[1],
         )

@@ -108,7 +108,7 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta):
 
 
 @njit(**OPTIONS)
-def descend_alone(G, Y, f, s, y, h, l1, l2, U, c):
+def descend_alone(G, V, c, f, apart, s, y, h, l1, l2, done, theirs):
     """One pass over all k coordinates of a single model; returns whether any coordinate moved.
 
     As `descend_panel`, but that each change goes into all slopes at once, in double precision: for
@@ -117,59 +117,48 @@ def descend_alone(G, Y, f, s, y, h, l1, l2, U, c):
     Parameters
     ----------
     G : (k, k) array
-    Y : (m, k) array
-        The matrix is G − Y'Y,
+    V, c : (M, k) and (M,) arrays
+        The matrix is G + V' diag(c) V,
     f : (m,) int array
-        but for these coordinates, whose rows and columns are those of the identity.
+        but for these coordinates, of which G's rows and columns are those of the identity,
+    apart : (k,) bool array
+        and which are marked here.
     s, y, h, l1, l2 : (k,) arrays
         Slopes and point (both updated), curvature, and penalties.
-    U, c : (M, k) and (M,) arrays
-        Rank-one terms of the replicate's own.
+    done, theirs : (M,) and (m,) arrays
+        Zeros, which become Vδ and go into the slopes at the end; slopes of ``f``. What takes an
+        array is several times quicker to compile than what makes one.
     """
-    k, M = len(s), len(U)
-    with_Y, with_U = np.zeros(len(f)), np.zeros(M)  # Yδ and Uδ: into the slopes at the end
-    theirs = s[f]
-    outside = np.zeros(k, np.bool_)
-    outside[f] = True
+    k, M, m = len(s), len(V), len(f)
     moved = False
-    for n in range(len(f) + k):
-        j = f[n] if n < len(f) else n - len(f)
-        if h[j] <= 0.0 or (outside[j] and n >= len(f)):
+    for n in range(m + k):
+        j = f[n] if n < m else n - m
+        if h[j] <= 0.0 or (apart[j] and n >= m):
             continue
         slope = s[j]
-        for q in range(len(f)):
-            slope -= Y[q, j] * with_Y[q]
         for q in range(M):
-            slope += c[q] * U[q, j] * with_U[q]
+            slope += c[q] * V[q, j] * done[q]
         at = y[j]
         z = h[j] * at - slope
-        to = 0.0
-        if z > l1[j]:
-            to = (z - l1[j]) / h[j]
-        elif z < -l1[j]:
-            to = (z + l1[j]) / h[j]
+        over = abs(z) - l1[j]
+        to = np.copysign(over, z) / h[j] if over > 0.0 else 0.0
         if to == at:
             continue
         moved = True
         step = to - at
         y[j] = to
         for q in range(M):
-            with_U[q] += U[q, j] * step
-        if n < len(f):
+            done[q] += V[q, j] * step
+        if n < m:
             theirs[n] += (1.0 + l2[j]) * step
             continue
-        for q in range(len(f)):
-            with_Y[q] += Y[q, j] * step
         row = G[j]
         for i in range(k):
             s[i] += row[i] * step
         s[j] += l2[j] * step
-    for q in range(len(f)):
-        for i in range(k):
-            s[i] -= Y[q, i] * with_Y[q]
-    for q in range(len(f)):
+    for q in range(m):
         s[f[q]] = theirs[q]
     for q in range(M):
         for i in range(k):
-            s[i] += c[q] * U[q, i] * with_U[q]
+            s[i] += c[q] * V[q, i] * done[q]
     return moved

@@ -25,10 +25,10 @@ SMALL, LARGE = 1e-250, 1e250  # sums within which nothing that matters was lost
 
 
 @njit(**SCAN)
-def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, loss):
+def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, loss, E):
     """Take the sums over risk sets out of the running sums C of a chunk, and Σ_events w η.
 
-    ``shares`` is empty where each group has one, of all its events.
+    ``shares`` is empty where each group has one, of all its events; E (B,) is for what is between.
     """
     B = r.shape[1]
     if shares.size == 0:
@@ -36,9 +36,9 @@ def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, l
             for b in range(B):
                 S[g, b] = C[tied_end[g] - 1 - i0, b]
     else:
-        E = np.empty(B)
         for g in range(g0, g1):
-            E[:] = 0.0
+            for b in range(B):
+                E[b] = 0.0
             for i in range(tied[g], tied_end[g]):
                 for b in range(B):
                     E[b] += r[i, b]
@@ -230,7 +230,7 @@ class RiskSweeps:
             total[c] = C[-1]
             pick(
                 C, r, eta, w, self.tied, self.tied_end, first, fraction, shares, x.i0, x.g0, x.g1,
-                S, loss[c],
+                S, loss[c], np.empty(B),
             )  # fmt: skip
 
         self.pool.map(rates, [(c,) for c in range(N)], work)

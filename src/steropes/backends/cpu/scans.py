@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from .sparse import OPTIONS
@@ -36,10 +35,9 @@ def scan(x, pointers, reverse, out, s0, s1):
 
 
 @njit(**SCAN)
-def range_sum(x, starts, ends, out, s0, s1):
-    """out[s] = Σ x[i] over the rows starts[s] … ends[s]; an empty range gives zero."""
+def range_sum(x, starts, ends, out, s0, s1, acc):
+    """out[s] = Σ x[i] over the rows starts[s] … ends[s], added up in acc (B,); zero if empty."""
     B = x.shape[1]
-    acc = np.empty(B)
     for s in range(s0, s1):
         for b in range(B):
             acc[b] = 0.0

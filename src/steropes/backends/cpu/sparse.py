@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import njit
 
 from .register import add, add_scaled, load, store, zero
@@ -153,15 +152,14 @@ def _first_from(indices, s, e, row):
 
 
 @njit(**OPTIONS)
-def gram(starts, ends, indices, data, v, G, cuts):
+def gram(starts, ends, indices, data, v, G, cuts, at):
     """G[b, a] += Σ_i v_i x_ia x_ib for a ≤ b and cuts[0] ≤ b < cuts[-1].
 
     The indices of each line must increase. Between two cuts is a stripe of G that stays in the
     cache, which all lines are added to in order, so that the sums do not depend on who adds up
-    which stripes. Where a line goes on with the next stripe is remembered.
+    which stripes. How many entries of each line are done is remembered in at (n,).
     """
     n = len(starts)
-    at = np.empty(n, np.int32)  # of each line, how many entries are done
     for i in range(n):
         s = ends[i] if v[i] == 0.0 else _first_from(indices, starts[i], ends[i], cuts[0])
         at[i] = s - starts[i]

@@ -8,6 +8,7 @@ a Newton step on the support (`support_steps`), along which coefficients stop at
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -175,9 +176,17 @@ class Search:
         s, y, h, l1, l2 = (
             np.ascontiguousarray(x[:, 0]) for x in (self.s, self.y, self.h, m.l1, m.l2)
         )
-        U = np.ascontiguousarray(m.low.U[:, :, 0])
-        descend_alone(shared.G, shared.Y, shared.f, s, y, h, l1, l2, U, m.low.c[:, 0].copy())
+        V, c = self._terms
+        descend_alone(
+            shared.G, V, c, shared.f, shared.apart, s, y, h, l1, l2, np.zeros(len(c)), s[shared.f]
+        )
         self.s, self.y = s[:, None], y[:, None]
+
+    @cached_property
+    def _terms(self) -> tuple[np.ndarray, np.ndarray]:
+        """What a single replicate's matrix has beside G: V' diag(c) V."""
+        low, Y = self.m.low, self.shared.Y
+        return np.vstack([Y, low.U[:, :, 0]]), np.append(np.full(len(Y), -1.0), low.c[:, 0])
 
     def _newton(self, live: np.ndarray) -> None:
         """A step towards the minimum with today's signs; what would change its sign is zero."""
