@@ -11,7 +11,7 @@ from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes import DataError
 from steropes.studies import case_series, case_series_settings, demo_database
-from steropes.studies.sccs.observation import MODELS, CensorModel, fit_censoring
+from steropes.studies.sccs.observation import MODELS, CensorModel, _log_of_day, fit_censoring
 from steropes.studies.sccs.population import Population
 from steropes.studies.sccs.r_conventions import r_age_spans, r_calendar_spans
 from steropes.studies.sccs.settings import Spline
@@ -160,6 +160,19 @@ def test_the_density_of_the_end_adds_up_to_one(kind):
     assert quad(density, 11, 200, limit=500)[0] == pytest.approx(1, abs=1e-6)
     survival = np.exp(model.log_density(np.array(11.0), 10.0, 15.0, np.array(True)))
     assert quad(density, 15, 200, limit=500)[0] == pytest.approx(survival, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_is_fitted_are_probabilities_of_days(kind):
+    """They add up to one, and no parameters make one larger, however near the event is."""
+    t, start = np.array(11.0), np.array(10.0)
+    end = 11.0 + np.arange(0.3, 80_000) / 365.25
+    known = np.zeros(len(end), bool)
+    log_p = _log_of_day(kind, np.array(PARAMETERS), t, start, end, known) - np.log(365.25)
+    assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-6)
+    for scale, shape in ((-9.0, -12.0), (-9.0, -3.0), (2.5, 6.0)):  # poles at the event, a peak
+        p = np.array([-30.0, scale, 0.0, -5.0, 0.0, shape, 0.0])
+        assert _log_of_day(kind, p, t, start, end, known).max() <= np.log(365.25) + 1e-9
 
 
 def test_short_times_after_the_event_are_seen_as_such():

@@ -9,6 +9,8 @@ had the event been at t: the length of an interval becomes the integral of w ove
 The model is a mixture of a short time after the event (exponential) and the end that people have
 anyway (Weibull or gamma, on the scale of age or of the time since the event). Ends that have
 nothing to do with the person (``end_known``) are censored. The best of the four by AIC is taken.
+What is known of an end is its day, and the models are fitted to that: a density at a point has a
+pole at the event, in which a few events on the last day would outweigh all other data.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ NODES = 32
 SLICE = 50_000
 STARTS = (0.1, -0.5, 1.0)
 TINY = 1e-300  # a survival below it is taken to be this small
+DAY = 1 / DAYS_A_YEAR
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,7 @@ def fit_censoring(population: Population) -> CensorModel:
     start = _years(population.age[case] + population.start[case])
     end = (population.age[case] + population.end[case] + 1) / DAYS_A_YEAR
     known = population.end_known[case]
-    # an event on the last day leaves a time of zero, at which interval models have a pole
-    t = np.where(t >= end, end - 0.5 / DAYS_A_YEAR, t)
+    t = np.where(t >= end, end - 0.5 * DAY, t)  # an event on the last day is in its middle
     found = [_fit(kind, t, start, end, known) for kind in MODELS]
     fitted = [m for m in found if m is not None]
     if not fitted:
@@ -130,7 +132,7 @@ def fit_censoring(population: Population) -> CensorModel:
 def _fit(kind: str, t: NDArray, start: NDArray, end: NDArray, known: NDArray) -> CensorModel | None:
     def loss(p: NDArray) -> float:
         with np.errstate(all="ignore"):
-            value = -float(_log_density(kind, p, t, start, end, known).sum())
+            value = -float(_log_of_day(kind, p, t, start, end, known).sum())
         return value if math.isfinite(value) else 1e100
 
     best = None
@@ -149,17 +151,42 @@ def _log_density(
     kind: str, p: NDArray, t: NDArray, start: NDArray, end: NDArray, known: NDArray
 ) -> NDArray:
     """log of π f₁ + (1 − π) f₂, densities of the end, or survivals where it is censored."""
-    family, scale = kind.split("-")
-    anchor = np.log(start if scale == "age" else t)
-    rate = np.exp(-p[0])
-    lam = np.exp(-(p[1] + p[2] * anchor))
-    eta = p[3] + p[4] * t
-    nu = np.exp(np.clip(p[5] + p[6] * anchor, -20, 20))
-    x, x0 = (end, t) if scale == "age" else (np.maximum(end - t, 1e-12), None)
+    rate, eta = np.exp(-p[0]), p[3] + p[4] * t
     soon = -rate * (end - t) + np.where(known, 0.0, np.log(rate))
-    hazard, survival = _weibull(x, x0, lam, nu) if family == "weibull" else _gamma(x, x0, lam, nu)
+    hazard, survival = _late(kind, p, t, start, end)
     late = survival + np.where(known, 0.0, hazard)
     return np.logaddexp(log_expit(eta) + soon, log_expit(-eta) + late)
+
+
+def _log_of_day(
+    kind: str, p: NDArray, t: NDArray, start: NDArray, end: NDArray, known: NDArray
+) -> NDArray:
+    """The same with the mean of the densities over the day that ends at ``end`` (from t on)."""
+    rate, eta = np.exp(-p[0]), p[3] + p[4] * t
+    before = np.maximum(end - DAY, t)
+    soon = -rate * (before - t), -rate * (end - t)
+    late = _late(kind, p, t, start, before)[1], _late(kind, p, t, start, end)[1]
+    parts = [np.where(known, until[1], _of_day(*until)) for until in (soon, late)]
+    return np.logaddexp(log_expit(eta) + parts[0], log_expit(-eta) + parts[1])
+
+
+def _of_day(before: NDArray, after: NDArray) -> NDArray:
+    """Log of the mean density over a day, from the log survivals before and after it."""
+    before = np.maximum(before, -1e300)  # nobody is left
+    return before + np.log(np.maximum(-np.expm1(after - before), TINY) / DAY)
+
+
+def _late(
+    kind: str, p: NDArray, t: NDArray, start: NDArray, end: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Log hazard at ``end`` and log survival from t until then, of those whom nothing ends soon."""
+    family, scale = kind.split("-")
+    anchor = np.log(start if scale == "age" else t)
+    lam = np.exp(-(p[1] + p[2] * anchor))
+    nu = np.exp(np.clip(p[5] + p[6] * anchor, -20, 20))
+    x, x0 = (end, t) if scale == "age" else (np.maximum(end - t, 1e-12), None)
+    with np.errstate(over="ignore", invalid="ignore"):  # callers look for NaN
+        return _weibull(x, x0, lam, nu) if family == "weibull" else _gamma(x, x0, lam, nu)
 
 
 def _weibull(x: NDArray, x0: NDArray | None, lam: NDArray, nu: NDArray) -> tuple[NDArray, NDArray]:
