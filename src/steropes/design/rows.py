@@ -146,7 +146,7 @@ class RowMatrix:
                 at = np.flatnonzero(v)  # rows without weight are not even passed over
                 lines, weights = lines.take(at), v[at]
             self.backend.gram(lines, weights, G, first, rough)
-            _mirror(G, xp, first)
+            self._mirror(G, first)
         if self.dense is not None:
             vZ = self.dense * v[:, None]
             G[np.ix_(D, D)] = self.dense.T @ vZ
@@ -155,6 +155,23 @@ class RowMatrix:
                 G[np.ix_(S, D)] = cross
                 G[np.ix_(D, S)] = cross.T
         return G
+
+    def _mirror(self, G: np.ndarray, first: int) -> None:
+        """Copy the lower triangle's rows from ``first`` on to the upper one, which is zero."""
+        tril = self.backend.xp.tril
+
+        def stripe(a: int, b: int) -> None:
+            G[:a, a:b] = G[a:b, :a].T
+            square = G[a:b, a:b]
+            square += tril(square, -1).T
+
+        k = len(G)
+        stripes = [(a, min(a + STRIPE, k)) for a in range(first, k, STRIPE)]
+        if self.backend.on_host:
+            self.backend.pool.map(stripe, stripes, (k - first) * k)
+            return
+        for a, b in stripes:
+            stripe(a, b)
 
     def diagonal(self, v: np.ndarray) -> np.ndarray:
         """Σ_i v_i x_ij² of each column, (k,)."""
@@ -218,12 +235,3 @@ class RowMatrix:
         padded = self.backend.xp.zeros((self.n, self.backend.lanes(k)))
         padded[:, :k] = Z
         return self.backend.scatter(self.lines, padded)[:, :k]
-
-
-def _mirror(g: np.ndarray, xp: Any, first: int) -> None:
-    """Copy the lower triangle's rows from ``first`` on to the upper one, which is zero."""
-    for a in range(first, len(g), STRIPE):
-        stripe = g[a : a + STRIPE]
-        g[:a, a : a + STRIPE] = stripe[:, :a].T
-        square = stripe[:, a : a + STRIPE]
-        square += xp.tril(square, -1).T

@@ -191,8 +191,10 @@ class Prior(ABC):
     def excluded(self, names: Sequence[str]) -> np.ndarray:
         """Mask of the columns left unpenalised, (p,) bool."""
         mask = np.zeros(len(names), bool)
-        place = {name: j for j, name in enumerate(names)}
-        for item in self.exclusions(len(names)):
+        items = self.exclusions(len(names))
+        by_name = any(isinstance(item, str) for item in items)
+        place = {name: j for j, name in enumerate(names)} if by_name else {}
+        for item in items:
             if isinstance(item, str):
                 if item not in place:
                     raise DataError(f"exclude names {item!r}, which is not a column of X.")

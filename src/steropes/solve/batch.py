@@ -349,7 +349,7 @@ class Batch:
 
     @property
     def _lasso(self) -> bool:
-        return self.penalty is not None and bool((self.penalty.l1 > 0).any())
+        return self.penalty is not None and self.penalty.lasso
 
     @property
     def _rough(self) -> bool:

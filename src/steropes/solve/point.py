@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -60,6 +61,11 @@ class Penalty:
         second = _in_lanes(np.asarray(l2, np.float64), scale**2, B, lanes)
         some = np.logical_or(first.any(axis=1), second.any(axis=1))
         return cls(first, second, np.logical_not(some))
+
+    @cached_property
+    def lasso(self) -> bool:
+        """Whether any of it is in ℓ1."""
+        return bool((self.l1 > 0).any())
 
     def times(self, factor: float) -> Penalty:
         """A stronger or weaker penalty of the same form."""
