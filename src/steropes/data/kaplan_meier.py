@@ -15,14 +15,13 @@ from steropes.errors import DataError
 
 from .arrays import numbers
 from .checks import check_weights, vector
+from .crossing import first_crossings
 from .outcome import check_survival
 from .people import check_groups, people_of
 
 __all__ = ["KaplanMeier", "RestrictedMean", "kaplan_meier", "product_limit"]
 
 Floats = NDArray[Any]
-
-NEAR = 1e-10  # two shares that are the same but for rounding
 
 
 class RestrictedMean(NamedTuple):
@@ -121,17 +120,7 @@ class KaplanMeier:
     def _crossing(self, curve: Floats, p: float) -> float:
         if not 0 < p < 1:
             raise DataError(f"p must be between 0 and 1, such as 0.5, not {p!r}.")
-        target = 1.0 - p
-        near = np.abs(curve - target) <= NEAR
-        reached = np.flatnonzero((curve <= target) | near)
-        if len(reached) == 0:
-            return float("nan")
-        first = reached[0]
-        below = np.flatnonzero((curve < target) & ~near)
-        if near[first]:  # level with it: until the next fall, where there is one
-            last = below[0] if len(below) else first
-            return float((self.times[first] + self.times[last]) / 2)
-        return float(self.times[first])
+        return float(first_crossings(self.times, curve[None, :], 1.0 - p)[0])
 
     def restricted_mean(self, t: float) -> RestrictedMean:
         """Mean of the time lived up to t, the area under the curve from 0 to t.

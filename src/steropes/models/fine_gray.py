@@ -217,6 +217,13 @@ class FineGrayRegression(SurvivalModel):
             parts.append(curve_table(rows, at, H, se, float(self._last[s]), level, "incidence"))
         return in_order_of_rows(parts)
 
+    def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
+        """One minus the incidence, with its limits."""
+        table = self.incidence_curves(X, None, level, strata, offset)
+        free = 1.0 - table[["incidence", "upper", "lower"]]
+        free.columns = pd.Index(["survival", "lower", "upper"])
+        return pd.concat([table[["row", "time"]], free], axis=1)
+
     @overload
     def concordance(
         self,

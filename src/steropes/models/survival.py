@@ -18,11 +18,12 @@ from ..priors import Prior
 from .base import PenalizedModel, Problem
 from .progress import Progress
 from .residuals import Params, SurvivalResidualKind, survival_residuals
+from .time_quantiles import TimeQuantiles
 
 __all__ = ["SurvivalModel"]
 
 
-class SurvivalModel(PenalizedModel):
+class SurvivalModel(TimeQuantiles, PenalizedModel):
     """Base of the models with a baseline hazard in each stratum."""
 
     _cumulative_name = "cumulative_hazard"

@@ -108,6 +108,9 @@ class SurvivalCurves(Inference):
             parts.append(curve_table(rows, at, H, se, float(self._last[s]), level))
         return in_order_of_rows(parts)
 
+    def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
+        return self.survival_curves(X, None, level, strata, offset)
+
     def baseline_hazard(self, level: float = 0.95) -> pd.DataFrame:
         """``baseline_hazard_`` with standard errors and limits of the cumulative hazard.
 
