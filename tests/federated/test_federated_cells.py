@@ -54,6 +54,18 @@ def test_events_among_few_refuse():
     assert run(tables, rules, columns=(*COLUMNS, "rare")).converged
 
 
+@pytest.mark.parametrize(
+    ("people", "events", "said"),
+    [(40, 37, "have no event but 'rare'"), (60, -3, "have the event and( not)? 'rare'")],
+)
+def test_what_is_left_of_a_count_may_be_too_little(people, events, said):
+    tables = site_tables("logistic")
+    cases = int((tables["north"].y > 0).sum())
+    tables = with_rare(tables, cases + 20 if events < 0 else people, cases * (events < 0) + events)
+    with pytest.raises(DataError, match=said):
+        run(tables, columns=(*COLUMNS, "rare"))
+
+
 def test_pairs_refuse_a_hessian():
     tables = with_rare(site_tables("logistic"), 60)
     d = tables["north"]
@@ -98,8 +110,8 @@ def test_event_times_of_single_people_refuse_and_a_grid_does_not():
 def test_what_a_grid_tells_of_a_fold_or_of_other_causes_may_be_too_little():
     rules = CellRules(checks=("times", "folds"))
     for model, more, said in (
-        ("cox", {"prior": "normal", "folds": 12}, r"in fold \d+ fewer than 5 people .* 4 times"),
-        ("fine_gray", {}, "'north': fewer than 5 people have a competing event at 1 of the"),
+        ("cox", {"prior": "normal", "folds": 12}, r"in fold \d+ fewer than 5 people .* some of"),
+        ("fine_gray", {}, "'north': fewer than 5 people have a competing event at some of the"),
     ):
         tables = {s: d.drop(columns="e") for s, d in site_tables(model).items()}
         with pytest.raises(DataError, match=said):

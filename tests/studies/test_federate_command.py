@@ -85,6 +85,28 @@ def test_what_goes_wrong_is_one_line(sites, capsys):
     assert "bad.toml, line 3 (colums): there is no setting 'colums'" in capsys.readouterr().err
 
 
+def test_a_site_that_refuses_lets_nothing_out_and_can_answer_later(sites, capsys):
+    table = pd.read_csv(sites / "north.csv")
+    table["z"] = (np.arange(200) < 3) * 1.0
+    table.to_csv(sites / "north.csv", index=False)
+    folder = sites / "shared"
+    call("init", folder, sites / "plan.toml")
+    assert call("answer", folder, "south", sites / "south.csv") == 0
+    assert call("answer", folder, "north", sites / "north.csv") == 2
+    assert "fewer than 5 people differ from the others in 'z'" in capsys.readouterr().err
+    at = folder / "rounds" / "000"
+    assert sorted(p.name for p in at.iterdir()) == ["north.json", "request.json", "south.json"]
+    said = json.loads((at / "north.json").read_text())
+    assert said["kind"] == "refusal"
+    assert not {"values", "arrays"} & set(said)
+    assert not any(c.isdigit() for c in "".join(said["reasons"]).replace("fewer than 5", ""))
+    assert call("step", folder) == 2
+    assert "site 'north': fewer than 5" in capsys.readouterr().err
+    assert call("answer", folder, "north", sites / "north.csv", "--min-cell", "0") == 0
+    assert call("step", folder) == 0
+    assert "round 1 waits for north, south" in capsys.readouterr().out
+
+
 def first_request(sites):
     return sites / "shared" / "rounds" / "000" / "request.json"
 

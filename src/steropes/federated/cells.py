@@ -35,7 +35,8 @@ class CellRules:
         Fewer people than this are too few; 0 or 1 lets everything through.
     checks : tuple of str
         ``"rows"``: people (strata of models that condition on them). ``"events"``: people with
-        the event, without it (logistic), and with it among those with a column.
+        the event, without it (logistic), and either among those with a column and, where it has
+        two values, among those without.
         ``"columns"``: people whose value of a column is not its most frequent one.
         ``"pairs"``: people who have both of two 0/1 columns of a Hessian.
         ``"times"``: events, and people who leave or enter, at each time of shared risk sets.
@@ -110,44 +111,63 @@ def small_sets(
             if rules.small(len(np.unique(unit[others]))):
                 out.append(f"fewer than {rules.least} people have a competing event")
     if rules.does("columns") or rules.does("events"):
-        out += _small_columns(rows, rules, counted, event)
+        out += _small_columns(rows, rules, counted, event, balanced)
     return out
 
 
 def _small_columns(
-    rows: SiteRows, rules: CellRules, counted: np.ndarray, event: np.ndarray | None
+    rows: SiteRows, rules: CellRules, counted: np.ndarray, event: np.ndarray | None, balanced: bool
 ) -> list[str]:
-    few, cases = [], []
+    few: list[str] = []
+    cells: dict[str, list[str]] = {}
     design = rows.design
-    for name, other in zip(design.names, _uncommon(design, counted), strict=True):
-        if other is None:
+    for name, found in zip(design.names, _uncommon(design, counted), strict=True):
+        if found is None:
             continue
+        other, two = found
         if rules.does("columns") and rules.small(_people(rows.unit, other)):
             few.append(name)
-        elif rules.does("events") and event is not None:
-            with_event = other[event[other]]
-            if rules.small(_people(rows.unit, with_event)):
-                cases.append(name)
+        elif rules.does("events") and event is not None and len(other):
+            for what, among in _cells(other, two, counted, event, balanced).items():
+                if rules.small(_people(rows.unit, among)):
+                    cells.setdefault(what, []).append(name)
+                    break
     out = []
     if few:
         out.append(
             f"fewer than {rules.least} people differ from the others in {_listed(few)}: leave "
             "the column out of the plan, or merge it with others"
         )
-    if cases:
+    for what, names in cells.items():
         out.append(
-            f"fewer than {rules.least} people have the event and {_listed(cases)}: leave the "
+            f"fewer than {rules.least} people {what} {_listed(names)}: leave the "
             "column out of the plan, merge it, or let the site do without the check of events"
         )
     return out
+
+
+def _cells(
+    having: np.ndarray, two: bool, counted: np.ndarray, event: np.ndarray, balanced: bool
+) -> dict[str, np.ndarray]:
+    """Rows with and without the event, among those with a column and, of two values, without."""
+    if not two:
+        return {"have the event and": having[event[having]]}
+    rest = counted.copy()
+    rest[having] = False
+    without = counted & ~event
+    out = {"have the event and": having[event[having]], "have the event and not": rest & event}
+    if balanced:
+        out |= {"have no event but": having[without[having]],
+                "have no event and not": rest & without}  # fmt: skip
+    return {k: np.flatnonzero(x) if x.dtype == bool else x for k, x in out.items()}
 
 
 def _people(unit: np.ndarray, rows: np.ndarray) -> int:
     return len(np.unique(unit[rows]))
 
 
-def _uncommon(design: Design, counted: np.ndarray) -> Iterable[np.ndarray | None]:
-    """The rows whose value is not the column's most frequent one; None where all differ."""
+def _uncommon(design: Design, counted: np.ndarray) -> Iterable[tuple[np.ndarray, bool] | None]:
+    """The rows whose value is not the column's most frequent one, and whether it has two values."""
     for block in design.blocks:
         for j in range(block.p):
             if isinstance(block, SparseBlock):
@@ -166,11 +186,12 @@ def _uncommon(design: Design, counted: np.ndarray) -> Iterable[np.ndarray | None
                 yield None
 
 
-def _differing(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+def _differing(values: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, bool]:
     found, counts = np.unique(values[counted], return_counts=True)
     if not len(found):
-        return np.empty(0, np.int64)
-    return np.flatnonzero((values != found[int(counts.argmax())]) & counted)
+        return np.empty(0, np.int64), False
+    other = np.flatnonzero((values != found[int(counts.argmax())]) & counted)
+    return other, len(found) == 2
 
 
 def small_pairs(rows: SiteRows, rules: CellRules, columns: np.ndarray) -> list[str]:
@@ -240,9 +261,8 @@ def _small_times(
         kinds["enter"] = np.searchsorted(times, rows.entry[among], side="right")
     for what, at in kinds.items():
         counts = np.bincount(at, minlength=len(times))
-        few = int(sum(rules.small(int(c)) for c in counts))
-        if few:
-            return f"fewer than {rules.least} people {what} at {few} of the {len(times)} times"
+        if any(rules.small(int(c)) for c in counts):
+            return f"fewer than {rules.least} people {what} at some of the times"
     return None
 
 
