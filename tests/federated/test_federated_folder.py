@@ -132,19 +132,43 @@ def test_an_earlier_answer_that_changed_is_noticed(second_round):
     federate_step(second_round)
     path = answers(second_round, 1) / "west.json"
     said = json.loads(path.read_text())
-    said["arrays"]["gradient"]["values"][1] += 50.0
+    said["arrays"]["gradient"]["values"][1] *= 1.001
     path.write_text(json.dumps(said))
-    all_answer(second_round)
     with pytest.raises(DataError, match="a file of an earlier round was changed"):
         federate_step(second_round)
 
 
 def test_a_refusal_reaches_the_lead(second_round):
     all_answer(second_round, but=["west"])
-    message = federate_answer(second_round, "west", TABLES["west"].iloc[:3])
+    message = federate_answer(second_round, "west", TABLES["west"], CellRules(1000))
     assert message.kind == "refusal"
     with pytest.raises(DataError, match=r"round 1 \(evaluate\) was refused. site 'west': there"):
         federate_step(second_round)
+
+
+def test_a_site_notices_that_its_rows_are_others(second_round):
+    west = TABLES["west"]
+    for change, said in (
+        (west.iloc[1:], "round 0, .* another 'rows'"),
+        (west.assign(marker=west.marker * (1 + 1e-6)), "round 0, .* another 'mean'"),
+    ):
+        with pytest.raises(DataError, match=f"rows of site 'west' are not those of {said}"):
+            federate_answer(second_round, "west", change, ALL)
+    assert not (answers(second_round, 1) / "west.json").exists()
+    all_answer(second_round)
+    before = (answers(second_round, 1) / "west.json").read_bytes()
+    federate_answer(second_round, "west", west.iloc[::-1], ALL)  # sums know no order
+    assert federate_step(second_round).round == 2
+    federate_answer(second_round, "west", west, ALL)
+    same = (answers(second_round, 2) / "west.json").read_bytes()
+    federate_answer(second_round, "west", west, ALL)
+    assert (answers(second_round, 2) / "west.json").read_bytes() == same != before
+    path = answers(second_round, 1) / "west.json"
+    said = json.loads(path.read_text())
+    said["arrays"]["loss"]["values"][-1] *= 1 + 1e-6
+    path.write_text(json.dumps(said))
+    with pytest.raises(DataError, match=r"round 1, or its answer .* another 'loss'"):
+        federate_answer(second_round, "west", west, ALL)
 
 
 def test_plans_that_were_changed_and_unknown_sites_are_named(second_round):
@@ -163,6 +187,27 @@ def test_a_folder_without_a_plan_or_request_says_so(tmp_path):
         latest_request(tmp_path)
 
 
+def test_a_folder_with_rounds_of_another_study_is_not_begun_again(tmp_path):
+    federate_init(tmp_path, plan_of())
+    (tmp_path / "plan.json").unlink()
+    with pytest.raises(DataError, match="rounds is there already"):
+        federate_init(tmp_path, plan_of(tol=1e-6))
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_a_step_that_was_interrupted_is_taken_again(second_round):
+    """What a killed process leaves: files that were not renamed, or no file."""
+    at = answers(second_round, 1)
+    whole = (at / "request.json").read_bytes()
+    (at / "request.json.77.part").write_bytes(whole[:50])
+    (at / "request.json").unlink()
+    assert federate_step(second_round).sites == tuple(TABLES)
+    assert (at / "request.json").read_bytes() == whole
+    (at / "west.json.77.part").write_bytes(b"{")
+    all_answer(second_round)
+    assert federate_step(second_round).round == 2
+
+
 def test_only_the_lead_is_asked_for_a_surrogate(tmp_path):
     federate_init(tmp_path, plan_of(baseline="common", method="odal", lead="south"))
     for _ in range(2):
@@ -173,6 +218,27 @@ def test_only_the_lead_is_asked_for_a_surrogate(tmp_path):
         federate_answer(tmp_path, "west", TABLES["west"], ALL)
     federate_answer(tmp_path, "south", TABLES["south"], ALL)
     assert federate_finish(tmp_path).rounds == 3
+
+
+def test_ties_of_csv_files_are_those_of_all_rows(tmp_path):
+    """Times in thirds and sums of 0.1, entries and weights: as all rows in one place."""
+    tables = site_tables("cox")
+    for site, d in tables.items():
+        steps = np.ceil(d.t * 4).to_numpy(int)
+        d["e"] = np.floor(d.e * 9) / 3
+        d["t"] = d.e + np.where(d.drug > 0, steps / 3, np.cumsum(np.full(99, 0.1))[steps % 99])
+        d.to_csv(tmp_path / f"{site}.csv", index=False)
+    plan = FederatedPlan(
+        model="cox", columns=COLUMNS, sites=tuple(tables), baseline="common", **ROLES["cox"]
+    )
+    folder = tmp_path / "shared"
+    federate_init(folder, plan)
+    while isinstance(federate_step(folder), WaitingError):
+        for site in tables:
+            federate_answer(folder, site, tmp_path / f"{site}.csv", ALL)
+    found, pooled = federate_finish(folder), pooled_fit("cox", tables, "common")
+    assert np.abs(found.coef / pooled.coef_ - 1).max() < 1e-8
+    assert found.log_likelihood == pytest.approx(pooled.log_likelihood_, rel=1e-13)
 
 
 def test_times_of_a_csv_file_stay_tied(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -99,7 +100,7 @@ def write_message(message: Message, path: Path, kind: Format) -> Path:
     """Write a message, whole or not at all; returns its path."""
     path = path.with_suffix("." + kind)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # two may write at once
     part.write_bytes(encode(message, kind))
     part.replace(path)
     return path

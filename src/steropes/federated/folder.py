@@ -24,7 +24,7 @@ from .exchange import Exchange, WaitingError, check_answer
 from .plan import FederatedPlan
 from .protocol import SCHEMA, Message, Value
 
-__all__ = ["FolderExchange", "latest_request", "read_plan", "start_folder"]
+__all__ = ["FolderExchange", "earlier_answers", "latest_request", "read_plan", "start_folder"]
 
 CLOSE = 1e-6  # relative difference of requests of two machines
 
@@ -38,8 +38,9 @@ def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
         There is another plan already.
     """
     path = Path(folder) / "plan.json"
-    if path.exists():
-        raise DataError(f"{path} is there already; use another folder")
+    for there in (path, Path(folder) / "rounds"):
+        if there.exists():
+            raise DataError(f"{there} is there already; use another folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"schema": SCHEMA, "study": plan.study, **plan.to_dict()}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -99,6 +100,17 @@ def latest_request(folder: str | Path) -> tuple[Message, Path]:
             "delete it and take a step, which writes it again."
         )
     return message, at
+
+
+def earlier_answers(folder: str | Path, site: str, before: int) -> list[tuple[Message, Message]]:
+    """The requests of the first round and of the one before a given one, with a site's answers."""
+    out = []
+    for n in sorted({0, before - 1}) if before else []:
+        at = _round_folder(Path(folder), n)
+        request, answer = _message_path(at, "request"), _message_path(at, site)
+        if request is not None and answer is not None:
+            out.append((read_message(request)[0], read_message(answer)[0]))
+    return out
 
 
 class FolderExchange(Exchange):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,10 @@ class FederatedSite:
             raise DataError(f"the plan has no site {self.name!r}; it has {known}")
         self._refuse_request(plan, request)
         try:
-            with single_threaded_blas():
+            with self._named(), single_threaded_blas():
                 values, arrays = self._content(plan, request)
         except RefusedError as refused:
             return request.refused(self.name, tuple(refused.reasons))
-        except DataError as error:  # which may tell of a row: it stays at the site
-            raise DataError(f"site {self.name!r}: {error}") from None
         return request.answered(self.name, values, arrays)
 
     def _refuse_request(self, plan: FederatedPlan, request: Message) -> None:
@@ -114,6 +113,14 @@ class FederatedSite:
                     f"site {self.name!r}: the request's {name!r} is NaN in places: do not answer it"
                 )
 
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors by the site's name; they may tell of a row, and stay at the site."""
+        try:
+            yield
+        except DataError as error:
+            raise DataError(f"site {self.name!r}: {error}") from None
+
     def _content(self, plan: FederatedPlan, request: Message) -> Content:
         rows = self._rows(plan)
         balanced = plan.model == "logistic"
@@ -133,12 +140,18 @@ class FederatedSite:
             self._read = plan.study, read_rows(self._data, plan, plan.sites.index(self.name))
         return self._read[1]
 
+    def description(self, plan: FederatedPlan) -> Content:
+        """Values and arrays of the rows that the first round tells, for the site's own use."""
+        with self._named(), single_threaded_blas():
+            return _description(self._rows(plan), plan)
+
     def folds(self, plan: FederatedPlan) -> np.ndarray:
         """The rows that each of a plan's folds leaves out, (n, folds · repeats) bool.
 
         They stay here: for comparisons, and for whoever wants to see how rows were cut.
         """
-        held_out = self._rows(plan).held_out
+        with self._named():
+            held_out = self._rows(plan).held_out
         if held_out is None:
             raise DataError("the plan has no folds")
         return held_out.copy()
@@ -150,42 +163,12 @@ class FederatedSite:
     # -- answers ---------------------------------------------------------------------------------
 
     def _describe(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        problem, w = rows.problem, rows.problem.weights
-        mean, variance, filled = column_moments(rows)
-        total = float(w.sum())
-        expected = w if problem.offset is None else w * np.exp(np.minimum(problem.offset, 600.0))
-        values: dict[str, Value] = {
-            "columns": list(plan.columns),
-            "rows": int((w > 0).sum()),
-            "people": len(np.unique(rows.unit[w > 0])),
-            "weight": total,
-            "constant": _constant(rows),
-            "grouped": bool(problem.likelihood.shift_invariant),
-        }
-        if rows.event is not None:
-            values["events"] = int((rows.event & (w > 0)).sum())
-        if plan.intercepts:
-            values["outcome"] = float(w @ rows.y)
-            values["expected"] = float(expected.sum())
-            middle = float(w @ rows.y) / total
-            values["outcome_variance"] = float(w @ (rows.y - middle) ** 2) / total
-        arrays = {"mean": mean, "variance": variance, "filled": filled}
-        if rows.held_out is not None:
-            self._let_out(small_folds(rows, self.rules))
-            arrays["fold_weight"] = rows.problem.weights @ rows.held_out
-        if plan.shares_risk_sets:
-            arrays |= self._times(rows, plan)
+        values, arrays = _description(rows, plan)
+        self._let_out(small_folds(rows, self.rules))
+        for name in ("leave_times", "times"):
+            if name in arrays:
+                self._let_out(small_times(rows, self.rules, arrays[name]))
         return values, arrays
-
-    def _times(self, rows: SiteRows, plan: FederatedPlan) -> dict[str, np.ndarray]:
-        """What shared risk sets need to be known of times before there are coefficients."""
-        out = leaving(rows) if plan.model == "fine_gray" else {}
-        if out:
-            self._let_out(small_times(rows, self.rules, out["leave_times"]))
-        if not plan.times:
-            out["times"] = event_times(rows)
-            self._let_out(small_times(rows, self.rules, out["times"]))
-        return out
 
     def _evaluate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
         points, center, columns = _points(request, plan)
@@ -258,6 +241,35 @@ class FederatedSite:
             raise RefusedError([f"the site's own fit failed: {error}"]) from None
         rows_counted = int((rows.problem.weights > 0).sum())
         return {"rows": rows_counted, "notes": list(notes)}, profiles
+
+
+def _description(rows: SiteRows, plan: FederatedPlan) -> Content:
+    problem, w = rows.problem, rows.problem.weights
+    mean, variance, filled = column_moments(rows)
+    total = float(w.sum())
+    expected = w if problem.offset is None else w * np.exp(np.minimum(problem.offset, 600.0))
+    values: dict[str, Value] = {
+        "columns": list(plan.columns),
+        "rows": int((w > 0).sum()),
+        "people": len(np.unique(rows.unit[w > 0])),
+        "weight": total,
+        "constant": _constant(rows),
+        "grouped": bool(problem.likelihood.shift_invariant),
+    }
+    if rows.event is not None:
+        values["events"] = int((rows.event & (w > 0)).sum())
+    if plan.intercepts:
+        values["outcome"] = float(w @ rows.y)
+        values["expected"] = float(expected.sum())
+        middle = float(w @ rows.y) / total
+        values["outcome_variance"] = float(w @ (rows.y - middle) ** 2) / total
+    arrays = {"mean": mean, "variance": variance, "filled": filled}
+    if rows.held_out is not None:
+        arrays["fold_weight"] = w @ rows.held_out
+    if plan.shares_risk_sets:  # of times, before there are coefficients
+        arrays |= leaving(rows) if plan.model == "fine_gray" else {}
+        arrays |= {} if plan.times else {"times": event_times(rows)}
+    return values, arrays
 
 
 def _points(request: Message, plan: FederatedPlan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -22,11 +22,13 @@ from steropes.federated.encoding import write_message
 from steropes.federated.exchange import Answering
 from steropes.federated.folder import (
     FolderExchange,
+    earlier_answers,
     latest_request,
     read_plan,
     start_folder,
 )
 from steropes.federated.one_shot import fit_one_shot
+from steropes.federated.unchanged import refuse_changed
 from steropes.studies.federation.profiles import FederatedProfiles, combine_site_profiles
 
 __all__ = [
@@ -115,10 +117,19 @@ def federate_answer(
     -------
     Message
         The answer, or a refusal, which is written too so that the lead reads why.
+
+    Raises
+    ------
+    DataError
+        A request that is none of this plan, data that the model cannot use, or rows that are not
+        those of the site's earlier answers: nothing is written.
     """
     plan = read_plan(folder)
     request, at = latest_request(folder)
-    message = FederatedSite(site, data, rules).answer(plan, request)
+    own = FederatedSite(site, data, rules)
+    for asked, answered in earlier_answers(folder, site, request.round):
+        refuse_changed(own, plan, asked, answered)
+    message = own.answer(plan, request)
     for kind in ("json", "parquet"):
         (at / f"{site}.{kind}").unlink(missing_ok=True)
     write_message(message, at / site, plan.format)
