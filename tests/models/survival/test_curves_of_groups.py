@@ -121,6 +121,25 @@ def test_logrank_is_survdiff():
     assert list(ours.index) == ["chisq", "df", "p"]
 
 
+@pytest.mark.parametrize(
+    ("rho", "plain", "stratified"), [(0.5, 22.71022669, 21.22307765), (1, 19.70962246, 18.9051285)]
+)
+def test_tests_with_weights_are_survdiff_s(rho, plain, stratified):
+    """survival 3.5-3: survdiff(Surv(time, status) ~ celltype [+ strata(trt)], rho=…)."""
+    d, y = data("veteran"), outcome("veteran")
+    assert logrank_test(y, d["celltype"], rho=rho)["chisq"] == pytest.approx(plain, rel=1e-8)
+    found = logrank_test(y, d["celltype"], d["trt"], rho)
+    assert found["chisq"] == pytest.approx(stratified, rel=1e-8)
+    late = Surv(
+        np.append(y["time"], 1000.0), np.append(y["event"], 1), np.append(y["time"] * 0, 999)
+    )
+    g = np.append(d["trt"], 1)  # the curve is zero at the last event
+    at_zero = logrank_test(late, g, rho=rho)["chisq"]
+    assert at_zero == pytest.approx(logrank_test(y, d["trt"], rho=rho)["chisq"], rel=1e-10)
+    with pytest.raises(DataError, match="rho must be a number"):
+        logrank_test(y, d["trt"], rho=np.nan)
+
+
 def test_logrank_with_late_entry_and_strata_is_the_sum_over_events_by_hand(rng):
     y = late_entry(rng, causes=1)
     g, s = rng.integers(0, 3, 120), rng.integers(0, 2, 120)
