@@ -104,6 +104,9 @@ def test_what_has_no_meaning_without_covariates_is_refused():
         CoxRegression.from_formula("Surv(t, e) ~ 1", DATA, prior=Laplace(), cv=3)
     with pytest.raises(DataError, match="X has no columns"):  # which is a mistake more often
         CoxRegression().fit(DATA[[]], Surv(DATA["t"], DATA["e"]))
+    with pytest.raises(DataError, match="a model without covariates is '~ 1'"):
+        CoxRegression.from_formula("Surv(t, e) ~", DATA)
     m = CumulativeProbabilityModel.from_formula("k ~ 1", DATA)
+    assert "KKT violation" in str(m).splitlines()[-1]  # and no empty table
     with pytest.raises(DataError, match="no covariates"):
         m.test_parallelism(m.design_matrix(DATA), DATA["k"])

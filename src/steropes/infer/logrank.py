@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
     time, event, entry = check_survival(y, n)
     code, labels = check_groups(groups, n)
     stratum = np.zeros(n, np.int64) if strata is None else check_groups(strata, n, "strata")[0]
-    if not np.isfinite(rho):
+    if not (isinstance(rho, Real) and np.isfinite(rho)):
         raise DataError(f"rho must be a number, such as 0 or 1, not {rho!r}.")
     K = len(labels)
     observed, expected, V = np.zeros(K), np.zeros(K), np.zeros((K, K))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,10 @@ def pair_shares(
     tau: float | None,
 ) -> np.ndarray | None:
     """What pairs count by the row with the event; None where all count the same."""
-    if tau is not None and not tau > 0:
+    if tau is not None and not (isinstance(tau, Real) and tau > 0):
         raise DataError(f"tau must be a time above zero, not {tau!r}.")
+    if not isinstance(ipcw, bool | np.bool_):
+        raise DataError(f"ipcw must be True or False, not {ipcw!r}.")
     if ipcw and entry is not None:
         raise DataError(
             "Weights by the inverse of the censoring curve are not defined with entry times; "

@@ -184,6 +184,8 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formul
     outcome, right = (part.strip() for part in text.split("~"))
     if not outcome:
         raise DataError("The formula has no outcome before '~'.")
+    if not right:
+        raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
     foreign = CALL.search(re.sub("`[^`]*`", "", text))
     if foreign:
         raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")

@@ -34,9 +34,10 @@ class Shown:
             return repr(self)
         facts = _facts(self)
         width = max(len(name) for name, _ in facts)
-        lines = [type(self).__name__, *(f"{name:<{width}}  {text}" for name, text in facts), ""]
+        lines = [type(self).__name__, *(f"{name:<{width}}  {text}" for name, text in facts)]
         table, more = _table(self)
-        lines.append(_formatted(table).to_string())
+        if len(table):  # a null model has no coefficients
+            lines += ["", _formatted(table).to_string()]
         return "\n".join([*lines, *([more] if more else [])])
 
     def _html_repr(self) -> str:
@@ -48,7 +49,7 @@ class Shown:
             for name, text in _facts(self)
         )
         table, more = _table(self)
-        shown = _formatted(table).to_html(border=0, escape=True)
+        shown = _formatted(table).to_html(border=0, escape=True) if len(table) else ""
         note = f"<p>{html.escape(more)}</p>" if more else ""
         return f"<pre>{html.escape(repr(self))}</pre><table>{facts}</table>{shown}{note}"
 

@@ -75,6 +75,8 @@ def test_uno_s_concordance_is_that_of_scikit_survival(rng):
         m.concordance(X, y, tau=-1.0)
     with pytest.raises(DataError, match="no comparable pairs"):
         m.concordance(X, y, tau=1e-9)
+    with pytest.raises(DataError, match="ipcw must be True or False"):
+        m.concordance(X, y, ipcw="yes")
 
 
 @pytest.mark.parametrize("late", [False, True])
