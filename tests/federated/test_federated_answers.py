@@ -120,6 +120,18 @@ def test_rounds_that_contradict_each_other_are_refused(case, name, fields):
         listen()
 
 
+@pytest.mark.parametrize("case", ["logistic", "cox", "conditional"])
+def test_a_hessian_that_is_not_how_slopes_change_is_refused(case):
+    plan, said = conversation(case)
+    history = SiteHistory(said[0][1])
+    for request, answer in said[:-1]:
+        history.add(plan, request, answer)
+    request, answer = said[-1]
+    changed = {**answer.arrays, "hessian": 0.4 * answer.arrays["hessian"]}
+    with pytest.raises(DataError, match=r"'gradient' and 'hessian' in rounds .* same rows"):
+        history.add(plan, request, replace(answer, arrays=changed))
+
+
 def test_the_page_lists_the_fields():
     page = Path(__file__).parents[2] / "docs" / "federated_protocol.md"
     text = page.read_text(encoding="utf-8")

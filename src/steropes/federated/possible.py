@@ -21,6 +21,7 @@ __all__ = ["refuse_impossible"]
 
 ROUNDING = 1e-8  # of sums
 MOMENT = 1e-6  # of moments, which are about other centres
+NOISE = 1e-4  # times `ROUNDING`, of Σ w x²: curvature that is none
 NEAR = 1e-9  # of a column's size: what is left of constant columns
 OVERFLOWING = ("poisson", "fine_gray")  # models of which exp may be beyond doubles
 FLAT = 1e-3  # of a log-likelihood: how far profiles are from their values
@@ -165,18 +166,25 @@ def _refuse_evaluation(plan: FederatedPlan, request: Message, a: Message, first:
     for name, x in (("hessian", H), ("uncentred", raw)):
         _refuse(a, name, (np.abs(x[small[at]]) < FAR**2).all(), "finite, as the loss is")
     H, raw, folds = H[small[at]], raw[small[at]], folds_of(request)[at][small[at]]
-    _refuse(a, "hessian", _correlated(H, raw), "positive semidefinite, beside 'uncentred'")
-    diagonal = np.diagonal(H, axis1=1, axis2=2)
-    room = ROUNDING * raw
+    room = raw + NOISE * _squares(plan, request, first)
+    _refuse(a, "hessian", _correlated(H, room), "positive semidefinite, beside 'uncentred'")
+    diagonal, room = np.diagonal(H, axis1=1, axis2=2), ROUNDING * room
     if own:
         fine = (np.abs(raw - diagonal) <= room).all()
         _refuse(a, "uncentred", fine, "the diagonal of 'hessian'")
-    else:
+    elif plan.model != "conditional" or plan.ties not in (None, "exact"):
         fine = (diagonal <= raw + room).all()
         _refuse(a, "hessian", fine, "no more than 'uncentred' on its diagonal")
     _refuse_beyond_moments(plan, request, a, first, diagonal, folds)
     if "held_out" in a.arrays:
         _refuse_held_out(plan, request, a, small)
+
+
+def _squares(plan: FederatedPlan, request: Message, first: Message) -> np.ndarray:
+    """Σ w x² of a Hessian's columns, about the request's centre."""
+    square = first.arrays["variance"] + (first.arrays["mean"] - request.arrays["center"]) ** 2
+    of_columns = square[request.numbers("columns", 0, len(square))]
+    return first.number("weight") * np.append(np.ones(1 if plan.intercepts else 0), of_columns)
 
 
 def _refuse_beyond_moments(
@@ -283,7 +291,8 @@ def _refuse_weights(
 
 def _refuse_profile(a: Message, name: str) -> None:
     x, value, slope = a.arrays[name].T
-    _refuse(a, name, len(x) > 1 and (np.diff(x) > 0).all(), "of ascending points, two or more")
+    fine = len(x) > 1 and (np.diff(x) > 0).all() and np.ptp(x) > 1 / FAR
+    _refuse(a, name, fine, "of ascending points, two or more")
     step, rise = np.diff(x), np.diff(value)
     room = FLAT * (1 + np.abs(value[1:]) + np.abs(value[:-1]))
     below = (rise <= slope[:-1] * step + room) & (rise >= slope[1:] * step - room)
