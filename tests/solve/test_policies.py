@@ -8,7 +8,7 @@ from steropes.solve.bfgs import BfgsPairs
 from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.growth import ADD_AT_ONCE, idle, most_urgent
 from steropes.solve.quadratic import Quadratic
-from steropes.solve.rates import Rates
+from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
 
 
 def test_a_replicate_is_slow_where_its_last_step_brought_little():
@@ -108,3 +108,13 @@ def test_a_step_along_which_a_hessian_is_rounding_takes_nothing_out_of_it():
     s = step[:, :1]  # what it has got is all that the terms say
     along = (s * (model.product(s, sigma[:, :1]) + low.lanes([0]).product(s))).sum()
     np.testing.assert_allclose(along, 0.1 * (s**2).sum(), rtol=1e-12)
+
+
+def test_models_are_solved_as_far_as_the_last_step_says_that_the_hessian_is_right():
+    rates, todo = Rates(1), np.ones(1, bool)
+    assert rates.reach(np.array([3.0]), False) == LOOSEST  # nothing is known yet
+    rates.record(np.array([3.0]), todo, False)
+    assert rates.reach(np.array([0.3]), False) == pytest.approx(0.01)
+    assert rates.reach(np.array([1e-6]), False) == TIGHTEST
+    assert rates.reach(np.array([2.9]), False) == LOOSEST
+    assert rates.reach(np.array([0.3]), True) == LOOSEST  # of a Hessian that is gone

@@ -74,7 +74,7 @@ class Batch:
         self.penalty: Penalty | None = None  # of the last fit
         self.certificate = np.full(term.lanes, np.inf)
         self.surprised = False
-        self.settled = False  # whether the last penalty is in sight: no more thinned Hessians
+        self.thinner = 0.0  # thinned Hessians that there may still be
         self._sigma: tuple[int, np.ndarray] | None = None
         self._here: np.ndarray | None = None  # scores' variances where replicates stopped
         self._exact = False  # whether a coarse Hessian was found to be too coarse
@@ -161,7 +161,7 @@ class Batch:
         self.point.steps[:] = 0
         self.surprised = False
         term.join(np.flatnonzero((penalty.l1 == 0).any(axis=1)))
-        self.settled = not self.alone or self.penalty is not None
+        self.thinner = np.inf if self.alone and self.penalty is None else 0
         for factor in self._way(penalty):
             left = max_iter - int(self.point.steps.max())
             self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
@@ -231,23 +231,25 @@ class Batch:
         if run.complete or self._left_out:
             run.complete = run.complete and not self._left_out
             return
-        if added and run.level + 1 < len(EARLY_LOOKS) and self.alone:
-            run.level += 1
+        if added and self.alone:
+            run.level = min(run.level + 1, len(EARLY_LOOKS) - 1)
         else:
             run.complete = True
-        self.settled |= run.tol < LOOSE
+        if run.tol < LOOSE:  # the last penalty is in sight
+            self.thinner = 0 if self.shared.known else 1
 
     def _step(self, run: Run, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray) -> None:
         """Propose, search, commit; and take note of those whose step failed."""
         assert self.penalty is not None
         term, point, penalty = self.term, self.point, self.penalty
+        reach = run.rates.reach(violation, run.fresh)
         run.rates.record(violation, todo, run.fresh)
         # A shared Hessian bounds the rate at which the steps contract; solving the models more
         # exactly than that would be in vain. A single fit's Hessian improves as it goes.
         share = DEAR_SHARE if len(term.W) > DEAR and term.B > 1 else 0.1
-        if term.B == 1 and run.complete and not self.shared.thinned:
-            share = 0.02
-        tolerance = np.maximum(share * violation, 0.3 * run.tol)
+        if term.B == 1 and run.near and not self.shared.thinned:
+            share = reach
+        tolerance = np.maximum(share * violation, 0.3 * run.aim)
         curvatures = self._curvatures()
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
         trial, t = search(term, point, penalty, proposal, todo)
@@ -376,6 +378,7 @@ class Batch:
         thin = self._thin()
         at = self.term.curvature(lane, thin) if thin > 1 else None
         self.shared.thinned = at is not None
+        self.thinner -= thin > 1
         if at is None:
             at = self.term.curvature(lane, coarse=not self._exact)
         assert at is not None
@@ -385,7 +388,9 @@ class Batch:
 
     def _thin(self) -> int:
         """The rows of which one goes into the Hessian, 1 for all."""
-        return 1 if self.settled or self.penalty is None else one_row_in(self.term, self.penalty)
+        if self.thinner <= 0 or self.penalty is None:
+            return 1
+        return one_row_in(self.term, self.penalty)
 
     def _renew(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> None:
         """See to the Hessians: keep the shared one, compute it again, or give some their own."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Rates"]
+__all__ = ["LOOSEST", "TIGHTEST", "Rates"]
 
 GOOD = 0.3  # contraction of the KKT violation below which a Hessian is kept
 HOPELESS = 0.9  # contraction from which anything is better
 NEW = 0.1  # contraction that a new Hessian can be hoped to give
+
+
+LOOSEST, TIGHTEST = 0.02, 3e-4  # share of the violation to which a single fit's models are solved
 
 
 class Rates:
@@ -28,6 +31,16 @@ class Rates:
             todo, self.last, self.before
         )  # fmt: skip
         self.last = np.where(todo, violation, self.last)
+
+    def reach(self, violation: np.ndarray, fresh: bool) -> float:
+        """Share of the first one's violation that its next step can hope to leave.
+
+        Models that are solved further than their Hessian is right are solved in vain. The square
+        of the last contraction, as of Newton's steps (Eisenstat and Walker 1996, choice 2).
+        """
+        if fresh or not np.isfinite(self.last[0]) or self.last[0] <= 0:
+            return LOOSEST
+        return float(np.clip((violation[0] / self.last[0]) ** 2, TIGHTEST, LOOSEST))
 
     def slow(self, violation: np.ndarray, todo: np.ndarray) -> np.ndarray:
         """Replicates that the last step brought little."""

@@ -33,6 +33,11 @@ class Run:
         self.damping = Damping(self.lanes)
 
     @property
+    def near(self) -> bool:
+        """Whether the aim is the last one, or the last one before the end."""
+        return self.complete or self.level == len(EARLY_LOOKS) - 1
+
+    @property
     def aim(self) -> float:
         """The violation to reach before the next look at all columns."""
         return self.tol if self.complete else max(self.tol, EARLY_LOOKS[self.level])
