@@ -12,6 +12,7 @@ from ..data import refuse_other_order
 from ..data.checks import vector
 from ..data.crossing import first_crossings
 from ..errors import DataError
+from .one_thread import OneBlasThread
 
 __all__ = ["TimeQuantile", "TimeQuantiles"]
 
@@ -26,7 +27,7 @@ class TimeQuantile(NamedTuple):
     upper: np.ndarray
 
 
-class TimeQuantiles:
+class TimeQuantiles(OneBlasThread):
     """What models with a baseline hazard in each stratum say of times."""
 
     # What the model supplies.
