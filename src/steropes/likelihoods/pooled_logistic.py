@@ -22,7 +22,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..backends.cpu import CHUNKS, pooled, pooled_third
+from ..backends.cpu import pooled, pooled_third
+from ..backends.cpu.lines import CHUNKS
 from ..backends.face import Backend
 from ..backends.threads import balanced_chunks
 from .base import Likelihood, Part

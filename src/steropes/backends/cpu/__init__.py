@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +10,7 @@ import numpy as np
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
 from .gram import split_gram
+from .lines import CHUNKS, Lines, pieces
 from .logistic import logistic_rows
 from .risk_sweeps import RiskSweeps
 
@@ -19,47 +18,11 @@ __all__ = ["CpuBackend", "Lines"]
 
 NO_DATA = np.empty(0)
 HELD = 1 << 24  # bytes of partial results that may wait to be added up
-CHUNKS = 16  # fixed: never a function of the number of threads
 ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
 MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
 CACHE_LINE = 64  # bytes
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """A sparse matrix by lines (rows or columns); ``data`` is empty when all entries are one."""
-
-    starts: np.ndarray
-    ends: np.ndarray
-    indices: np.ndarray
-    data: np.ndarray
-    width: int
-
-    @cached_property
-    def nnz(self) -> int:
-        """Number of entries."""
-        return int((self.ends - self.starts).sum())
-
-    @cached_property
-    def chunks(self) -> list[tuple[int, int]]:
-        """Ranges of lines with nearly equal work."""
-        n = len(self.starts)
-        step = 1 + (n >> 20)  # of many lines only every step-th is a place to cut
-        work = [
-            np.add.reduceat(self.ends[a:b] - self.starts[a:b] + 1, np.arange(0, b - a, step))
-            for a, b in _pieces(n, step << 14)
-        ]
-        cuts = balanced_chunks(np.cumsum(np.concatenate([[0], *work])), CHUNKS)
-        return [(a * step, min(b * step, n)) for a, b in cuts]
-
-    def take(self, lines: np.ndarray) -> Lines:
-        """Return a view of some lines."""
-        return replace(self, starts=self.starts[lines], ends=self.ends[lines])
-
-    def _replace(self, **changes) -> Lines:
-        return replace(self, **changes)
 
 
 class CpuBackend:
@@ -142,7 +105,7 @@ class CpuBackend:
                 lambda a, b: sparse.scatter_band(
                     lines.starts, lines.ends, lines.indices, lines.data, args, total, a, b
                 ),
-                _pieces(lines.width, MAX_BAND),
+                pieces(lines.width, MAX_BAND),
             )
             return total[:, None]
 
@@ -229,7 +192,7 @@ class CpuBackend:
         counts = np.zeros(n, np.int64)
         # Bands of rows: a thread each, and what is written at random stays in the cache.
         size = int(np.clip(len(position) // 4, MIN_BAND, MAX_BAND))
-        bands = _pieces(len(position), size)
+        bands = pieces(len(position), size)
 
         def count(r0: int, r1: int) -> None:
             for x, _ in columns:
@@ -417,11 +380,6 @@ def _reduce(operation: Any, x: np.ndarray) -> np.ndarray:
     wide = operation.reduce(x[:whole].reshape(-1, 32 * B), axis=0)
     out = operation.reduce(wide.reshape(32, B), axis=0)
     return operation(out, operation.reduce(x[whole:], axis=0)) if whole < n else out
-
-
-def _pieces(n: int, size: int) -> list[tuple[int, int]]:
-    """Ranges of equal size."""
-    return [(a, min(a + size, n)) for a in range(0, n, size)]
 
 
 def _stripes(k: int, first: int) -> list[tuple[np.ndarray]]:

@@ -1,0 +1,54 @@
+"""Sparse matrices by rows or by columns, as kernels take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..threads import balanced_chunks
+
+__all__ = ["CHUNKS", "Lines", "pieces"]
+
+CHUNKS = 16  # fixed: never a function of the number of threads
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """A sparse matrix by lines (rows or columns); ``data`` is empty when all entries are one."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    width: int
+
+    @cached_property
+    def nnz(self) -> int:
+        """Number of entries."""
+        return int((self.ends - self.starts).sum())
+
+    @cached_property
+    def chunks(self) -> list[tuple[int, int]]:
+        """Ranges of lines with nearly equal work."""
+        n = len(self.starts)
+        step = 1 + (n >> 20)  # of many lines only every step-th is a place to cut
+        work = [
+            np.add.reduceat(self.ends[a:b] - self.starts[a:b] + 1, np.arange(0, b - a, step))
+            for a, b in pieces(n, step << 14)
+        ]
+        cuts = balanced_chunks(np.cumsum(np.concatenate([[0], *work])), CHUNKS)
+        return [(a * step, min(b * step, n)) for a, b in cuts]
+
+    def take(self, lines: np.ndarray) -> Lines:
+        """Return a view of some lines."""
+        return replace(self, starts=self.starts[lines], ends=self.ends[lines])
+
+    def _replace(self, **changes) -> Lines:
+        return replace(self, **changes)
+
+
+def pieces(n: int, size: int) -> list[tuple[int, int]]:
+    """Ranges of equal size."""
+    return [(a, min(a + size, n)) for a in range(0, n, size)]
