@@ -49,7 +49,7 @@ class Case:
 EVERY = (
     "linear", "logistic", "poisson", "cox", "cox by step", "cox strata", "fine gray",
     "conditional exact", "conditional efron", "conditional breslow", "conditional poisson",
-    "case series", "pooled", "pooled change", "cumulative",
+    "case series", "pooled", "pooled change", "cumulative", "fine gray late",
 )  # fmt: skip
 
 
@@ -90,9 +90,10 @@ def case(name: str, rng: Any, n: int = 200, p: int = 5, X: np.ndarray | None = N
     if name == "cox strata":
         strata = np.array(["a", "b", "c"])[sets % 3]
         return Case(CoxRegression, X, Surv(time, event), extras={"strata": strata})
-    if name == "fine gray":
+    if name.startswith("fine gray"):
         code = np.where(event == 1, 1 + (rng.random(n) < 0.3), 0)
-        return Case(FineGrayRegression, X, Surv(time, code))
+        entry = np.where(np.arange(n) % 4, time * rng.random(n), 0.0) if "late" in name else None
+        return Case(FineGrayRegression, X, Surv(time, code, entry))
     settings = {"interval": 2.0, "baseline": 1}
     if name == "pooled change":
         settings["time_varying"] = {0: 1}

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent / "models" / "survival" / "data"
 
 @cache
 def _numbers() -> dict[str, pd.DataFrame]:
-    files = ("reference.csv", "diagnostics.csv")
+    files = ("reference.csv", "diagnostics.csv", "late_entry.csv")
     tables = [pd.read_csv(HERE / f, dtype={"row": str, "column": str}) for f in files]
     return {check: table for t in tables for check, table in t.groupby("check")}
 

@@ -51,10 +51,13 @@ def test_cox_across_blocks_is_cox(ties, tied, entry, strata, data):
 
 @pytest.mark.parametrize("strata", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
-def test_fine_gray_across_blocks_is_fine_gray(strata, tied, data):
+@pytest.mark.parametrize("late", [False, True])
+def test_fine_gray_across_blocks_is_fine_gray(strata, tied, late, data):
     X, time, _ = data
     rng = np.random.default_rng(2)
-    y = Surv(np.ceil(4 * time) / 4 if tied else time, rng.integers(0, 3, 400))
+    time = np.ceil(4 * time) / 4 if tied else time
+    entry = np.where(np.arange(400) % 3, 0.9 * time * rng.random(400), 0.0) if late else None
+    y = Surv(time, rng.integers(0, 3, 400), entry)
     given = {"strata": rng.integers(0, 4, 400)} if strata else {}
     both(steropes.FineGrayRegression, X, y, sample_weight=rng.random(400), **given)
 
@@ -93,7 +96,11 @@ def test_many_event_times_are_merged_for_steps_only(data):
 def test_cross_validation_across_blocks_chooses_the_same(scoring, name, data):
     X, time, _ = data
     rng = np.random.default_rng(5)
-    y = Surv(time, rng.integers(0, 3 if name[0] == "F" else 2, 400))
+    fine_gray = name == "FineGrayRegression"
+    y = Surv(
+        time, rng.integers(0, 3 if fine_gray else 2, 400),
+        time * rng.random(400) / 2 if fine_gray else None,
+    )  # fmt: skip
     cv = CrossValidation(4, random_state=2, scoring=scoring)
     one, blocks = (
         getattr(steropes, name)(prior=Laplace(), cv=cv).fit(Z, y, offset=rng.normal(size=400) * 0)

@@ -165,6 +165,10 @@ class CoxLikelihood(Likelihood):
         np.maximum.at(out, self.stratum_of[self.stratum[there]], self.time[there])
         return out
 
+    def cut_off(self, weights: np.ndarray) -> tuple[int, float] | None:
+        """See `FineGrayLikelihood.cut_off`: who leaves has no weight in later risk sets."""
+        return None
+
     def weigh(self, w: Array) -> _Weights:
         """Bind row weights; see `Likelihood.weigh`."""
         xp, risk = self.backend.xp, self.risk

@@ -70,19 +70,24 @@ class SubdistributionCurvature:
     """Risk sets that nobody with a competing event leaves (Fine and Gray 1999).
 
     X' H_η X = X' diag(v) X − Σ_g c_g m_g m_g',
-    m_g = Σ_{T_i ≥ t_g} r_i x_i + G(t_g−) Σ_{T_i < t_g} late_i x_i,
+    m_g = Σ_{at risk at t_g} r_i x_i + G(t_g−) Σ_{T_i < t_g} late_i x_i.
 
-    a running sum from late to early and one from early to late, within strata: the rows are
-    sorted by stratum and from late to early, and group g's own end at ``ends[g]``.
+    The first sum is a running sum over lines, as in `GroupedCurvature`; the second one from early
+    to late times, within strata: the rows are sorted by stratum and from late to early, and what
+    group g's second sum has not yet reached ends at ``ends[g]``.
 
     Attributes
     ----------
-    v, r, late : (n,) arrays
-        Diagonal; weight of a row while at risk; and after a competing event, r / G(T−).
+    v : (n,) array
+        Diagonal.
+    u, runs, c, rows
+        Lines of those at risk and the groups' weights, as in `GroupedCurvature`.
+    late : (n,) array
+        Weight of a row after a competing event, r / G(T−).
     ends : (m,) int array
-        One past the last row of each group, ascending within strata.
-    G, c : (m,) arrays
-        Probability of being uncensored just before each group's time; weight of its term.
+        One past the last row of each group whose weight is not zero, ascending within strata.
+    G : (m,) array
+        Probability of being under observation just before each group's time, up to a factor.
     stratum : (m,) int array
         Of each group, ascending.
     strata_start : (S + 1,) int array
@@ -90,14 +95,21 @@ class SubdistributionCurvature:
     """
 
     v: Any
-    r: NDArray[np.float64]
+    u: NDArray[np.float64]
+    runs: NDArray[np.int64]
+    c: NDArray[np.float64]
+    rows: NDArray[np.int64] | None
     late: NDArray[np.float64]
     ends: NDArray[np.int64]
     G: NDArray[np.float64]
-    c: NDArray[np.float64]
     stratum: NDArray[np.int64]
     strata_start: NDArray[np.int64]
     grouped = True
+
+    @property
+    def at_risk(self) -> GroupedCurvature:
+        """What it is without those who stay after a competing event."""
+        return GroupedCurvature(self.v, self.u, self.runs, self.c, self.rows)
 
 
 @dataclass

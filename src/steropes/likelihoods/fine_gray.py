@@ -4,12 +4,13 @@ People with a competing event at T_i stay in the risk sets of later events, with
 ω_i(t) = G(t−) / G(T_i−) that censoring would have left them (their eq. 7). With r_i = w_i exp η_i,
 
     loss = −Σ_{cause} w η + Σ_g D_g log S_g,
-    S_g = Σ_{T_i ≥ t_g} r_i + G(t_g−) Σ_{competing, T_i < t_g} r_i / G(T_i−),
+    S_g = Σ_{at risk at t_g} r_i + G(t_g−) Σ_{competing, T_i < t_g} r_i / G(T_i−),
 
 a scan over rows from late to early and one from early to late (Kawaguchi and others 2020): both
 are sums of positive terms. Tied events are treated by Breslow's method. G is the Kaplan–Meier
 estimate of the censoring distribution from the same row weights, within strata, so that every
-fold of a cross-validation has its own.
+fold of a cross-validation has its own. Where people enter late it is the probability of being
+under observation, G(t−) H(t−) (Geskus 2011, eq. 11), and those at risk have entered before t_g.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ from .censoring import CensoringDistribution
 from .cox import TINY, CoxLikelihood
 from .curvature import SubdistributionCurvature
 from .event_bins import BINS, merge_hazards
+from .observation import ObservationDistribution
 from .risk_exchange import RiskExchange
+from .risk_set_lines import risk_set_lines
 
 __all__ = ["FineGrayLikelihood"]
+
+FAINT = 1e-200  # of the largest G: before so much more observation nothing can be told from
 
 
 @dataclass
@@ -37,7 +42,7 @@ class _Weights:
     w: Any
     events: Any  # w δ
     share: Any  # D_g, (m, B)
-    inverse: Any  # 1 / G(T−) of the rows with a competing event
+    inverse: Any  # 1 / G(T−) of the rows with a competing event; zero: they do not stay
     G: Any  # G(t−) of the event times, (m, B)
 
 
@@ -53,6 +58,8 @@ class FineGrayLikelihood(CoxLikelihood):
         The cause of interest.
     strata : (n,) int array, optional
         Codes; each stratum has its own baseline and its own censoring distribution.
+    entry : (n,) array, optional
+        At risk on (entry, time].
     """
 
     plain_risk_sets = False
@@ -65,13 +72,19 @@ class FineGrayLikelihood(CoxLikelihood):
         backend: Backend,
         cause: int = 1,
         strata: np.ndarray | None = None,
+        entry: np.ndarray | None = None,
     ) -> None:
         event = np.asarray(event)
-        super().__init__(time, event == cause, backend, None, strata, "breslow")
+        super().__init__(time, event == cause, backend, entry, strata, "breslow")
         code = event[self.order]
         risk, rows = self.risk, np.arange(self.n)
         self.competing = rows[(code != 0) & (code != cause)]
-        self.censoring = CensoringDistribution(self.time, code == 0, self.stratum, backend)
+        rest = code == 0, self.stratum, backend
+        self.censoring = (
+            CensoringDistribution(self.time, *rest)
+            if self.entry is None
+            else ObservationDistribution(self.time, self.entry, *rest)
+        )
         last = risk.event_rows[risk.event_start[1:] - 1]
         self._last = last  # row of each group, in time order the earliest at risk without weights
         ends = np.append(last[1:] + 1, self.n)
@@ -105,13 +118,54 @@ class FineGrayLikelihood(CoxLikelihood):
         return {"inverse": (self.competing, weights.inverse)}
 
     def weigh(self, w: Array) -> Bound:
-        """Bind row weights and estimate their censoring distribution."""
+        """Bind row weights and estimate their censoring distribution.
+
+        Those who would stay with a weight that nothing is known of leave; see `cut_off`.
+        """
         xp = self.backend.xp
-        G = self.censoring.before(w)
-        own = G[self.censoring.moment[self.competing]]
-        inverse = xp.where(own > 0, 1.0 / xp.where(own > 0, own, 1.0), 0.0)
+        G, lost = self._observed(w)
+        own = xp.where(lost, 1.0, G[self.censoring.moment[self.competing]])
+        inverse = xp.where(lost, 0.0, 1.0 / own)
         at_events = G[self.censoring.moment[self._last]]
         return _Weights(w, w * self.delta, self.risk.over_events(w), inverse, at_events)
+
+    def _observed(self, w: Array) -> tuple[Array, Array]:
+        """G at the moments, (m, B), and which competing events have no weight later, (c, B)."""
+        G, spells = self.censoring.curve(w)
+        at = self.censoring.moment
+        lost = G[at[self.competing]] <= FAINT
+        if spells is not None:  # or an event of the cause is in a later one
+            cases = self.risk.event_rows
+            seen = self.backend.xp.where(w[cases] > 0, spells[at[cases]], -np.inf)
+            start = np.searchsorted(self.stratum[cases], np.arange(len(self.risk.strata_start)))
+            last = self.backend.segment_max(seen, start)[self.stratum[self.competing]]
+            lost |= spells[at[self.competing]] < last
+        return G, lost
+
+    def cut_off(self, weights: np.ndarray) -> tuple[int, float] | None:
+        """The last competing event of a stratum whose weight in later risk sets is unknown.
+
+        Between it and a later event of the cause nobody, or hardly anyone, was under observation.
+
+        Parameters
+        ----------
+        weights : (n,) array
+            In the rows of X.
+
+        Returns
+        -------
+        (int, float) or None
+            Code of the first such stratum, and the time. None where all weights are known.
+        """
+        if self.entry is None:
+            return None
+        w = self.backend.asarray(weights[self.row_of_x][:, None])
+        lost = self.backend.to_host(self._observed(w)[1])[:, 0]
+        lost = self.competing[lost & (weights[self.row_of_x] > 0)[self.competing]]
+        if len(lost) == 0:
+            return None
+        stratum = self.stratum[lost[0]]
+        return int(self.labels[stratum]), float(self.time[lost[0]])
 
     @property
     def _ever(self) -> np.ndarray:
@@ -183,8 +237,10 @@ class FineGrayLikelihood(CoxLikelihood):
         h = h * weights.G
         mean = self._means(r, S, Z, weights)
         late = r[self.competing] * weights.inverse
-        q = self._until(late * Z[self.competing]) * self._after(h)
-        return U + self._of_censoring(q - self._until(late) * self._after(h * mean), weights)
+        cens = self.censoring
+        q = cens.until(late * Z[self.competing], self.competing) * cens.after(h, self._last)
+        q -= cens.until(late, self.competing) * cens.after(h * mean, self._last)
+        return U + cens.influence(q, weights.w)
 
     def hazard_influence(self, eta: Array, weights: Bound, factor: Array) -> Array:
         """Each row's part of cumulative hazards at given β, (n, T), for their steps (m, T).
@@ -199,37 +255,9 @@ class FineGrayLikelihood(CoxLikelihood):
         events = self.risk.event_rows
         U[events] += weights.w[events] * c[self.risk.group_of_event]
         late = r[self.competing] * weights.inverse
-        q = self._until(late) * self._after(h * weights.G * c)
-        return U + self._of_censoring(q, weights)
-
-    def _until(self, x: Array) -> Array:
-        """Sums over the competing events up to each distinct time."""
-        bk, cens = self.backend, self.censoring
-        pointers = np.searchsorted(cens.moment[self.competing], np.arange(len(cens.start)))
-        return bk.scan(bk.segment_sum(x, pointers), cens.strata_start, True)
-
-    def _after(self, x: Array) -> Array:
-        """Sums over the event times later than each distinct time."""
-        xp, bk, cens = self.backend.xp, self.backend, self.censoring
-        part = xp.zeros((len(cens.start) - 1, x.shape[1]))
-        part[cens.moment[self._last]] = x
-        out = xp.zeros_like(part)
-        out[1:] = bk.scan(part, cens.strata_start)[:-1]
-        out[cens.latest] = 0.0
-        return out
-
-    def _of_censoring(self, q: Array, weights: Bound) -> Array:
-        """∫ q(u)/π(u) dM_i^c(u) of each row, (n, L), for q at the distinct times."""
-        xp, bk, cens = self.backend.xp, self.backend, self.censoring
-        c, later = cens.counts(weights.w)
-        n = xp.where(c + later > 0, c + later, 1.0)
-        jump = q / n
-        drift = jump * c / n
-        before = xp.zeros_like(drift)  # over the earlier times
-        before[:-1] = bk.scan(drift, cens.strata_start, True)[1:]
-        before[cens.earliest] = 0.0
-        own = cens.censored * (jump - drift)[cens.moment]
-        return weights.w * (own - before[cens.moment])
+        cens = self.censoring
+        q = cens.until(late, self.competing) * cens.after(h * weights.G * c, self._last)
+        return U + cens.influence(q, weights.w)
 
     def curvature(
         self, eta: Array, weights: Bound, exact: bool = False
@@ -245,10 +273,12 @@ class FineGrayLikelihood(CoxLikelihood):
         v = r * self._exposure(h, weights)
         late = np.zeros(self.n)
         late[self.competing] = host(r[self.competing] * weights.inverse)[:, 0]
-        c = host(h / self.backend.xp.where(S > TINY, S, 1.0))[:, 0]
+        S = host(S)[:, 0]
+        c = host(h)[:, 0] / np.where(S > TINY, S, 1.0)
         at = np.flatnonzero(c)
+        nodes = [(np.ones(self.risk.m), c)]
         return SubdistributionCurvature(
-            v=v[:, 0], r=host(r)[:, 0], late=late, ends=self._last[at] + 1,
-            G=host(weights.G)[at, 0], c=c[at], stratum=self.risk.group_stratum[at],
-            strata_start=self.risk.strata_start,
+            v[:, 0], *risk_set_lines(self.risk, self.stratum, host(r)[:, 0], nodes, S),
+            late=late, ends=self._last[at] + 1, G=host(weights.G)[at, 0],
+            stratum=self.risk.group_stratum[at], strata_start=self.risk.strata_start,
         )  # fmt: skip

@@ -52,17 +52,25 @@ class FineGrayRegression(SurvivalModel):
     estimated with the row weights, within each stratum where there are strata, and anew by each
     fold of a cross-validation from the fold's own rows. At equal times an event comes before a
     censoring, as in R's ``survival::finegray``; without such ties ``cmprsk::crr`` gives the same.
-    Tied events are treated by Breslow's method. Late entry is not supported.
+    Tied events are treated by Breslow's method.
+
+    With entry times, ``y = Surv(time, event, entry)``, people are at risk on (entry, time] and
+    after a competing event with the weight G(t−)H(t−) / (G(T−)H(T−)), where H is the
+    product-limit estimate of the distribution of entry, in reversed time, as in R's
+    ``survival::finegray``: at equal times events, then censorings, then entries. Where nobody is
+    under observation between a competing event and a later event of interest that weight is
+    infinite, and refused; in folds and bootstrap draws the former then leaves the risk sets.
 
     ``vcov(kind="robust")`` and ``summary(kind="robust")`` are the estimates of Fine and Gray
-    (1999), which take the estimation of G into account, and which ``cmprsk::crr`` prints.
+    (1999), which take the estimation of G (and H) into account, and which ``cmprsk::crr`` prints.
     ``kind="model"`` (the default, as in all families) treats the weights as known and the
     pseudo-likelihood as a likelihood.
 
     References
     ----------
     Fine and Gray (1999), JASA 94:496–509. Kawaguchi, Shen, Suchard and Li (2020), JCGS
-    30:685–693 (the two scans).
+    30:685–693 (the two scans). Late entry: Geskus (2011), Biometrics 67:39–49, eq. 5, 6 and 11;
+    Zhang, Zhang and Fine (2011), Statistics in Medicine 30:1933–1951.
 
     Examples
     --------
@@ -108,19 +116,15 @@ class FineGrayRegression(SurvivalModel):
         if not (isinstance(self.cause, int | np.integer) and self.cause >= 1):
             raise DataError(f"cause must be a code from 1, not {self.cause!r}.")
         outcome = check_survival(y, n, competing=True)
-        if outcome.entry is not None:
-            raise DataError(
-                "FineGrayRegression does not support late entry; leave entry out of Surv, or "
-                "model cause-specific hazards with CoxRegression."
-            )
         if not (outcome.event == self.cause).any():
             codes = np.unique(outcome.event).tolist()
             raise DataError(f"y has no events of cause {self.cause}; its codes are {codes}.")
         codes = self._read_strata(strata, n)
         self._cause = int(self.cause)
         likelihood = FineGrayLikelihood(
-            outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes
-        )
+            outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes,
+            outcome.entry,
+        )  # fmt: skip
         # Causes are spread evenly over folds, each row in one of them whatever its event.
         return likelihood, {"fold_label": outcome.event}
 
@@ -260,7 +264,8 @@ class FineGrayRegression(SurvivalModel):
         """Harrell's concordance for the cause: do those at higher risk have it, and earlier?
 
         Someone with a competing event never has the event of interest, and so outlives every
-        one of them. Pairs are those that censoring leaves comparable, without weights for it.
+        one of them. Pairs are those that censoring leaves comparable, without weights for it. With
+        entry times two people are compared at an event of one after both have entered.
 
         Parameters
         ----------
@@ -283,10 +288,10 @@ class FineGrayRegression(SurvivalModel):
         """
         eta = self.linear_predictor(X, offset)
         n = len(eta)
-        time, event, _ = check_survival(y, n, competing=True)
+        time, event, entry = check_survival(y, n, competing=True)
         after_all = np.nextafter(time.max(), np.inf)
         time = np.where((event > 0) & (event != self._cause), after_all, time)
         ours = (event == self._cause).astype(np.int64)
         weight, codes = check_weights(sample_weight, n), check_strata(strata, n)
-        rest = None, codes, weight, return_se, cluster
+        rest = entry, codes, weight, return_se, cluster
         return concordance_of(eta, time, ours, *rest)

@@ -16,6 +16,7 @@ from ..infer.baseline import Baseline
 from ..likelihoods import CoxLikelihood
 from ..priors import Prior
 from .base import PenalizedModel, Problem
+from .late_entry import refuse_cut_off
 from .progress import Progress
 from .residuals import Params, SurvivalResidualKind, survival_residuals
 from .time_quantiles import TimeQuantiles
@@ -46,6 +47,7 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
     ) -> Problem:
         problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
         assert isinstance(problem.likelihood, CoxLikelihood)
+        refuse_cut_off(problem.likelihood, problem.weights, self._strata_labels)
         self._last = problem.likelihood.last_seen(problem.weights)
         return problem
 

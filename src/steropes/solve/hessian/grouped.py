@@ -12,7 +12,7 @@ from ...backends.face import Array
 from ...design.face import RowsLike
 from ...likelihoods.curvature import GroupedCurvature
 
-__all__ = ["DENSE_SUMS", "diagonal", "hessian"]
+__all__ = ["DENSE_SUMS", "diagonal", "group_sums", "hessian"]
 
 DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
 PIECES = 8  # stripes of the Hessian
@@ -38,7 +38,7 @@ def hessian(
         _subtract_sparse(rows, curvature, G)
         return G
     batch = max(1, DENSE_SUMS // max(1, rows.k))
-    for M, c in _group_sums(rows, curvature, batch):
+    for M, c in group_sums(rows, curvature, batch):
         _subtract(G, M, backend.asarray(c), first, backend)
     if first:
         G[:first, first:] = G[first:, :first].T
@@ -54,7 +54,7 @@ def diagonal(rows: RowsLike, curvature: GroupedCurvature) -> Array:
     curvature = replace(curvature, u=backend.asarray(curvature.u), c=backend.to_host(curvature.c))
     if curvature.c.any():
         batch = max(1, DENSE_SUMS // max(1, rows.k))
-        for M, c in _group_sums(rows, curvature, batch):
+        for M, c in group_sums(rows, curvature, batch):
             h -= (M**2).T @ backend.asarray(c)
     return rows.backend.xp.maximum(h, 0.0)
 
@@ -95,7 +95,7 @@ def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array) -> N
     G[np.ix_(D, S)] -= cross.T
 
 
-def _group_sums(
+def group_sums(
     rows: RowsLike, curvature: GroupedCurvature, batch: int
 ) -> Iterator[tuple[Array, Array]]:
     """Yield dense sums of the groups, (at most about ``batch``, k), with their weights."""

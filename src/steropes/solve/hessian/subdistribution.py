@@ -1,6 +1,6 @@
 """Risk sets that those with a competing event do not leave (Fine and Gray 1999).
 
-The group sums are a running sum from late to early and, times G, one from early to late. Some
+The group sums are those of the people at risk and, times G, a running sum from early to late. Some
 groups are worked on at a time, so the second is begun from what it will have reached by then.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from ...backends.face import Array
 from ...design.face import RowsLike
 from ...likelihoods.curvature import SubdistributionCurvature
-from .grouped import DENSE_SUMS
+from .grouped import DENSE_SUMS, group_sums
 
 __all__ = ["diagonal", "hessian"]
 
@@ -42,10 +42,9 @@ def _group_sums(
     n = len(curvature.ends)
     cuts = [(a, min(a + batch, n)) for a in range(0, n, batch)]
     after = _after(rows, curvature, np.array([b - 1 for _, b in cuts], np.int64))
-    before = None
-    for (a, b), rest in zip(cuts, after, strict=True):
-        M, before = _sums(rows, curvature, a, b, before, rest)
-        yield M, curvature.c[a:b]
+    at_risk = group_sums(rows, curvature.at_risk, batch)
+    for (a, b), rest, (M, c) in zip(cuts, after, at_risk, strict=True):
+        yield M + curvature.G[a:b, None] * _stayed(rows, curvature, a, b, rest), c
 
 
 def _after(rows: RowsLike, curvature: SubdistributionCurvature, at: np.ndarray) -> Array:
@@ -55,38 +54,26 @@ def _after(rows: RowsLike, curvature: SubdistributionCurvature, at: np.ndarray) 
     stratum, own = curvature.stratum[at], curvature.ends[at]
     ends = curvature.strata_start[stratum + 1]
     # Between the chosen ends, and from the last of them in a stratum to the stratum's end.
-    follow = np.append(own[1:], len(curvature.r))
+    follow = np.append(own[1:], len(curvature.late))
     stop = np.minimum(ends, follow)
     pointers = np.append(np.stack([own, stop], 1).ravel(), stop[-1:])
     parts = rows.sums(curvature.late, pointers)[::2]
     return rows.backend.scan(parts, _starts(stratum), True)
 
 
-def _sums(
-    rows: RowsLike, curvature: SubdistributionCurvature, a: int, b: int, before: Array, rest: Array
-) -> tuple[Array, Array]:
-    """The sums m of the groups a … b; ``before`` and ``rest`` are those outside of them."""
+def _stayed(
+    rows: RowsLike, curvature: SubdistributionCurvature, a: int, b: int, rest: Array
+) -> Array:
+    """Σ late x before the times of the groups a … b; ``rest`` is that of the last of them."""
     ends, stratum = curvature.ends[a:b], curvature.stratum[a:b]
     starts = _starts(stratum)
-    opening = np.zeros(b - a, bool)
-    opening[starts[:-1]] = True
-    previous = np.append(curvature.ends[a - 1] if a else 0, ends[:-1])
-    same = a > 0 and curvature.stratum[a - 1] == stratum[0]
-    opening[0] = not same
-    begin = np.where(opening, curvature.strata_start[stratum], previous)
-    pointers = np.append(np.stack([begin, ends], 1).ravel(), ends[-1:])
-    up = rows.sums(curvature.r, pointers)[::2]
-    if same:
-        up[0] += before
-    up = rows.backend.scan(up, starts)
     closing = starts[1:-1] - 1
     stop = np.append(ends[1:], ends[-1:])
     stop[closing] = curvature.strata_start[stratum[closing] + 1]
     pointers = np.append(np.stack([ends, stop], 1).ravel(), stop[-1:])
     down = rows.sums(curvature.late, pointers)[::2]
     down[-1] = rest
-    down = rows.backend.scan(down, starts, True)
-    return up + curvature.G[a:b, None] * down, up[-1].copy()
+    return rows.backend.scan(down, starts, True)
 
 
 def _starts(stratum: np.ndarray) -> np.ndarray:

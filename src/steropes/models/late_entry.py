@@ -1,0 +1,35 @@
+"""Late entry with competing events: what observation that is interrupted leaves unknown."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DataError
+from ..likelihoods import CoxLikelihood
+
+__all__ = ["refuse_cut_off"]
+
+
+def refuse_cut_off(likelihood: CoxLikelihood, weights: np.ndarray, labels: list | None) -> None:
+    """Refuse competing events that have no finite weight in later risk sets.
+
+    Parameters
+    ----------
+    likelihood : CoxLikelihood
+    weights : (n,) array
+        In the rows of X.
+    labels : list or None
+        Of the strata, by code.
+    """
+    found = likelihood.cut_off(weights)
+    if found is None:
+        return
+    stratum, time = found
+    where = "" if labels is None else f" in stratum {labels[stratum]}"
+    remedy = "" if labels is None else " Strata may be merged, too."
+    raise DataError(
+        f"Nobody, or hardly anyone, was under observation{where} at some time between competing "
+        f"events up to time {time:g} and later events of interest: what the former weigh in later "
+        f"risk sets is unknown. Leave out the rows whose time is at most {time:g} (the model is "
+        f"then of people without an event until then).{remedy}"
+    )
