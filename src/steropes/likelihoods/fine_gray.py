@@ -87,7 +87,7 @@ class FineGrayLikelihood(CoxLikelihood):
         )
         last = risk.event_rows[risk.event_start[1:] - 1]
         self._last = last  # row of each group, in time order the earliest at risk without weights
-        ends = np.append(last[1:] + 1, self.n)
+        ends = np.append(last[1:] + 1, self.n)[: risk.m]  # of no events there are none
         final = risk.groups_start[1:][np.diff(risk.groups_start) > 0] - 1
         ends[final] = risk.strata_start[risk.group_stratum[final] + 1]
         # Rows between the events of a group and the next ones: those with a competing event among
@@ -97,7 +97,8 @@ class FineGrayLikelihood(CoxLikelihood):
             len(self.competing),
         )
         at = np.searchsorted(last, self.competing) - 1
-        ok = (at >= 0) & (risk.group_stratum[at] == self.stratum[self.competing])
+        ok = at >= 0
+        ok[ok] = risk.group_stratum[at[ok]] == self.stratum[self.competing[ok]]
         self._place = np.where(ok, at, risk.m)
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
@@ -200,7 +201,8 @@ class FineGrayLikelihood(CoxLikelihood):
         table, at = self.risk.over_groups(h, h)
         total = table[at]
         later = self.backend.scan(h * weights.G, self.risk.groups_start)
-        later = self.backend.xp.concatenate([later, later[:1] * 0.0])
+        xp = self.backend.xp
+        later = xp.concatenate([later, xp.zeros((1, later.shape[1]))])
         total[self.competing] += weights.inverse * later[self._place]
         return total
 
