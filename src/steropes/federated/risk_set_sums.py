@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .censoring import CensoringOfAll
+from .risk_intervals import RiskIntervals
 from .risk_sets import HeldOut, RiskSums, Shares
 from .rows import SiteRows
 from .site_sums import linear_predictor
@@ -67,10 +68,9 @@ class SiteRiskSets:
         ever = (self.last >= self.first) & (self.w > 0)
         at = np.flatnonzero(ever)
         self.leave = _at_times(np.ones(len(at)), self.last[at], at, T, n)
-        self.before: sparse.csr_array | None = None
+        self.intervals: RiskIntervals | None = None
         if rows.entry is not None:
-            late = at[self.first[at] > 0]
-            self.before = _at_times(np.ones(len(late)), self.first[late] - 1, late, T, n)
+            self.intervals = RiskIntervals(self.first, np.where(ever, self.last, -1), T)
         self.case = np.flatnonzero(rows.event & ever)
         self.tied = _at_times(np.ones(len(self.case)), self.last[self.case], self.case, T, n)
         self.competing = np.empty(0, np.int64)
@@ -92,9 +92,9 @@ class SiteRiskSets:
 
     def _at_risk(self, z: np.ndarray, stay: _Stay | None) -> np.ndarray:
         """Σ of z (n, c) over those at risk at each time, (T, c)."""
+        if self.intervals is not None:
+            return self.intervals.at_risk(z)
         out = np.cumsum((self.leave @ z)[::-1], axis=0)[::-1]
-        if self.before is not None:
-            out = out - np.cumsum((self.before @ z)[::-1], axis=0)[::-1]
         if stay is not None:
             out = out + stay.G[:, None] * np.cumsum(stay.after @ z, axis=0)
         return out
@@ -169,17 +169,18 @@ class SiteRiskSets:
     def _columns(self, at: np.ndarray) -> np.ndarray:
         """Columns less the lead's centres, (n, k)."""
         design, backend = self.rows.design, self.rows.problem.likelihood.backend
-        D = np.zeros((design.p, len(at)))
+        D = np.zeros((design.p, backend.lanes(len(at))))
         D[at, np.arange(len(at))] = design.scale[at]
-        X = np.asarray(backend.to_host(design.matmul(D, backend)))
+        X = np.asarray(backend.to_host(design.matmul(D, backend)))[:, : len(at)]
         return X + (design.center - self.center)[at]
 
     def _second(
         self, r: np.ndarray, shares: Shares, columns: np.ndarray, stay: _Stay | None
     ) -> np.ndarray:
-        sums = np.concatenate([[0.0], np.cumsum(shares.a)])
-        inside = np.maximum(self.last + 1, self.first)
-        v = sums[inside] - sums[np.minimum(self.first, inside)]
+        if self.intervals is not None:
+            v = self.intervals.over_times(shares.a)
+        else:
+            v = np.concatenate([[0.0], np.cumsum(shares.a)])[self.last + 1]
         v[self.case] -= shares.b[self.last[self.case]]
         if stay is not None:
             later = np.cumsum((stay.G * shares.a)[::-1])[::-1]  # from each time on
