@@ -24,6 +24,7 @@ MOMENT = 1e-6  # of moments, which are about other centres
 NOISE = 1e-4  # times `ROUNDING`, of Σ w x²: curvature that is none
 NEAR = 1e-9  # of a column's size: what is left of constant columns
 OVERFLOWING = ("poisson", "fine_gray")  # models of which exp may be beyond doubles
+LEAST_GAMMA = 0.1215  # −log Γ(1 + y) at most
 FLAT = 1e-3  # of a log-likelihood: how far profiles are from their values
 
 
@@ -68,6 +69,10 @@ def _refuse(answer: Message, name: str, fine: bool | np.bool_, said: str) -> Non
         raise DataError(f"{answer.who}: {name!r} must be {said}{more}")
 
 
+def _exact(plan: FederatedPlan) -> bool:
+    return plan.model == "conditional" and plan.ties in (None, "exact")
+
+
 def _same(a: float, b: float) -> bool:
     return abs(a - b) <= ROUNDING * max(abs(a), abs(b))
 
@@ -87,11 +92,11 @@ def _refuse_description(plan: FederatedPlan, a: Message) -> None:
         _refuse(a, "weight", _same(weight, rows), f"'rows', {rows:g}: the plan has no weights")
     grouped = not plan.intercepts
     _refuse(a, "grouped", a.value("grouped") == grouped, f"{grouped} of a {plan.model} model")
-    exact = plan.model == "conditional" and plan.ties in (None, "exact")
-    if plan.model in ("linear", "logistic", "cox", "fine_gray") or exact:
+    if plan.model in ("linear", "logistic", "cox", "fine_gray") or _exact(plan):
         _refuse(a, "constant", a.number("constant") == 0, f"0 of a {plan.model} model")
     if plan.model == "poisson":
-        _refuse(a, "constant", a.number("constant") <= 0, "0 or less")
+        most = LEAST_GAMMA * weight  # counts may be fractions
+        _refuse(a, "constant", a.number("constant") <= most, f"no more than {most:g}")
     if plan.model != "linear":
         _refuse(a, "events", a.number("events") <= rows, f"no more than 'rows', {rows:g}")
     if plan.intercepts:
@@ -172,7 +177,7 @@ def _refuse_evaluation(plan: FederatedPlan, request: Message, a: Message, first:
     if own:
         fine = (np.abs(raw - diagonal) <= room).all()
         _refuse(a, "uncentred", fine, "the diagonal of 'hessian'")
-    elif plan.model != "conditional" or plan.ties not in (None, "exact"):
+    elif not _exact(plan):
         fine = (diagonal <= raw + room).all()
         _refuse(a, "hessian", fine, "no more than 'uncentred' on its diagonal")
     _refuse_beyond_moments(plan, request, a, first, diagonal, folds)
@@ -194,10 +199,11 @@ def _refuse_beyond_moments(
     """Derivatives by the columns' second moments, of models whose residuals are bounded.
 
     |Σ w r x| ≤ √(Σ w r² Σ w x²), where Σ w r² is twice the loss of linear models, no more than the
-    loss of logistic ones ((1 − p)² ≤ −log p), and W of conditional ones; Σ w v x² ≤ max v Σ w x².
+    loss of logistic ones ((1 − p)² ≤ −log p), and W of exact conditional ones; Σ w v x² is at most
+    max v Σ w x².
     """
-    if plan.model not in ("linear", "logistic", "conditional"):
-        return
+    if plan.model not in ("linear", "logistic") and not _exact(plan):
+        return  # with other ties a set of d cases may expect them all of one row
     weight, own = first.number("weight"), 1 if plan.intercepts else 0
     center, mean = request.arrays["center"], first.arrays["mean"]
     square = first.arrays["variance"] + (mean - center) ** 2
