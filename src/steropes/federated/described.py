@@ -16,6 +16,7 @@ from .protocol import Message
 
 __all__ = ["Described", "describe", "describe_from"]
 
+NARROWEST = 1e-6  # of the spread over all sites: one within sites that is no rounding
 FILLED = 0.5  # share of rows that are not zero, at every site, from which a column is centred
 
 
@@ -97,6 +98,9 @@ def describe_from(plan: FederatedPlan, answers: list[Message]) -> Described:
             f"the column {constant[0]!r} has one value only, at all sites: leave it out"
         )
     size = np.where(centred, spread, np.sqrt(spread**2 + middle**2))
+    if not plan.shares_risk_sets and len(plan.intercepts) != 1:  # sites are not compared
+        within = np.sqrt(w @ variance / w.sum())
+        size = np.where(within > NARROWEST * spread, within, size)
     events = {a.site: int(a.number("events")) for a in answers if "events" in a.values}
     sizes = {a.site: int(a.number("rows")) for a in answers}
     _refuse_events(plan, events, sizes)

@@ -169,11 +169,11 @@ class _Curved:
         self.active = ActiveColumns(wide, likelihood.order, likelihood.backend)
         self.active.join(at)
         self.by = np.argsort(np.argsort(at))  # columns join in ascending order
-        self.scale = design.scale[columns]
+        self.scale, self.shift = design.scale[columns], shift[columns]
         self.T: np.ndarray | None = None
         if intercept:
             self.T = np.eye(len(at))  # from the lead's coefficients to those of this design
-            self.T[0, 1:] = shift[columns]
+            self.T[0, 1:] = self.shift
             self.T[1:, 1:] *= self.scale[:, None]
 
     def at(self, eta: Any, bound: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -185,8 +185,11 @@ class _Curved:
         if self.T is not None:
             out = self.T.T @ H @ self.T
             return out, np.diag(out).copy()
-        raw = np.asarray(backend.to_host(rows.diagonal(curvature.v)))[self.by]
-        return H * scale * scale[:, None], raw * scale**2
+        v = curvature.v
+        raw = np.asarray(backend.to_host(rows.diagonal(v)))[self.by] * scale**2
+        first = np.asarray(backend.to_host(rows.rmatmul(v[:, None])))[self.by, 0] * scale
+        raw += self.shift * (2 * first + self.shift * float(v.sum()))  # about the lead's centres
+        return H * scale * scale[:, None], raw
 
 
 def packed(H: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ __all__ = ["ITERATIONS", "FederatedModel", "Watch"]
 
 LEAST = 1e-3  # of the outcome's spread: a residual standard deviation as small as none
 WORN = 1e-6  # rows' worth of information about a standardised coefficient: as good as none
+CALM = 1e-3  # rows' worth of slope: with more a step went too far, where there is no information
 FAR = 0.3  # of the largest coefficient: those that run away with it
 ITERATIONS = 200
 
@@ -125,7 +126,9 @@ class Watch:
         size = np.sqrt(np.maximum(np.diag(H), 1e-300))
         values, vectors = np.linalg.eigh(H / size / size[:, None])
         own = 1.0 / np.maximum((vectors**2 / np.maximum(values, 1e-300)).sum(axis=1), 1e-300)
-        worn = self.free[own * size**2 <= WORN * self.weight]
+        slope = np.abs(self.term.gradient()[place, 0])
+        spent = (own * size**2 <= WORN * self.weight) & (slope <= CALM * self.weight)
+        worn = self.free[spent]
         if not len(worn):
             return
         far = np.abs(self.term.beta[worn, 0])  # in units of the columns' spread
