@@ -118,12 +118,20 @@ class _SitesPath(VariancePath):
         return theta, int(np.count_nonzero(theta[self.model.head :])), np.asarray(scores)
 
     def _coming(self, variance: float) -> list[float]:
-        """The variance, and those that the walk comes to next; others under way are given up."""
-        if variance not in self.walked:
-            self.lanes = {v: each for v, each in self.lanes.items() if all(x.done for x in each)}
-            return [variance]
-        at = self.walked.index(variance)
-        return self.walked[at : at + self.ahead]
+        """The variance, and those that come next where that is known; others are given up."""
+        if variance in self.walked:
+            at = self.walked.index(variance)
+            return self.walked[at : at + self.ahead]
+        coming = [variance]
+        if self.within and variance < min(self.scores):  # `narrow` goes down step by step
+            while len(coming) < self.ahead:
+                coming.append(readable(float(np.exp(np.log(coming[-1]) - np.log(STEP)))))
+        self.lanes = {
+            v: each
+            for v, each in self.lanes.items()
+            if v in coming or all(lane.done for lane in each)
+        }
+        return coming
 
     def _lanes(self, variance: float) -> list[Lane]:
         """Lanes of a variance, each from the nearest one that is done."""

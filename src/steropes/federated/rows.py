@@ -162,6 +162,8 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site:
     if log_exposure is not None:
         offset = log_exposure if offset is None else offset + log_exposure
     strata = check_strata(vector(plan.strata), n) if plan.strata is not None else None
+    if strata is not None and plan.model in WITHIN:
+        _refuse_silent(check_response(take(plan.outcome), n) > 0, strata, plan)
     likelihood: Likelihood
     event: np.ndarray | None = None
     entry: np.ndarray | None = None
@@ -220,6 +222,17 @@ def _folds(
     chooser = replace(plan.chooser(site), groups=groups)
     fold, pairs = cut(chooser, label, unit if within else None, weights)
     return np.stack([fold[:, r] == f for r, f in pairs], axis=1)
+
+
+def _refuse_silent(event: np.ndarray, strata: np.ndarray, plan: FederatedPlan) -> None:
+    """Refuse rows none of whose sets or persons has an event and rows to compare it with."""
+    rows, events = np.bincount(strata), np.bincount(strata, event)
+    exact = plan.model == "conditional" and plan.ties in (None, "exact")
+    if not ((events > 0) & (rows > (events if exact else 1))).any():
+        raise DataError(
+            "no stratum (matched set, person) here has both an event and other rows, so that these "
+            "rows say nothing: leave the site out of the plan, unless the strata are wrong"
+        )
 
 
 def _of_cases(

@@ -1,0 +1,164 @@
+"""Data that are odd but valid get the estimate of all rows in one place, and no refusal."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
+from scipy import sparse
+
+from steropes import (
+    ConditionalLogisticRegression,
+    CoxRegression,
+    FineGrayRegression,
+    PoissonRegression,
+    Surv,
+)
+from steropes.errors import DataError
+from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message
+from steropes.federated.risk_intervals import RiskIntervals
+from steropes.studies import federate
+
+ALL = CellRules(0)
+SMALL = {"north": 90, "south": 120, "west": 60}
+
+
+def run(tables, **plan):
+    plan = FederatedPlan(sites=tuple(tables), **plan)
+    return federate(plan, {s: FederatedSite(s, d, ALL) for s, d in tables.items()})
+
+
+def pooled(tables):
+    """All rows, with strata that are the sites' own."""
+    return pd.concat([d.assign(at=s) for s, d in tables.items()], ignore_index=True)
+
+
+def two(rng, n):
+    """Two sites with covariates alone."""
+    return {
+        s: pd.DataFrame({"x": rng.normal(size=n), "z": (rng.random(n) < 0.4) * 1.0}) for s in "ab"
+    }
+
+
+@pytest.mark.parametrize("model", ["cox", "fine_gray"])
+def test_risk_sets_of_all_sites_with_any_number_of_sparse_columns(model, rng):
+    names, parts = tuple("abcde"), {}
+    for site, n in {"s": 90, "t": 70}.items():
+        X = (rng.random((n, 5)) < 0.3) * 1.0
+        t = np.round(rng.exponential(np.exp(-X[:, 0])), 1) + 0.1
+        y = rng.integers(0, 3 if model == "fine_gray" else 2, n)
+        parts[site] = {"X": sparse.csc_array(X), "t": t, "y": y}
+    found = run(parts, model=model, columns=names, baseline="common", outcome="t", event="y")
+    X = sparse.vstack([d["X"] for d in parts.values()]).tocsc()
+    t, y = (np.concatenate([d[k] for d in parts.values()]) for k in "ty")
+    whole = (CoxRegression if model == "cox" else FineGrayRegression)().fit(X, Surv(t, y))
+    assert found.coef == pytest.approx(whole.coef_, abs=1e-7)
+
+
+@pytest.mark.parametrize("baseline", ["site", "common"])
+@pytest.mark.parametrize("model", ["cox", "fine_gray"])
+def test_a_site_without_events_takes_part_in_survival_models(model, baseline):
+    tables = site_tables(model, sites=SMALL)
+    west = tables["west"]
+    tables["west"] = west.assign(y=west.y.where(west.y != 1, 0))
+    found = run(tables, model=model, columns=COLUMNS, baseline=baseline, **ROLES[model])
+    whole = pooled_fit(model, tables, baseline)
+    assert np.abs(found.coef / whole.coef_ - 1).max() < 1e-7
+    assert found.log_likelihood == pytest.approx(whole.log_likelihood_, rel=1e-9)
+    assert found.events["west"] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "ties"), [("conditional", None), ("conditional", "breslow"), ("sccs", None)]
+)
+def test_a_site_whose_strata_say_nothing_is_named(model, ties):
+    tables = site_tables(model, sites=SMALL)
+    tables["west"] = tables["west"].assign(y=0)
+    with pytest.raises(DataError, match=r"site 'west': no stratum .* leave the site out"):
+        run(tables, model=model, columns=COLUMNS, ties=ties, **ROLES[model])
+
+
+def test_counts_may_be_fractions(rng):
+    tables = {s: d.assign(y=rng.choice([0.2, 0.4, 0.9], 80)) for s, d in two(rng, 80).items()}
+    found = run(tables, model="poisson", columns=("x", "z"), baseline="common")
+    d = pooled(tables)
+    whole = PoissonRegression().fit(d[["x", "z"]], d.y)
+    assert found.coef[1:] == pytest.approx(whole.coef_, abs=1e-8)
+    assert found.log_likelihood == pytest.approx(whole.log_likelihood_)
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_sets_of_several_cases_that_one_row_is_expected_to_be(ties, rng):
+    tables = two(rng, 100)
+    for s, d in tables.items():
+        i, d["set"] = np.arange(100), np.repeat([f"{s}{k}" for k in range(10)], 10)
+        one = i % 10 == 9
+        d["x"], d["o"] = one * 1.0, np.where(one, 6.0, 0.0)
+        d["y"] = ((i % 10 < 5) & ((i >= 20) | (i % 10 > 0)) | (one & (i < 20))) * 1
+    found = run(tables, model="conditional", columns=("x", "z"), strata="set", offset="o",
+                ties=ties)  # fmt: skip
+    d = pooled(tables)
+    whole = ConditionalLogisticRegression(method=ties).fit(
+        d[["x", "z"]], d.y, strata=d.set, offset=d.o
+    )
+    assert found.coef == pytest.approx(whole.coef_, abs=1e-6)
+
+
+def test_late_entries_of_large_rates_leave_the_digits_of_small_ones(rng):
+    tables, few = two(rng, 150), np.arange(150) < 5
+    for d in tables.values():
+        d["e"] = np.where(few, 0.0, rng.uniform(1, 2, 150))
+        d["t"] = np.where(few, rng.uniform(0.1, 0.9, 150), d.e + rng.exponential(1, 150))
+        d["y"], d["o"] = 1, np.where(few, -14.0, 14.0)
+    found = run(tables, model="cox", columns=("x", "z"), baseline="common", outcome="t", event="y",
+                entry="e", offset="o")  # fmt: skip
+    d = pooled(tables)
+    whole = CoxRegression().fit(d[["x", "z"]], Surv(d.t, d.y, d.e), offset=d.o)
+    assert found.coef == pytest.approx(whole.coef_, abs=1e-8)
+    assert found.summary()["se"].to_numpy() == pytest.approx(whole.summary()["se"], rel=1e-8)
+
+
+@pytest.mark.parametrize("T", [1, 2, 7, 8, 33])
+def test_sums_over_those_at_risk_are_those_of_a_table(T, rng):
+    first, last = rng.integers(0, T + 1, 50), rng.integers(-1, T, 50)
+    table = (first <= np.arange(T)[:, None]) & (np.arange(T)[:, None] <= last)
+    of, z, a = RiskIntervals(first, last, T), rng.normal(size=(50, 2)), rng.normal(size=T)
+    assert of.at_risk(z) == pytest.approx(table @ z, abs=1e-12)
+    assert of.over_times(a) == pytest.approx(table.T @ a, abs=1e-12)
+
+
+def test_a_column_that_one_site_does_not_have_takes_no_more_rounds():
+    tables = site_tables("conditional", sites=SMALL)
+    tables["west"] = tables["west"].assign(year=0.0)
+    settings = {"model": "conditional", "columns": COLUMNS, "prior": "laplace", "variance": 1.0}
+    found = run(tables, **settings, exclude=("marker",), **ROLES["conditional"])
+    plain = site_tables("conditional", sites=SMALL)
+    usual = run(plain, **settings, exclude=("marker",), **ROLES["conditional"])
+    assert found.converged
+    assert found.rounds <= usual.rounds + 4
+
+
+@pytest.mark.parametrize("model", ["conditional", "cox"])
+def test_an_answer_does_not_depend_on_how_columns_are_stored(model):
+    d = site_tables(model, sites=SMALL)["west"]
+    plan = FederatedPlan(model=model, columns=COLUMNS, sites=("west",), **ROLES[model])
+    arrays = {
+        "points": np.array([[0.1, 0.02, 0.0]]), "center": np.array([0.0, 2010.0, 0.0]),
+        "columns": np.arange(3), "hessians": np.array([0]),
+    }  # fmt: skip
+    request = Message("request", plan.study, 1, "evaluate", arrays=arrays)
+    X = sparse.csc_array(d[list(COLUMNS)].to_numpy())
+    stored = d.to_dict("series") | {"X": X}
+    one, other = (FederatedSite("west", x, ALL).answer(plan, request).arrays for x in (d, stored))
+    for name, x in one.items():
+        assert other[name] == pytest.approx(x, rel=1e-9), name
+
+
+def test_a_column_whose_sites_differ_much_more_than_their_rows_is_determined():
+    tables = {
+        s: d.assign(marker=100 * d.marker) for s, d in site_tables("cox", sites=SMALL).items()
+    }
+    north = tables["north"]
+    tables["north"] = north.assign(marker=7.0)
+    found = run(tables, model="cox", columns=COLUMNS, **ROLES["cox"])
+    whole = pooled_fit("cox", tables | {"north": north.assign(marker=0.0)})
+    assert found.coef == pytest.approx(whole.coef_, rel=1e-6)
