@@ -69,7 +69,7 @@ def _table(model, rng, n, k, site, effect):
     return d
 
 
-def pooled_fit(model, tables, baseline="site", prior=None, **more):
+def pooled_fit(model, tables, baseline="site", prior=None, late=False, **more):
     """All rows in one place, by the estimator."""
     d = pd.concat([t.assign(site=s) for s, t in tables.items()], ignore_index=True)
     roles, settings = ROLES[model], {"tol": 1e-11, "prior": prior, **more}
@@ -84,7 +84,7 @@ def pooled_fit(model, tables, baseline="site", prior=None, **more):
         Model = ConditionalLogisticRegression if model == "conditional" else None
         return (Model or SelfControlledCaseSeries)(**settings).fit(X, d.y, strata=d.set, **rest)
     if model == "fine_gray":
-        y = Surv(d.t, d.y)
+        y = Surv(d.t, d.y, d.e if late else None)
         strata = d.site if baseline == "site" else None
         return FineGrayRegression(**settings).fit(X, y, strata=strata, **rest)
     if model == "cox":

@@ -70,6 +70,13 @@ def test_the_choice_is_that_of_the_same_folds_on_one_machine(model):
     assert found.rounds <= 14
 
 
+def test_each_fold_has_its_own_distribution_of_entry():
+    tables = tables_of("fine_gray")
+    plan = plan_of("fine_gray", tables, prior="laplace", search=(0.01, 0.1), entry="e")
+    cv = CrossValidation(same_folds(plan, tables), search=plan.search)
+    assert_same(run(plan, tables), pooled_fit("fine_gray", tables, "site", Laplace(), True, cv=cv))
+
+
 @pytest.mark.parametrize("model", ["cox", "fine_gray"])
 def test_the_choice_with_one_baseline_hazard_is_that_of_one_machine(model):
     tables = tables_of(model)

@@ -41,6 +41,27 @@ def test_rounds_are_the_fit_of_all_rows(model, baseline):
     assert 3 <= found.rounds <= 15
 
 
+def test_fine_gray_with_late_entry_is_that_of_strata():
+    tables = site_tables("fine_gray")
+    found = run(plan_of("fine_gray", tables, entry="e"), tables)
+    pooled = pooled_fit("fine_gray", tables, late=True)
+    np.testing.assert_allclose(found.summary(), pooled.summary(), rtol=1e-7)
+    assert found.log_likelihood == pytest.approx(pooled.log_likelihood_, rel=1e-12)
+    without = pooled_fit("fine_gray", tables)
+    assert np.abs(found.coef / without.coef_ - 1).max() > 1e-3
+    # The first person of a site leaves before anyone else comes.
+    t, y, e = (tables["west"][c].copy() for c in ("t", "y", "e"))
+    e[1:] += 1.0
+    t[1:] += 1.0
+    t[0], y[0], e[0] = 0.5, 2, 0.0
+    tables["west"] = tables["west"].assign(t=t, y=y, e=e)
+    with pytest.raises(
+        DataError, match=r"'west'.* nobody, or hardly anyone, was under obs"
+    ) as said:
+        run(plan_of("fine_gray", tables, entry="e"), tables)
+    assert not any(character.isdigit() for character in str(said.value).replace("round 0", ""))
+
+
 @pytest.mark.parametrize(
     ("model", "ties"), [("cox", "efron"), ("cox", "breslow"), ("fine_gray", None)]
 )

@@ -69,7 +69,8 @@ def _fitted(
         model, y = CoxRegression(ties=ties, **common), Surv(rows.y, rows.event, rows.entry)
     elif plan.model == "fine_gray":
         assert rows.codes is not None
-        model, y = FineGrayRegression(cause=plan.cause, **common), Surv(rows.y, rows.codes)
+        model = FineGrayRegression(cause=plan.cause, **common)
+        y = Surv(rows.y, rows.codes, rows.entry)
     elif plan.model == "linear":
         model = LinearRegression(**common)
     elif plan.model == "logistic":

@@ -178,12 +178,18 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site:
         likelihood = CoxLikelihood(y, event, backend, entry, strata, ties)
     elif plan.model == "fine_gray":
         assert plan.event is not None
-        outcome = check_survival(Surv(take(plan.outcome), take(plan.event)), n, competing=True)
-        y, codes = outcome.time, outcome.event
+        given = Surv(take(plan.outcome), take(plan.event), vector(plan.entry))
+        outcome = check_survival(given, n, competing=True)
+        y, codes, entry = outcome.time, outcome.event, outcome.entry
         if plan.times:
             y = on_grid(y, None, plan.times)[0]
         event = codes == plan.cause
-        likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata)
+        likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata, entry)
+        if likelihood.cut_off(weights) is not None:
+            raise DataError(
+                "at some time nobody, or hardly anyone, was under observation between competing "
+                "events and later events of interest: leave out rows that end before that"
+            )
     elif plan.model == "linear":
         y = check_response(take(plan.outcome), n)
         likelihood = LinearLikelihood(y, backend)
