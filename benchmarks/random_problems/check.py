@@ -76,6 +76,9 @@ def check(problem: Problem) -> Outcome:
         out.wrong(f"warned {strange[0].category.__name__}: {strange[0].message}")
     chosen = variances_of(model.prior_, problem.X.shape[1]) if options else None
     dense = dense_problem(problem, chosen)
+    if getattr(dense, "interrupted", False):
+        out.wrong("infinite weights after competing events were not refused")
+        return out
     if not model.converged_:
         if len(strange) == len(seen):
             out.wrong("not converged without a warning")
@@ -122,6 +125,7 @@ def _judge_refusal(problem, error, out):
         problem.family == "pooled" and "no event" in text,
         ("fold" in text or "Split" in text) and problem.words.get("cv"),
         "sample_weight" in text and problem.words["weights"] in ("scaled", "wide"),
+        "under observation" in text and dense_problem(problem).interrupted,
     ]
     if any(reasons):
         out.status = "refused rightly"

@@ -159,28 +159,47 @@ def cox(time, event, w, entry, strata, ties):
     return np.reshape(M, (len(M), len(w))), np.reshape(C, (len(C), len(w)))
 
 
-def fine_gray(time, code, cause, w, strata):
-    """Risk sets with those who had a competing event, at the weight G(t−) / G(T−)."""
-    M, C = [], []
+class Observed:
+    """Who is under observation in a stratum: before and after censorings and entries at each time.
+
+    At one time events come first, then censorings, then entries.
+    """
+
+    def __init__(self, time, code, w, entry):
+        self.u = np.unique(np.concatenate([time, entry]))
+        stay = [w[(entry < u) & (time > u)].sum() for u in self.u]
+        self.before = stay + np.array([w[(time == u) & (code == 0)].sum() for u in self.u])
+        self.after = stay + np.array([w[entry == u].sum() for u in self.u])
+
+    def ratio(self, s, t):
+        """G(t−)H(t−) / (G(s−)H(s−)); infinite where nobody was there before someone entered."""
+        inside = (self.u >= s) & (self.u < t) & (self.before + self.after > 0)
+        if (self.before[inside] == 0).any():
+            return np.inf
+        return np.prod(self.after[inside] / self.before[inside])
+
+
+def fine_gray(time, code, cause, w, strata, entry):
+    """Risk sets with those who had a competing event, at the weight G(t−)H(t−) / (G(T−)H(T−)).
+
+    Returns M and C of `Shares`, and whether some weight is infinite: they are left out then.
+    """
+    M, C, interrupted = [], [], False
     for s in np.unique(strata):
         inside = strata == s
-
-        def G(t, inside=inside):  # just before t; events come before censorings at one time
-            out = 1.0
-            for u in np.unique(time[inside & (code == 0) & (time < t)]):
-                gone = w[inside & (code == 0) & (time == u)].sum()
-                later = w[inside & (time > u)].sum()
-                out *= later / (later + gone)
-            return out
-
-        competing = inside & (code != 0) & (code != cause)
-        for t in np.unique(time[inside & (code == cause)]):
-            m = w * (inside & (time >= t))
-            for i in np.flatnonzero(competing & (time < t)):
-                m[i] = w[i] * G(t) / G(time[i])
-            M.append(m)
+        seen = Observed(time[inside], code[inside], w[inside], entry[inside])
+        cases = np.unique(time[inside & (code == cause)])
+        late = np.zeros((len(cases), len(w)))
+        for i in np.flatnonzero(inside & (code != 0) & (code != cause)):
+            ratio = np.array([seen.ratio(time[i], t) if t > time[i] else 0.0 for t in cases])
+            if np.isfinite(ratio).all():
+                late[:, i] = w[i] * ratio
+            else:
+                interrupted = True
+        for k, t in enumerate(cases):
+            M.append(w * (inside & (time >= t) & (entry < t)) + late[k])
             C.append(w * (inside & (time == t) & (code == cause)))
-    return np.reshape(M, (len(M), len(w))), np.reshape(C, (len(C), len(w)))
+    return np.reshape(M, (len(M), len(w))), np.reshape(C, (len(C), len(w))), interrupted
 
 
 def subsets(y, w, strata):

@@ -150,6 +150,11 @@ def _outcome(rng, problem, eta):
     if family == "fine_gray":
         data["event"] = np.where((event == 1) & (rng.random(n) < 0.4), 2, event)
         score = (data["event"] == 1).astype(int)
+        own = np.random.default_rng([problem.seed, 1])  # what else is drawn stays as it was
+        if own.random() < 0.4:
+            entry = time * own.random(n) * (own.random(n) < own.choice([0.4, 0.7, 1.0]))
+            data["entry"] = np.floor(entry) if ties else entry
+            words["entry"] = "yes"
     elif rng.random() < (0.4 if family != "pooled" else 0.25):
         entry = time * rng.random(n) * (rng.random(n) < 0.7)
         data["entry"] = np.floor(entry) if ties else entry

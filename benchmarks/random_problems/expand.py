@@ -86,8 +86,11 @@ def _cox_steps(problem, X, w, offset, data, strata, l1, l2):
 
 
 def _fine_gray(problem, X, w, offset, data, strata, l1, l2):
-    M, C = dense.fine_gray(data["time"], data["event"], 1, w, strata)
-    return dense.Linked(X, offset, dense.Shares(M, C), l1, l2, True)
+    entry = data.get("entry", np.full(len(w), -np.inf))
+    M, C, interrupted = dense.fine_gray(data["time"], data["event"], 1, w, strata, entry)
+    out = dense.Linked(X, offset, dense.Shares(M, C), l1, l2, True)
+    out.interrupted = interrupted
+    return out
 
 
 def _conditional_logistic(problem, X, w, offset, data, strata, l1, l2):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from late_entry_reference import censoring_and_entry, late_fine_gray_loss
+from steropes import Surv, aalen_johansen
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods.cox import CoxLikelihood
@@ -123,6 +124,20 @@ def test_replicates_have_their_own_distributions():
         assert loss[b] == pytest.approx(expected)
         alone = model.evaluate(eta[order][:, None], model.weigh(W[order][:, [b]]))
         np.testing.assert_allclose(gradient[:, b], alone[1][:, 0], atol=1e-13)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_without_covariates_the_product_limit_is_aalen_and_johansen_s(tied):
+    """Geskus (2011, §3): the weights make the one estimate of the other, to the last digit."""
+    time, code, entry, _, w, _ = _data(14, 60, tied, stratified=False)
+    model = _model(time, code, entry)
+    bound = model.weigh(w[model.order][:, None])
+    S = model.sums(w[model.order][:, None], bound)[0]
+    steps = (bound.share / S)[::-1, 0]  # from early to late
+    at = model.risk.group_time[::-1]
+    y = Surv(time, code, entry)
+    theirs = aalen_johansen(y[w > 0], sample_weight=w[w > 0]).at(at)[1]
+    np.testing.assert_allclose(1 - np.cumprod(1 - steps), theirs, rtol=1e-11)
 
 
 @pytest.mark.parametrize("entry", [-np.inf, 0.0, 0.15])
