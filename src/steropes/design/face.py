@@ -146,7 +146,7 @@ class RowsLike(_Rows, Protocol):
     dense_at: NDArray[np.int64]
 
     def gram(self, v: Array, first: int = 0, rough: bool = False) -> Array:
-        """Σ_i v_i x_i x_i', (k, k), rows and columns from ``first`` on.
+        """Σ_i v_i x_i x_i', (k, k), of which the rows from ``first`` on count, others are not made.
 
         With ``rough`` it may be rounded to single precision.
         """

@@ -131,10 +131,7 @@ class RowMatrix:
         return out
 
     def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
-        """Σ_i v_i x_i x_i', (k, k); with ``first``, only its rows and columns from there on.
-
-        With ``rough`` it may be rounded to single precision.
-        """
+        """See `RowsLike.gram`."""
         xp = self.backend.xp
         # Sums that single precision can't hold are not for it.
         rough = rough and self.n * float(v.max() if len(v) else 0.0) < LARGEST
@@ -149,26 +146,30 @@ class RowMatrix:
             self._mirror(G, first)
         if self.dense is not None:
             vZ = self.dense * v[:, None]
-            G[np.ix_(D, D)] = self.dense.T @ vZ
+            late, late_dense = S >= first, D >= first
+            G[np.ix_(D[late_dense], D)] = (self.dense.T @ vZ)[late_dense]
             if self.lines is not None:
                 cross = self._lines_times(vZ)[S]
-                G[np.ix_(S, D)] = cross
-                G[np.ix_(D, S)] = cross.T
+                G[np.ix_(S[late], D)] = cross[late]
+                G[np.ix_(D[late_dense], S)] = cross.T[late_dense]
         return G
 
     def _mirror(self, G: np.ndarray, first: int) -> None:
-        """Copy the lower triangle's rows from ``first`` on to the upper one, which is zero."""
+        """Copy the lower triangle's rows from ``first`` on to the upper one's, which are zero.
+
+        Rows before stay as they are: a page of memory of each would have to be found first.
+        """
         tril = self.backend.xp.tril
 
         def stripe(a: int, b: int) -> None:
-            G[:a, a:b] = G[a:b, :a].T
+            G[first:a, a:b] = G[a:b, first:a].T
             square = G[a:b, a:b]
             square += tril(square, -1).T
 
         k = len(G)
         stripes = [(a, min(a + STRIPE, k)) for a in range(first, k, STRIPE)]
         if self.backend.on_host:
-            self.backend.pool.map(stripe, stripes, (k - first) * k)
+            self.backend.pool.map(stripe, stripes, (k - first) ** 2)
             return
         for a, b in stripes:
             stripe(a, b)

@@ -64,8 +64,8 @@ class MeanCurvature(LocalCurvature):
         known = (now > 0) & (exact > 0)
         size = np.sqrt(np.where(known, exact, 0.0) / np.where(known, now, 1.0))
         size *= np.sqrt(np.minimum(1.0, told / TOLD))
-        H *= size.astype(H.dtype)
-        H *= size.astype(H.dtype)[:, None]
+        H[first:] *= size.astype(H.dtype)
+        H[first:] *= size[first:].astype(H.dtype)[:, None]
         new = np.arange(first, len(H))
         H[new, new] = exact[first:]
         return H

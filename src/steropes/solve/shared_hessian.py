@@ -6,12 +6,11 @@ import numpy as np
 
 from ..backends.threads import ThreadPool
 from .data_term import CurvatureAt, DataTerm
+from .growing import GrowingMatrix
 from .positive import positive
 from .quadratic import Quadratic
 
 __all__ = ["SharedHessian"]
-
-STRIPE = 256  # rows of a matrix that are copied at once
 
 
 class SharedHessian:
@@ -19,7 +18,6 @@ class SharedHessian:
 
     Attributes
     ----------
-    G : (k, k) array or None
     ridge : (p,) array or None
         What the models have on their diagonals, for a loss that is not convex: where its Hessian
         is not positive with that, G is made so.
@@ -39,8 +37,8 @@ class SharedHessian:
 
     def __init__(self, pool: ThreadPool) -> None:
         self.pool = pool
-        self.G: np.ndarray | None = None
-        self._exact: np.ndarray | None = None  # before it was made positive
+        self._exact: GrowingMatrix | None = None
+        self._positive: np.ndarray | None = None  # made of it where it is not
         self.ridge: np.ndarray | None = None
         self.h = np.empty(0)
         self.at: CurvatureAt | None = None
@@ -49,47 +47,48 @@ class SharedHessian:
         self.count = 0
         self.thinned = False
         self.grouped = False  # whether the curvature has rank-one terms
-        self._model: Quadratic | None = None
+        self._model: tuple[int, Quadratic] | None = None  # of a version
 
     @property
     def known(self) -> bool:
         """Whether there is one."""
-        return self.G is not None
+        return self._exact is not None
+
+    @property
+    def G(self) -> np.ndarray | None:
+        """The Hessian, (k, k)."""
+        if self._exact is None or self._positive is not None:
+            return self._positive
+        return self._exact.matrix
 
     def compute(
         self, term: DataTerm, at: CurvatureAt, lane: int, rough: bool, matrix: bool = True
     ) -> None:
         """Take the curvature of a replicate as it stands, or only its diagonal."""
-        self.G = self._exact = None  # two need not be held
+        self._exact = self._positive = None  # two need not be held
         self.at, self.weight = at, max(float(term.total[lane]), 1e-300)
         self.grouped = at.grouped
         if matrix:
-            self._take(term, at, at.matrix(rough=rough))
+            self._exact = GrowingMatrix(at.matrix(rough=rough), self.pool)
+            self._made(term)
         else:
             self.h = at.diagonal()
         self._changed()
 
     def follow(self, term: DataTerm, rough: bool) -> None:
         """Grow with the working set, at the point where the Hessian was taken."""
-        k = len(term.W)
-        if self.G is None or self.at is None or len(self.G) == k:
+        if self._exact is None or self.at is None or self._exact.k == len(term.W):
             return
-        old, first = self.G if self._exact is None else self._exact, len(self.G)
-        H = self.at.matrix(first, rough)
-
-        def stripe(a: int, b: int) -> None:
-            H[a:b, :first] = old[a:b]
-
-        self.pool.map(stripe, [(a, min(a + STRIPE, first)) for a in range(0, first, STRIPE)])
-        self._take(term, self.at, H)
+        self._exact.grow(self.at.matrix(self._exact.k, rough))
+        self._made(term)
         self._changed()
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these places of the working set stay."""
-        if self.G is not None:
-            self.G = self.G[np.ix_(at, at)]
         if self._exact is not None:
-            self._exact = self._exact[np.ix_(at, at)]
+            self._exact.keep(at)
+        if self._positive is not None:
+            self._positive = self._positive[np.ix_(at, at)]
         if len(self.h):
             self.h = self.h[at]
         self._model = None  # its factor is of other places
@@ -97,12 +96,15 @@ class SharedHessian:
 
     def forget(self) -> None:
         """Drop the matrix, which is to be computed again anyway; its diagonal stays."""
-        self.G = self._exact = self.at = None
+        self._exact = self._positive = self.at = None
 
-    def _take(self, term: DataTerm, at: CurvatureAt, H: np.ndarray) -> None:
-        self.G = self.usable(term, at, H, self.ridge)
-        self._exact = None if at.convex else H
-        self.h = np.diagonal(self.G).astype(np.float64)
+    def _made(self, term: DataTerm) -> None:
+        assert self._exact is not None
+        assert self.at is not None
+        H = self._exact.matrix
+        G = self.usable(term, self.at, H, self.ridge)
+        self._positive = None if self.at.convex else G
+        self.h = np.diagonal(G).astype(np.float64)
 
     @staticmethod
     def usable(
@@ -120,10 +122,12 @@ class SharedHessian:
 
     def model(self, free: np.ndarray) -> Quadratic:
         """The quadratic model, ``free`` (k,) being the columns without penalty."""
-        if self.G is None:
+        if self._exact is None:
             raise RuntimeError("there is no Hessian to make a model of")
-        model = self._model
-        if model is None or model.G is not self.G or not np.array_equal(model.free, free):
+        version, model = (-1, None) if self._model is None else self._model
+        if model is None or version != self.version or not np.array_equal(model.free, free):
             last = None if model is None else model.factors  # still near enough, perhaps
-            model = self._model = Quadratic(self.G, free, self.pool, last)
+            rows = self._exact.rows if self._positive is None else self._positive
+            model = Quadratic(rows, free, self.pool, last)
+            self._model = self.version, model
         return model

@@ -25,8 +25,8 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta):
 
     Parameters
     ----------
-    G : (k, k) array
-        The matrix that replicates share,
+    G : (k, w) array
+        The matrix that replicates share, in its first k columns,
     Y : (m, k) array
         but for Y'Y, so that A = G − Y'Y,
     apart : (k,) bool array
@@ -116,7 +116,8 @@ def descend_alone(G, V, c, f, apart, s, y, h, l1, l2, done, theirs):
 
     Parameters
     ----------
-    G : (k, k) array
+    G : (k, w) array
+        Its first k columns count.
     V, c : (M, k) and (M,) arrays
         The matrix is G + V' diag(c) V,
     f : (m,) int array

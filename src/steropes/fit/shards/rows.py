@@ -104,7 +104,6 @@ class ShardedRows:
         strip = self._summed(self._each("gram", (first, rough), self._of_x(v)))
         G = np.empty((self.k, self.k))
         G[first:] = strip
-        G[:first, first:] = strip[:, :first].T
         return G
 
     def diagonal(self, v: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ class CurvatureAt(Protocol):
     convex: bool
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
-        """The Hessian, (k, k); only rows and columns from ``first`` on are needed.
+        """The Hessian, (k, k), of which the rows from ``first`` on count; others may be anything.
 
         With ``rough`` it may be rounded to single precision.
         """

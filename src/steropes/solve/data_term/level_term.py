@@ -254,7 +254,6 @@ class LevelCurvature(ShardedCurvature):
         strip -= M[:, first:].T @ self.kept.block.solve(M)
         H = np.empty((k, k), answers[0]["matrix"].dtype)
         H[first:] = strip
-        H[:first, first:] = strip[:, :first].T
         return H
 
     def _both(self) -> tuple[np.ndarray, np.ndarray]:

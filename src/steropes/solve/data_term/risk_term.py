@@ -191,7 +191,6 @@ class RiskCurvature(ShardedCurvature):
             strip -= (M[:, first:] * c[:, None]).T @ M
         H = np.empty((k, k), answers[0]["matrix"].dtype)
         H[first:] = strip
-        H[:first, first:] = strip[:, :first].T
         return H
 
     def _both(self) -> tuple[np.ndarray, np.ndarray]:

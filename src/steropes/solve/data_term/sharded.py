@@ -337,7 +337,6 @@ class ShardedCurvature:
         strip = added(answers, "matrix")[: k - first, :k]
         H = np.empty((k, k), answers[0]["matrix"].dtype)
         H[first:] = strip
-        H[:first, first:] = strip[:, :first].T
         return H
 
     def diagonal(self) -> np.ndarray:

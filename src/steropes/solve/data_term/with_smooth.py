@@ -219,8 +219,6 @@ class _Curvature:
         """See `CurvatureAt.matrix`."""
         G = self.inner.matrix(first, rough)
         G[first:] += self._added()[first:]
-        if first:
-            G[:first, first:] = G[first:, :first].T
         return G
 
     def diagonal(self) -> np.ndarray:

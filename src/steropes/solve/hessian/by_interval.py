@@ -13,6 +13,7 @@ from ...backends.face import Array
 from ...design.face import PieceLike, RowsLike
 from ...likelihoods.curvature import GroupedCurvature
 from . import grouped
+from .mirror import mirrored
 
 __all__ = ["diagonal", "hessian"]
 
@@ -21,7 +22,7 @@ def hessian(rows: PieceLike, curvature: GroupedCurvature, first: int = 0) -> Arr
     """See `steropes.solve.hessian`."""
     G = rows.backend.xp.zeros((rows.k, rows.k))
     for X, part, at, columns, begin in _parts(rows, curvature, first):
-        H = grouped.hessian(X, part, begin)
+        H = mirrored(grouped.hessian(X, part, begin), begin)
         G[np.ix_(at, at)] += H[np.ix_(columns, columns)]
     return G
 

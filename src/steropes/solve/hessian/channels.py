@@ -12,6 +12,7 @@ from ...backends.cpu import pooled
 from ...backends.threads import balanced_chunks
 from ...design.face import ChannelLike
 from ...likelihoods.curvature import ChannelCurvature
+from .mirror import mirrored
 
 __all__ = ["hessian"]
 
@@ -38,7 +39,8 @@ def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.n
             new = np.concatenate([columns_c[at_c >= first], columns_d[at_d >= first]])
             if len(at_d) == 0 or len(new) == 0:
                 continue
-            G = rows.X.gram(curvature.pair(c, d), int(new.min()))
+            begin = int(new.min())
+            G = mirrored(rows.X.gram(curvature.pair(c, d), begin), begin)
             if _is_run(at_c) and c == d and np.array_equal(columns_c, np.arange(len(G))):
                 run = slice(at_c[0], at_c[-1] + 1)  # without a copy in between
                 H[run, run] = G

@@ -25,7 +25,7 @@ def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool 
     Parameters
     ----------
     first : int
-        Only the rows and columns from here on are needed (the rest is left undefined).
+        Only the rows from here on are needed (the others may be anything).
     rough : bool
         Whether it may be rounded to single precision.
     """

@@ -35,13 +35,11 @@ def hessian(
     # Small groups touch few columns: their sums are kept sparse. Large ones go to BLAS, whose
     # multiply-adds are some twenty times cheaper.
     if rows.lines is not None and rows.lines.nnz / max(rows.n, 1) * lines / runs < 0.2 * rows.k:
-        _subtract_sparse(rows, curvature, G)
+        _subtract_sparse(rows, curvature, G, first)
         return G
     batch = max(1, DENSE_SUMS // max(1, rows.k))
     for M, c in group_sums(rows, curvature, batch):
         _subtract(G, M, backend.asarray(c), first, backend)
-    if first:
-        G[:first, first:] = G[first:, :first].T
     return G
 
 
@@ -71,8 +69,8 @@ def _subtract(G: Array, M: Array, c: Array, first: int, backend: Any) -> None:
     backend.pool.map(stripe, [(a, min(a + size, k)) for a in range(first, k, size)])
 
 
-def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array) -> None:
-    """Take the groups' terms out of G without their dense sums over the sparse columns."""
+def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array, first: int) -> None:
+    """Take the groups' terms out of G's rows from ``first`` on, without their dense sums."""
     backend, xp = rows.backend, rows.backend.xp
     S, D, u = rows.sparse_at, rows.dense_at, curvature.u
     view = _View(rows, curvature.rows)
@@ -80,19 +78,20 @@ def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array) -> N
     part = xp.zeros(G.shape)
     backend.gram_groups(lines, u, curvature.runs, curvature.c != 0, curvature.c, part)
     part += xp.tril(part, -1).T
-    G += part
+    G[first:] += part[first:]
     if len(D) == 0:
         return
     # The dense columns' sums up to each line; a line is in its run's groups from there on.
     Z = view.dense()
     M = backend.scan(Z * u[:, None], curvature.runs)
     cM = M * backend.asarray(curvature.c)[:, None]
-    G[np.ix_(D, D)] -= cM.T @ M
+    late, late_dense = S >= first, D >= first
+    G[np.ix_(D[late_dense], D)] -= (cM.T @ M)[late_dense]
     padded = xp.zeros((len(cM), backend.lanes(len(D))))
     padded[:, : len(D)] = backend.scan(cM, curvature.runs, True) * u[:, None]
     cross = backend.scatter(lines, padded)[S, : len(D)]
-    G[np.ix_(S, D)] -= cross
-    G[np.ix_(D, S)] -= cross.T
+    G[np.ix_(S[late], D)] -= cross[late]
+    G[np.ix_(D[late_dense], S)] -= cross.T[late_dense]
 
 
 def group_sums(

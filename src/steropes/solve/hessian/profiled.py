@@ -17,6 +17,7 @@ from ...backends.threads import ThreadPool, balanced_chunks
 from ...design.face import AnyRows, RowsLike
 from ...likelihoods.blocks import Chain
 from ...likelihoods.curvature import ProfiledCurvature
+from .mirror import mirrored
 
 __all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
 
@@ -101,7 +102,7 @@ def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.nda
 
 def _gram(rows: RowsLike, v: np.ndarray, first: int) -> np.ndarray:
     if rows.lines is not None or rows.dense is None or first:
-        return rows.gram(v, first)
+        return mirrored(rows.gram(v, first), first)
     return _weighted_gram(rows.dense, v, rows.backend.pool)
 
 

@@ -22,7 +22,7 @@ def hessian(rows: RowsLike, curvature: SubdistributionCurvature, first: int = 0)
     """See `steropes.solve.hessian`."""
     H = rows.gram(curvature.v, first)
     for M, c in _group_sums(rows, curvature):
-        H -= (M * c[:, None]).T @ M
+        H[first:] -= (M[:, first:] * c[:, None]).T @ M
     return H
 
 

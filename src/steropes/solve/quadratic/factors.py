@@ -19,6 +19,8 @@ class Factors:
         The matrix of all coordinates of the model.
     last : Factors, optional
         Of an earlier matrix over the same columns, or the first of them.
+    takes : bool
+        Whether the factor is of no more use to ``last``.
 
     Attributes
     ----------
@@ -26,11 +28,15 @@ class Factors:
         Whether the factor was made of another matrix, perhaps.
     """
 
-    def __init__(self, whole: SharedMatrix, last: Factors | None = None) -> None:
+    def __init__(
+        self, whole: SharedMatrix, last: Factors | None = None, takes: bool = False
+    ) -> None:
         self.whole = whole
         self.factor: Preconditioner | None = None
         if last is not None and last.factor is not None:
-            self.factor = last.factor.fork()
+            self.factor = last.factor if takes else last.factor.fork()
+            if takes:
+                last.factor = None
         self.inherited = self.factor is not None
 
     def prepare(

@@ -29,12 +29,13 @@ class Quadratic:
     Parameters
     ----------
     G : (k, k) array
-        Symmetric; it is kept and not changed.
+        Symmetric; it is kept and not changed. Rows may be longer, see `SharedMatrix`.
     free : (k,) bool array
         Columns without any penalty.
     pool : ThreadPool
     last : Factors, optional
-        Of an earlier matrix over the same columns (or the first of them).
+        Of an earlier matrix over the same columns (or the first of them), whose model has had
+        its time.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Quadratic:
     ) -> None:
         self.G, self.free, self.pool = G, free, pool
         self.shared = SharedMatrix(G, free, pool)
-        self.factors = Factors(self.shared, last)
+        self.factors = Factors(self.shared, last, takes=True)
         self._part: Part | None = None  # of the coordinates that matter
         self._lanes: dict[int, Quadratic] = {}
 

@@ -31,6 +31,8 @@ RESTS = 0.3  # of the largest violation: what violates by less waits for the nex
 WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
 CUTS = 5  # times that a Newton step is shortened
 SHORTER = 0.4
+FAR = 4.0
+CLOSE = 0.5  # of the tolerance: a residual that no more is done about
 
 
 @dataclass
@@ -163,7 +165,7 @@ class Search:
             b = min(a + PANEL, k)
             delta = np.empty((b - a, B))
             if descend_panel(
-                shared.G, shared.Y, shared.apart, a, s, y, h, m.l1, m.l2, self._U, t, m.low.c,
+                shared.rows, shared.Y, shared.apart, a, s, y, h, m.l1, m.l2, self._U, t, m.low.c,
                 least, delta,
             ):  # fmt: skip
                 s += shared.spread(a, b, delta)
@@ -178,7 +180,7 @@ class Search:
         )
         V, c = self._terms
         descend_alone(
-            shared.G, V, c, shared.f, shared.apart, s, y, h, l1, l2, np.zeros(len(c)), s[shared.f]
+            shared.rows, V, c, shared.f, shared.apart, s, y, h, l1, l2, np.zeros(len(c)), s[shared.f]
         )
         self.s, self.y = s[:, None], y[:, None]
 
@@ -205,13 +207,17 @@ class Search:
         def inverse(r: np.ndarray) -> np.ndarray:
             return self.factors.inverse(self.at[at], r, support[at], self.h[at])
 
-        p = np.zeros(y.shape)
-        p[at], iterations = support_steps(
-            part.shared, m.low.only(at), m.l2[at], support[at], residual[at], inverse
-        )
+        step, change, iterations = support_steps(
+            part.shared, m.low.only(at), m.l2[at], support[at], residual[at],
+            CLOSE * m.tolerance * m.unit[at], inverse,
+        )  # fmt: skip
         if iterations == ITERATIONS:
             self.factors.renew(*mine)
-        self._along(p, live)
+        if len(at) < len(y):
+            p = np.zeros(y.shape)
+            p[at] = step
+            step, change = p, self._product(p)
+        self._along(step, change, live)
 
     def _small(self, lanes: np.ndarray) -> bool:
         """Whether supports are small enough to be solved exactly, one by one."""
@@ -229,8 +235,15 @@ class Search:
             self.y[:, b] = y
         self._refresh()
 
-    def _along(self, p: np.ndarray, live: np.ndarray) -> None:
-        """Take the longest of some steps along p that lowers each replicate's model."""
+    def _product(self, D: np.ndarray) -> np.ndarray:
+        """The models' matrices times D (k, B)."""
+        return self.shared.times(D) + self.m.low.product(D) + self.m.l2 * D
+
+    def _along(self, p: np.ndarray, Hp: np.ndarray, live: np.ndarray) -> None:
+        """Take the longest of some steps along p that lowers each replicate's model.
+
+        ``Hp`` are the models' matrices times p: of a step there is left what stops at zero.
+        """
         m, y = self.m, self.y
         step = np.where(live, 1.0, 0.0)
         chosen = np.zeros(y.shape)
@@ -239,8 +252,12 @@ class Search:
         for _ in range(CUTS):
             new = y + step * p
             new[(new * y < 0) & (m.l1 > 0)] = 0.0
-            D = np.where(waiting, new - y, 0.0)
-            HD = self.shared.times(D) + m.low.product(D) + m.l2 * D
+            D, whole = np.where(waiting, new - y, 0.0), np.where(waiting, step, 0.0)
+            stopped = np.where(new == 0.0, D - whole * p, 0.0)
+            if np.abs(stopped).max(initial=0.0) > FAR * np.abs(D).max(initial=0.0):
+                HD = self._product(D)  # the difference of two long steps would be rounding
+            else:
+                HD = whole * Hp + (self._product(stopped) if stopped.any() else 0.0)
             gain = (self.s * D + 0.5 * D * HD + m.l1 * (np.abs(y + D) - np.abs(y))).sum(axis=0)
             good = waiting & (gain < 0)
             chosen[:, good], change[:, good] = D[:, good], HD[:, good]

@@ -41,15 +41,17 @@ class SharedMatrix:
 
     Parameters
     ----------
-    G : (k, k) array
-        Symmetric, in single or double precision.
+    G : (k, w) array
+        Symmetric, in single or double precision, in the first k columns; what is behind them is
+        not looked at.
     free : (k,) bool array
         Columns without any penalty.
     pool : ThreadPool
     """
 
     def __init__(self, G: np.ndarray, free: np.ndarray, pool: ThreadPool) -> None:
-        self.G, self.pool, self.k = G, pool, len(G)
+        self.rows, self.pool, self.k = G, pool, len(G)
+        self.G = G = G[:, : len(G)]
         f = np.flatnonzero(free)
         if len(f) > FEW or len(f) == len(G):
             f = f[:0]
@@ -192,7 +194,7 @@ class SharedMatrix:
     def _cut(self, at: np.ndarray, G: np.ndarray) -> SharedMatrix:
         """The matrix of coordinates ``at``, with those that were eliminated among them."""
         out = copy.copy(self)
-        out.G, out.k = G, len(at)
+        out.G, out.rows, out.k = G, G, len(at)
         out.f = np.searchsorted(at, self.f)
         out.Y, out.diagonal = np.ascontiguousarray(self.Y[:, at]), self.diagonal[at]
         out.apart = self.apart[at]

@@ -1,0 +1,71 @@
+"""A symmetric matrix to which rows and columns are added, a few at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backends.threads import ThreadPool
+
+__all__ = ["GrowingMatrix"]
+
+SPARE = 0.1  # rows and columns that there is room for, for each that there is
+STRIPE = 256  # rows that are copied at once
+
+
+class GrowingMatrix:
+    """A (k, k) matrix in the corner of a larger one.
+
+    A Hessian grows by a few columns many times; to copy it each time costs more than the columns,
+    most of it for memory that has not been touched before.
+
+    Parameters
+    ----------
+    H : (k, k) array
+        It is kept.
+    pool : ThreadPool
+    """
+
+    def __init__(self, H: np.ndarray, pool: ThreadPool) -> None:
+        self._room, self.k, self._pool = H, len(H), pool
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """It, (k, k); of no contiguous memory where there is room behind it."""
+        return self._room[: self.k, : self.k]
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Its rows with what is behind them, (k, at least k), contiguous."""
+        return self._room[: self.k]
+
+    def grow(self, H: np.ndarray) -> None:
+        """Add what a larger matrix (k', k') has in its rows from k on."""
+        first, self.k = self.k, len(H)
+        if self.k > len(self._room):
+            self._move(first, H.dtype)
+        room, k = self._room, self.k
+        room[first:k, :k] = H[first:]
+
+        def stripe(a: int, b: int) -> None:
+            room[a:b, first:k] = H[first:, a:b].T
+
+        self._pool.map(stripe, _stripes(first), first * (k - first))
+
+    def _move(self, first: int, dtype: np.dtype) -> None:
+        size = self.k + int(SPARE * self.k)
+        old, room = self._room, np.empty((size, size), dtype)
+
+        def stripe(a: int, b: int) -> None:
+            room[a:b, :first] = old[a:b, :first]
+
+        self._pool.map(stripe, _stripes(first), first * first)
+        self._room = room
+
+    def keep(self, at: np.ndarray) -> None:
+        """Let only these rows and columns stay."""
+        self._room = self.matrix[np.ix_(at, at)]
+        self.k = len(at)
+
+
+def _stripes(n: int) -> list[tuple[int, int]]:
+    return [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]
