@@ -21,6 +21,7 @@ MANY = 4000  # where there are many: columns in vain cost more then than another
 IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
 WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
 SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
+TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
 FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
 
 
@@ -35,7 +36,7 @@ def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
 
 
 class FoldsPath(VariancePath):
-    """The path of a likelihood's `Batch`: folds are replicates, eight of them together."""
+    """The path of a likelihood's `Batch`: folds are replicates, up to a dozen of them together."""
 
     def __init__(self, cv: Any, problem: Problem, progress: Progress | None) -> None:
         super().__init__(cv, problem.prior, progress)
@@ -47,7 +48,9 @@ class FoldsPath(VariancePath):
         refuse_loose_folds(problem, len(pairs), self._train)
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
-        self.folds = Replicates(problem, self.common, len(pairs), self._train, cv.memory)
+        self.folds = Replicates(
+            problem, self.common, len(pairs), self._train, cv.memory, lanes=_together(len(pairs))
+        )
         # How far the folds' slopes went beyond the full data's the last time, up and down.
         self.above, self.below = np.zeros(problem.design.p), np.zeros(problem.design.p)
         # Of each variance done, coefficients of the full data and of each group of folds.
@@ -143,3 +146,8 @@ class FoldsPath(VariancePath):
     def _held_out(self, term: DataTerm) -> np.ndarray:
         """Log-likelihood of all held-out rows, one score a fold."""
         return term.left_out_score(self.problem.weights, self.cv.scoring == "difference")
+
+
+def _together(count: int) -> int:
+    """How many folds go together: as many as may, in groups of one size."""
+    return -(-count // -(-count // TOGETHER))

@@ -34,6 +34,9 @@ STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
 CLEAR = 0.05  # standard errors that make a drop clear
+SHORT = (0.5, 0.6, 0.7, 0.8, 0.9)  # parts of a step, where no more is needed to be past the best
+DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before
+STEEP = 6  # standard errors that a step must gain for the next to be two at once
 MOST = 60  # variances
 FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
 NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
@@ -194,7 +197,7 @@ class VariancePath(ABC):
 
     def walk(self) -> None:
         """From the first nonzero coefficient to some steps beyond the best variance."""
-        v = self.first()
+        v = largest = self.first()
         for _ in range(MOST // 2):
             self.score(readable(v))
             table = self.table()
@@ -212,7 +215,11 @@ class VariancePath(ABC):
             flat = len(mean) > 2 * PAST and v >= self.matters_to
             if flat and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
                 break  # the prior no longer matters
-            v *= _ahead(np.log(table["variance"].to_numpy()), mean, float(table["se"].iloc[best]))
+            x = np.log(table["variance"].to_numpy())
+            # Not of its three digits, of which a path of whole steps would drift away.
+            dear = int(table["nonzero"].iloc[-1]) > DEAR
+            v = largest * float(np.exp(_next(x, mean, float(table["se"].iloc[best]), dear)))
+            largest = max(largest, v)
 
     def refine(self) -> None:
         """Go to the top of a parabola through the best three scores until it promises no more.
@@ -346,20 +353,45 @@ def readable(variance: float) -> float:
     return float(f"{variance:.3g}")
 
 
-def _ahead(x: np.ndarray, y: np.ndarray, se: float) -> float:
-    """Ratio of the next variance of the walk to the last: a whole step, or half of one.
+def _next(x: np.ndarray, y: np.ndarray, se: float, dear: bool) -> float:
+    """How far from the last variance the walk goes on, in log: a step, two, part of one, or back.
 
-    Each variance is dearer than all before. Where a parabola through the last three scores has its
-    top so near that half a step beyond the last is past it by a clear drop, no more is needed.
+    Each variance is dearer than all before. Where a parabola through the last scores is past its
+    top by a clear drop after half a step, no more is needed. Where they are far below the top and
+    rise steeply, two steps are one. Where variances are ``dear``, a cubic is asked too, which
+    follows the bend before the top but also noise: how short the step may be, and whether the last
+    one was past the top already, so that only the top is missing.
     """
+    step = np.log(STEP)
     if len(x) < 3 or not np.isfinite(se):
-        return STEP
-    left, right = (y[-2] - y[-3]) / (x[-2] - x[-3]), (y[-1] - y[-2]) / (x[-1] - x[-2])
-    curve = (right - left) / (x[-1] - x[-3])
-    half = np.log(STEP) / 2
-    change = half * (right + curve * (half + x[-1] - x[-2]))
-    drop = max(y.max() - y[-1], 0.0) - change
-    return float(np.exp(half)) if curve < 0 and drop > CLEAR * se else STEP
+        return float(step)
+    clear, ends = CLEAR * se, [_Polynomial(x, y, degree) for degree in (2, 3)]
+    rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
+    if rise > STEEP * se:
+        later = min(float(end(x[-1] + 2 * step) - end(x[-1] + step)) for end in ends)
+        return float((2 if later > rise / 2 else 1) * step)
+    if dear and x[-1] - x[-2] > min(SHORT) * step:
+        inside = np.linspace(x[-2], x[-1], 21)[1:-1]
+        values = np.mean([end(inside) for end in ends], axis=0)
+        if values.max() > y[-1] + clear:
+            return float(inside[values.argmax()] - x[-1])
+    for share in SHORT if dear else SHORT[:1]:
+        asked = ends if dear else ends[:1]
+        if min(float(end(x[-1] + share * step)) for end in asked) < y.max() - clear:
+            return float(share * step)
+    return float(step)
+
+
+class _Polynomial:
+    """Through the last points, as many as its degree takes, or of a lower degree."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, degree: int) -> None:
+        degree = min(degree, len(x) - 1)
+        self.x, self.y = x[-1], y[-1]
+        self.c = np.polyfit(x[-degree - 1 :] - self.x, y[-degree - 1 :] - self.y, degree)
+
+    def __call__(self, at: np.ndarray | float) -> np.ndarray:
+        return np.asarray(self.y + np.polyval(self.c, at - self.x))
 
 
 def _promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | None]:

@@ -45,8 +45,8 @@ class CpuBackend:
 
     @staticmethod
     def lanes(B: int) -> int:
-        """Width that B replicates are padded to: 1, 4, or a multiple of eight."""
-        return B if B == 1 else 4 if B <= 4 else -(-B // 8) * 8
+        """Width that B replicates are padded to: 1, 4, 8, or a multiple of four."""
+        return B if B == 1 else 4 if B <= 4 else 8 if B <= 8 else -(-B // 4) * 4
 
     @staticmethod
     def asarray(x: np.ndarray, dtype=None) -> np.ndarray:
@@ -66,13 +66,13 @@ class CpuBackend:
     # -- sparse products -------------------------------------------------------------------
 
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
-        """Return line · D for every line: D (width, B) → (lines, B), B = 1 or a multiple of 8."""
+        """Return line · D for every line: D (width, B) → (lines, B), B as `lanes` has it."""
         B = D.shape[1]
         out = np.zeros((len(lines.starts), B))
         if B == 1:
             args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
         else:
-            Q, kernel = (4, sparse.gather4) if B == 4 else (8, sparse.gather8)
+            Q, kernel = (4, sparse.gather4) if B % 8 else (8, sparse.gather8)
             args = (_aligned(D).reshape(len(D), B // Q, Q),)
             shaped = out.reshape(len(out), B // Q, Q)
         self.pool.map(
@@ -91,7 +91,7 @@ class CpuBackend:
         if B == 1:
             args, kernel = np.ascontiguousarray(R[:, 0]), sparse.scatter
         else:
-            Q, kernel = (4, sparse.scatter4) if B == 4 else (8, sparse.scatter8)
+            Q, kernel = (4, sparse.scatter4) if B % 8 else (8, sparse.scatter8)
             args = np.ascontiguousarray(R).reshape(len(R), B // Q, Q)
             shape = (lines.width, B // Q, Q)
 

@@ -20,7 +20,7 @@ MOST = 0.9  # share of the coordinates that are not zero up to which a product i
 ROWS = 64  # so many rows at once, which a cache holds, in
 CHUNKS = 8  # sums
 SOME = 0.5  # share of a block's coordinates that move up to which what they spread is by them alone
-WHOLE = 0.8  # share of the coordinates from which on a part is no smaller than the whole
+WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than the whole
 
 
 def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.ndarray]:
