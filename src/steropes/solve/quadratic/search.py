@@ -180,7 +180,18 @@ class Search:
         )
         V, c = self._terms
         descend_alone(
-            shared.rows, V, c, shared.f, shared.apart, s, y, h, l1, l2, np.zeros(len(c)), s[shared.f]
+            shared.rows,
+            V,
+            c,
+            shared.f,
+            shared.apart,
+            s,
+            y,
+            h,
+            l1,
+            l2,
+            np.zeros(len(c)),
+            s[shared.f],
         )
         self.s, self.y = s[:, None], y[:, None]
 
