@@ -146,7 +146,7 @@ class RowMatrix:
             self._mirror(G, first)
         if self.dense is not None:
             vZ = self.dense * v[:, None]
-            late, late_dense = S >= first, D >= first
+            late, late_dense = first <= S, first <= D
             G[np.ix_(D[late_dense], D)] = (self.dense.T @ vZ)[late_dense]
             if self.lines is not None:
                 cross = self._lines_times(vZ)[S]

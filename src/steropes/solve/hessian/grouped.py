@@ -85,7 +85,7 @@ def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array, firs
     Z = view.dense()
     M = backend.scan(Z * u[:, None], curvature.runs)
     cM = M * backend.asarray(curvature.c)[:, None]
-    late, late_dense = S >= first, D >= first
+    late, late_dense = first <= S, first <= D
     G[np.ix_(D[late_dense], D)] -= (cM.T @ M)[late_dense]
     padded = xp.zeros((len(cM), backend.lanes(len(D))))
     padded[:, : len(D)] = backend.scan(cM, curvature.runs, True) * u[:, None]
