@@ -10,7 +10,8 @@ from steropes import CumulativeProbabilityModel, DataError, LinearRegression, Lo
 
 RATIOS = {
     "linear": None, "logistic": "or", "poisson": "rr", "cox": "hr", "cox by step": "hr",
-    "cox strata": "hr", "fine gray": "hr", "conditional exact": "or", "conditional efron": "or",
+    "cox strata": "hr", "fine gray": "hr", "fine gray late": "hr",
+    "conditional exact": "or", "conditional efron": "or",
     "conditional breslow": "or", "conditional poisson": "rr", "case series": "rr",
     "pooled": "or", "pooled change": "or", "cumulative": "or",
 }  # fmt: skip
