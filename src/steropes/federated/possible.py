@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import DataError
 from .consistent import HUGE, folds_of
 from .contents import FAR
 from .plan import FederatedPlan
+from .possible_rows import ROUNDING, exact_conditional, refuse, refuse_description
 from .protocol import Message
 from .site_sums import unpacked
 
 __all__ = ["refuse_impossible"]
 
-ROUNDING = 1e-8  # of sums
 MOMENT = 1e-6  # of moments, which are about other centres
 NOISE = 1e-4  # times `ROUNDING`, of Σ w x²: curvature that is none
 NEAR = 1e-9  # of a column's size: what is left of constant columns
 OVERFLOWING = ("poisson", "fine_gray")  # models of which exp may be beyond doubles
-LEAST_GAMMA = 0.1215  # −log Γ(1 + y) at most
 FLAT = 1e-3  # of a log-likelihood: how far profiles are from their values
 
 
@@ -45,9 +43,9 @@ def refuse_impossible(
     DataError
     """
     if request.ask in ("describe", "estimate"):
-        _refuse_description(plan, answer)
+        refuse_description(plan, answer)
     if request.ask == "estimate" and answer.value("usable"):
-        _refuse(answer, "variance_of_estimate", (answer.arrays["variance_of_estimate"] > 0).all(),
+        refuse(answer, "variance_of_estimate", (answer.arrays["variance_of_estimate"] > 0).all(),
                 "more than 0, as the estimate is usable")  # fmt: skip
     elif request.ask == "evaluate":
         _refuse_evaluation(plan, request, answer, first)
@@ -56,100 +54,10 @@ def refuse_impossible(
     elif request.ask == "surrogate" and plan.prior == "none":
         q = len(answer.arrays["estimate"])
         H = unpacked(answer.arrays["hessian"], q)
-        _refuse(answer, "hessian", _correlated(H, np.zeros(q)), "positive definite")
+        refuse(answer, "hessian", _correlated(H, np.zeros(q)), "positive definite")
     elif request.ask == "profile":
         for name in plan.parameters:
-            _refuse_profile(answer, name)
-
-
-def _refuse(answer: Message, name: str, fine: bool | np.bool_, said: str) -> None:
-    if not fine:
-        given = answer.values.get(name)
-        more = "" if given is None else f", not {given!r}"
-        raise DataError(f"{answer.who}: {name!r} must be {said}{more}")
-
-
-def _exact(plan: FederatedPlan) -> bool:
-    return plan.model == "conditional" and plan.ties in (None, "exact")
-
-
-def _same(a: float, b: float) -> bool:
-    return abs(a - b) <= ROUNDING * max(abs(a), abs(b))
-
-
-# -- the first round -------------------------------------------------------------------------------
-
-
-def _refuse_description(plan: FederatedPlan, a: Message) -> None:
-    rows, weight = a.number("rows"), a.number("weight")
-    _refuse(a, "columns", a.value("columns") == list(plan.columns), "the plan's columns")
-    mean, variance, filled = (a.arrays[n] for n in ("mean", "variance", "filled"))
-    fine = mean**2 * (1 - filled) <= filled * variance + ROUNDING * mean**2
-    _refuse(a, "mean", fine.all(), "what 'variance' and 'filled' allow")
-    _refuse(a, "rows", rows > 0, "more than 0")
-    _refuse(a, "people", 0 < a.number("people") <= rows, f"from 1 to 'rows', {rows:g}")
-    if plan.weight is None:
-        _refuse(a, "weight", _same(weight, rows), f"'rows', {rows:g}: the plan has no weights")
-    grouped = not plan.intercepts
-    _refuse(a, "grouped", a.value("grouped") == grouped, f"{grouped} of a {plan.model} model")
-    if plan.model in ("linear", "logistic", "cox", "fine_gray") or _exact(plan):
-        _refuse(a, "constant", a.number("constant") == 0, f"0 of a {plan.model} model")
-    if plan.model == "poisson":
-        most = LEAST_GAMMA * weight  # counts may be fractions
-        _refuse(a, "constant", a.number("constant") <= most, f"no more than {most:g}")
-    if plan.model != "linear":
-        _refuse(a, "events", a.number("events") <= rows, f"no more than 'rows', {rows:g}")
-    if plan.intercepts:
-        _refuse_outcome(plan, a, weight)
-    _refuse_times(plan, a)
-    K = plan.folds
-    for r in range(plan.repeats if K else 0):
-        parts = float(a.arrays["fold_weight"][r * K : (r + 1) * K].sum())
-        _refuse(a, "fold_weight", _same(parts, weight), f"'weight', {weight:g}, in parts")
-
-
-def _refuse_outcome(plan: FederatedPlan, a: Message, weight: float) -> None:
-    total, variance = a.number("outcome"), a.number("outcome_variance")
-    if plan.offset is None and plan.exposure is None:
-        _refuse(a, "expected", _same(a.number("expected"), weight), f"'weight', {weight:g}")
-    if plan.model == "linear":
-        return
-    events = a.number("events")
-    _refuse(a, "expected", a.number("expected") > 0, "more than 0")
-    _refuse(a, "outcome", (total > 0) == (events > 0) and total >= 0,
-            "0 or more, and 0 without 'events'")  # fmt: skip
-    if plan.model == "logistic":
-        share = total / weight
-        _refuse(a, "outcome", share <= 1 + ROUNDING, f"no more than 'weight', {weight:g}")
-        of = share * (1 - share)
-        _refuse(
-            a, "outcome_variance", abs(variance - of) <= ROUNDING, f"{of:g}, by outcome and weight"
-        )
-        if plan.weight is None:
-            _refuse(a, "outcome", _same(total, events), f"'events', {events:g}")
-
-
-def _refuse_times(plan: FederatedPlan, a: Message) -> None:
-    if "times" in a.arrays:
-        n, events = len(a.arrays["times"]), a.number("events")
-        _refuse(a, "times", n <= events and (n > 0) == (events > 0),
-                f"those of {events:g} 'events', but there are {n}")  # fmt: skip
-    if "leave" not in a.arrays:
-        return
-    among = plan.times if plan.times else a.arrays["leave_times"]
-    inside = np.isin(a.arrays["leave_times"] if plan.times else a.arrays["times"], among)
-    _refuse(a, "leave_times", inside.all(), "of the grid, or hold 'times'")
-    leave, censored, weight = a.arrays["leave"], a.arrays["censored"], a.number("weight")
-    room = ROUNDING * (1 + leave[0])
-    _refuse(a, "leave", _same(float(leave[0].sum()), weight), f"'weight', {weight:g}, in all")
-    _refuse(a, "leave", (leave <= leave[0] + room).all(), "more of all rows than of some")
-    _refuse(a, "censored", (censored <= leave + room).all(), "no more than those who leave")
-    _refuse(a, "censored", (censored <= censored[0] + room).all(), "more of all rows than of some")
-    for r in range(plan.repeats if plan.folds else 0):
-        own = slice(1 + r * plan.folds, 1 + (r + 1) * plan.folds)
-        for name, x in (("leave", leave), ("censored", censored)):
-            parts = np.abs(x[own].sum(axis=0) - x[0])
-            _refuse(a, name, (parts <= room).all(), "of the folds what it is of all, in parts")
+            _refuse_profile(plan, answer, name)
 
 
 # -- sums at coefficients --------------------------------------------------------------------------
@@ -157,29 +65,29 @@ def _refuse_times(plan: FederatedPlan, a: Message) -> None:
 
 def _refuse_evaluation(plan: FederatedPlan, request: Message, a: Message, first: Message) -> None:
     loss, g = a.arrays["loss"], a.arrays["gradient"]
-    _refuse(a, "loss", (loss > -FAR).all(), "numbers, or Infinity")
+    refuse(a, "loss", (loss > -FAR).all(), "numbers, or Infinity")
     if plan.model in ("linear", "logistic"):
-        _refuse(a, "loss", (loss >= 0).all(), f"0 or more of a {plan.model} model")
+        refuse(a, "loss", (loss >= 0).all(), f"0 or more of a {plan.model} model")
     small = loss < HUGE
-    _refuse(a, "gradient", not (np.isfinite(g) & (np.abs(g) > FAR)).any(), f"within {FAR:g}")
-    _refuse(a, "loss", small.all() or plan.model in OVERFLOWING, "finite")
-    _refuse(a, "gradient", np.isfinite(g[small]).all(), "finite, as the loss is")
+    refuse(a, "gradient", not (np.isfinite(g) & (np.abs(g) > FAR)).any(), f"within {FAR:g}")
+    refuse(a, "loss", small.all() or plan.model in OVERFLOWING, "finite")
+    refuse(a, "gradient", np.isfinite(g[small]).all(), "finite, as the loss is")
     at = request.numbers("hessians", 0, len(loss))
     own = 1 if plan.intercepts else 0
     q = own + len(request.arrays["columns"])
     H, raw = unpacked(a.arrays["hessian"], q), a.arrays["uncentred"]
     for name, x in (("hessian", H), ("uncentred", raw)):
-        _refuse(a, name, (np.abs(x[small[at]]) < FAR**2).all(), "finite, as the loss is")
+        refuse(a, name, (np.abs(x[small[at]]) < FAR**2).all(), "finite, as the loss is")
     H, raw, folds = H[small[at]], raw[small[at]], folds_of(request)[at][small[at]]
     room = raw + NOISE * _squares(plan, request, first)
-    _refuse(a, "hessian", _correlated(H, room), "positive semidefinite, beside 'uncentred'")
+    refuse(a, "hessian", _correlated(H, room), "positive semidefinite, beside 'uncentred'")
     diagonal, room = np.diagonal(H, axis1=1, axis2=2), ROUNDING * room
     if own:
         fine = (np.abs(raw - diagonal) <= room).all()
-        _refuse(a, "uncentred", fine, "the diagonal of 'hessian'")
-    elif not _exact(plan):
+        refuse(a, "uncentred", fine, "the diagonal of 'hessian'")
+    elif not exact_conditional(plan):
         fine = (diagonal <= raw + room).all()
-        _refuse(a, "hessian", fine, "no more than 'uncentred' on its diagonal")
+        refuse(a, "hessian", fine, "no more than 'uncentred' on its diagonal")
     _refuse_beyond_moments(plan, request, a, first, diagonal, folds)
     if "held_out" in a.arrays:
         _refuse_held_out(plan, request, a, small)
@@ -202,7 +110,7 @@ def _refuse_beyond_moments(
     loss of logistic ones ((1 − p)² ≤ −log p), and W of exact conditional ones; Σ w v x² is at most
     max v Σ w x².
     """
-    if plan.model not in ("linear", "logistic") and not _exact(plan):
+    if plan.model not in ("linear", "logistic") and not exact_conditional(plan):
         return  # with other ties a set of d cases may expect them all of one row
     weight, own = first.number("weight"), 1 if plan.intercepts else 0
     center, mean = request.arrays["center"], first.arrays["mean"]
@@ -213,7 +121,7 @@ def _refuse_beyond_moments(
     residual = {"linear": 2 * loss, "logistic": loss}.get(plan.model, np.full(len(loss), weight))
     most = np.sqrt(residual[:, None] * (square + room)) * (1 + MOMENT)
     fine = (np.abs(a.arrays["gradient"]) <= most).all()
-    _refuse(a, "gradient", fine, "what the rows' moments and the loss allow")
+    refuse(a, "gradient", fine, "what the rows' moments and the loss allow")
     if not own:
         return
     at = np.append(0, 1 + request.numbers("columns", 0, 10**9))
@@ -222,17 +130,17 @@ def _refuse_beyond_moments(
     fine = diagonal <= most * (1 + MOMENT) + room
     if plan.model == "linear":
         fine &= (folds >= 0)[:, None] | (diagonal >= most * (1 - MOMENT) - room)
-    _refuse(a, "hessian", fine.all(), "what the rows' moments allow")
+    refuse(a, "hessian", fine.all(), "what the rows' moments allow")
 
 
 def _refuse_held_out(plan: FederatedPlan, request: Message, a: Message, small: np.ndarray) -> None:
     held, folds = a.arrays["held_out"], folds_of(request)
-    _refuse(a, "held_out", np.isfinite(held[small]).all(), "finite, as the loss is")
-    _refuse(a, "held_out", (held[folds < 0] == 0).all(), "0 where nothing is left out")
+    refuse(a, "held_out", np.isfinite(held[small]).all(), "finite, as the loss is")
+    refuse(a, "held_out", (held[folds < 0] == 0).all(), "0 where nothing is left out")
     if plan.model == "logistic":
-        _refuse(a, "held_out", (held <= 0).all(), "0 or less of a logistic model")
+        refuse(a, "held_out", (held <= 0).all(), "0 or less of a logistic model")
     if plan.model == "linear":
-        _refuse(a, "held_out", (held[:, [0, 1, 3, 4, 5]] >= 0).all(), "sums of squares and weights")
+        refuse(a, "held_out", (held[:, [0, 1, 3, 4, 5]] >= 0).all(), "sums of squares and weights")
 
 
 def _correlated(H: np.ndarray, raw: np.ndarray) -> bool:
@@ -252,54 +160,57 @@ def _refuse_risk_sets(plan: FederatedPlan, a: Message, first: Message) -> None:
     known = np.isfinite(S) & np.isfinite(E)
     for name in ("S", "E", "held_S", "held_E"):
         x = a.arrays.get(name, S)
-        _refuse(a, name, (x > -FAR).all(), "numbers, or Infinity")
+        refuse(a, name, (x > -FAR).all(), "numbers, or Infinity")
     for name in ("S1", "E1"):
         x = a.arrays[name]
-        _refuse(a, name, not (np.isfinite(x) & (np.abs(x) > FAR)).any(), f"within {FAR:g}")
+        refuse(a, name, not (np.isfinite(x) & (np.abs(x) > FAR)).any(), f"within {FAR:g}")
     room = ROUNDING * (1e-4 + np.where(known, S, 0.0))
-    _refuse(a, "E", (E[known] <= (S + room)[known]).all(), "no more than 'S'")
+    refuse(a, "E", (E[known] <= (S + room)[known]).all(), "no more than 'S'")
     count, weight = a.arrays["count"], a.arrays["weight"]
     events = count.sum(axis=-1)
     if "held_count" in a.arrays:
         held = a.arrays["held_count"]
         events = events + held.sum(axis=-1)
         _refuse_weights(plan, a, held, a.arrays["held_weight"], "held_weight")
-    _refuse(a, "count", (events == first.number("events")).all(),
+    refuse(a, "count", (events == first.number("events")).all(),
             f"of {first.number('events'):g} events, as in the first round")  # fmt: skip
     _refuse_weights(plan, a, count, weight, "weight")
     rows = count[..., None] > 0
     E1 = a.arrays["E1"]
-    _refuse(a, "E1", (E1[~np.broadcast_to(rows, E1.shape)] == 0).all(), "0 at times without events")
+    refuse(a, "E1", (E1[~np.broadcast_to(rows, E1.shape)] == 0).all(), "0 at times without events")
     fine = known.reshape(len(S), -1).all(axis=1)
     if fine.all():
         for name in ("S1", "E1"):
-            _refuse(a, name, np.isfinite(a.arrays[name]).all(), "finite, as 'S' is")
+            refuse(a, name, np.isfinite(a.arrays[name]).all(), "finite, as 'S' is")
     if fine.all() and "second" in a.arrays:
         flat = a.arrays["second"]
         k = int((np.sqrt(8 * flat.shape[-1] + 1) - 1) / 2)
         H = unpacked(flat, k)
         raw = np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0)
         fine_one = np.isfinite(H).all() and _correlated(H, raw)
-        _refuse(a, "second", fine_one, "positive semidefinite")
+        refuse(a, "second", fine_one, "positive semidefinite")
 
 
 def _refuse_weights(
     plan: FederatedPlan, a: Message, count: np.ndarray, weight: np.ndarray, name: str
 ) -> None:
-    _refuse(a, name, ((weight > 0) == (count > 0)).all(), "more than 0 where there are events")
+    refuse(a, name, ((weight > 0) == (count > 0)).all(), "more than 0 where there are events")
     if plan.weight is None:
         fine = np.abs(weight - count) <= ROUNDING * count
-        _refuse(a, name, fine.all(), "the number of events: the plan has no weights")
+        refuse(a, name, fine.all(), "the number of events: the plan has no weights")
 
 
 # -- profiles --------------------------------------------------------------------------------------
 
 
-def _refuse_profile(a: Message, name: str) -> None:
+def _refuse_profile(plan: FederatedPlan, a: Message, name: str) -> None:
     x, value, slope = a.arrays[name].T
     fine = len(x) > 1 and (np.diff(x) > 0).all() and np.ptp(x) > 1 / FAR
-    _refuse(a, name, fine, "of ascending points, two or more")
+    refuse(a, name, fine, "of ascending points, two or more")
     step, rise = np.diff(x), np.diff(value)
     room = FLAT * (1 + np.abs(value[1:]) + np.abs(value[:-1]))
-    below = (rise <= slope[:-1] * step + room) & (rise >= slope[1:] * step - room)
-    _refuse(a, name, below.all(), "a concave curve with its slopes")
+    most, least = slope[:-1] * step, slope[1:] * step
+    if plan.model == "linear":  # −n/2 log of a parabola, which is concave near its top alone
+        most, least = np.where(slope[:-1] < 0, 0.0, np.inf), np.where(slope[1:] > 0, 0.0, -np.inf)
+    fine = ((rise <= most + room) & (rise >= least - room)).all()
+    refuse(a, name, fine, "a concave curve with its slopes")

@@ -1,0 +1,104 @@
+"""Numbers of a description that no rows have: of rows, events, outcomes and times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DataError
+from .plan import FederatedPlan
+from .protocol import Message
+
+__all__ = ["ROUNDING", "exact_conditional", "refuse", "refuse_description"]
+
+ROUNDING = 1e-8  # of sums
+LEAST_GAMMA = 0.1215  # −log Γ(1 + y) at most
+
+
+def refuse(answer: Message, name: str, fine: bool | np.bool_, said: str) -> None:
+    """Refuse a field that is not what it must be, by site and field."""
+    if not fine:
+        given = answer.values.get(name)
+        more = "" if given is None else f", not {given!r}"
+        raise DataError(f"{answer.who}: {name!r} must be {said}{more}")
+
+
+def exact_conditional(plan: FederatedPlan) -> bool:
+    """Whether the model is the exact conditional one."""
+    return plan.model == "conditional" and plan.ties in (None, "exact")
+
+
+def _same(a: float, b: float) -> bool:
+    return abs(a - b) <= ROUNDING * max(abs(a), abs(b))
+
+
+def refuse_description(plan: FederatedPlan, a: Message) -> None:
+    """Refuse numbers of the first round that contradict each other."""
+    rows, weight = a.number("rows"), a.number("weight")
+    refuse(a, "columns", a.value("columns") == list(plan.columns), "the plan's columns")
+    mean, variance, filled = (a.arrays[n] for n in ("mean", "variance", "filled"))
+    fine = mean**2 * (1 - filled) <= filled * variance + ROUNDING * mean**2
+    refuse(a, "mean", fine.all(), "what 'variance' and 'filled' allow")
+    refuse(a, "rows", rows > 0, "more than 0")
+    refuse(a, "people", 0 < a.number("people") <= rows, f"from 1 to 'rows', {rows:g}")
+    if plan.weight is None:
+        refuse(a, "weight", _same(weight, rows), f"'rows', {rows:g}: the plan has no weights")
+    grouped = not plan.intercepts
+    refuse(a, "grouped", a.value("grouped") == grouped, f"{grouped} of a {plan.model} model")
+    if plan.model in ("linear", "logistic", "cox", "fine_gray") or exact_conditional(plan):
+        refuse(a, "constant", a.number("constant") == 0, f"0 of a {plan.model} model")
+    if plan.model == "poisson":
+        most = LEAST_GAMMA * weight  # counts may be fractions
+        refuse(a, "constant", a.number("constant") <= most, f"no more than {most:g}")
+    if plan.model != "linear":
+        refuse(a, "events", a.number("events") <= rows, f"no more than 'rows', {rows:g}")
+    if plan.intercepts:
+        _refuse_outcome(plan, a, weight)
+    _refuse_times(plan, a)
+    K = plan.folds
+    for r in range(plan.repeats if K else 0):
+        parts = float(a.arrays["fold_weight"][r * K : (r + 1) * K].sum())
+        refuse(a, "fold_weight", _same(parts, weight), f"'weight', {weight:g}, in parts")
+
+
+def _refuse_outcome(plan: FederatedPlan, a: Message, weight: float) -> None:
+    total, variance = a.number("outcome"), a.number("outcome_variance")
+    if plan.offset is None and plan.exposure is None:
+        refuse(a, "expected", _same(a.number("expected"), weight), f"'weight', {weight:g}")
+    if plan.model == "linear":
+        return
+    events = a.number("events")
+    refuse(a, "expected", a.number("expected") > 0, "more than 0")
+    refuse(a, "outcome", (total > 0) == (events > 0) and total >= 0,
+            "0 or more, and 0 without 'events'")  # fmt: skip
+    if plan.model == "logistic":
+        share = total / weight
+        refuse(a, "outcome", share <= 1 + ROUNDING, f"no more than 'weight', {weight:g}")
+        of = share * (1 - share)
+        refuse(
+            a, "outcome_variance", abs(variance - of) <= ROUNDING, f"{of:g}, by outcome and weight"
+        )
+        if plan.weight is None:
+            refuse(a, "outcome", _same(total, events), f"'events', {events:g}")
+
+
+def _refuse_times(plan: FederatedPlan, a: Message) -> None:
+    if "times" in a.arrays:
+        n, events = len(a.arrays["times"]), a.number("events")
+        refuse(a, "times", n <= events and (n > 0) == (events > 0),
+                f"those of {events:g} 'events', but there are {n}")  # fmt: skip
+    if "leave" not in a.arrays:
+        return
+    among = plan.times if plan.times else a.arrays["leave_times"]
+    inside = np.isin(a.arrays["leave_times"] if plan.times else a.arrays["times"], among)
+    refuse(a, "leave_times", inside.all(), "of the grid, or hold 'times'")
+    leave, censored, weight = a.arrays["leave"], a.arrays["censored"], a.number("weight")
+    room = ROUNDING * (1 + leave[0])
+    refuse(a, "leave", _same(float(leave[0].sum()), weight), f"'weight', {weight:g}, in all")
+    refuse(a, "leave", (leave <= leave[0] + room).all(), "more of all rows than of some")
+    refuse(a, "censored", (censored <= leave + room).all(), "no more than those who leave")
+    refuse(a, "censored", (censored <= censored[0] + room).all(), "more of all rows than of some")
+    for r in range(plan.repeats if plan.folds else 0):
+        own = slice(1 + r * plan.folds, 1 + (r + 1) * plan.folds)
+        for name, x in (("leave", leave), ("censored", censored)):
+            parts = np.abs(x[own].sum(axis=0) - x[0])
+            refuse(a, name, (parts <= room).all(), "of the folds what it is of all, in parts")
