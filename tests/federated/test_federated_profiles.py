@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from federated_data import ROLES, pooled_fit, site_tables
+from scipy.optimize import minimize_scalar
 
 from steropes.federated import CellRules, FederatedPlan, FederatedSite
 from steropes.studies import federate
@@ -68,3 +69,49 @@ def test_a_site_that_others_separate_takes_part_and_says_so():
     found = run("poisson", tables, ("drug", "other"))
     assert found.table.set_index("method").loc["fixed, profile", "sites"] == 3
     assert "site 'west': 'other' had a normal prior" in found.notes[0]
+
+
+def test_the_sum_of_linear_profiles_has_a_variance_at_each_site():
+    tables = site_tables("linear", sites=SMALL)
+    found = run("linear", tables, ("drug", "year"), weight=None)
+
+    def loss(b):
+        total = 0.0
+        for d in tables.values():
+            Z = np.column_stack([np.ones(len(d)), d.year - 2010])
+            rest = d.y - b * d.drug
+            rss = np.linalg.lstsq(Z, rest)[1][0]
+            total += 0.5 * len(d) * np.log(rss)
+        return total
+
+    best = minimize_scalar(loss, (-1, 2), tol=1e-10)
+    fixed = found.table.set_index("method").loc["fixed, profile"]
+    assert fixed["coef"] == pytest.approx(best.x, abs=1e-4)
+    assert loss(fixed["upper"]) - best.fun == pytest.approx(1.9207, abs=0.02)
+
+
+@pytest.mark.parametrize("prior", ["none", "laplace"])
+def test_a_site_where_nobody_has_a_column_of_small_unit_says_nothing(prior):
+    tables = site_tables("cox", sites=SMALL)
+    tables["west"] = tables["west"].assign(marker=0.0)
+    settings = {"columns": ("drug", "marker"), "parameters": ("marker",), "prior": prior,
+                "variance": 1e12 if prior == "laplace" else 1.0}  # fmt: skip
+    found = run("cox", tables, **settings).table.set_index("method")
+    fewer = run("cox", {s: tables[s] for s in ("north", "south")}, **settings).table
+    two = fewer.set_index("method").loc["fixed, profile"]
+    for what in ("coef", "lower", "upper"):
+        assert found.loc["fixed, profile", what] == pytest.approx(two[what], rel=1e-4)
+    assert np.isfinite(found.loc["fixed, normal", "coef"])
+
+
+def test_a_profile_that_rises_until_exp_cannot_tell_takes_part():
+    tables = site_tables("cox", sites=SMALL)
+    few = {"drug": [1, 0, 0, 0, 0, 1, 1, 1, 0, 0], "year": [2, 3, 5, 4, 2, 1, 6, 6, 0, 1],
+           "y": [0, 0, 1, 1, 0, 0, 1, 1, 0, 1], "set": np.arange(10) // 5}  # fmt: skip
+    tables["west"] = pd.DataFrame(few | {"t": np.arange(1.0, 11), "e": 0.0, "w": 1.0, "o": 0.0})
+    found = run("cox", tables, ("drug", "year"), strata="set")
+    fixed = found.table.set_index("method").loc["fixed, profile"]
+    assert fixed["sites"] == 3
+    assert np.isfinite(fixed[["coef", "lower", "upper"]].to_numpy(float)).all()
+    west = found.profiles["drug"].query("site == 'west'")
+    assert west["log_likelihood"].iloc[0] < west["log_likelihood"].iloc[-1] == 0

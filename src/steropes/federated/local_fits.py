@@ -30,6 +30,7 @@ from .site_sums import column_moments
 __all__ = ["LocalEstimate", "local_estimate", "local_profiles"]
 
 BEYOND = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # half widths
+ACROSS = np.append(np.geomspace(0.001, 0.01, 4), np.arange(1, 41) / 40)  # of a range
 WEAK = 100.0  # variance of a coefficient of a column of size one, which says next to nothing
 HOLDS = 30.0  # change of η between two rows beyond which a profile says nothing more
 
@@ -126,12 +127,9 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.nd
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
             warnings.simplefilter("ignore", NotConvergedWarning)
             near = model.profile(name)
-        near = near[near["point"].abs() <= most]
-        if len(near) < 2:
-            raise DataError(
-                f"the profile of {name!r} has its maximum where exp can no longer tell; give the "
-                "column another unit"
-            )
+            near = near[near["point"].abs() <= most]
+            if len(near) < 2:  # it rises, or is flat, until exp can no longer tell
+                near = model.profile(name, most * np.concatenate([-ACROSS[::-1], [0.0], ACROSS]))
         further = _further(near["point"].to_numpy(), most)
         table = near
         if len(further):

@@ -95,7 +95,7 @@ class HeldFits:
         else:
             H = G[np.ix_(place[support], place[support])].astype(np.float64)
             own, mine = np.diag(H).copy(), np.searchsorted(support, at)
-            H += np.diag(kappa[support] + 1e-10 * own)
+            H += np.diag(kappa[support] + np.where(own > 0, 1e-10 * own, 1.0))
             inverse = linalg.inv(H)
             information = 1.0 / np.diag(inverse)[mine] - kappa[at]
             information = np.where(information > 1e-6 * own[mine], information, own[mine])

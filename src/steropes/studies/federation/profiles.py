@@ -130,8 +130,10 @@ class _Scaled:
     """Profiles of a parameter in a unit in which their widths are about one."""
 
     def __init__(self, parts: list[np.ndarray]) -> None:
-        widths = [float(np.ptp(x[:, 0][x[:, 1] >= x[:, 1].max() - NEAR])) for x in parts]
-        sharpest = parts[int(np.argmin(widths))]
+        # A profile that is flat, of a site where nobody has the column, has no width.
+        told = [x for x in parts if np.ptp(x[:, 1]) > NEAR] or parts
+        widths = [float(np.ptp(x[:, 0][x[:, 1] >= x[:, 1].max() - NEAR])) for x in told]
+        sharpest = told[int(np.argmin(widths))]
         self.center = float(sharpest[np.argmax(sharpest[:, 1]), 0])
         self.unit = max(min(widths), 1e-300)
         self.profiles = [
