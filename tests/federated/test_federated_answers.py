@@ -28,6 +28,7 @@ CASES = {
     "cox-common": {"baseline": "common"},
     "cox-grid": {"baseline": "common", "times": GRID, **FOLDS},
     "fine_gray-common": {"baseline": "common"},
+    "fine_gray-late": {"baseline": "common", "entry": "e", "times": GRID, **FOLDS},
     "conditional": {},
     "sccs": {},
 }
@@ -97,6 +98,16 @@ def test_what_no_rows_can_say_is_refused_by_site_and_field(case):
     asks = {request.ask for request, _ in said}
     listed = {f.name for f in FIELDS if f.ask in asks} | set(plan.parameters)
     assert seen <= listed
+
+
+def test_who_leaves_has_entered():
+    plan, said = conversation("fine_gray-late")
+    request, answer = said[0]
+    enter = answer.arrays["enter"]
+    for change in (enter[:, ::-1], 9 * enter, enter[::-1]):
+        other = replace(answer, arrays={**answer.arrays, "enter": change})
+        with pytest.raises(DataError, match=r"site 'north'.*'enter' must be"):
+            refuse(plan, request, other, answer)
 
 
 @pytest.mark.parametrize(

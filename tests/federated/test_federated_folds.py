@@ -70,11 +70,15 @@ def test_the_choice_is_that_of_the_same_folds_on_one_machine(model):
     assert found.rounds <= 14
 
 
-def test_each_fold_has_its_own_distribution_of_entry():
+@pytest.mark.parametrize("baseline", ["site", "common"])
+def test_each_fold_has_its_own_distribution_of_entry(baseline):
     tables = tables_of("fine_gray")
-    plan = plan_of("fine_gray", tables, prior="laplace", search=(0.01, 0.1), entry="e")
+    more = {"entry": "e", "baseline": baseline}
+    plan = plan_of("fine_gray", tables, prior="laplace", search=(0.01, 0.1), **more)
     cv = CrossValidation(same_folds(plan, tables), search=plan.search)
-    assert_same(run(plan, tables), pooled_fit("fine_gray", tables, "site", Laplace(), True, cv=cv))
+    assert_same(
+        run(plan, tables), pooled_fit("fine_gray", tables, baseline, Laplace(), True, cv=cv)
+    )
 
 
 @pytest.mark.parametrize("model", ["cox", "fine_gray"])

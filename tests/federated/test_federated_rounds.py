@@ -41,42 +41,56 @@ def test_rounds_are_the_fit_of_all_rows(model, baseline):
     assert 3 <= found.rounds <= 15
 
 
-def test_fine_gray_with_late_entry_is_that_of_strata():
+@pytest.mark.parametrize("baseline", ["site", "common"])
+def test_fine_gray_with_late_entry_is_that_of_all_rows(baseline):
     tables = site_tables("fine_gray")
-    found = run(plan_of("fine_gray", tables, entry="e"), tables)
-    pooled = pooled_fit("fine_gray", tables, late=True)
+    found = run(plan_of("fine_gray", tables, entry="e", baseline=baseline), tables)
+    pooled = pooled_fit("fine_gray", tables, baseline, late=True)
     np.testing.assert_allclose(found.summary(), pooled.summary(), rtol=1e-7)
     assert found.log_likelihood == pytest.approx(pooled.log_likelihood_, rel=1e-12)
-    without = pooled_fit("fine_gray", tables)
+    without = pooled_fit("fine_gray", tables, baseline)
     assert np.abs(found.coef / without.coef_ - 1).max() > 1e-3
-    # The first person of a site leaves before anyone else comes.
-    t, y, e = (tables["west"][c].copy() for c in ("t", "y", "e"))
-    e[1:] += 1.0
-    t[1:] += 1.0
-    t[0], y[0], e[0] = 0.5, 2, 0.0
-    tables["west"] = tables["west"].assign(t=t, y=y, e=e)
-    with pytest.raises(
-        DataError, match=r"'west'.* nobody, or hardly anyone, was under obs"
-    ) as said:
-        run(plan_of("fine_gray", tables, entry="e"), tables)
-    assert not any(character.isdigit() for character in str(said.value).replace("round 0", ""))
+    assert found.revealed()["tells"].str.contains("enters").any() == (baseline == "common")
+
+
+@pytest.mark.parametrize("baseline", ["site", "common"])
+def test_interrupted_observation_is_refused_without_numbers(baseline):
+    """The first person leaves before anyone else comes; where sites share risk sets, of any."""
+    tables = site_tables("fine_gray")
+    later = {s: d.assign(t=d.t + 1, e=d.e + 1) for s, d in tables.items()}
+    west = later["west"].copy()
+    west.loc[0, ["t", "y", "e"]] = [0.5, 2, 0.0]
+    if baseline == "common":  # others are there meanwhile
+        found = run(plan_of("fine_gray", tables, entry="e", baseline="common"),
+                    tables | {"west": west})  # fmt: skip
+        assert found.converged
+    with pytest.raises(DataError, match=r"'west'.* nobody, or hardly anyone, was under") as said:
+        run(plan_of("fine_gray", tables, entry="e", baseline=baseline), later | {"west": west})
+    text = str(said.value).split("'west'")[1]
+    assert not any(character.isdigit() for character in text)
 
 
 @pytest.mark.parametrize(
-    ("model", "ties"), [("cox", "efron"), ("cox", "breslow"), ("fine_gray", None)]
+    ("model", "ties"),
+    [("cox", "efron"), ("cox", "breslow"), ("fine_gray", None), ("fine_gray", "late")],
 )
 def test_a_grid_is_the_fit_of_times_rounded_up(model, ties):
     tables = site_tables(model)
+    late = {"entry": "e"} if ties == "late" else {}
+    ties = None if late else ties
     last = max(d.t.max() for d in tables.values())
     grid = np.linspace(0.2, np.ceil(last), 12)
-    found = run(plan_of(model, tables, baseline="common", times=tuple(grid), ties=ties), tables)
+    found = run(
+        plan_of(model, tables, baseline="common", times=tuple(grid), ties=ties, **late), tables
+    )
     low = np.concatenate([[-np.inf], grid])
     rounded = {
         s: d.assign(t=grid[np.searchsorted(grid, d.t)],
                     e=low[np.searchsorted(grid, d.e, side="right")])
         for s, d in tables.items()
     }  # fmt: skip
-    pooled = pooled_fit(model, rounded, "common", **({"ties": ties} if ties else {}))
+    more = {"ties": ties} if ties else {}
+    pooled = pooled_fit(model, rounded, "common", late=bool(late), **more)
     assert np.abs(found.coef / pooled.coef_ - 1).max() < 1e-8
     assert "grid" in found.notes[0]
 

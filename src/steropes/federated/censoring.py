@@ -3,11 +3,13 @@
 G(t) = Π_{s ≤ t} (1 − c(s) / n(s)), with c(s) the weight censored at s and n(s) that which leaves
 later or is censored at s, as in `steropes.likelihoods.censoring`. A site tells how much leaves and
 how much is censored at each of its times; the lead adds up and sends G to all. Each fold of a
-cross-validation has the G of its training rows, and that of its own for their score.
+cross-validation has the G of its training rows, and that of its own for their score. Where people
+enter late a site tells how much enters too, and G is what `steropes.likelihoods.observation` has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,7 @@ from .rows import SiteRows
 __all__ = ["CensoringOfAll", "leaving", "pooled_censoring"]
 
 ROUNDING = 1e-12  # of the weight at a time
+COUNTS = ("leave", "censored", "enter")
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class CensoringOfAll:
     Attributes
     ----------
     times : (L,) array
-        At which someone leaves, ascending.
+        At which someone leaves or enters, ascending.
     G : (1 + 2 folds, L) array
         Up to and including each time.
     """
@@ -49,46 +52,51 @@ def leaving(rows: SiteRows) -> dict[str, np.ndarray]:
     dict
         ``leave_times`` (L,), and the weights that leave and that are censored there: ``leave``
         and ``censored``, (1 + folds, L), of all rows and of those that each fold leaves out.
+        With late entry the times are those of entries too, and ``enter`` has their weights.
     """
     w = rows.problem.weights
     assert rows.codes is not None
-    times, at = np.unique(rows.y[w > 0], return_inverse=True)
-    at = at.reshape(-1)
     weights = [w] if rows.held_out is None else [w, *(w * out for out in rows.held_out.T)]
-    censored = rows.codes == 0
+    there = w > 0
+    came = np.zeros(len(w), bool) if rows.entry is None else there & np.isfinite(rows.entry)
+    entries = np.empty(0) if rows.entry is None else rows.entry[came]
+    times = np.unique(np.concatenate([rows.y[there], entries]))
 
-    def each(some: np.ndarray) -> np.ndarray:
-        return np.array([np.bincount(at, (x * some)[w > 0], minlength=len(times)) for x in weights])
+    def each(t: np.ndarray, some: np.ndarray) -> np.ndarray:
+        at = np.searchsorted(times, t[some])
+        return np.array([np.bincount(at, x[some], minlength=len(times)) for x in weights])
 
-    return {"leave_times": times, "leave": each(np.ones(len(w))), "censored": each(censored)}
+    out = {"leave_times": times, "leave": each(rows.y, there)}
+    out["censored"] = each(rows.y, there & (rows.codes == 0))
+    return out if rows.entry is None else out | {"enter": each(rows.entry, came)}
 
 
 def pooled_censoring(answers: list[Message], folds: int) -> CensoringOfAll:
     """G of all sites from what each told."""
     own = [np.asarray(a.arrays["leave_times"], float) for a in answers]
     times = np.unique(np.concatenate(own))
-    leave, censored = np.zeros((1 + folds, len(times))), np.zeros((1 + folds, len(times)))
+    names = [n for n in COUNTS if all(n in a.arrays for a in answers)]
+    counts = np.zeros((len(names), 1 + folds, len(times)))
     for t, a in zip(own, answers, strict=True):
         at = np.searchsorted(times, t)
-        leave[:, at] += a.array("leave", (1 + folds, len(t)))
-        censored[:, at] += a.array("censored", (1 + folds, len(t)))
-    return CensoringOfAll(
-        times, np.array([_distribution(x, c) for x, c in _by_rows(leave, censored)])
-    )
+        for x, name in zip(counts, names, strict=True):
+            x[:, at] += a.array(name, (1 + folds, len(t)))
+    if "enter" not in names:
+        return CensoringOfAll(times, np.array([_distribution(*x) for x in _by_rows(counts)]))
+    first = np.nextafter(times[:1], -np.inf)  # at which nobody has left: not 1 in every spell
+    G = np.array([_observation(*x) for x in _by_rows(counts)])
+    return CensoringOfAll(np.concatenate([first, times]), G)
 
 
-def _by_rows(leave: np.ndarray, censored: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """All rows; then those without each fold, and the fold's."""
-    out = [(leave[0], censored[0])]
-    for x, c in zip(leave[1:], censored[1:], strict=True):
-        out += [(_without(leave[0], x), _without(censored[0], c)), (x, c)]
-    return out
-
-
-def _without(whole: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """What is left, and nothing where that is rounding."""
-    rest = whole - part
-    return np.where(rest > ROUNDING * whole, rest, 0.0)
+def _by_rows(counts: np.ndarray) -> Iterator[np.ndarray]:
+    """Counts (·, L) of all rows; then of those without each fold, and of the fold's."""
+    whole = counts[:, 0]
+    yield whole
+    for k in range(1, counts.shape[1]):
+        part = counts[:, k]
+        rest = whole - part
+        yield np.where(rest > ROUNDING * whole, rest, 0.0)  # else it is rounding
+        yield part
 
 
 def _distribution(leave: np.ndarray, censored: np.ndarray) -> np.ndarray:
@@ -96,3 +104,22 @@ def _distribution(leave: np.ndarray, censored: np.ndarray) -> np.ndarray:
     n = later + censored
     with np.errstate(divide="ignore"):
         return np.exp(np.cumsum(np.log(np.where(n > 0, later, 1.0) / np.where(n > 0, n, 1.0))))
+
+
+def _observation(leave: np.ndarray, censored: np.ndarray, enter: np.ndarray) -> np.ndarray:
+    """What G is with late entry, before the first time and up to each, (1 + L,).
+
+    It is zero in all spells of observation before the last that has events.
+    """
+    came = np.cumsum(np.append(leave.sum() - enter.sum(), enter))[:-1]  # before each time
+    stay = came - np.cumsum(leave)
+    stay = np.where(stay > ROUNDING * np.abs(came), stay, 0.0)
+    before, after = stay + censored, stay + enter
+    known = (before > 0) & (after > 0)
+    log = np.log(np.where(known, after, 1.0)) - np.log(np.where(known, before, 1.0))
+    anew = (before <= 0) & (enter > 0)
+    spell = np.append(0, np.cumsum(anew))
+    eventful = np.flatnonzero(leave > censored + ROUNDING * leave)
+    last = spell[eventful[-1]] if len(eventful) else 0  # of what is before that time
+    total = np.append(0.0, np.cumsum(log))
+    return np.where(spell >= last, np.exp(total - total[spell >= last].max()), 0.0)

@@ -60,6 +60,9 @@ WHEN: dict[str, Callable[[FederatedPlan, Message], bool]] = {
     "risk sets of all, Fine–Gray": lambda plan, request: (
         plan.shares_risk_sets and plan.model == "fine_gray"
     ),
+    "risk sets of all, Fine–Gray, late entry": lambda plan, request: (
+        plan.shares_risk_sets and plan.model == "fine_gray" and plan.entry is not None
+    ),
     "the request has `folds`": lambda plan, request: "folds" in request.arrays,
     "the request has `a`": lambda plan, request: "a" in request.arrays,
 }
@@ -86,6 +89,7 @@ def _described(ask: Ask) -> list[Field]:
         Field(ask, "leave_times", ("L",), "ascending", fine_gray),
         Field(ask, "leave", ("1 + F", "L"), "≥ 0", fine_gray),
         Field(ask, "censored", ("1 + F", "L"), "≥ 0", fine_gray),
+        Field(ask, "enter", ("1 + F", "L"), "≥ 0", f"{fine_gray}, late entry"),
     ]
 
 

@@ -173,8 +173,6 @@ class FederatedPlan:
         if self.ties == "exact" and m != "conditional":
             raise DataError("ties='exact' is of conditional models; use 'efron' or 'breslow'")
         common = m in SURVIVAL and self.baseline == "common"
-        if common and m == "fine_gray" and self.entry:
-            raise DataError("late entry in a fine_gray model goes with baseline='site'")
         if self.times and not common:
             raise DataError("times are of survival models with baseline='common'")
         grid = np.asarray(self.times, float)

@@ -97,8 +97,18 @@ def _refuse_times(plan: FederatedPlan, a: Message) -> None:
     refuse(a, "leave", (leave <= leave[0] + room).all(), "more of all rows than of some")
     refuse(a, "censored", (censored <= leave + room).all(), "no more than those who leave")
     refuse(a, "censored", (censored <= censored[0] + room).all(), "more of all rows than of some")
+    counts = {"leave": leave, "censored": censored}
+    if "enter" in a.arrays:
+        enter = counts["enter"] = a.arrays["enter"]
+        early = weight - float(enter[0].sum())  # before all times
+        came = early + np.cumsum(enter[0]) - enter[0]
+        slack = ROUNDING * (1 + weight)
+        fine = early >= -slack and (np.cumsum(leave[0]) <= came + slack).all()
+        refuse(a, "enter", fine, "of people who enter before they leave")
+        room = room + ROUNDING * enter[0]
+        refuse(a, "enter", (enter <= enter[0] + room).all(), "more of all rows than of some")
     for r in range(plan.repeats if plan.folds else 0):
         own = slice(1 + r * plan.folds, 1 + (r + 1) * plan.folds)
-        for name, x in (("leave", leave), ("censored", censored)):
+        for name, x in counts.items():
             parts = np.abs(x[own].sum(axis=0) - x[0])
             refuse(a, name, (parts <= room).all(), "of the folds what it is of all, in parts")

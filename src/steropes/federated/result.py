@@ -21,6 +21,7 @@ TELLS = {
     "the variance and the share of values that are not zero",
     "times": "the distinct times at which someone has the event",
     "leave": "how much of the rows' weight leaves, and how much of it is censored, at each time",
+    "enter": "how much of it enters at each time",
     "held_S": "the same without a fold, and of the fold's rows alone",
     "fold_weight": "the weight of each fold's rows",
     "held_out": "the same of the rows without a fold, whose log-likelihood is told too: in effect "
@@ -34,7 +35,7 @@ TELLS = {
     "surrogate": "the estimate that the lead's rows and the others' sums lead to, and its Hessian",
     "profile": "the profile log-likelihood of the parameters",
 }
-ALSO = ("times", "leave", "fold_weight", "held_out", "held_S")
+ALSO = ("times", "leave", "enter", "fold_weight", "held_out", "held_S")
 RATIO = {
     "logistic": "or", "conditional": "or", "poisson": "rr", "sccs": "rr", "cox": "hr",
     "fine_gray": "hr",

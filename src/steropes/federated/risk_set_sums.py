@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from ..errors import DataError
 from .censoring import CensoringOfAll
 from .risk_intervals import RiskIntervals
 from .risk_sets import HeldOut, RiskSums, Shares
-from .rows import SiteRows
+from .rows import INTERRUPTED, SiteRows
 from .site_sums import linear_predictor
 
 __all__ = ["SiteRiskSets", "event_times"]
@@ -77,6 +78,8 @@ class SiteRiskSets:
         if censoring is not None:
             assert rows.codes is not None
             self.competing = np.flatnonzero((rows.codes > 0) & ~rows.event & (self.w > 0))
+            if (censoring.before(rows.y[self.competing], 0) <= 0).any():
+                raise DataError(INTERRUPTED)
 
     def _stay(self, which: int) -> _Stay | None:
         if self.censoring is None:
@@ -92,9 +95,10 @@ class SiteRiskSets:
 
     def _at_risk(self, z: np.ndarray, stay: _Stay | None) -> np.ndarray:
         """Σ of z (n, c) over those at risk at each time, (T, c)."""
-        if self.intervals is not None:
-            return self.intervals.at_risk(z)
-        out = np.cumsum((self.leave @ z)[::-1], axis=0)[::-1]
+        if self.intervals is None:
+            out = np.cumsum((self.leave @ z)[::-1], axis=0)[::-1]
+        else:
+            out = self.intervals.at_risk(z)
         if stay is not None:
             out = out + stay.G[:, None] * np.cumsum(stay.after @ z, axis=0)
         return out

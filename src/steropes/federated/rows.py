@@ -38,7 +38,12 @@ from ..likelihoods.cox import Ties
 from ..select.folds import cut
 from .plan import WITHIN, FederatedPlan
 
-__all__ = ["SiteRows", "read_rows"]
+__all__ = ["INTERRUPTED", "SiteRows", "read_rows"]
+
+INTERRUPTED = (
+    "at some time nobody, or hardly anyone, was under observation between competing events and "
+    "later events of interest: leave out rows that end before that"
+)
 
 
 @dataclass(frozen=True)
@@ -182,14 +187,11 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site:
         outcome = check_survival(given, n, competing=True)
         y, codes, entry = outcome.time, outcome.event, outcome.entry
         if plan.times:
-            y = on_grid(y, None, plan.times)[0]
+            y, entry = on_grid(y, entry, plan.times)
         event = codes == plan.cause
         likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata, entry)
-        if likelihood.cut_off(weights) is not None:
-            raise DataError(
-                "at some time nobody, or hardly anyone, was under observation between competing "
-                "events and later events of interest: leave out rows that end before that"
-            )
+        if plan.baseline == "site" and likelihood.cut_off(weights) is not None:
+            raise DataError(INTERRUPTED)
     elif plan.model == "linear":
         y = check_response(take(plan.outcome), n)
         likelihood = LinearLikelihood(y, backend)
