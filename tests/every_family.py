@@ -49,7 +49,7 @@ class Case:
 EVERY = (
     "linear", "logistic", "poisson", "cox", "cox by step", "cox strata", "fine gray",
     "conditional exact", "conditional efron", "conditional breslow", "conditional poisson",
-    "case series", "pooled", "pooled change", "cumulative", "fine gray late",
+    "case series", "pooled", "pooled change", "fine gray late", "cumulative",
 )  # fmt: skip
 
 
