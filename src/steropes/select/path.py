@@ -12,7 +12,7 @@ from ..solve.data_term import DataTerm
 from .beginning import beginning
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
-from .search import Progress, Selection, VariancePath
+from .search import DEAR, Progress, Selection, VariancePath
 
 __all__ = ["choose"]
 
@@ -23,6 +23,7 @@ WORTH = 0.3  # share of the working set that must be idle for the rows to be mad
 SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
 FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
+COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error
 
 
 def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
@@ -78,6 +79,9 @@ class FoldsPath(VariancePath):
         solve_under(problem, self.full, prior, tol=0.1 * tol)
         self._expect(l1, near)
         after = self.full.beta
+        nonzero = int((after[problem.n_free :] != 0).sum())
+        if nonzero > DEAR and tol == self.cv.tol:
+            owed = tol = COARSER * tol
         ends = [sparse.csc_array(after)]
 
         def start(k: int) -> np.ndarray:
@@ -103,7 +107,6 @@ class FoldsPath(VariancePath):
             self.tell(variance, (group.numbers[-1] + 1) / len(self.pairs))
         self.surprised = surprised
         self.ends[variance], self.at = ends, variance
-        nonzero = int((after[problem.n_free :] != 0).sum())
         return after[:, 0], nonzero, np.concatenate(scores)
 
     def _nearest(self, variance: float) -> float | None:

@@ -17,6 +17,7 @@ from .cyclops import CyclopsSearch, cyclops_variance
 
 __all__ = [
     "BELOW",
+    "DEAR",
     "SAMPLE",
     "STEP",
     "Progress",
