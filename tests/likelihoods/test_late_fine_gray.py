@@ -35,9 +35,9 @@ def _model(time, code, entry, strata=None, cause=1):
 
 
 @pytest.mark.parametrize(("tied", "stratified", "weighted"), list(product([False, True], repeat=3)))
-@pytest.mark.parametrize("cause", [1, 3])
-def test_loss_gradient_and_curvature_by_their_definitions(tied, stratified, weighted, cause):
-    time, code, entry, strata, w, eta = _data(5, 30, tied, stratified, weighted)
+def test_loss_gradient_and_curvature_by_their_definitions(tied, stratified, weighted):
+    cause = 3 if tied == weighted else 1
+    time, code, entry, strata, w, eta = _data(5, 24, tied, stratified, weighted)
     model = _model(time, code, entry, strata, cause)
     order = model.order
     assert model.cut_off(w) is None
