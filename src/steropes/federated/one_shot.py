@@ -84,9 +84,17 @@ def _together(answers: list[Message], q: int) -> tuple[np.ndarray, np.ndarray]:
     b = [a.array("estimate", (q,)) for a in answers]
     if len(b) == 1:
         return np.asarray(b[0], float), H[0]
-    total = np.sum(H, axis=0)
-    weighted = np.sum([h @ x for h, x in zip(H, b, strict=True)], axis=0)
-    return np.linalg.solve(total, weighted), total / len(b)
+    total, coef = np.sum(H, axis=0), np.zeros(q)
+    some = np.flatnonzero(np.any(b, axis=0))  # what is zero in all estimates stays zero
+    weighted = np.sum([h @ x for h, x in zip(H, b, strict=True)], axis=0)[some]
+    try:
+        coef[some] = np.linalg.solve(total[np.ix_(some, some)], weighted)
+    except np.linalg.LinAlgError:
+        raise DataError(
+            "the sites' estimates cannot be weighed together, as columns are collinear over all "
+            "sites: drop them, or name one site as the lead"
+        ) from None
+    return coef, total / len(b)
 
 
 def _result(
