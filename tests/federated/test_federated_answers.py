@@ -30,7 +30,12 @@ CASES = {
     "fine_gray-common": {"baseline": "common"},
     "fine_gray-late": {"baseline": "common", "entry": "e", "times": GRID, **FOLDS},
     "conditional": {},
+    "conditional-folds": {"ties": "efron", **FOLDS},
     "sccs": {},
+    "sccs-folds": FOLDS,
+    "cox-folds": {"weight": None, **FOLDS},
+    "fine_gray-folds": FOLDS,
+    "cox-odac": {"method": "odac"},
 }
 
 
@@ -108,6 +113,27 @@ def test_who_leaves_has_entered():
         other = replace(answer, arrays={**answer.arrays, "enter": change})
         with pytest.raises(DataError, match=r"site 'north'.*'enter' must be"):
             refuse(plan, request, other, answer)
+
+
+@pytest.mark.parametrize("case", ["conditional-folds", "sccs-folds", "cox-folds"])
+def test_probabilities_above_one_are_refused(case):
+    plan, said = conversation(case)
+    request, answer = said[2]
+    for name, x in (("loss", -1.0), ("held_out", 1.0)):
+        arrays = {**answer.arrays, name: answer.arrays[name] + 0.0}
+        at = request.arrays["folds"] >= 0
+        arrays[name][at] = x
+        with pytest.raises(DataError, match=f"site 'north'.*'{name}' must be 0 or"):
+            refuse(plan, request, replace(answer, arrays=arrays), said[0][1])
+
+
+def test_a_surrogate_without_information_is_refused():
+    plan, said = conversation("cox-odac")
+    request, answer = said[-1]
+    assert request.ask == "surrogate"
+    arrays = {**answer.arrays, "hessian": np.zeros_like(answer.arrays["hessian"])}
+    with pytest.raises(DataError, match=r"site 'north'.*'hessian' must be positive definite"):
+        refuse(plan, request, replace(answer, arrays=arrays), said[0][1])
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def refuse_impossible(
     elif request.ask == "surrogate" and plan.prior == "none":
         q = len(answer.arrays["estimate"])
         H = unpacked(answer.arrays["hessian"], q)
-        refuse(answer, "hessian", _correlated(H, np.zeros(q)), "positive definite")
+        fine = _correlated(H, np.zeros(q)) and bool((np.diag(H) > 0).all())
+        refuse(answer, "hessian", fine, "positive definite")
     elif request.ask == "profile":
         for name in plan.parameters:
             _refuse_profile(plan, answer, name)
@@ -66,8 +67,8 @@ def refuse_impossible(
 def _refuse_evaluation(plan: FederatedPlan, request: Message, a: Message, first: Message) -> None:
     loss, g = a.arrays["loss"], a.arrays["gradient"]
     refuse(a, "loss", (loss > -FAR).all(), "numbers, or Infinity")
-    if plan.model in ("linear", "logistic"):
-        refuse(a, "loss", (loss >= 0).all(), f"0 or more of a {plan.model} model")
+    least = _least_loss(plan, first)
+    refuse(a, "loss", (loss >= least).all(), f"0 or more of a {plan.model} model")
     small = loss < HUGE
     refuse(a, "gradient", not (np.isfinite(g) & (np.abs(g) > FAR)).any(), f"within {FAR:g}")
     refuse(a, "loss", small.all() or plan.model in OVERFLOWING, "finite")
@@ -90,7 +91,7 @@ def _refuse_evaluation(plan: FederatedPlan, request: Message, a: Message, first:
         refuse(a, "hessian", fine, "no more than 'uncentred' on its diagonal")
     _refuse_beyond_moments(plan, request, a, first, diagonal, folds)
     if "held_out" in a.arrays:
-        _refuse_held_out(plan, request, a, small)
+        _refuse_held_out(plan, request, a, small, least)
 
 
 def _squares(plan: FederatedPlan, request: Message, first: Message) -> np.ndarray:
@@ -133,12 +134,29 @@ def _refuse_beyond_moments(
     refuse(a, "hessian", fine.all(), "what the rows' moments allow")
 
 
-def _refuse_held_out(plan: FederatedPlan, request: Message, a: Message, small: np.ndarray) -> None:
+def _least_loss(plan: FederatedPlan, first: Message) -> float:
+    """What minus a logarithm of probabilities is at least, by rounding; Poisson's are none.
+
+    A row's weight is within the logarithm of models that compare rows, which weights below one
+    make negative.
+    """
+    if plan.model in ("linear", "logistic"):
+        return 0.0
+    if plan.model == "poisson" or plan.weight is not None:
+        return -np.inf
+    return -MOMENT * first.number("weight")
+
+
+def _refuse_held_out(
+    plan: FederatedPlan, request: Message, a: Message, small: np.ndarray, least: float
+) -> None:
     held, folds = a.arrays["held_out"], folds_of(request)
-    refuse(a, "held_out", np.isfinite(held[small]).all(), "finite, as the loss is")
+    fine = (np.abs(held[small]) < FAR).all()
+    refuse(a, "held_out", fine, f"finite, as the loss is, and within {FAR:g}")
     refuse(a, "held_out", (held[folds < 0] == 0).all(), "0 where nothing is left out")
-    if plan.model == "logistic":
-        refuse(a, "held_out", (held <= 0).all(), "0 or less of a logistic model")
+    if plan.model != "linear":
+        fine = (held[small] <= -least).all()
+        refuse(a, "held_out", fine, f"0 or less of a {plan.model} model")
     if plan.model == "linear":
         refuse(a, "held_out", (held[:, [0, 1, 3, 4, 5]] >= 0).all(), "sums of squares and weights")
 
