@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
 
-from steropes import CrossValidation, Laplace, Normal, SeparationError
+from steropes import CrossValidation, Laplace, LogisticRegression, Normal, SeparationError
 from steropes.errors import DataError
 from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message, WaitingError
 from steropes.studies import (
@@ -184,3 +184,23 @@ def test_one_standard_error_of_a_ridge_goes_far_down_in_few_rounds():
     assert found.variance == whole.variance_
     assert len(found.cv_results) > 25
     assert found.rounds <= 25
+
+
+def test_the_walk_of_a_ridge_begins_at_an_information_that_no_step_asked_for():
+    tables = tables_of("cox")
+    plan = plan_of("cox", tables, baseline="common", prior="normal", folds=2)
+    assert_same(run(plan, tables), pooled(plan, tables))
+
+
+def test_the_walk_of_a_ridge_over_more_columns_than_a_message_has(rng, monkeypatch):
+    monkeypatch.setattr("steropes.federated.lanes._LaneEvaluations.whole", 10)
+    names = tuple(f"x{j}" for j in range(14))
+    parts = {s: {"X": rng.normal(size=(90, 14)), "y": rng.integers(0, 2, 90)} for s in "ab"}
+    plan = FederatedPlan(model="logistic", columns=names, sites=("a", "b"), baseline="common",
+                         prior="normal", folds=2)  # fmt: skip
+    found = run(plan, parts)
+    X, y = (np.concatenate([d[k] for d in parts.values()]) for k in "Xy")
+    cv = CrossValidation(same_folds(plan, parts))
+    whole = LogisticRegression(prior=Normal(), cv=cv).fit(X, y)
+    assert found.cv_results["variance"].tolist() == whole.cv_results_["variance"].tolist()
+    assert found.variance == whole.variance_

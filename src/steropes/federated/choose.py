@@ -16,7 +16,7 @@ from ..priors import Prior
 from ..select.search import STEP, VariancePath, first_variance, own_information, readable
 from .evaluations import Known
 from .exchange import Exchange
-from .lanes import Lane, together
+from .lanes import Lane, hessian_of, together
 from .terms import FederatedModel
 
 __all__ = ["Chosen", "choose_variance"]
@@ -90,12 +90,11 @@ class _SitesPath(VariancePath):
             return lane[0].evaluations.value(lane[0].theta)[1]
 
         def information(columns: np.ndarray) -> np.ndarray:
-            at = lane[0].known
-            assert at.hessian is not None
-            assert at.uncentred is not None
             free = np.flatnonzero((l1 == 0) & (l2 == 0))
-            place, own = np.searchsorted(at.columns, columns), np.searchsorted(at.columns, free)
-            return own_information(at.hessian, own, place, at.uncentred[place])
+            both = np.union1d(free, columns)
+            H, raw = hessian_of(self.exchange, lane[0], both)
+            own, place = np.searchsorted(both, free), np.searchsorted(both, columns)
+            return own_information(H, own, place, raw[place])
 
         begin = v = first_variance(l1, l2, gradient, information)
         self.begin = lane[0].theta

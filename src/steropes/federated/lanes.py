@@ -19,7 +19,7 @@ from .exchange import Exchange
 from .risk_set_evaluations import RiskAsk, RiskSetKnowledge, risk_sets_over_sites
 from .terms import ITERATIONS, FederatedModel
 
-__all__ = ["Lane", "together"]
+__all__ = ["Lane", "hessian_of", "together"]
 
 
 class _Asked(Exception):
@@ -137,6 +137,25 @@ def together(exchange: Exchange, lanes: list[Lane]) -> None:
     asked = [(lane, a) for lane in lanes if not lane.done and (a := lane.advance()) is not None]
     if not asked:
         return
+    _share(exchange, asked)
+
+
+def hessian_of(
+    exchange: Exchange, lane: Lane, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where a lane is, the Hessian over some of the P columns, (k, k), and its diagonal uncentred.
+
+    It takes a round where none has told it: one without steps may know gradients alone.
+    """
+    while True:
+        try:
+            return lane.evaluations.hessian(lane.theta, columns)
+        except _Asked as asked:
+            _share(exchange, [(lane, asked)])
+
+
+def _share(exchange: Exchange, asked: Sequence[tuple[Lane, _Asked]]) -> None:
+    """Ask in one round for what some lanes need."""
     columns = np.unique(np.concatenate([a.columns for _, a in asked]))
     if exchange.plan.shares_risk_sets:
         _share_risk_sets(exchange, asked, columns)
