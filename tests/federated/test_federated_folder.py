@@ -248,3 +248,22 @@ def test_times_of_a_csv_file_stay_tied(tmp_path):
     read = _read_file(tmp_path / "north.csv")
     for name in ("t", "e", "w", "marker"):
         assert np.array_equal(read[name], table[name])
+
+
+def test_rounding_of_another_machine_is_no_other_row(tmp_path, rng):
+    x, y = rng.normal(size=(2, 60))
+    table = {"X": ((x - x.mean()) / x.std())[:, None], "y": (y - y.mean()) / y.std()}
+    plan = FederatedPlan(model="linear", columns=("x",), sites=("north",))
+    federate_init(tmp_path, plan)
+    federate_answer(tmp_path, "north", table, ALL)
+    federate_step(tmp_path)
+    path = tmp_path / "rounds" / "000" / "north.json"
+    said = json.loads(path.read_text())
+    said["values"]["outcome"] += 1e-14
+    said["arrays"]["mean"]["values"][0] -= 1e-16
+    path.write_text(json.dumps(said))
+    assert federate_answer(tmp_path, "north", table, ALL).kind == "answer"
+    said["values"]["outcome"] += 1e-5
+    path.write_text(json.dumps(said))
+    with pytest.raises(DataError, match="another 'outcome'"):
+        federate_answer(tmp_path, "north", table, ALL)

@@ -8,6 +8,7 @@ added, corrected or put in another order (which cuts other folds) show there.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,11 @@ def refuse_changed(
         return
     if request.ask in ("describe", "estimate"):
         values, arrays = site.description(plan)
-        same = {k: _same_value(answer.values.get(k), x) for k, x in values.items()}
-        same |= {k: k in answer.arrays and _same(answer.arrays[k], x) for k, x in arrays.items()}
+        size = _sizes(values, arrays)
+        same = {k: _same_value(answer.values.get(k), x, size.get(k, 0.0))
+                for k, x in values.items()}  # fmt: skip
+        same |= {k: k in answer.arrays and _same(answer.arrays[k], x, size.get(k, 0.0))
+                 for k, x in arrays.items()}  # fmt: skip
     elif request.ask == "evaluate":
         again = site.answer(plan, _at_the_last_point(request)).arrays
         same = {k: k not in again or _same(answer.arrays[k][-1:], again[k])
@@ -65,15 +69,24 @@ def _at_the_last_point(request: Message) -> Message:
     return replace(request, arrays=arrays)
 
 
-def _same_value(a: Value | None, b: Value) -> bool:
+def _sizes(values: dict[str, Value], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What sums may cancel to nothing of: those of columns and of an outcome about their mean."""
+    out: dict[str, Any] = {"mean": np.sqrt(arrays["variance"])}
+    weight, variance = values["weight"], values.get("outcome_variance", 0.0)
+    assert isinstance(weight, int | float)
+    assert isinstance(variance, int | float)
+    return out | {"outcome": weight * np.sqrt(variance)}
+
+
+def _same_value(a: Value | None, b: Value, size: Any) -> bool:
     if isinstance(a, int | float) and isinstance(b, int | float):
-        return _same(np.asarray(a), np.asarray(b))
+        return _same(np.asarray(a), np.asarray(b), size)
     return a == b
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
+def _same(a: np.ndarray, b: np.ndarray, size: Any = 0.0) -> bool:
     if a.shape != b.shape:
         return False
     a, b = np.asarray(a, float), np.asarray(b, float)
-    room = ROUNDING * np.abs(b) + 1e-6 * ROUNDING * np.max(np.abs(b), initial=0.0)
+    room = ROUNDING * (np.abs(b) + size) + 1e-6 * ROUNDING * np.max(np.abs(b), initial=0.0)
     return bool(((np.abs(a - b) <= room) | (a == b)).all())
