@@ -94,7 +94,7 @@ def test_the_sum_of_linear_profiles_has_a_variance_at_each_site():
 def test_a_site_where_nobody_has_a_column_of_small_unit_says_nothing(prior):
     tables = site_tables("cox", sites=SMALL)
     tables["west"] = tables["west"].assign(marker=0.0)
-    settings = {"columns": ("drug", "marker"), "parameters": ("marker",), "prior": prior,
+    settings = {"columns": ("marker",), "parameters": ("marker",), "prior": prior,
                 "variance": 1e12 if prior == "laplace" else 1.0}  # fmt: skip
     found = run("cox", tables, **settings).table.set_index("method")
     fewer = run("cox", {s: tables[s] for s in ("north", "south")}, **settings).table
