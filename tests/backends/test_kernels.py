@@ -25,14 +25,14 @@ cases = st.builds(
 )
 
 
-@given(case=cases, B=st.sampled_from([1, 4, 8, 16]), n_jobs=st.sampled_from([1, 2]))
+@given(case=cases, B=st.sampled_from([1, 4, 8, 12, 16]), n_jobs=st.sampled_from([1, 2]))
 @settings(max_examples=60, deadline=None)
 def test_every_kernel_is_its_definition(case, B, n_jobs):
     check(CpuBackend(n_jobs), case, B)
 
 
 @pytest.mark.usefixtures("eager_threads")
-@pytest.mark.parametrize("B", [1, 4, 8, 16])
+@pytest.mark.parametrize("B", [1, 4, 8, 12, 16])
 def test_two_threads_give_the_digits_of_one(B):
     """Large enough for many chunks of every kind."""
     rng = np.random.default_rng(B)

@@ -158,6 +158,10 @@ def test_factors_are_handed_on_and_made_again_for_the_matrix_at_hand(rng):
     np.testing.assert_allclose(
         other.inverse(at, R, support, h), np.linalg.solve(2.0 * shared.G, R), rtol=0.05, atol=1e-4
     )
+    made = factors.factor
+    heir = Factors(shared, factors, takes=True)
+    assert heir.factor is made  # and not a copy of it
+    assert factors.factor is None
 
 
 def test_factor_leaves_out_what_elimination_left_as_rounding():

@@ -7,6 +7,8 @@ from steropes.backends.threads import ThreadPool
 from steropes.solve.quadratic import LowRank, Quadratic
 from steropes.solve.quadratic import search as search_module
 from steropes.solve.quadratic.cholesky import Cholesky
+from steropes.solve.quadratic.shared import SharedMatrix
+from steropes.solve.quadratic.support import support_steps
 
 
 def by_descent(H, g, beta, l1, l2, sweeps=20_000):
@@ -49,6 +51,53 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
         H = sigma[:, b] * G * sigma[:, [b]]
         best = by_descent(H, g[:, b], beta[:, b], l1[:, b], l2[:, b])
         np.testing.assert_allclose(step[:, b], best, atol=1e-9 if dtype == np.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("B", [1, 3])
+def test_what_is_behind_the_matrix_in_its_rows_is_not_looked_at(B, rng):
+    G, sigma, g, beta, l1, l2 = model(rng, 40, B)
+    l1[0] = l2[0] = 0.0
+    wide = np.full((40, 57), np.nan)
+    wide[:, :40] = G
+    steps = [
+        Quadratic(rows, np.arange(40) < 1, ThreadPool(1)).minimize(
+            sigma, g, beta, l1, l2, np.ones((40, B)), np.full(B, 1e-9)
+        )
+        for rows in (G, wide)
+    ]
+    np.testing.assert_allclose(steps[1], steps[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_a_support_step_says_what_it_does_to_all_slopes(good, rng):
+    """With the inverse one iteration is enough; without, as many as are allowed."""
+    k, B = 30, 3
+    G, _, _, _, _, l2 = model(rng, k, B)
+    support = rng.random((k, B)) < 0.6
+    low = LowRank(rng.normal(size=(2, k, B)), rng.uniform(0.1, 1.0, (2, B)))
+    matrices = [
+        G + np.diag(l2[:, b]) + np.einsum("m,mi,mj->ij", low.c[:, b], *[low.U[:, :, b]] * 2)
+        for b in range(B)
+    ]
+
+    def inverse(r):
+        z = r / np.diag(G)[:, None]
+        for b in range(B if good else 0):
+            at = np.flatnonzero(support[:, b])
+            z[:, b] = 0.0
+            z[at, b] = np.linalg.solve(matrices[b][np.ix_(at, at)], r[at, b])
+        return z
+
+    residual, none = rng.normal(size=(k, B)), np.zeros((k, B))
+    shared = SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))
+    p, Hp, iterations = support_steps(shared, low, l2, support, residual, none + 1e-9, inverse)
+    assert not p[~support].any()
+    assert iterations == 1 if good else iterations > 1
+    for b in range(B):
+        np.testing.assert_allclose(Hp[:, b], matrices[b] @ p[:, b], atol=1e-9 * np.abs(Hp).max())
+        if good:
+            at = support[:, b]
+            np.testing.assert_allclose(Hp[at, b], residual[at, b], atol=1e-9)
 
 
 def test_a_model_with_nothing_but_its_free_columns_to_move_is_solved(rng):

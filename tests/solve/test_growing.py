@@ -1,0 +1,52 @@
+"""A matrix that grows in place is the one that would have been made at once."""
+
+import numpy as np
+import pytest
+
+from steropes.backends.threads import ThreadPool
+from steropes.solve.growing import SPARE, GrowingMatrix
+
+
+def symmetric(rng, k, dtype):
+    A = rng.normal(size=(k, k)).astype(dtype)
+    return A + A.T
+
+
+def rows_from(H, first, k):
+    """What is given when columns join: rows before ``first`` may be anything."""
+    out = H[:k, :k].copy()
+    out[:first] = np.nan
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_grown_by_little_and_by_much_it_is_the_whole(rng, dtype, eager_threads):
+    H = symmetric(rng, 900, dtype)
+    grown = GrowingMatrix(H[:300, :300].copy(), ThreadPool(2))
+    for k in (301, 310, 700, 701, 900):  # within the room behind it, and beyond
+        grown.grow(rows_from(H, grown.k, k))
+        np.testing.assert_array_equal(grown.matrix, H[:k, :k])
+        assert grown.rows.flags.c_contiguous
+        np.testing.assert_array_equal(grown.rows[:, :k], H[:k, :k])
+
+
+def test_there_is_room_for_more_without_another_matrix(rng):
+    H = symmetric(rng, 120, float)
+    grown = GrowingMatrix(H[:90, :90].copy(), ThreadPool(1))
+    grown.grow(rows_from(H, 90, 100))
+    before = grown.rows.ctypes.data
+    grown.grow(rows_from(H, 100, int(100 * (1 + SPARE))))
+    assert grown.rows.ctypes.data == before
+
+
+def test_what_stays_may_grow_again_and_earlier_views_stay_as_they_were(rng):
+    H = symmetric(rng, 80, float)
+    grown = GrowingMatrix(H[:50, :50].copy(), ThreadPool(1))
+    earlier = grown.matrix
+    kept = np.arange(0, 50, 3)
+    grown.keep(kept)
+    order = np.concatenate([kept, np.arange(50, 80)])
+    wanted = H[np.ix_(order, order)]
+    grown.grow(rows_from(wanted, len(kept), len(order)))
+    np.testing.assert_array_equal(grown.matrix, wanted)
+    np.testing.assert_array_equal(earlier, H[:50, :50])
