@@ -41,6 +41,14 @@ def test_where_variances_are_dear_the_step_is_no_longer_than_it_must_be():
     assert next_steps(score, [0, 1, 2, 3]) == pytest.approx(1)
 
 
+def test_right_at_the_top_of_dear_ones_a_third_of_a_step_may_do():
+    def score(t):
+        return -10 * (t - 3.02) ** 2
+
+    assert next_steps(score, [0, 1, 2, 3], se=2.0, dear=True) == pytest.approx(0.3)
+    assert next_steps(score, [0, 1, 2, 3], se=16.0, dear=True) == pytest.approx(0.5)  # not clear
+
+
 def test_where_the_last_dear_one_is_past_the_top_the_top_is_what_is_missing():
     def score(t):
         return 3 * (t - 2.4) - (t - 2.4) ** 2 - 0.8 * (t - 2.4) ** 3

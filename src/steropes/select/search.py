@@ -35,7 +35,9 @@ STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
 CLEAR = 0.05  # standard errors that make a drop clear
-SHORT = (0.5, 0.6, 0.7, 0.8, 0.9)  # parts of a step, where no more is needed to be past the best
+HALF = 0.5  # of a step, where no more is needed to be past the best,
+SHORT = (0.3, 0.4, HALF, 0.6, 0.7, 0.8, 0.9)  # and where variances are dear,
+SURER = 2  # but less than half only where the drop is that many times clear
 DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before
 STEEP = 6  # standard errors that a step must gain for the next to be two at once
 MOST = 60  # variances
@@ -371,14 +373,15 @@ def _next(x: np.ndarray, y: np.ndarray, se: float, dear: bool) -> float:
     if rise > STEEP * se:
         later = min(float(end(x[-1] + 2 * step) - end(x[-1] + step)) for end in ends)
         return float((2 if later > rise / 2 else 1) * step)
-    if dear and x[-1] - x[-2] > min(SHORT) * step:
+    if dear and x[-1] - x[-2] > HALF * step:
         inside = np.linspace(x[-2], x[-1], 21)[1:-1]
         values = np.mean([end(inside) for end in ends], axis=0)
         if values.max() > y[-1] + clear:
             return float(inside[values.argmax()] - x[-1])
-    for share in SHORT if dear else SHORT[:1]:
+    for share in SHORT if dear else (HALF,):
         asked = ends if dear else ends[:1]
-        if min(float(end(x[-1] + share * step)) for end in asked) < y.max() - clear:
+        drop = y.max() - min(float(end(x[-1] + share * step)) for end in asked)
+        if drop > clear * (SURER if share < HALF else 1):
             return float(share * step)
     return float(step)
 
