@@ -173,25 +173,12 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site:
     event: np.ndarray | None = None
     entry: np.ndarray | None = None
     codes: np.ndarray | None = None
-    if plan.model == "cox":
-        assert plan.event is not None
-        outcome = check_survival(Surv(take(plan.outcome), take(plan.event), vector(plan.entry)), n)
-        y, event, entry = outcome.time, outcome.event > 0, outcome.entry
-        if plan.times:
-            y, entry = on_grid(y, entry, plan.times)
-        ties: Ties = "breslow" if plan.ties == "breslow" else "efron"
-        likelihood = CoxLikelihood(y, event, backend, entry, strata, ties)
-    elif plan.model == "fine_gray":
+    if plan.model in ("cox", "fine_gray"):
         assert plan.event is not None
         given = Surv(take(plan.outcome), take(plan.event), vector(plan.entry))
-        outcome = check_survival(given, n, competing=True)
-        y, codes, entry = outcome.time, outcome.event, outcome.entry
-        if plan.times:
-            y, entry = on_grid(y, entry, plan.times)
-        event = codes == plan.cause
-        likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata, entry)
-        if plan.baseline == "site" and likelihood.cut_off(weights) is not None:
-            raise DataError(INTERRUPTED)
+        likelihood, y, entry, codes = _of_times(given, weights, strata, plan, backend)
+        event = codes == (plan.cause if plan.model == "fine_gray" else 1)
+        codes = codes if plan.model == "fine_gray" else None
     elif plan.model == "linear":
         y = check_response(take(plan.outcome), n)
         likelihood = LinearLikelihood(y, backend)
@@ -241,6 +228,24 @@ def _refuse_silent(event: np.ndarray, strata: np.ndarray, plan: FederatedPlan) -
             "no stratum (matched set, person) here has both an event and other rows, so that these "
             "rows say nothing: leave the site out of the plan, unless the strata are wrong"
         )
+
+
+def _of_times(
+    given: Any, weights: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
+) -> tuple[Likelihood, np.ndarray, np.ndarray | None, np.ndarray]:
+    """The likelihood, times and entries (on the plan's grid if there is one), and event codes."""
+    competing = plan.model == "fine_gray"
+    y, codes, entry = check_survival(given, len(weights), competing=competing)
+    if plan.times:
+        y, entry = on_grid(y, entry, plan.times)
+    if not competing:
+        ties: Ties = "breslow" if plan.ties == "breslow" else "efron"
+        codes = (codes > 0).astype(np.int64)
+        return CoxLikelihood(y, codes > 0, backend, entry, strata, ties), y, entry, codes
+    likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata, entry)
+    if plan.baseline == "site" and likelihood.cut_off(weights) is not None:
+        raise DataError(INTERRUPTED)
+    return likelihood, y, entry, codes
 
 
 def _of_cases(
