@@ -8,8 +8,11 @@ from scipy import sparse, special
 
 import steropes
 from drawn_families import FAMILIES, N, drawn
+from every_family import case
 from steropes.solve.certificate import certificate
 from steropes.solve.data_term import ActiveColumns
+
+MATCHED = ("conditional exact", "conditional efron", "conditional poisson", "case series")
 
 
 @pytest.mark.parametrize("prior", [None, steropes.Normal(1.0), steropes.Laplace(1.0)])
@@ -80,3 +83,20 @@ def test_the_certificate_knows_no_unit_of_columns_and_weights(rng):
         values.append(certificate(m._problem, beta, none, none))
     assert values[0] > 1e-3
     assert values[1] == pytest.approx(values[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("family", ["cox by step", "cox strata", "fine gray", *MATCHED])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csc_array], ids=["dense", "sparse"])
+def test_columns_without_information_are_at_their_optimum_under_a_ridge(family, form):
+    """Constant in each stratum, or at all: what rounding leaves of their curvature is no unit."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        c = case(family, rng, n=200, p=6)
+        codes = c.extras.get("strata", np.zeros(len(c.X)))
+        codes = np.unique(codes, return_inverse=True)[1]
+        level = rng.normal(size=codes.max() + 1)[codes]
+        c.X = np.column_stack([c.X, np.ones(len(c.X)), level, level * (level > 0)])
+        for variance in (1e-6, 1e-3, 1.0):
+            m = c.fit(form(c.X), prior=steropes.Normal(variance))
+            assert m.converged_
+            np.testing.assert_allclose(m.coef_[-3:], 0.0, atol=1e-10)

@@ -8,7 +8,7 @@ from ..backends.blas import single_threaded_blas
 from ..errors import DataError
 from ..infer.information import refuse_dependent
 from ..solve import Batch
-from ..solve.certificate import units, violations
+from ..solve.certificate import informative, units, violations
 from .choose import Chosen, choose_variance
 from .described import Described, describe
 from .evaluations import Evaluations, SummedEvaluations
@@ -73,7 +73,7 @@ def _result(
     """The fit's tables, its certificate recomputed at the end."""
     plan, head, described, scale = model.plan, model.head, model.described, model.scale
     some = np.flatnonzero((l1 == 0) | (theta != 0))
-    H, _ = evaluations.exact_hessian(theta, some)
+    H, raw = evaluations.exact_hessian(theta, some)
     loss, g = evaluations.value(theta)
     if not np.isfinite(loss):
         odd = "".join(f" (site {s!r}: {what})" for s, what in exchange.overflowed.items())
@@ -82,7 +82,7 @@ def _result(
         )
     weight = model.weight
     h = np.zeros(len(theta))
-    h[some] = np.diag(H) / scale[some] ** 2
+    h[some] = informative(np.diag(H), raw) / scale[some] ** 2
     v = violations(g / scale, theta * scale, l1 / scale, l2 / scale**2)
     optimality = float((v / units(l1 / scale, h * model.noise(loss))).max(initial=0.0))
     U = np.eye(len(theta))  # to the intercepts at zero

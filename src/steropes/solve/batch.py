@@ -465,4 +465,5 @@ class Batch:
     def _score_variance(self) -> np.ndarray:
         """Variance of the score of each column of the working set, (k, lanes)."""
         own = self._factors() ** 2 if self.apart else self._weights
-        return self.shared.h[:, None] * (own * self.term.dispersion)
+        h = self.shared.h if self._lasso else self.shared.information
+        return h[:, None] * (own * self.term.dispersion)

@@ -12,11 +12,21 @@ from ..likelihoods.nuisance import Nuisance
 from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
-__all__ = ["certificate", "certificates", "units", "violations"]
+__all__ = ["certificate", "certificates", "informative", "units", "violations"]
 
 COLUMNS = 1024  # whose curvature is taken at once,
 ENTRIES = 1 << 22  # and their entries, about
 FLOOR = 1e-3  # of √H: a λ so small against the data's curvature is no unit to count in
+ROUNDING = 1e-10  # share of a column's curvature below which what terms leave of it is rounding
+
+
+def informative(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Curvatures h, zero where nothing but rounding is left of ``whole``, from which they came.
+
+    A column that is constant within strata, or at all in Cox's model, has no information, and √H
+    of a rounding is no unit: beside it the gradient's own roundings would be violations.
+    """
+    return np.where(h > ROUNDING * whole, h, 0.0)
 
 
 def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
@@ -160,9 +170,12 @@ def _largest(
     for a in range(0, len(counted), step):
         at = counted[a : a + step]
         with np.errstate(all="ignore"):
-            h = backend.to_host(diagonal(design.by_rows(at, there.order, backend), curvature))
+            rows = design.by_rows(at, there.order, backend)
+            h = backend.to_host(diagonal(rows, curvature))
         if not np.isfinite(h).all():
             return np.inf, v
+        if (l1[at] == 0).any():
+            h = informative(h, backend.to_host(rows.diagonal(abs(curvature.v))))
         if smooth is not None:
             h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
         unit[at] = units(l1[at], h * noise)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.threads import ThreadPool
+from .certificate import informative
 from .data_term import CurvatureAt, DataTerm
 from .growing import GrowingMatrix
 from .positive import positive
@@ -48,6 +49,7 @@ class SharedHessian:
         self.thinned = False
         self.grouped = False  # whether the curvature has rank-one terms
         self._model: tuple[int, Quadratic] | None = None  # of a version
+        self._information: tuple[int, np.ndarray] | None = None  # the same
 
     @property
     def known(self) -> bool:
@@ -61,6 +63,15 @@ class SharedHessian:
             return self._positive
         return self._exact.matrix
 
+    @property
+    def information(self) -> np.ndarray:
+        """The diagonal h, zero where it is rounding; see `informative`."""
+        if self._exact is None or self.at is None:
+            return self.h
+        if self._information is None or self._information[0] != self.version:
+            self._information = self.version, informative(self.h, self.at.uncentred())
+        return self._information[1]
+
     def compute(
         self, term: DataTerm, at: CurvatureAt, lane: int, rough: bool, matrix: bool = True
     ) -> None:
@@ -72,7 +83,7 @@ class SharedHessian:
             self._exact = GrowingMatrix(at.matrix(rough=rough), self.pool)
             self._made(term)
         else:
-            self.h = at.diagonal()
+            self.h = informative(at.diagonal(), at.uncentred())
         self._changed()
 
     def follow(self, term: DataTerm, rough: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .certificate import informative
 from .data_term import DataTerm
 
 __all__ = ["smaller", "variances_here"]
@@ -20,7 +21,7 @@ def variances_here(term: DataTerm) -> np.ndarray:
     for b in range(term.B):
         at = term.curvature(b)
         assert at is not None  # it is of all rows
-        here[:, b] = at.diagonal()
+        here[:, b] = informative(at.diagonal(), at.uncentred())
     return here * term.dispersion
 
 
