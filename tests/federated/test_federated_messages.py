@@ -13,7 +13,7 @@ from steropes.federated.encoding import decode, encode
 
 EXAMPLE = {
     "schema": SCHEMA, "kind": "request", "study": "0123456789abcdef", "round": 2,
-    "ask": "surrogate", "id": "7ae565442e28a31892a72918b78f1429",
+    "ask": "surrogate", "id": "b8a39e066e3568581be2f8e33ab5ce17",
     "values": {"weight": 1.5, "sites": ["north", "west"]},
     "arrays": {"at": {"shape": [1, 2], "values": [0.1, -2]}},
 }  # fmt: skip

@@ -148,6 +148,6 @@ def test_a_request_that_does_not_fit_is_not_answered(sites, change, said, capsys
 
 def test_schemas_are_printed(capsys):
     assert call("schema") == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/3"
+    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/4"
     assert call("schema", "--plan") == 0
     assert "baseline" in json.loads(capsys.readouterr().out)["properties"]

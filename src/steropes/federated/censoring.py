@@ -5,6 +5,8 @@ later or is censored at s, as in `steropes.likelihoods.censoring`. A site tells 
 how much is censored at each of its times; the lead adds up and sends G to all. Each fold of a
 cross-validation has the G of its training rows, and that of its own for their score. Where people
 enter late a site tells how much enters too, and G is what `steropes.likelihoods.observation` has.
+It then also tells how much has the event of interest, as that says which spell of observation is
+the last that weights are needed in.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .plan import FederatedPlan
 from .protocol import Message
 from .rows import SiteRows
 
 __all__ = ["CensoringOfAll", "leaving", "pooled_censoring"]
 
 ROUNDING = 1e-12  # of the weight at a time
-COUNTS = ("leave", "censored", "enter")
+COUNTS = ("leave", "censored", "enter", "cases")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ def leaving(rows: SiteRows) -> dict[str, np.ndarray]:
     dict
         ``leave_times`` (L,), and the weights that leave and that are censored there: ``leave``
         and ``censored``, (1 + folds, L), of all rows and of those that each fold leaves out.
-        With late entry the times are those of entries too, and ``enter`` has their weights.
+        With late entry the times are those of entries too, ``enter`` has their weights, and
+        ``cases`` the weights that leave with the event of interest.
     """
     w = rows.problem.weights
     assert rows.codes is not None
@@ -68,35 +72,43 @@ def leaving(rows: SiteRows) -> dict[str, np.ndarray]:
 
     out = {"leave_times": times, "leave": each(rows.y, there)}
     out["censored"] = each(rows.y, there & (rows.codes == 0))
-    return out if rows.entry is None else out | {"enter": each(rows.entry, came)}
+    if rows.entry is None:
+        return out
+    assert rows.event is not None
+    return out | {"enter": each(rows.entry, came), "cases": each(rows.y, there & rows.event)}
 
 
-def pooled_censoring(answers: list[Message], folds: int) -> CensoringOfAll:
+def pooled_censoring(plan: FederatedPlan, answers: list[Message]) -> CensoringOfAll:
     """G of all sites from what each told."""
+    folds = plan.folds * plan.repeats
     own = [np.asarray(a.arrays["leave_times"], float) for a in answers]
     times = np.unique(np.concatenate(own))
-    names = [n for n in COUNTS if all(n in a.arrays for a in answers)]
+    names = COUNTS[:2] if plan.entry is None else COUNTS
     counts = np.zeros((len(names), 1 + folds, len(times)))
     for t, a in zip(own, answers, strict=True):
         at = np.searchsorted(times, t)
         for x, name in zip(counts, names, strict=True):
             x[:, at] += a.array(name, (1 + folds, len(t)))
-    if "enter" not in names:
-        return CensoringOfAll(times, np.array([_distribution(*x) for x in _by_rows(counts)]))
+    if plan.entry is None:
+        G = np.array([_distribution(*x) for x in _by_rows(counts, plan.folds)])
+        return CensoringOfAll(times, G)
     first = np.nextafter(times[:1], -np.inf)  # at which nobody has left: not 1 in every spell
-    G = np.array([_observation(*x) for x in _by_rows(counts)])
+    G = np.array([_observation(*x) for x in _by_rows(counts, plan.folds)])
     return CensoringOfAll(np.concatenate([first, times]), G)
 
 
-def _by_rows(counts: np.ndarray) -> Iterator[np.ndarray]:
-    """Counts (·, L) of all rows; then of those without each fold, and of the fold's."""
-    whole = counts[:, 0]
-    yield whole
+def _by_rows(counts: np.ndarray, folds: int) -> Iterator[np.ndarray]:
+    """Counts (·, L) of all rows; then of those without each fold, and of the fold's.
+
+    What is without a fold is the sum of a cut's other folds: zero where these have nothing, which
+    a difference of all rows and the fold is not.
+    """
+    yield counts[:, 0]
     for k in range(1, counts.shape[1]):
-        part = counts[:, k]
-        rest = whole - part
-        yield np.where(rest > ROUNDING * whole, rest, 0.0)  # else it is rounding
-        yield part
+        start = k - (k - 1) % folds
+        others = [j for j in range(start, start + folds) if j != k]
+        yield counts[:, others].sum(axis=1)
+        yield counts[:, k]
 
 
 def _distribution(leave: np.ndarray, censored: np.ndarray) -> np.ndarray:
@@ -106,20 +118,25 @@ def _distribution(leave: np.ndarray, censored: np.ndarray) -> np.ndarray:
         return np.exp(np.cumsum(np.log(np.where(n > 0, later, 1.0) / np.where(n > 0, n, 1.0))))
 
 
-def _observation(leave: np.ndarray, censored: np.ndarray, enter: np.ndarray) -> np.ndarray:
+def _observation(
+    leave: np.ndarray, censored: np.ndarray, enter: np.ndarray, cases: np.ndarray
+) -> np.ndarray:
     """What G is with late entry, before the first time and up to each, (1 + L,).
 
-    It is zero in all spells of observation before the last that has events.
+    It is zero in all spells of observation before the last that has events of interest: no
+    competing event there has a weight that is known, and spells after it need none.
     """
-    came = np.cumsum(np.append(leave.sum() - enter.sum(), enter))[:-1]  # before each time
+    total = float(leave.sum())
+    early = total - float(enter.sum())  # before all times
+    early = early if early > ROUNDING * total else 0.0
+    came = np.cumsum(np.append(early, enter))[:-1]  # before each time
     stay = came - np.cumsum(leave)
-    stay = np.where(stay > ROUNDING * np.abs(came), stay, 0.0)
+    stay = np.where(stay > ROUNDING * came, stay, 0.0)
     before, after = stay + censored, stay + enter
     known = (before > 0) & (after > 0)
     log = np.log(np.where(known, after, 1.0)) - np.log(np.where(known, before, 1.0))
-    anew = (before <= 0) & (enter > 0)
-    spell = np.append(0, np.cumsum(anew))
-    eventful = np.flatnonzero(leave > censored + ROUNDING * leave)
+    spell = np.append(0, np.cumsum((before <= 0) & (enter > 0)))
+    eventful = np.flatnonzero(cases > 0)
     last = spell[eventful[-1]] if len(eventful) else 0  # of what is before that time
-    total = np.append(0.0, np.cumsum(log))
-    return np.where(spell >= last, np.exp(total - total[spell >= last].max()), 0.0)
+    total_log = np.append(0.0, np.cumsum(log))
+    return np.where(spell >= last, np.exp(total_log - total_log.max()), 0.0)

@@ -90,6 +90,7 @@ def _described(ask: Ask) -> list[Field]:
         Field(ask, "leave", ("1 + F", "L"), "≥ 0", fine_gray),
         Field(ask, "censored", ("1 + F", "L"), "≥ 0", fine_gray),
         Field(ask, "enter", ("1 + F", "L"), "≥ 0", f"{fine_gray}, late entry"),
+        Field(ask, "cases", ("1 + F", "L"), "≥ 0", f"{fine_gray}, late entry"),
     ]
 
 

@@ -135,7 +135,7 @@ def _fold_weight(plan: FederatedPlan, answers: list[Message]) -> np.ndarray:
 def _censoring(plan: FederatedPlan, answers: list[Message]) -> CensoringOfAll | None:
     if not plan.shares_risk_sets or plan.model != "fine_gray":
         return None
-    return pooled_censoring(answers, plan.folds * plan.repeats)
+    return pooled_censoring(plan, answers)
 
 
 def _times(plan: FederatedPlan, answers: list[Message]) -> np.ndarray:

@@ -50,7 +50,7 @@ def refuse_impossible(
     elif request.ask == "evaluate":
         _refuse_evaluation(plan, request, answer, first)
     elif request.ask == "risk_sets":
-        _refuse_risk_sets(plan, answer, first)
+        _refuse_risk_sets(plan, request, answer, first)
     elif request.ask == "surrogate" and plan.prior == "none":
         q = len(answer.arrays["estimate"])
         H = unpacked(answer.arrays["hessian"], q)
@@ -173,7 +173,7 @@ def _correlated(H: np.ndarray, raw: np.ndarray) -> bool:
 # -- risk sets of all sites ------------------------------------------------------------------------
 
 
-def _refuse_risk_sets(plan: FederatedPlan, a: Message, first: Message) -> None:
+def _refuse_risk_sets(plan: FederatedPlan, request: Message, a: Message, first: Message) -> None:
     S, E = a.arrays["S"], a.arrays["E"]
     known = np.isfinite(S) & np.isfinite(E)
     for name in ("S", "E", "held_S", "held_E"):
@@ -193,6 +193,8 @@ def _refuse_risk_sets(plan: FederatedPlan, a: Message, first: Message) -> None:
     refuse(a, "count", (events == first.number("events")).all(),
             f"of {first.number('events'):g} events, as in the first round")  # fmt: skip
     _refuse_weights(plan, a, count, weight, "weight")
+    if "cases" in first.arrays:
+        _refuse_other_cases(request, a, first)
     rows = count[..., None] > 0
     E1 = a.arrays["E1"]
     refuse(a, "E1", (E1[~np.broadcast_to(rows, E1.shape)] == 0).all(), "0 at times without events")
@@ -216,6 +218,23 @@ def _refuse_weights(
     if plan.weight is None:
         fine = np.abs(weight - count) <= ROUNDING * count
         refuse(a, name, fine.all(), "the number of events: the plan has no weights")
+
+
+def _refuse_other_cases(request: Message, a: Message, first: Message) -> None:
+    """Refuse weights of events that are not the first round's, of all rows and of folds."""
+    cases = np.zeros((len(first.arrays["cases"]), len(request.arrays["times"])))
+    at = np.searchsorted(request.arrays["times"], first.arrays["leave_times"])
+    told = (first.arrays["cases"] > 0).any(axis=0)
+    cases[:, at[told]] = first.arrays["cases"][:, told]
+    said, room = "what 'cases' of the first round say", ROUNDING * cases[0]
+    left = np.zeros(len(cases[0]))
+    if "held_weight" in a.arrays:
+        fold = request.numbers("folds", -1, len(cases) - 1)
+        left = np.where(fold[:, None] < 0, 0.0, cases[1 + fold])
+        off = np.abs(a.arrays["held_weight"] - left)
+        refuse(a, "held_weight", (off <= room).all(), said)
+    off = np.abs(a.arrays["weight"] - (cases[0] - left))
+    refuse(a, "weight", (off <= room).all(), said)
 
 
 # -- profiles --------------------------------------------------------------------------------------

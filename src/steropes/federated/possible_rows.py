@@ -105,6 +105,8 @@ def _refuse_times(plan: FederatedPlan, a: Message) -> None:
         slack = ROUNDING * (1 + weight)
         fine = early >= -slack and (np.cumsum(leave[0]) <= came + slack).all()
         refuse(a, "enter", fine, "of people who enter before they leave")
+        _refuse_cases(plan, a, room)
+        counts["cases"] = a.arrays["cases"]
         room = room + ROUNDING * enter[0]
         refuse(a, "enter", (enter <= enter[0] + room).all(), "more of all rows than of some")
     for r in range(plan.repeats if plan.folds else 0):
@@ -112,3 +114,17 @@ def _refuse_times(plan: FederatedPlan, a: Message) -> None:
         for name, x in counts.items():
             parts = np.abs(x[own].sum(axis=0) - x[0])
             refuse(a, name, (parts <= room).all(), "of the folds what it is of all, in parts")
+
+
+def _refuse_cases(plan: FederatedPlan, a: Message, room: np.ndarray) -> None:
+    """Weights of the events of interest at the times at which rows leave."""
+    cases, uncensored = a.arrays["cases"], a.arrays["leave"] - a.arrays["censored"]
+    refuse(a, "cases", (cases <= uncensored + room).all(), "no more than leave uncensored")
+    refuse(a, "cases", (cases <= cases[0] + room).all(), "more of all rows than of some")
+    events, total = a.number("events"), float(cases[0].sum())
+    refuse(a, "cases", (total > 0) == (events > 0), f"of {events:g} 'events'")
+    if plan.weight is None:
+        refuse(a, "cases", _same(total, events), f"of {events:g} 'events': the plan has no weights")
+    if not plan.times:
+        at = a.arrays["leave_times"][cases[0] > 0]
+        refuse(a, "cases", np.array_equal(at, a.arrays["times"]), "more than 0 at 'times' alone")

@@ -17,7 +17,7 @@ from .identity import digest
 
 __all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "message_schema"]
 
-SCHEMA = "steropes.federated/3"
+SCHEMA = "steropes.federated/4"
 
 Kind = Literal["request", "answer", "refusal"]
 Ask = Literal["describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]

@@ -21,7 +21,7 @@ TELLS = {
     "the variance and the share of values that are not zero",
     "times": "the distinct times at which someone has the event",
     "leave": "how much of the rows' weight leaves, and how much of it is censored, at each time",
-    "enter": "how much of it enters at each time",
+    "enter": "how much of it enters at each time, and how much leaves with the event of interest",
     "held_S": "the same without a fold, and of the fold's rows alone",
     "fold_weight": "the weight of each fold's rows",
     "held_out": "the same of the rows without a fold, whose log-likelihood is told too: in effect "

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
+from ..likelihoods.fine_gray import FAINT
 from .censoring import CensoringOfAll
 from .risk_intervals import RiskIntervals
 from .risk_sets import HeldOut, RiskSums, Shares
@@ -78,7 +79,8 @@ class SiteRiskSets:
         if censoring is not None:
             assert rows.codes is not None
             self.competing = np.flatnonzero((rows.codes > 0) & ~rows.event & (self.w > 0))
-            if (censoring.before(rows.y[self.competing], 0) <= 0).any():
+            own = censoring.before(rows.y[self.competing], 0)
+            if rows.entry is not None and (own <= FAINT).any():
                 raise DataError(INTERRUPTED)
 
     def _stay(self, which: int) -> _Stay | None:
@@ -86,7 +88,8 @@ class SiteRiskSets:
             return None
         at = self.competing
         own = self.censoring.before(self.rows.y[at], which)
-        inverse = np.where(own > 0, 1.0 / np.where(own > 0, own, 1.0), 0.0)
+        known = own > FAINT
+        inverse = np.where(known, 1.0 / np.where(known, own, 1.0), 0.0)
         later = self.last[at] + 1 < len(self.times)
         after = _at_times(
             inverse[later], self.last[at[later]] + 1, at[later], len(self.times), len(self.w)
