@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 
+from steropes import CrossValidation, Laplace
+from steropes.select.curve import CLEAR, STEP, next_step
 from steropes.select.path import TOGETHER, _together
-from steropes.select.search import CLEAR, STEP, _next
+from steropes.select.search import FLAT, VariancePath
 
 STEPS = np.log(STEP)
 
@@ -12,7 +15,7 @@ STEPS = np.log(STEP)
 def next_steps(score, at, se=1.0, dear=False):
     """The next move in steps, for a score as a function of steps and those made so far."""
     at = np.asarray(at, float)
-    return _next(at * STEPS, score(at), se, dear) / STEPS
+    return next_step(at * STEPS, score(at), se, dear) / STEPS
 
 
 def test_two_scores_tell_nothing():
@@ -66,3 +69,50 @@ def test_folds_go_in_groups_of_one_size(count):
     groups = -(-count // size)
     assert groups == -(-count // TOGETHER)
     assert groups * size - count < groups
+
+
+class Scored(VariancePath):
+    """Scores as a function of steps from the first variance, with a standard error of one."""
+
+    def __init__(self, score, nonzero=1):
+        super().__init__(CrossValidation(3), Laplace(), None)
+        self.of, self.many = score, nonzero
+
+    def evaluate(self, variance):
+        spread = np.sqrt(3) * np.array([-1.0, 0.0, 1.0])
+        return np.zeros(1), self.many, self.of(np.log(variance / self.first()) / STEPS) + spread
+
+    def first(self):
+        return 1e-4
+
+
+@pytest.mark.parametrize("nonzero", [1, 3000])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [0, 118.2, 198.8, 253.7, 290.7, 328.0, 368.7, 379.2, 360.1, 290.1, 171.8, 20.3, -151.6],
+        [0, 19.3, 43.5, 72.6, 94.4, 107.1, 112.3, 108.7, 93.6, 69.0, 36.5, -0.8, -40.4],
+        [
+            0,
+            150.7,
+            252.9,
+            318.3,
+            344.7,
+            341.9,
+            276.9,
+            120.1,
+            -130.1,
+            -456.9,
+            -836.1,
+            -1237.5,
+            -1649,
+        ],
+    ],
+)
+def test_the_best_is_found_where_the_walk_went_two_steps_at_once(scores, nonzero):
+    """A parabola through scores of uneven distances may have its top next to the best of them."""
+    curve = CubicSpline(np.arange(len(scores)) / 2, scores)
+    best = curve(np.linspace(0, 6, 6001)).max()
+    found = Scored(curve, nonzero).search()
+    assert found.score > best - FLAT
+    assert len(found.results) < 12

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from ..priors import Prior
-from ..select.search import STEP, VariancePath, first_variance, own_information, readable
+from ..select.curve import STEP
+from ..select.search import VariancePath, first_variance, own_information, readable
 from .evaluations import Known
 from .exchange import Exchange
 from .lanes import Lane, hessian_of, together

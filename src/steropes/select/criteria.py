@@ -18,8 +18,9 @@ from ..solve import Fit
 from .beginning import beginning
 from .candidates import check_compared, choose_among
 from .crossvalidation import check_search
+from .curve import STEP
 from .cyclops import CyclopsSearch
-from .search import STEP, Progress, Selection, VariancePath, best_of, readable
+from .search import Progress, Selection, VariancePath, best_of, readable
 
 __all__ = ["InformationCriterion", "Measure", "Measured"]
 

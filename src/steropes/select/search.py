@@ -13,13 +13,13 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import Prior
+from .curve import CLEAR, STEP, next_step, promise
 from .cyclops import CyclopsSearch, cyclops_variance
 
 __all__ = [
     "BELOW",
     "DEAR",
     "SAMPLE",
-    "STEP",
     "Progress",
     "Selection",
     "VariancePath",
@@ -31,15 +31,9 @@ __all__ = [
 
 Progress = Callable[[str, float], None]  # told what is done now, and the share of it that is
 
-STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
-CLEAR = 0.05  # standard errors that make a drop clear
-HALF = 0.5  # of a step, where no more is needed to be past the best,
-SHORT = (0.3, 0.4, HALF, 0.6, 0.7, 0.8, 0.9)  # and where variances are dear,
-SURER = 2  # but less than half only where the drop is that many times clear
 DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before
-STEEP = 6  # standard errors that a step must gain for the next to be two at once
 MOST = 60  # variances
 FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
 NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
@@ -221,13 +215,13 @@ class VariancePath(ABC):
             x = np.log(table["variance"].to_numpy())
             # Not of its three digits, of which a path of whole steps would drift away.
             dear = int(table["nonzero"].iloc[-1]) > DEAR
-            v = largest * float(np.exp(_next(x, mean, float(table["se"].iloc[best]), dear)))
+            v = largest * float(np.exp(next_step(x, mean, float(table["se"].iloc[best]), dear)))
             largest = max(largest, v)
 
     def refine(self) -> None:
-        """Go to the top of a parabola through the best three scores until it promises no more.
+        """Go to the top of a curve through the best scores until it promises no more.
 
-        The score is nearly parabolic in log variance there, so what the parabola gains over the
+        The score is nearly parabolic in log variance there, so what such curves gain over the
         best bounds what a finer search could. With the best at the upper end the walk ended
         because the prior no longer mattered; at the lower end one more step makes a bracket.
         """
@@ -245,7 +239,7 @@ class VariancePath(ABC):
                     return  # smaller variances give the same model, without any covariate
                 self.score(readable(float(np.exp(x[0])) / STEP))
                 continue
-            gain, target = _promise(x, y, best)
+            gain, target = promise(x, y, best)
             if gain <= FLAT * float(table["se"].iloc[best]) or target is None:
                 return
             if np.min(np.abs(x - target)) < 0.02:  # next to one done: halve the wider side
@@ -354,60 +348,3 @@ def own_information(
 def readable(variance: float) -> float:
     """Three digits: variances are for people, and rounding noise in scores must not move them."""
     return float(f"{variance:.3g}")
-
-
-def _next(x: np.ndarray, y: np.ndarray, se: float, dear: bool) -> float:
-    """How far from the last variance the walk goes on, in log: a step, two, part of one, or back.
-
-    Each variance is dearer than all before. Where a parabola through the last scores is past its
-    top by a clear drop after half a step, no more is needed. Where they are far below the top and
-    rise steeply, two steps are one. Where variances are ``dear``, a cubic is asked too, which
-    follows the bend before the top but also noise: how short the step may be, and whether the last
-    one was past the top already, so that only the top is missing.
-    """
-    step = np.log(STEP)
-    if len(x) < 3 or not np.isfinite(se):
-        return float(step)
-    clear, ends = CLEAR * se, [_Polynomial(x, y, degree) for degree in (2, 3)]
-    rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
-    if rise > STEEP * se:
-        later = min(float(end(x[-1] + 2 * step) - end(x[-1] + step)) for end in ends)
-        return float((2 if later > rise / 2 else 1) * step)
-    if dear and x[-1] - x[-2] > HALF * step:
-        inside = np.linspace(x[-2], x[-1], 21)[1:-1]
-        values = np.mean([end(inside) for end in ends], axis=0)
-        if values.max() > y[-1] + clear:
-            return float(inside[values.argmax()] - x[-1])
-    for share in SHORT if dear else (HALF,):
-        asked = ends if dear else ends[:1]
-        drop = y.max() - min(float(end(x[-1] + share * step)) for end in asked)
-        if drop > clear * (SURER if share < HALF else 1):
-            return float(share * step)
-    return float(step)
-
-
-class _Polynomial:
-    """Through the last points, as many as its degree takes, or of a lower degree."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, degree: int) -> None:
-        degree = min(degree, len(x) - 1)
-        self.x, self.y = x[-1], y[-1]
-        self.c = np.polyfit(x[-degree - 1 :] - self.x, y[-degree - 1 :] - self.y, degree)
-
-    def __call__(self, at: np.ndarray | float) -> np.ndarray:
-        return np.asarray(self.y + np.polyval(self.c, at - self.x))
-
-
-def _promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | None]:
-    """What a parabola through the best three points gains over the best, and where."""
-    if best in (0, len(x) - 1) or len(x) < 3:
-        return np.inf, None
-    a, b, c = best - 1, best, best + 1
-    left, right = (y[b] - y[a]) / (x[b] - x[a]), (y[c] - y[b]) / (x[c] - x[b])
-    curve = (right - left) / (x[c] - x[a])
-    if not curve < 0:
-        return 0.0, None
-    top = 0.5 * (x[a] + x[b]) - left / (2 * curve)
-    top = float(np.clip(top, x[a], x[c]))
-    value = y[b] + (top - x[b]) * (left + curve * (top - x[a]))
-    return float(max(value - y[b], 0.0)), top
