@@ -18,5 +18,6 @@ def rng():
 
 @pytest.fixture
 def eager_threads(monkeypatch):
-    """Chunks go to threads however few numbers they have, as only those of large data do."""
-    monkeypatch.setattr("steropes.backends.threads.FEW", 0)
+    """Chunks go to threads however short they are, as only those of large data do."""
+    for least in ("FEW", "LONG"):
+        monkeypatch.setattr(f"steropes.backends.threads.{least}", 0)

@@ -260,15 +260,100 @@ def test_exact_conditional_fits_have_the_same_digits_whatever_the_threads(seed, 
     assert len(set(results)) == 1
 
 
+def where(*_):
+    """Which thread takes a chunk, so slowly that others come."""
+    time.sleep(1e-3)
+    return threading.get_ident()
+
+
+CHUNKS = [(i,) for i in range(16)]
+
+
 def test_a_few_numbers_wake_no_thread(eager_threads, monkeypatch):
-    pool, chunks = ThreadPool(2), [(i,) for i in range(16)]
-
-    def where(_):
-        return threading.get_ident()
-
-    here = threading.get_ident()
-    assert here not in pool.map(where, chunks, 1000)
+    pool, here = ThreadPool(2), threading.get_ident()
+    assert len(set(pool.map(where, CHUNKS, 1000))) == 2
     monkeypatch.setattr(threads, "FEW", 1001)
-    assert set(pool.map(where, chunks, 1000)) == {here}
-    assert here not in pool.map(where, chunks)
-    assert here not in pool.map(where, chunks, 1001)
+    assert set(pool.map(where, CHUNKS, 1000)) == {here}
+    assert len(set(pool.map(where, CHUNKS))) == 2
+    assert len(set(pool.map(where, CHUNKS, 1001))) == 2
+
+
+def test_short_chunks_wake_no_thread(monkeypatch):
+    """What the first takes says what the others will, where it is not known from before."""
+    clock = iter(np.arange(1000.0))
+    monkeypatch.setattr(threads, "perf_counter", lambda: next(clock) * 1e-4)
+    monkeypatch.setattr(threads, "_pace", {})
+    pool, here = ThreadPool(3), threading.get_ident()
+    for short, worth, alone in ((2e-4, 0.0, True), (0.0, 2e-3, True), (0.0, 1e-3, False)):
+        monkeypatch.setattr(threads, "SHORT", short)
+        monkeypatch.setattr(threads, "WORTH", worth)
+        threads._pace.clear()
+        monkeypatch.setattr(threads, "LONG", 2e-4)
+        seen = pool.map(where, CHUNKS)
+        assert len(seen) == 16
+        assert (set(seen) == {here}) == alone
+    threads._pace[where.__code__] = 3e-4  # long the last time: threads at once
+    monkeypatch.setattr(threads, "WORTH", np.inf)
+    assert len(set(pool.map(where, CHUNKS))) > 1
+
+
+@pytest.mark.usefixtures("eager_threads")
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_results_are_in_the_order_of_the_chunks_and_the_first_error_is_raised(n_jobs):
+    pool, dice = ThreadPool(n_jobs), random.Random(n_jobs)
+
+    def square(i):
+        time.sleep(dice.choice([0.0, 1e-4, 1e-3]))
+        if i in (57, 31, 60):
+            raise ValueError(str(i))
+        return i * i
+
+    assert pool.map(square, [(i,) for i in range(30)]) == [i * i for i in range(30)]
+    with pytest.raises(ValueError, match="31"):
+        pool.map(square, [(i,) for i in range(90)])
+
+
+def test_an_interrupt_leaves_the_other_chunks(eager_threads):
+    here, done = threading.get_ident(), []
+
+    def work(i):
+        time.sleep(2e-3)
+        done.append(i)
+        if threading.get_ident() == here:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ThreadPool(2).map(work, [(i,) for i in range(200)])
+    time.sleep(0.05)
+    assert len(done) < 20
+
+
+def test_helpers_who_are_busy_elsewhere_are_not_waited_for(eager_threads):
+    held, free = threading.Event(), threading.Event()
+    pool = ThreadPool(7)  # whose threads nobody else has
+
+    def hold(_):
+        held.set()
+        free.wait(30)
+
+    other = threading.Thread(target=pool.map, args=(hold, [(i,) for i in range(8)]))
+    other.start()
+    held.wait(30)
+    time.sleep(0.05)
+    try:
+        assert pool.map(lambda i: i, CHUNKS) == list(range(16))
+        assert not free.is_set()
+    finally:
+        free.set()
+        other.join()
+
+
+def test_chunks_of_chunks_stay_in_their_thread(eager_threads):
+    pool = ThreadPool(3)
+
+    def outer(_):
+        own = threading.get_ident()
+        return set(pool.map(where, CHUNKS)) == {own}
+
+    assert all(pool.map(outer, CHUNKS[:6]))
+    assert len(set(pool.map(where, CHUNKS))) > 1  # and it can have helpers again

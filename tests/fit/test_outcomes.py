@@ -1,5 +1,8 @@
 """Outcomes side by side: their certificates from X, and the sample that their Hessian is of."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -138,3 +141,42 @@ def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
     np.testing.assert_allclose(whole[:20, :20], first, rtol=1e-12)
     np.testing.assert_allclose(grown[20:], whole[20:], rtol=1e-12)
     assert np.linalg.eigvalsh(whole / np.sqrt(np.outer(*[np.diag(whole)] * 2)))[0] > -1e-9
+
+
+def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
+    """Whether groups go in threads, and in how many, changes no digit."""
+    X, given = drawn(rng, LogisticRegression)
+    given |= {f"{name} again": {**part, "y": 1 - part["y"]} for name, part in given.items()}
+    tables = []
+    for least, n_jobs in ((1 << 16, 1), (0, 1), (0, 2), (0, 3)):
+        monkeypatch.setattr(outcomes, "LONG", least)
+        model = LogisticRegression(prior=Laplace(0.05), n_jobs=n_jobs)
+        tables.append(fit_many(model, sparse.csc_array(X), given))
+        assert tables[-1].equals(tables[0])
+    assert tables[0].converged.all()
+
+
+def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch, rng):
+    X, given = drawn(rng, LogisticRegression)
+    given |= {f"{name} again": part for name, part in given.items()}
+    monkeypatch.setattr(outcomes, "LONG", 0)
+    here, begun, steps = threading.get_ident(), threading.Event(), []
+    heed = outcomes._Group._heed
+
+    def slow(self, *where):
+        if threading.get_ident() == here:
+            begun.wait(10)
+            raise KeyboardInterrupt
+        begun.set()
+        time.sleep(0.05)
+        steps.append(self.stop.is_set())
+        heed(self, *where)
+
+    monkeypatch.setattr(outcomes._Group, "_heed", slow)
+    with pytest.raises(KeyboardInterrupt):
+        fit_many(LogisticRegression(prior=Laplace(0.05), n_jobs=2), sparse.csc_array(X), given)
+    time.sleep(0.3)
+    assert steps.count(True) <= 1  # the other group left at its next step
+    monkeypatch.undo()
+    again = fit_many(LogisticRegression(prior=Laplace(0.05), n_jobs=2), sparse.csc_array(X), given)
+    assert again.converged.all()

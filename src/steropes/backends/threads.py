@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from numbers import Integral
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +22,13 @@ from .blas import limit_this_thread, single_threaded_blas
 
 __all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
 
-FEW = 1 << 16  # to hand sixteen chunks to threads takes longer than some 60,000 additions
+FEW = 1 << 16  # to wake threads takes longer than some 60,000 additions
+MANY = 1 << 22  # and these are worth it, whatever is done with them
+SHORT = 8e-5  # seconds: of shorter chunks threads spend more on waiting for the interpreter
+LONG = 3e-4  # seconds: of such a chunk the others need not be measured
+WORTH = 1e-3  # seconds of work from which on threads are woken
 
+_pace: dict[Any, float] = {}  # what a chunk of a function took when it was last measured, by code
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _inside = threading.local()
 
@@ -64,7 +71,8 @@ class ThreadPool:
         """Return ``[function(*chunk) for chunk in chunks]``, in order.
 
         ``entries`` is how many numbers are looked at in all, where that is known: a few of them are
-        not worth waking threads for, and the same chunks run here, one after another.
+        not worth waking threads for, and the same chunks run here, one after another. Otherwise the
+        first chunk's time tells, unless they were long the last time.
         """
         chunks = list(chunks)
         # Work that is itself a chunk must not wait for a thread of its own pool.
@@ -72,9 +80,26 @@ class ThreadPool:
             return [function(*chunk) for chunk in chunks]
         few = self.n_threads == 1 or len(chunks) <= 1 or (entries is not None and entries < FEW)
         with single_threaded_blas():
-            return [function(*chunk) for chunk in chunks] if few else self._map(function, chunks)
+            if few:
+                return [function(*chunk) for chunk in chunks]
+            code = getattr(function, "__code__", None)
+            known = entries is not None and entries >= MANY
+            if known or _pace.get(code, 0.0) >= LONG:
+                return self._map(function, chunks)
+            start = perf_counter()
+            first = [function(*chunks[0])]
+            took, rest = perf_counter() - start, chunks[1:]
+            _pace[code] = took
+            if took < SHORT or took * len(rest) < WORTH:
+                return first + [function(*chunk) for chunk in rest]
+            return first + self._map(function, rest)
 
     def _map(self, function: Callable, chunks: list[tuple]) -> list:
+        """The same with helpers: threads that take chunks, as this one does, until none is left.
+
+        A helper that has not come by then is not waited for. So a map costs the waking of a thread
+        and not, sixteen times, the handing over of a chunk and of the interpreter.
+        """
         key = (os.getpid(), self.n_threads)  # an executor does not survive a fork
         if key not in _pools:  # of two made at once one is dropped, before it has a thread
             _pools.setdefault(
@@ -83,7 +108,52 @@ class ThreadPool:
                     self.n_threads, thread_name_prefix="steropes", initializer=_enter
                 ),
             )
-        return list(_pools[key].map(lambda chunk: function(*chunk), chunks))
+        start, work = perf_counter(), _Work(function, chunks)
+        count = min(self.n_threads, len(chunks)) - 1
+        helpers = [_pools[key].submit(work.do) for _ in range(count)]
+        _inside.pool = True
+        try:
+            work.do()
+            for helper in helpers:
+                if not helper.cancel():
+                    helper.result()
+        finally:
+            _inside.pool = False
+            work.stop()
+        took = (perf_counter() - start) * (count + 1) / len(chunks)
+        _pace[getattr(function, "__code__", None)] = took
+        return work.results()
+
+
+class _Work:
+    """Chunks that several threads take from, each once."""
+
+    def __init__(self, function: Callable, chunks: list[tuple]) -> None:
+        self.function, self.chunks = function, chunks
+        self.left = iter(range(len(chunks)))  # its next() is one step of the interpreter
+        self.stopped = False
+        self.done: list[Any] = [None] * len(chunks)
+        self.failed: dict[int, Exception] = {}
+
+    def do(self) -> None:
+        """Take chunks until none is left."""
+        for k in self.left:
+            if self.stopped:
+                return
+            try:
+                self.done[k] = self.function(*self.chunks[k])
+            except Exception as error:  # the others' results may be none, but not their errors
+                self.failed[k] = error
+
+    def stop(self) -> None:
+        """Leave nothing to take."""
+        self.stopped = True
+
+    def results(self) -> list:
+        """In the order of the chunks; the first error of these is raised."""
+        if self.failed:
+            raise self.failed[min(self.failed)]
+        return self.done
 
 
 def balanced_chunks(cumulative: np.ndarray, n_chunks: int) -> list[tuple[int, int]]:

@@ -33,14 +33,15 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
     refuse_empty(X.shape)
     C = _canonical(X)
     data = C.data
-    if data.dtype.kind == "f" and not np.isfinite(data).all():
+    plain = bool((data == 1).all())  # none of them is missing or zero
+    if not plain and data.dtype.kind == "f" and not np.isfinite(data).all():
         at = int(np.argmax(~np.isfinite(data)))
         j = int(np.searchsorted(C.indptr, at, side="right") - 1)
         raise DataError(
             f"Input X contains NaN or infinity: column {column_word(names, j)}, row "
             f"{C.indices[at]} is {data[at]}. Impute it or drop the row."
         )
-    if len(data) and not data.all():
+    if not plain and not data.all():
         C = C.copy()
         C.eliminate_zeros()
         data = C.data
@@ -51,6 +52,8 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
     if copy and X.format == "csc":
         indices = indices.copy() if np.may_share_memory(indices, X.indices) else indices
         indptr = indptr.copy() if np.may_share_memory(indptr, X.indptr) else indptr
+    if plain:
+        return [SparseBlock.indicator(n, indptr, indices)]
     return sparse_blocks(n, indptr, indices, data)
 
 

@@ -113,9 +113,10 @@ class RowMatrix:
 
     def matmul(self, D: np.ndarray) -> np.ndarray:
         """X D: (k, B) → (n, B)."""
-        out = self.backend.xp.zeros((self.n, D.shape[1]))
         if self.lines is not None:
             out = self.backend.gather(self.lines, D)
+        else:
+            out = self.backend.xp.zeros((self.n, D.shape[1]))
         if self.dense is not None:
             out += self.dense @ D[self.dense_at]
         return out

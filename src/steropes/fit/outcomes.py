@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,11 +23,16 @@ from .replicates import LANES
 
 __all__ = ["Outcome", "fit_outcomes"]
 
+T = TypeVar("T")
+
 MOST = 10_000  # columns near to mattering of which there is one Hessian for a group of outcomes
 NEAR = 0.9  # of λ: the slope from which on a column may matter
 FIRST = 2  # steps after which the columns that don't leave, and the Hessian is made again
 ROUNDS = 4  # times that missing columns may join and the steps go on
 COARSE = 1e-3  # of λ: how well the slopes at the start are told
+LONG = 1 << 16  # rows: with fewer, groups side by side mostly wait for the interpreter
+VECTORS = 10  # arrays as long as the linear predictors that a lane holds
+MEMORY = 2e9  # bytes that groups side by side may hold
 STEPS = 40  # after which an outcome is better off with a Hessian of its own
 
 
@@ -50,8 +56,9 @@ class Outcome:
 
 
 def fit_outcomes(
-    problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, max_iter: int
-) -> Iterator[Outcome]:
+    problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, max_iter: int,
+    use: Callable[[Outcome], T],
+) -> dict[int, T]:  # fmt: skip
     """Fit problems that share a design and a kind of likelihood whose outcomes go side by side.
 
     Outcomes of like frequency go together: what matters to one is mostly what matters to the
@@ -62,6 +69,9 @@ def fit_outcomes(
     with X. All columns are looked at where the outcomes start and where they end, which is their
     certificate; what that finds missing joins, and the steps go on.
 
+    Groups of many rows go side by side in threads, where there is memory for them: that wastes less
+    than sharing out what is done in each step.
+
     Parameters
     ----------
     problems : sequence of Problem
@@ -71,29 +81,48 @@ def fit_outcomes(
     tol : float
         Largest KKT violation.
     max_iter : int
+    use : callable
+        What to make of an outcome, in the thread of its group. One whose steps contract badly is
+        as far as it came.
 
-    Yields
-    ------
-    Outcome
-        One whose steps contract badly is as far as it came. Outcomes of a group to which more
+    Returns
+    -------
+    dict
+        What ``use`` returned, under the problems' numbers. Outcomes of a group to which more
         columns could matter than a Hessian can be of are left out.
     """
-    starts = np.array([_start(p) for p in problems])
-    order = np.argsort(starts, kind="stable")
-    for a in range(0, len(problems), LANES):
-        numbers = order[a : a + LANES].tolist()
-        group = _Group([problems[k] for k in numbers], l1, l2, tol)
-        yield from group.fitted(numbers, starts[numbers], max_iter)
+    backend = problems[0].likelihood.backend
+    starts = np.array(backend.pool.map(_start, [(p,) for p in problems]))
+    order, stop = np.argsort(starts, kind="stable"), Event()
+    groups = [(order[a : a + LANES].tolist(),) for a in range(0, len(problems), LANES)]
+
+    def fitted(numbers: list[int]) -> dict[int, T]:
+        group = _Group([problems[k] for k in numbers], l1, l2, tol, stop)
+        found = group.fitted(numbers, starts[numbers], max_iter)
+        return {outcome.number: use(outcome) for outcome in found}
+
+    rows = max(len(p.likelihood.row_of_x) for p in problems)
+    held = 8.0 * rows * LANES * VECTORS * min(backend.pool.n_threads, len(groups))
+    try:
+        if rows >= LONG and held <= MEMORY and backend.on_host:
+            # The frequent ones take longest.
+            parts = backend.pool.map(fitted, groups[::-1], rows * LANES * problems[0].design.p)
+        else:
+            parts = [fitted(*group) for group in groups]
+    except BaseException:
+        stop.set()
+        raise
+    return {number: part for done in parts for number, part in done.items()}
 
 
 class _Group:
     """Outcomes in lanes of one batch."""
 
     def __init__(
-        self, problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float
+        self, problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, stop: Event
     ) -> None:
         first = problems[0]
-        self.problems, self.l1, self.l2, self.tol = problems, l1, l2, tol
+        self.problems, self.l1, self.l2, self.tol, self.stop = problems, l1, l2, tol, stop
         self.design, backend = first.design, first.likelihood.backend
         self.likelihood = _side_by_side(problems)
         self.active = ActiveColumns(self.design, None, backend)
@@ -137,7 +166,14 @@ class _Group:
             yield Outcome(k, replace(fits[b], optimality=float(values[b])), eta[:, b : b + 1])
 
     def _steps(self, most: int) -> list[Fit]:
-        return self.batch.solve(self.l1, self.l2, tol=self.tol, max_iter=most, look="after")
+        return self.batch.solve(
+            self.l1, self.l2, tol=self.tol, max_iter=most, callback=self._heed, look="after"
+        )
+
+    def _heed(self, *_: Any) -> None:
+        """Leave, where nobody waits for this group any more."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt
 
     def _share_hessian(self) -> None:
         """Let the outcomes share the Hessian of the mean of their curvatures where they are."""

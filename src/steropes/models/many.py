@@ -234,9 +234,13 @@ def _batched(
     if problems:
         model = models[0]
         l1, l2 = problems[0].penalties(problems[0].prior)
-        for found in fit_outcomes(problems, l1, l2, model.tol, model.max_iter):
+
+        def part(found: Outcome) -> Part:
             k = found.number
-            parts[names[k]] = _finish(models[k], problems[k], found, l1, l2, level)
+            return _finish(models[k], problems[k], found, l1, l2, level)
+
+        done = fit_outcomes(problems, l1, l2, model.tol, model.max_iter, part)
+        parts |= {names[k]: made for k, made in done.items()}
     alone = [name for name in own if name not in parts]
     parts |= {name: _one(estimator, design, own[name], level) for name in alone}
     return {name: parts[name] for name in own}

@@ -79,7 +79,8 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     if problem.likelihood.quadratic or len(free) == 0:
         return None
     scaled = beta * problem.design.scale
-    loss = FreeLoss(problem, _without(problem, scaled, free, eta), free)
+    loss = FreeLoss(problem, None, free)
+    loss.base = _without(problem, scaled, loss, free, eta)
     start, direction = _start(problem, loss, free)
     if direction is not None:
         return direction, np.ones(len(free))
@@ -92,15 +93,13 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
 
 
-def _without(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any) -> Any:
+def _without(problem: Any, scaled: np.ndarray, loss: FreeLoss, free: np.ndarray, eta: Any) -> Any:
     """What η is without the free columns."""
-    others = scaled.copy()
-    others[free] = 0.0
     if eta is None:
+        others = scaled.copy()
+        others[free] = 0.0
         return linear_predictor(problem, others)
-    likelihood = problem.likelihood
-    own = problem.design.matmul((scaled - others)[:, None], likelihood.backend)
-    return eta - (own if likelihood.order is None else own[likelihood.order])
+    return eta - loss.rows.matmul(loss.backend.asarray(scaled[free, None]))
 
 
 def separating_without_others(problem: Any, free: np.ndarray) -> Any:

@@ -34,6 +34,10 @@ class Lines:
         """Ranges of lines with nearly equal work."""
         n = len(self.starts)
         step = 1 + (n >> 20)  # of many lines only every step-th is a place to cut
+        if step == 1:
+            done = np.zeros(n + 1, np.int64)
+            np.cumsum(self.ends - self.starts + 1, out=done[1:])
+            return balanced_chunks(done, CHUNKS)
         work = [
             np.add.reduceat(self.ends[a:b] - self.starts[a:b] + 1, np.arange(0, b - a, step))
             for a, b in pieces(n, step << 14)
