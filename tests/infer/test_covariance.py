@@ -119,7 +119,7 @@ def test_what_rounding_has_taken_is_no_standard_error(unit):
     X = np.column_stack([np.where(np.arange(8) == 0, unit, 0.0), np.arange(8) % 3])
     y = Surv(np.arange(1.0, 9), np.arange(8) == 0)
     some = CoxRegression(prior=Normal(variance=1e5 / unit**2)).fit(X, y)
-    other = CoxRegression(prior=Normal(variance=1e17 / unit**2), tol=1e-7).fit(X, y)
+    other = CoxRegression(prior=Normal(variance=1e17 / unit**2)).fit(X, y)
     assert np.isfinite(some.vcov()).all(axis=None)
     for kind in ("model", "robust"):
         with pytest.raises(DataError, match=r"'x0'.* lost in rounding.*stronger prior"):

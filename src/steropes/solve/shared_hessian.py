@@ -65,7 +65,7 @@ class SharedHessian:
 
     @property
     def information(self) -> np.ndarray:
-        """The diagonal h, zero where it is rounding; see `informative`."""
+        """The diagonal h, at least what is rounding of it; see `informative`."""
         if self._exact is None or self.at is None:
             return self.h
         if self._information is None or self._information[0] != self.version:
