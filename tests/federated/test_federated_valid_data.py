@@ -10,10 +10,11 @@ from steropes import (
     ConditionalLogisticRegression,
     CoxRegression,
     FineGrayRegression,
+    LogisticRegression,
     PoissonRegression,
     Surv,
 )
-from steropes.errors import DataError
+from steropes.errors import DataError, SeparationError
 from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message
 from steropes.federated.risk_intervals import RiskIntervals
 from steropes.studies import federate
@@ -162,3 +163,23 @@ def test_a_column_whose_sites_differ_much_more_than_their_rows_is_determined():
     found = run(tables, model="cox", columns=COLUMNS, **ROLES["cox"])
     whole = pooled_fit("cox", tables | {"north": north.assign(marker=0.0)})
     assert found.coef == pytest.approx(whole.coef_, rel=1e-6)
+
+
+@pytest.mark.parametrize("model", ["poisson", "logistic"])
+def test_a_column_whose_means_at_sites_are_far_apart_is_no_separation(model, rng):
+    """An intercept at a centre between them says nothing, which is no fault of the column."""
+    tables, Model = two(rng, 200), PoissonRegression if model == "poisson" else LogisticRegression
+    tables["a"]["x"] = 7.0
+    tables["b"]["x"] = rng.exponential(1e-4, 200)
+    tables = {s: d.assign(y=rng.integers(0, 2, 200)) for s, d in tables.items()}
+    found = run(tables, model=model, columns=("x", "z"))
+    d = pooled(tables)
+    X = pd.concat([pd.get_dummies(d["at"]).astype(float), d[["x", "z"]]], axis=1)
+    whole = Model(fit_intercept=False).fit(X, d.y)
+    np.testing.assert_allclose(found.coef, whole.coef_, rtol=1e-7)
+    np.testing.assert_allclose(found.summary()["se"], whole.summary()["se"], rtol=1e-4)
+    assert found.converged
+    tables["b"]["x"] = (tables["b"].index < 100) * 1e-2
+    tables["b"].loc[:99, "y"] = 0
+    with pytest.raises(SeparationError, match=r"'x'.* run away"):
+        run(tables, model=model, columns=("x", "z"))

@@ -30,6 +30,8 @@ class Described:
         By site; events are empty for linear models.
     center, scale : (p,) arrays
         Of the columns: where the intercept is, and powers of two near their spread.
+    mean : (sites, p) array
+        Of the columns at each site.
     constant : float
         Of the log-likelihood.
     grouped : bool
@@ -51,6 +53,7 @@ class Described:
     events: dict[str, int]
     center: np.ndarray
     scale: np.ndarray
+    mean: np.ndarray
     constant: float
     grouped: bool
     start: np.ndarray
@@ -112,6 +115,7 @@ def describe_from(plan: FederatedPlan, answers: list[Message]) -> Described:
         events=events,
         center=np.where(centred, middle, 0.0),
         scale=power_of_two(size),
+        mean=mean,
         constant=sum(a.number("constant") for a in answers),
         grouped=bool(answers[0].value("grouped")),
         start=start,

@@ -20,7 +20,9 @@ __all__ = ["ITERATIONS", "FederatedModel", "Watch"]
 
 LEAST = 1e-3  # of the outcome's spread: a residual standard deviation as small as none
 WORN = 1e-6  # rows' worth of information about a standardised coefficient: as good as none
+NEARLY = 100.0  # times that: others that go the same way
 CALM = 1e-3  # rows' worth of slope: with more a step went too far, where there is no information
+ROUNDING = 1e-12  # of sums about centres that are far from a site's rows
 FAR = 0.3  # of the largest coefficient: those that run away with it
 ITERATIONS = 200
 
@@ -102,17 +104,49 @@ class FederatedModel:
     def watch(self, term: FederatedTerm, l1: np.ndarray, l2: np.ndarray) -> Watch:
         """What stops a fit whose unpenalised coefficients run away."""
         free = np.flatnonzero((l1 == 0) & (l2 == 0))
-        return Watch(term, free, self.weight / self.rows, self.names, self.linear)
+        return Watch(term, free, self.weight / self.rows, self.names, self.linear, self._own(free))
+
+    def _own(self, free: np.ndarray) -> np.ndarray:
+        """What turns coefficients (k,) to those whose intercepts are at their rows' own means.
+
+        At a centre that sites share an intercept is an extrapolation, where a column's means at
+        them are far apart and its spread within them is small: nothing is known of it there,
+        though all is of the model.
+        """
+        weight = np.array([*self.described.weight.values()])
+        mean = self.described.mean
+        if self.head == 1:
+            mean = (weight @ mean / weight.sum())[None]
+        out = np.eye(len(self.names))
+        out[: self.head, self.head :] = mean[: self.head] - self.described.center
+        return (out * (self.scale[:, None] / self.scale))[np.ix_(free, free)]
 
 
 class Watch:
-    """Stops a fit whose unpenalised coefficients run away, by name."""
+    """Stops a fit whose unpenalised coefficients run away, by name.
+
+    Parameters
+    ----------
+    term : FederatedTerm
+    free : (k,) int array
+        The unpenalised coefficients.
+    weight : float
+        Of a row, on average.
+    names : list of str
+        Of all coefficients.
+    linear : bool
+        Nothing runs away in linear models.
+    own : (k, k) array
+        What turns the coefficients to those that are looked at.
+    """
 
     def __init__(
-        self, term: FederatedTerm, free: np.ndarray, weight: float, names: list[str], linear: bool
-    ) -> None:
+        self, term: FederatedTerm, free: np.ndarray, weight: float, names: list[str],
+        linear: bool, own: np.ndarray,
+    ) -> None:  # fmt: skip
         self.term, self.free, self.weight, self.names = term, free, weight, names
-        self.linear = linear
+        self.linear, self.own = linear, own
+        self.back = 2.0 * np.eye(len(own)) - own  # its inverse: only intercepts are moved
 
     def __call__(self, step: int, violation: float) -> None:
         """Look at the information at the point."""
@@ -122,16 +156,19 @@ class Watch:
         assert at is not None
         W = self.term.W
         place = np.argsort(W)[np.searchsorted(np.sort(W), self.free)]
-        H = at.matrix()[np.ix_(place, place)]
+        told = at.matrix()[np.ix_(place, place)]
+        H = self.back.T @ told @ self.back
         size = np.sqrt(np.maximum(np.diag(H), 1e-300))
         values, vectors = np.linalg.eigh(H / size / size[:, None])
         own = 1.0 / np.maximum((vectors**2 / np.maximum(values, 1e-300)).sum(axis=1), 1e-300)
-        slope = np.abs(self.term.gradient()[place, 0])
-        spent = (own * size**2 <= WORN * self.weight) & (slope <= CALM * self.weight)
-        worn = self.free[spent]
-        if not len(worn):
+        slope = np.abs(self.back.T @ self.term.gradient()[place, 0])
+        none = WORN * self.weight + ROUNDING * np.diag(told)
+        calm = slope <= CALM * self.weight * np.sqrt(none / (WORN * self.weight))
+        if not (calm & (own * size**2 <= none)).any():
             return
-        far = np.abs(self.term.beta[worn, 0])  # in units of the columns' spread
+        worn = calm & (own * size**2 <= NEARLY * none)
+        far = np.abs(self.own @ self.term.beta[self.free, 0])[worn]  # in the columns' spreads
+        worn = self.free[worn]
         named = [self.names[j] for j in worn[far >= FAR * far.max()]][:8]
         raise SeparationError(
             "The likelihood seems to have no finite maximum: the coefficients of "
