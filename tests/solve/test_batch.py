@@ -199,3 +199,21 @@ def test_violations_are_distances_from_the_subdifferential():
     beta = np.array([0.0, 0.0, 1.0, -1.0, 2.0])
     l1, l2 = np.ones(5), np.array([0, 0, 0, 0, 0.1])
     np.testing.assert_allclose(violations(g, beta, l1, l2), [0.0, 1.0, 0.0, 2.0, 1.5])
+
+
+def test_a_replicate_s_own_hessian_is_not_taken_for_that_of_other_columns(rng):
+    """Batches share the working set, and another one may have let columns go and others in."""
+    _, _, likelihood, design, _ = setting("logistic", rng)
+    active = ActiveColumns(design, likelihood.order, likelihood.backend)
+    common = Common(active, SharedHessian(likelihood.backend.pool))
+    folds = batch_of(design, likelihood, weights_of(rng, 150, 3), B=3, common=common)
+    full = batch_of(design, likelihood, np.ones((150, 1)), common=common)
+    l1 = np.full(design.p, 0.5)
+    folds.solve(l1, np.zeros(design.p), tol=1e-3)
+    folds.term.join(np.arange(6))
+    folds.own = {1: (folds.term.W.copy(), folds._own_model(1))}
+    full.prepare(np.empty(0, np.int64))
+    assert 1 in folds._curvatures().own
+    full.keep(np.arange(1, len(folds.term.W)))
+    full.prepare(np.flatnonzero(~folds.term.inside)[-1:])
+    assert not folds._curvatures().own

@@ -68,7 +68,8 @@ class Batch:
         self.alone = shared is None and term.B == 1
         self.shared = SharedHessian(term.pool) if shared is None else shared
         self.bfgs = BfgsPairs()
-        self.own: dict[int, Quadratic] = {}  # of replicates that the shared Hessian fails
+        # Of replicates that the shared Hessian fails, each with the columns it is of.
+        self.own: dict[int, tuple[np.ndarray, Quadratic]] = {}
         self.curvature_of = -1  # the replicate whose curvature the Hessian is
         self.point = Point.zero(term.p, term.lanes)
         self.penalty: Penalty | None = None  # of the last fit
@@ -410,7 +411,7 @@ class Batch:
         elif len(slow) and self.term.B > 1 and run.fresh:
             for b in slow:
                 if b < self.term.B and b != self.curvature_of:
-                    self.own[int(b)] = self._own_model(int(b))
+                    self.own[int(b)] = self.term.W.copy(), self._own_model(int(b))
             # The shared one is of a point that its replicate has left since.
             run.fresh = run.idle
         else:
@@ -441,7 +442,7 @@ class Batch:
 
     def _curvatures(self) -> Curvatures:
         k = len(self.term.W)
-        own = {b: model for b, model in self.own.items() if len(model.G) == k}
+        own = {b: model for b, (W, model) in self.own.items() if np.array_equal(W, self.term.W)}
         sigma = np.ones((k, self.term.lanes)) if self._wide() else self._factors()
         return Curvatures(self.shared, sigma, self.bfgs, own, self._wide(), self.apart)
 
