@@ -16,7 +16,10 @@ from steropes import (
 )
 from steropes.errors import DataError, SeparationError
 from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message
+from steropes.federated.described import describe
+from steropes.federated.exchange import InMemory
 from steropes.federated.risk_intervals import RiskIntervals
+from steropes.federated.rounds import evaluations_of
 from steropes.studies import federate
 
 ALL = CellRules(0)
@@ -183,3 +186,33 @@ def test_a_column_whose_means_at_sites_are_far_apart_is_no_separation(model, rng
     tables["b"].loc[:99, "y"] = 0
     with pytest.raises(SeparationError, match=r"'x'.* run away"):
         run(tables, model=model, columns=("x", "z"))
+
+
+def evaluations(rng):
+    """Of two sites that share risk sets, and their columns' coefficients."""
+    tables = {s: d.assign(t=rng.exponential(1, 60), y=1) for s, d in two(rng, 60).items()}
+    plan = FederatedPlan(model="cox", columns=("x", "z"), sites=("a", "b"), outcome="t",
+                         event="y", baseline="common")  # fmt: skip
+    exchange = InMemory(plan, {s: FederatedSite(s, d, ALL).answer for s, d in tables.items()})
+    return evaluations_of(exchange, describe(plan, exchange), np.zeros(2))
+
+
+@pytest.mark.parametrize("far", [3.0, -8.0, 30.0])
+def test_a_hessian_after_a_step_too_far_is_not_the_one_foretold(far, rng):
+    """Foretold from a point, rates at another are wrong by any factor; slopes look small then."""
+    known = evaluations(rng)
+    known.hessian(np.zeros(2), np.arange(2))
+    H, raw = known.hessian(np.array([far, 1.0]), np.arange(2))
+    exact, whole = known.exact_hessian(np.array([far, 1.0]), np.arange(2))
+    assert (raw < 12 * whole).all()
+    assert np.abs(H - exact).max() < 12 * np.abs(whole).max()
+
+
+@pytest.mark.parametrize("far", [120.0, 180.0, 300.0, 600.0])
+def test_a_step_to_sums_that_cannot_be_squared_is_one_too_far(far, rng):
+    """Moments beyond 1e150 are as good as none, though they are numbers yet."""
+    known = evaluations(rng)
+    known.value(np.zeros(2))
+    loss, gradient = known.value(np.array([far, 0.0]))
+    assert np.isinf(loss) or np.isfinite(gradient).all()
+    assert known.value(np.array([1.0, 0.0]))[0] < np.inf

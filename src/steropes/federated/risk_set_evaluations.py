@@ -17,6 +17,7 @@ from .site_sums import unpacked
 
 __all__ = ["RiskAsk", "RiskSetEvaluations", "RiskSetKnowledge", "risk_sets_over_sites"]
 
+LARGE = 10.0  # the same from which a Hessian is too large for units of the certificate
 EXACT = 1e-9  # relative error of a Hessian's weights that standard errors may have
 
 
@@ -144,6 +145,17 @@ class RiskSetKnowledge(Evaluations):
         if from_ is None or from_.sums is None:
             return None
         return PooledRiskSets(from_.sums, self.ties).predicted(theta - from_.theta)
+
+    def hessian(self, theta: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Evaluations.hessian`; shares that were foretold far too large are not kept.
+
+        After a step that went much too far they are, and beside such a Hessian slopes look small.
+        """
+        found, at = super().hessian(theta, columns), self.find(theta)
+        if at is None or at.off <= LARGE:
+            return found
+        self._ask(theta, at.columns, [])
+        return super().hessian(theta, columns)
 
     def learn(self, ask: RiskAsk, columns: np.ndarray, sums: RiskSums) -> Known:
         """Know what a round told of points; returns the first."""

@@ -10,6 +10,7 @@ from scipy import sparse
 from ..errors import DataError
 from ..likelihoods.fine_gray import FAINT
 from .censoring import CensoringOfAll
+from .contents import FAR
 from .risk_intervals import RiskIntervals
 from .risk_sets import HeldOut, RiskSums, Shares
 from .rows import INTERRUPTED, SiteRows
@@ -137,12 +138,15 @@ class SiteRiskSets:
         for a in range(0, p, TOGETHER):
             at = np.arange(a, min(a + TOGETHER, p))
             z = self._columns(at)
-            S1[:, at], E1[:, at] = self._at_risk(r * z, stay), self.tied @ (r * z)
+            with np.errstate(over="ignore", invalid="ignore"):
+                S1[:, at], E1[:, at] = self._at_risk(r * z, stay), self.tied @ (r * z)
             covariates[at] = weighted @ z
         count, weight = self._events(w)
+        S = np.array([self._rates_at_risk(x, stay) for x in rates])
+        E = np.array([(self.tied @ x)[:, 0] for x in rates])
+        _overflow(S[0], E[0], S1, E1, count)
         return RiskSums(
-            np.array([self._rates_at_risk(x, stay) for x in rates]),
-            np.array([(self.tied @ x)[:, 0] for x in rates]),
+            S, E,
             np.array([float(weighted @ eta[:, 0]) for eta in etas]),
             S1, E1, covariates, count, weight,
             None if shares is None else self._second(r[:, 0], shares, columns, stay),
@@ -193,7 +197,18 @@ class SiteRiskSets:
             later = np.cumsum((stay.G * shares.a)[::-1])[::-1]  # from each time on
             v += stay.after.T @ later
         z = self._columns(columns)
-        return z.T @ ((r * v)[:, None] * z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(z.T @ ((r * v)[:, None] * z))
+
+
+def _overflow(
+    S: np.ndarray, E: np.ndarray, S1: np.ndarray, E1: np.ndarray, count: np.ndarray
+) -> None:
+    """Make sums infinite whose moments are beyond what can be squared: the step went too far."""
+    beyond = ~((np.abs(S1) < FAR) & (np.abs(E1) < FAR)).all(axis=1)
+    S[beyond] = S1[beyond] = np.inf
+    beyond &= count > 0
+    E[beyond] = E1[beyond] = np.inf
 
 
 def _rates(w: np.ndarray, eta: np.ndarray) -> np.ndarray:

@@ -141,16 +141,18 @@ class PooledRiskSets:
     def shares(self, S: np.ndarray, E: np.ndarray) -> Shares:
         """a(t) and b(t) for some S(t) and E(t)."""
         a, b = np.zeros(len(S)), np.zeros(len(S))
-        for at, f, w, phi in self._each(S, E):
-            a[at] += w / phi
-            b[at] += f * w / phi
+        with np.errstate(all="ignore"):
+            for at, f, w, phi in self._each(S, E):
+                a[at] += w / phi
+                b[at] += f * w / phi
         return Shares(a, b)
 
     def gradient(self) -> np.ndarray:
-        """At the first point, (p,)."""
+        """At the first point, (p,); no numbers where the loss is not finite."""
         s = self.sums
-        shares = self.shares(s.S[0], s.E[0])
-        return shares.a @ s.S1 - shares.b @ s.E1 - s.covariates
+        shares, at = self.shares(s.S[0], s.E[0]), s.count > 0
+        with np.errstate(all="ignore"):
+            return shares.a[at] @ s.S1[at] - shares.b[at] @ s.E1[at] - s.covariates
 
     def hessian(self, columns: np.ndarray) -> np.ndarray:
         """At the first point over the columns of ``second``, (k, k)."""
@@ -158,8 +160,9 @@ class PooledRiskSets:
         assert s.second is not None
         H = s.second.copy()
         for at, f, w, phi in self._each(s.S[0], s.E[0]):
-            m = s.S1[np.ix_(at, columns)] - f[:, None] * s.E1[np.ix_(at, columns)]
-            H -= m.T @ ((w / phi**2)[:, None] * m)
+            with np.errstate(all="ignore"):
+                m = s.S1[np.ix_(at, columns)] - f[:, None] * s.E1[np.ix_(at, columns)]
+                H -= m.T @ ((w / phi**2)[:, None] * m)
         return H
 
     def predicted(self, step: np.ndarray) -> Shares:
@@ -182,7 +185,9 @@ def _each(
     for tie in range(int(count.max(initial=0))):
         at = np.flatnonzero(count > tie)
         f = tie / count[at]
-        out.append((at, f, weight[at] / count[at], S[at] - f * E[at]))
+        with np.errstate(invalid="ignore"):  # after an overflow there may be no numbers
+            phi = S[at] - f * E[at]
+        out.append((at, f, weight[at] / count[at], phi))
     return out
 
 
