@@ -176,13 +176,12 @@ def test_folds_that_are_none_of_the_plan_are_refused(folds):
         FederatedSite("north", tables["north"], ALL).answer(plan, request)
 
 
-def test_one_standard_error_of_a_ridge_goes_far_down_in_few_rounds():
+def test_one_standard_error_of_a_ridge_is_that_of_the_pooled_rows_in_few_rounds():
     tables = tables_of("poisson")
     tables = {s: d.assign(y=(np.arange(len(d)) % 7 == 0) * 1) for s, d in tables.items()}
     plan = plan_of("poisson", tables, prior="normal", rule="one_standard_error", folds=2)
     found, whole = run(plan, tables), pooled(plan, tables, rule="one_standard_error")
     assert found.variance == whole.variance_
-    assert len(found.cv_results) > 25
     assert found.rounds <= 25
 
 

@@ -83,6 +83,21 @@ def test_repeats_leave_the_standard_error_as_wide_as_one_cut():
     assert model.variance_ == table["variance"][good].min()
 
 
+@pytest.mark.parametrize("prior", [Laplace(exclude=[0]), Normal(exclude=[0])], ids=str)
+def test_where_no_covariate_is_needed_smaller_variances_are_not_gone_through(prior, rng):
+    """The model with the column that has no prior alone is within one standard error."""
+    X, y = logistic(rng, 300, 6, 1)
+    cv = CrossValidation(5, rule="one_standard_error", random_state=1)
+    model = LogisticRegression(prior=prior, cv=cv).fit(X, y)
+    table = model.cv_results_
+    best = table["mean"].idxmax()
+    assert table["mean"][0] > table["mean"][best] - table["se"][best]
+    assert model.variance_ == table["variance"][0]
+    assert len(table) < 15
+    assert np.abs(model.coef_[1:]).max() < 0.01 < np.abs(model.coef_[0])
+    assert table["nonzero"][0] == (0 if isinstance(prior, Laplace) else 5)
+
+
 def test_one_fold_has_no_standard_error(rng):
     X, y = logistic(rng, 100, 3, 1)
     split = [(np.arange(50), np.arange(50, 100))]

@@ -77,6 +77,8 @@ class _SitesPath(VariancePath):
         size *= self.K + 1
         self.ahead = int(np.clip(NUMBERS / size, 1, AHEAD))
         self.begin = model.start
+        l1, l2 = model.penalties(prior.with_variance(1.0))
+        self.selects, self.penalised = bool(l1.any()), (l1 > 0) | (l2 > 0)
 
     def first(self) -> float:
         """See `VariancePath.first`."""
@@ -115,7 +117,7 @@ class _SitesPath(VariancePath):
         theta = own[0].theta
         parts = np.array([lane.known.held_out for lane in own[1:]])
         scores = self.model.family.score_of(parts.T)
-        return theta, int(np.count_nonzero(theta[self.model.head :])), np.asarray(scores)
+        return theta, int(np.count_nonzero(theta[self.penalised])), np.asarray(scores)
 
     def _coming(self, variance: float) -> list[float]:
         """The variance, and those that come next where that is known; others are given up."""

@@ -153,7 +153,7 @@ class CriterionPath(VariancePath):
         self.full = problem.batch()
         self.measured: dict[float, Measured] = {}
         l1, l2 = problem.penalties(problem.prior)
-        self.penalised = int(((l1 > 0) | (l2 > 0)).sum())
+        self.penalised = (l1 > 0) | (l2 > 0)
 
     def chosen(self) -> Selection:
         """The variance with the smallest criterion."""
@@ -178,8 +178,8 @@ class CriterionPath(VariancePath):
         found = self.measured[variance] = self.measure(at, solved.fits[0])
         beta = self.full.beta[:, 0]
         self.tell(variance, 1.0)
-        score = -0.5 * self.criterion.of(found, self.penalised)
-        return beta, int((beta[problem.n_free :] != 0).sum()), np.array([score])
+        score = -0.5 * self.criterion.of(found, int(self.penalised.sum()))
+        return beta, int(np.count_nonzero(beta[self.penalised])), np.array([score])
 
     def walk(self) -> None:
         """From the first nonzero coefficient until the criterion has risen for some steps."""

@@ -44,6 +44,10 @@ class FoldsPath(VariancePath):
         self.problem, self.design = problem, problem.design
         if cv.rule == "one_standard_error":
             self.within = float(np.sqrt(cv.repeats))  # repeats say nothing new of other data
+        self.selects = bool(problem.penalties(problem.prior)[0].any())
+        self.penalised = np.ones(problem.design.p, bool)
+        self.penalised[: problem.n_free] = False
+        self.penalised[problem.unbounded(problem.prior)] = False
         self.fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
         self.pairs = pairs
         refuse_loose_folds(problem, len(pairs), self._train)
@@ -79,7 +83,7 @@ class FoldsPath(VariancePath):
         solve_under(problem, self.full, prior, tol=0.1 * tol)
         self._expect(l1, near)
         after = self.full.beta
-        nonzero = int((after[problem.n_free :] != 0).sum())
+        nonzero = int(np.count_nonzero(after[self.penalised]))
         if nonzero > DEAR and tol == self.cv.tol:
             owed = tol = COARSER * tol
         ends = [sparse.csc_array(after)]

@@ -94,6 +94,7 @@ class VariancePath(ABC):
         self.nonzero: dict[float, int] = {}
         self.matters_to = 0.0  # a variance below which flat scores are no end of the walk
         self.within = 0.0  # standard errors below the best within which the simplest is taken
+        self.selects = True  # whether small variances make coefficients zero
         self.design: Any = None  # whose density the published search begins with
 
     @abstractmethod
@@ -175,7 +176,7 @@ class VariancePath(ABC):
             at = self._simplest(table)
             x = np.log(table["variance"].to_numpy())
             if at == 0:
-                if self.nonzero[float(table["variance"].iloc[0])] == 0 or x[-1] - x[0] > FARTHEST:
+                if self._simplest_of_all(table) or x[-1] - x[0] > FARTHEST:
                     return
                 target = x[0] - np.log(STEP)
             elif x[at] - x[at - 1] < NARROW:
@@ -186,6 +187,13 @@ class VariancePath(ABC):
             if target in self.scores:
                 return
             self.score(target)
+
+    def _simplest_of_all(self, table: pd.DataFrame) -> bool:
+        """Whether variances below the smallest give the same model, without any covariate."""
+        if self.selects:
+            return self.nonzero[float(table["variance"].iloc[0])] == 0
+        mean, se = table["mean"].to_numpy(), table["se"].to_numpy()
+        return len(mean) > 1 and bool(abs(mean[1] - mean[0]) <= FLAT * se[best_of(mean)])
 
     def tell(self, variance: float, done: float) -> None:
         """Report progress."""
