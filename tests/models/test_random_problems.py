@@ -33,6 +33,11 @@ def test_separation_is_what_linear_programming_says(seed):
     assert not _failures([seed], None)
 
 
+def test_thresholds_without_numbers_end_a_step_and_warn_of_nothing():
+    """A trial so far out that the thresholds' own step is no number."""
+    assert not _failures([197154, 198752], None)
+
+
 def test_coordinate_descent_that_runs_off_says_so_and_warns_of_no_overflow():
     """There is an optimum: the refusal counts as wrong, but it names the remedy."""
     (said,) = _failures([10352], None)

@@ -322,8 +322,10 @@ def _eliminate(rows: CumulativeRows, ev: Evaluation) -> _Eliminated:
         if not block.positive:
             raise FloatingPointError("the curvature of the thresholds is not finite")
     t = block.solve(g)
-    r = ev.s + rows.to_rows(t, ev.ua, ev.ub)
-    return _Eliminated(ev.curvatures_only(), r, block, t, float(g @ t))
+    with np.errstate(invalid="ignore"):  # so far out that t has no numbers; callers look
+        r = ev.s + rows.to_rows(t, ev.ua, ev.ub)
+        fall = float(g @ t)
+    return _Eliminated(ev.curvatures_only(), r, block, t, fall)
 
 
 def _read_off(like: LevelsWithMass, own: Thresholds, levels: Levels) -> Thresholds | None:
