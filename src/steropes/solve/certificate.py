@@ -28,7 +28,8 @@ def informative(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
     violations. (A gradient of D events is off by eps √(D whole), which with D = 1e5 is 1e-8 of a
     unit of √(1e-11 whole).) It is not left out, as a column with little information has an optimum.
     """
-    return np.maximum(h, ROUNDING * whole)
+    # Zero and less, which models that are not convex have far out, are no unit anyway.
+    return np.where(h > 0, np.maximum(h, ROUNDING * whole), h)
 
 
 def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
