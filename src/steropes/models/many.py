@@ -54,7 +54,8 @@ def fit_many(
 
     X is read once. Linear models, and logistic, Poisson and Cox ones under a Laplace prior are
     lanes of one batch, eight at a time, that share products with X, the columns that are looked
-    at, and one Hessian of these. Others go one after another over the same design: without that
+    at, and one Hessian of these; of many rows, groups of eight go side by side in ``n_jobs``
+    threads. Others go one after another over the same design: without that
     prior each needs its own Hessian, which is most of the work.
 
     Parameters
