@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
 
-from steropes import CrossValidation, Laplace, LogisticRegression, Normal, SeparationError
+from steropes import (
+    CrossValidation,
+    Laplace,
+    LogisticRegression,
+    Normal,
+    NotConvergedWarning,
+    SeparationError,
+)
 from steropes.errors import DataError
 from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message, WaitingError
 from steropes.studies import (
@@ -203,3 +210,11 @@ def test_the_walk_of_a_ridge_over_more_columns_than_a_message_has(rng, monkeypat
     whole = LogisticRegression(prior=Normal(), cv=cv).fit(X, y)
     assert found.cv_results["variance"].tolist() == whole.cv_results_["variance"].tolist()
     assert found.variance == whole.variance_
+
+
+def test_folds_that_have_not_come_to_their_end_are_told(monkeypatch):
+    tables = tables_of("logistic")
+    plan = plan_of("logistic", tables, search=(0.1, 0.5))
+    monkeypatch.setattr("steropes.federated.lanes.ITERATIONS", 0)
+    with pytest.warns(NotConvergedWarning, match=r"fits stopped before .*fold 0, 1, 2 at variance"):
+        run(plan, tables)

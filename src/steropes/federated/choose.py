@@ -14,6 +14,7 @@ import pandas as pd
 
 from ..priors import Prior
 from ..select.curve import STEP
+from ..select.fold_refusals import ShortFits
 from ..select.search import VariancePath, first_variance, own_information, readable
 from .evaluations import Known
 from .exchange import Exchange
@@ -23,6 +24,7 @@ from .terms import FederatedModel
 __all__ = ["Chosen", "choose_variance"]
 
 LASSO, RIDGE = 1e-7, 1e-8  # tolerance of lanes, in λ and in standard errors of the score
+SHORT = 10.0  # tolerances from which on a fold's fit has not come to its end
 START = 1e-6  # the same of the fit without penalised columns
 NUMBERS = 300_000  # in a message, about
 AHEAD = 8  # variances under way together, at most
@@ -56,6 +58,7 @@ def choose_variance(exchange: Exchange, model: FederatedModel, prior: Prior) -> 
     """Find the variance with the best cross-validated score."""
     path = _SitesPath(exchange, model, prior)
     found = path.search()
+    path.short.warn(LASSO if path.selects else RIDGE)
     known = path.lanes[found.variance][0].evaluations.known
     return Chosen(found.variance, found.prior, found.beta, found.results, known)
 
@@ -78,6 +81,7 @@ class _SitesPath(VariancePath):
         self.ahead = int(np.clip(NUMBERS / size, 1, AHEAD))
         self.begin = model.start
         l1, l2 = model.penalties(prior.with_variance(1.0))
+        self.short = ShortFits()
         self.selects, self.penalised = bool(l1.any()), (l1 > 0) | (l2 > 0)
 
     def first(self) -> float:
@@ -114,6 +118,7 @@ class _SitesPath(VariancePath):
         own = self.lanes[variance]
         while not all(lane.done for lane in own):
             together(self.exchange, [lane for each in self.lanes.values() for lane in each])
+        self.short.note(variance, range(self.K), own[1:], SHORT * own[0].tol)
         theta = own[0].theta
         parts = np.array([lane.known.held_out for lane in own[1:]])
         scores = self.model.family.score_of(parts.T)

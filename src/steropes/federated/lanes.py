@@ -79,6 +79,8 @@ class Lane:
     theta : (P,) array
         Where it is.
     done : bool
+    optimality : float
+        The certificate where it ended: more than ``tol`` where its steps led no further.
     known : Known
         What is known where it is, once it is done.
     """
@@ -89,7 +91,7 @@ class Lane:
     ) -> None:  # fmt: skip
         self.model, self.fold, self.tol = model, fold, tol
         self.l1, self.l2 = l1, l2
-        self.theta, self.done = theta.copy(), False
+        self.theta, self.done, self.optimality = theta.copy(), False, np.inf
         self.evaluations: _LaneEvaluations | _LaneRiskSets
         if model.plan.shares_risk_sets:
             self.evaluations = _LaneRiskSets(model.plan, model.described, l1)
@@ -115,7 +117,7 @@ class Lane:
             watch = model.watch(term, self.l1, self.l2)
             fit = batch.solve(self.l1, self.l2, self.tol, ITERATIONS, watch)[0]
             watch(0, 0.0)
-            self.theta = fit.beta
+            self.theta, self.optimality = fit.beta, fit.optimality
             self.evaluations.value(self.theta)
         except _Asked as asked:
             self.theta = batch.beta[:, 0] / model.scale

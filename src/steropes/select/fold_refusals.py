@@ -125,7 +125,7 @@ class ShortFits:
         more = f" and at {len(said) - NAMED} more variances" if len(said) > NAMED else ""
         warnings.warn(
             f"{sum(map(len, self._at.values()))} of the cross-validation's fits stopped before the "
-            f"tolerance of {tol:g}: {'; '.join(said[:NAMED])}{more}. Their scores in cv_results_ "
+            f"tolerance of {tol:g}: {'; '.join(said[:NAMED])}{more}. Their scores in the table "
             "are of coefficients that are not optimal.",
             NotConvergedWarning,
             stacklevel=3,
