@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import check, random_case
+from numba.core.registry import CPUDispatcher as Dispatcher
 from scipy import sparse
 
 from steropes.backends import get_backend
@@ -113,3 +116,14 @@ def test_settings_are_checked():
         count_threads(0)
     with pytest.raises(DataError, match="device"):
         get_backend("tpu")
+
+
+@pytest.mark.parametrize("name", ["conditional_bernoulli", "conditional_third", "groups", "pooled"])
+def test_sums_of_small_strata_are_added_in_one_order(name):
+    """With reassociation the order hung on where the heap had room for a stratum's arrays."""
+    module = importlib.import_module(f"steropes.backends.cpu.{name}")
+    kernels = [x for x in vars(module).values() if isinstance(x, Dispatcher)]
+    assert kernels
+    for kernel in kernels:
+        if kernel.py_func.__module__ == module.__name__:
+            assert "reassoc" not in kernel.targetoptions["fastmath"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .sparse import OPTIONS
+from .sparse import ORDERED
 
 __all__ = ["differentiate", "evaluate", "spread"]
 
@@ -27,7 +27,7 @@ SMALL = 1 << 16  # states (n × d) of the forward pass up to which all of them a
 H = 1e-40  # of the complex step: its square vanishes, its products do not
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _tilt(x, n, d, p, q):
     """Add θ to x so that Σ p is within a quarter (and a quarter deviation) of d; fill p and q.
 
@@ -63,7 +63,7 @@ def _tilt(x, n, d, p, q):
         x[i] += theta
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _advance(f, to, p, q, d, low, done):
     """One row more: ``to`` is the distribution over low … of the sum of ``done`` + 1 rows."""
     top = min(done, d)
@@ -75,7 +75,7 @@ def _advance(f, to, p, q, d, low, done):
         to[k] = q * f[k] + p * f[k - 1]
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _inclusion(p, q, n, d, pi, F, C, g):
     """Return P(S = d) and fill pi with P(row i is 1 | S = d), for d from 1 to n − 1.
 
@@ -123,13 +123,13 @@ def _inclusion(p, q, n, d, pi, F, C, g):
     return total
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _block(n, d):
     """Rows of a block of the forward pass."""
     return n if n * (d + 1) <= SMALL else int(np.ceil(np.sqrt(n)))
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _collect(eta, w, case, lo, hi, b, rows, x):
     """Rows of weight of one stratum: how many, how many cases; their places and η."""
     n, d = 0, 0
@@ -142,7 +142,7 @@ def _collect(eta, w, case, lo, hi, b, rows, x):
     return n, d
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _largest(pointers, s0, s1):
     most = 1
     for s in range(s0, s1):
@@ -150,7 +150,7 @@ def _largest(pointers, s0, s1):
     return most
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _one(x, n, pi):
     """The case d = 1: pi is the softmax of x; return log Σ e^x."""
     top = x[0]
@@ -165,7 +165,7 @@ def _one(x, n, pi):
     return top + np.log(total)
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def evaluate(eta, w, case, pointers, loss, out, s0, s1):
     """Negative log-likelihood of each stratum (S, B), and weight × π of each row (n, B).
 
@@ -217,7 +217,7 @@ def evaluate(eta, w, case, pointers, loss, out, s0, s1):
                 out[rows[i], b] = weight * (1.0 - pi[i] if flip else pi[i])
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def differentiate(eta, w, case, pointers, T, out, s0, s1):
     """Weight × the derivative of π along the directions T (n, K) at eta (n, 1), into out (n, K).
 
@@ -269,7 +269,7 @@ def differentiate(eta, w, case, pointers, T, out, s0, s1):
                 out[rows[i], k] = weight * (-change if flip else change)
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def spread(out, w, case, pointers, a, c, s0, s1):
     """The covariance of the draws as diag(a) − c a a', with its diagonal right and sums zero.
 

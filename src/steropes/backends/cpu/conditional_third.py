@@ -11,12 +11,12 @@ import numpy as np
 from numba import njit
 
 from .conditional_bernoulli import _block, _collect, _largest, _tilt
-from .sparse import OPTIONS
+from .sparse import ORDERED
 
 __all__ = ["differentiate_twice"]
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _mix(to, a, b, f, g):
     """to = a f + b g, as series."""
     x = a[0] * f[2] + a[1] * f[1] + a[2] * f[0] + b[0] * g[2] + b[1] * g[1] + b[2] * g[0]
@@ -25,7 +25,7 @@ def _mix(to, a, b, f, g):
     to[1], to[2] = y, x
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _advance(f, to, p, q, d, low, done, zero):
     """One row more: ``to`` is the distribution over low … of the sum of ``done`` + 1 rows."""
     top = min(done, d)
@@ -37,7 +37,7 @@ def _advance(f, to, p, q, d, low, done, zero):
         _mix(to[k], q, p, f[k], f[k - 1])
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def _second(P, Q, n, d, out, F, C, g):
     """Fill out with the second coefficients of P(row i is 1 | S = d); as `_inclusion`."""
     L = len(F) - 1
@@ -80,7 +80,7 @@ def _second(P, Q, n, d, out, F, C, g):
                 _mix(g[d], Q[i], zero, g[d], zero)
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def differentiate_twice(eta, w, case, pointers, Z, out, s0, s1):
     """Add weight × Σ_c d²π(η + t z_c)/dt² of the columns of Z (n, C) to out (n,), at eta (n, 1).
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from ..threads import balanced_chunks
-from .sparse import OPTIONS
+from .sparse import ORDERED
 
 __all__ = ["Batch", "batches", "group_sums"]
 
@@ -21,7 +21,7 @@ LINES = 1 << 20  # lines of a batch, and
 ENTRIES = 1 << 23  # entries of its sums, at most (one run can have more)
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def group_sums(
     starts, ends, indices, data, u, runs, flush, at, out_ends, out_indices, out_data, s0, s1, g
 ):

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .sparse import OPTIONS
+from .sparse import ORDERED
 
 __all__ = [
     "REACH",
@@ -31,7 +31,7 @@ LARGE = 1e200  # times exp(REACH) it does not overflow
 GATHER = 500  # factors in (1, 2] that a product may gather before it could overflow
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
     """Add the loss (B,) and its derivative in base, g (K, B); set that in h, r (C, n, B).
 
@@ -77,7 +77,7 @@ def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
             loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def value(h, base, F, first, last, event, w, loss, i0, i1):
     """The loss alone."""
     B = w.shape[1]
@@ -110,7 +110,7 @@ def value(h, base, F, first, last, event, w, loss, i0, i1):
             loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def evaluate_constant(h, base, A, first, last, event, w, r, loss, g, i0, i1):
     """`evaluate` where no effect changes with time: h and r (n, B), A = exp(base).
 
@@ -159,7 +159,7 @@ def evaluate_constant(h, base, A, first, last, event, w, r, loss, g, i0, i1):
             r[i, b] = w[i, b] * s[b]
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
     """`value` where no effect changes with time; see `evaluate_constant`."""
     B = w.shape[1]
@@ -194,7 +194,7 @@ def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
             loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def curvature(h, base, F, first, last, w, V, g, i0, i1):
     """One replicate's p (1 − p) w, summed over intervals and over people.
 
@@ -223,7 +223,7 @@ def curvature(h, base, F, first, last, w, V, g, i0, i1):
                     pair += 1
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def moments(h, base, F, basis, first, last, w, c, S, i0, i1):
     """Set S (i1 − i0, M) to Σ_k f_c(k) basis[k, m] v_ik for channel c.
 
@@ -251,7 +251,7 @@ def moments(h, base, F, basis, first, last, w, c, S, i0, i1):
                     s[m] += basis[k, m] * v
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def scatter_range(starts, ends, indices, data, S, lo, hi, out, i0, i1):
     """out[j, lo_i:hi_i] += x_ij S[i − i0, lo_i:hi_i] for the rows i0 … i1."""
     for i in range(i0, i1):
@@ -268,7 +268,7 @@ def scatter_range(starts, ends, indices, data, S, lo, hi, out, i0, i1):
                     row[m] += x * s[m]
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def survival(h, base, F, ended, out, i0, i1):
     """out[i, j] = Π_{k < ended[j]} (1 − p_ik), ended increasing; h (C, n), base (K,)."""
     Q = F.shape[1]

@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numba import njit
 
-from .sparse import OPTIONS
+from .sparse import ORDERED
 
 __all__ = ["third"]
 
 
-@njit(**OPTIONS)
+@njit(**ORDERED)
 def third(h, base, F, first, last, w, own, at_time, r, g, i0, i1):
     """Set r (C, n) and add g (K,): v (1 − 2p) Σ_l z_ikl² in each person's intervals.
 

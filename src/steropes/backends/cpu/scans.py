@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from numba import njit
 
-from .sparse import OPTIONS
+from .sparse import ORDERED
 
 __all__ = ["range_sum", "scan"]
 
 # No reassociation: the order of the additions is part of what a scan promises.
-SCAN = {**OPTIONS, "fastmath": {"contract", "nsz"}}
+SCAN = ORDERED
 
 
 @njit(**SCAN)
