@@ -58,7 +58,7 @@ def choose_variance(exchange: Exchange, model: FederatedModel, prior: Prior) -> 
     """Find the variance with the best cross-validated score."""
     path = _SitesPath(exchange, model, prior)
     found = path.search()
-    path.short.warn(LASSO if path.selects else RIDGE)
+    path.short.warn()
     known = path.lanes[found.variance][0].evaluations.known
     return Chosen(found.variance, found.prior, found.beta, found.results, known)
 

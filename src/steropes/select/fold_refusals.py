@@ -104,7 +104,7 @@ class ShortFits:
     """Folds' fits that stopped before their tolerance."""
 
     def __init__(self) -> None:
-        self._at: dict[float, list[int]] = {}
+        self._at: dict[float, tuple[float, list[int]]] = {}
 
     def note(
         self, variance: float, numbers: Iterable[int], fits: Iterable[Any], tol: float
@@ -112,21 +112,22 @@ class ShortFits:
         """Remember which of the fits of some folds are short of a tolerance."""
         short = [k for k, fit in zip(numbers, fits, strict=True) if not fit.optimality <= tol]
         if short:
-            self._at.setdefault(variance, []).extend(short)
+            self._at.setdefault(variance, (tol, []))[1].extend(short)
 
-    def warn(self, tol: float) -> None:
+    def warn(self) -> None:
         """Tell which they are, if there are any."""
         if not self._at:
             return
         said = [
-            f"fold {', '.join(map(str, folds))} at variance {variance:.3g}"
-            for variance, folds in sorted(self._at.items())
+            f"fold {', '.join(map(str, folds))} at variance {variance:.3g} (to {tol:g})"
+            for variance, (tol, folds) in sorted(self._at.items())
         ]
         more = f" and at {len(said) - NAMED} more variances" if len(said) > NAMED else ""
+        count = sum(len(folds) for _, folds in self._at.values())
         warnings.warn(
-            f"{sum(map(len, self._at.values()))} of the cross-validation's fits stopped before the "
-            f"tolerance of {tol:g}: {'; '.join(said[:NAMED])}{more}. Their scores in the table "
-            "are of coefficients that are not optimal.",
+            f"{count} of the cross-validation's fits stopped before their tolerance: "
+            f"{'; '.join(said[:NAMED])}{more}. Their scores in the table are of coefficients "
+            "that are not optimal.",
             NotConvergedWarning,
             stacklevel=3,
         )

@@ -30,7 +30,7 @@ def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
     """Find the variance with the best cross-validated score."""
     path = FoldsPath(cv, problem, progress)
     selection = path.search()
-    path.short.warn(cv.tol)
+    path.short.warn()
     path.full.start_at(selection.beta[:, None])
     selection.batch = path.full
     return selection
