@@ -110,16 +110,16 @@ class ThreadPool:
             )
         start, work = perf_counter(), _Work(function, chunks)
         count = min(self.n_threads, len(chunks)) - 1
-        helpers = [_pools[key].submit(work.do) for _ in range(count)]
-        _inside.pool = True
-        try:
+        try:  # from here on, so that an interrupt leaves neither chunks to take nor the flag set
+            helpers = [_pools[key].submit(work.do) for _ in range(count)]
+            _inside.pool = True
             work.do()
             for helper in helpers:
                 if not helper.cancel():
                     helper.result()
         finally:
-            _inside.pool = False
             work.stop()
+            _inside.pool = False
         took = (perf_counter() - start) * (count + 1) / len(chunks)
         _pace[getattr(function, "__code__", None)] = took
         return work.results()

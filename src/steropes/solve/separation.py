@@ -79,7 +79,7 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     if problem.likelihood.quadratic or len(free) == 0:
         return None
     scaled = beta * problem.design.scale
-    loss = FreeLoss(problem, None, free)
+    loss = FreeLoss(problem, None, free)  # whose rows tell what η is without them
     loss.base = _without(problem, scaled, loss, free, eta)
     start, direction = _start(problem, loss, free)
     if direction is not None:
