@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 
@@ -346,6 +348,39 @@ def test_helpers_who_are_busy_elsewhere_are_not_waited_for(eager_threads):
     finally:
         free.set()
         other.join()
+
+
+ENDING = """
+import threading
+from steropes.backends import threads
+
+threads.SHORT, threads.WORTH = 0.0, 0.0
+chunks = [(i,) for i in range(16)]
+
+def late():
+    threading.main_thread().join()
+    print(threads.ThreadPool(4).map(lambda i: i, chunks) == list(range(16)), flush=True)
+
+threading.Thread(target=late).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_works_without_helpers():
+    ran = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=120
+    )
+    assert ran.stdout.strip() == "True", ran.stderr
+
+
+def test_at_a_limit_of_threads_there_are_fewer_helpers(eager_threads, monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    pool = ThreadPool(11)  # whose threads nobody else has
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        assert set(pool.map(where, CHUNKS)) == {threading.get_ident()}
+    assert len(set(pool.map(where, CHUNKS))) > 1
 
 
 def test_chunks_of_chunks_stay_in_their_thread(eager_threads):

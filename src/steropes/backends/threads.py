@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from numbers import Integral
 from time import perf_counter
 from typing import Any
@@ -111,7 +111,7 @@ class ThreadPool:
         start, work = perf_counter(), _Work(function, chunks)
         count = min(self.n_threads, len(chunks)) - 1
         try:  # from here on, so that an interrupt leaves neither chunks to take nor the flag set
-            helpers = [_pools[key].submit(work.do) for _ in range(count)]
+            helpers = _called(_pools[key], work.do, count)
             _inside.pool = True
             work.do()
             for helper in helpers:
@@ -123,6 +123,18 @@ class ThreadPool:
         took = (perf_counter() - start) * (count + 1) / len(chunks)
         _pace[getattr(function, "__code__", None)] = took
         return work.results()
+
+
+def _called(pool: ThreadPoolExecutor, do: Callable[[], None], count: int) -> list[Future[None]]:
+    """As many helpers as there can be: at the interpreter's end, or at a limit of threads, none.
+
+    The first is met by a fit in a thread that the main one did not wait for.
+    """
+    helpers: list[Future[None]] = []
+    with suppress(RuntimeError):
+        for _ in range(count):
+            helpers.append(pool.submit(do))
+    return helpers
 
 
 class _Work:
