@@ -95,13 +95,17 @@ class SharedHessian:
         self._changed()
 
     def keep(self, at: np.ndarray) -> None:
-        """Let only these places of the working set stay."""
+        """Let only these places (ascending) of the working set stay.
+
+        Columns may have joined since it last grew. They are the last ones, and `follow` is where
+        those that stay come in.
+        """
         if self._exact is not None:
-            self._exact.keep(at)
+            self._exact.keep(at[at < self._exact.k])
         if self._positive is not None:
-            self._positive = self._positive[np.ix_(at, at)]
-        if len(self.h):
-            self.h = self.h[at]
+            known = at[at < len(self._positive)]
+            self._positive = self._positive[np.ix_(known, known)]
+        self.h = self.h[at[at < len(self.h)]]
         self._model = None  # its factor is of other places
         self.version += 1
 
