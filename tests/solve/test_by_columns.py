@@ -45,3 +45,37 @@ def test_folds_descend_on_columns_inside_the_thread_pool(monkeypatch):
     monkeypatch.setattr(worth, "WIDEST", 10)
     wide = st.LogisticRegression(prior=st.Laplace(), cv=cv, n_jobs=2).fit(X, y)
     np.testing.assert_allclose(wide.cv_results_["mean"], narrow.cv_results_["mean"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("widest", [10, 20_000])
+@pytest.mark.parametrize("family", ["logistic", "poisson", "cumulative"])
+def test_collinear_columns_without_penalty_are_named_however_many_there_are(
+    monkeypatch, family, widest
+):
+    X, y, _ = _data()
+    X = sparse.hstack([X, X[:, :1] + X[:, 1:2]]).tocsc()
+    model = {
+        "logistic": st.LogisticRegression,
+        "poisson": st.PoissonRegression,
+        "cumulative": st.CumulativeProbabilityModel,
+    }[family]()
+    monkeypatch.setattr(worth, "WIDE", 10)
+    monkeypatch.setattr(worth, "WIDEST", widest)
+    with pytest.raises(st.SeparationError, match="Collinear columns: 'x62'"):
+        model.fit(X, y)
+
+
+def test_without_a_penalty_there_is_a_matrix_of_many_columns_too(monkeypatch):
+    """Sites as columns: descent by columns would crawl along what they share with the intercept."""
+    rng = np.random.default_rng(0)
+    site, x = np.arange(400) % 40, rng.normal(size=400)
+    sites = sparse.csc_array((site[:, None] == np.arange(1, 40)).astype(float))
+    X = sparse.hstack([sparse.csc_array(x[:, None]), sites]).tocsc()
+    y = rng.poisson(np.exp(0.3 * x + 0.05 * site))
+    monkeypatch.setattr(worth, "WIDE", 10)
+    monkeypatch.setattr(worth, "DENSER", 0.1)
+    wide = st.PoissonRegression().fit(X, y)
+    assert wide.converged_
+    assert wide.n_iter_ < 20
+    conditional = st.ConditionalPoissonRegression().fit(x[:, None], y, strata=site)
+    assert wide.coef_[0] == pytest.approx(conditional.coef_[0], abs=1e-8)

@@ -173,13 +173,14 @@ def refuse_separated(
 def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarray) -> None:
     """Raise `SeparationError` for columns without penalty that are zero or collinear.
 
-    Looks at the Hessian where the batch starts, which the fit needs anyway.
+    Looks at the Hessian where the batch starts, which the fit needs anyway unless there are many
+    thousands of such columns.
     """
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     if len(free) == 0:
         return
     names = problem.design.names
-    G, raw = batch.prepare(free), batch.uncentred()
+    G, raw = batch.prepare(free, whole=True), batch.uncentred()
     by = np.argsort(batch.term.W, kind="stable")
     at = by[np.searchsorted(batch.term.W[by], free)]
     counted = int((problem.weights > 0).sum())

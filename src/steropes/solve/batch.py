@@ -38,6 +38,7 @@ TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
 DEAR = 4000  # columns from which on Hessians and replicates' models cost more than a look at the
 DEAR_SHARE = 0.2  # data: of the violation that is left then; any more would look like their fault
+MANY_FREE = 0.1  # share of the working set without penalty, which descent by columns is slow for
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
@@ -112,14 +113,20 @@ class Batch:
         self.term.keep(at)
         self.shared.keep(at)
 
-    def prepare(self, columns: np.ndarray) -> np.ndarray:
+    def prepare(self, columns: np.ndarray, whole: bool = False) -> np.ndarray:
         """Let columns into the working set; return the Hessian over it where the points are.
 
-        Of a working set too wide for a matrix it is the diagonal alone, (k,).
+        Of a working set too wide for models with a matrix it is the diagonal alone, (k,), unless
+        it has to be ``whole``.
         """
         self.term.join(columns)
         self._have_diagonal()
-        return self.shared.h if self.shared.G is None else self.shared.G
+        if self.shared.at is None:  # forgotten: its diagonal was enough until now
+            self.refresh()
+        if self.shared.G is not None:
+            return self.shared.G
+        assert self.shared.at is not None
+        return self.shared.at.matrix() if whole else self.shared.h
 
     def refresh(self) -> None:
         """Compute the shared Hessian again, where the first replicate is."""
@@ -370,7 +377,9 @@ class Batch:
 
     def _wide(self) -> bool:
         """Whether there are too many columns for a Gram matrix; models are by columns then."""
-        return too_wide(self.term, self._lasso, self.shared.grouped)
+        penalty, W = self.penalty, self.term.W
+        free = penalty is None or bool(np.count_nonzero(penalty.free[W]) > MANY_FREE * len(W))
+        return too_wide(self.term, self._lasso or free, self.shared.grouped)
 
     def _compute(self, lane: int, rough: bool) -> None:
         """Compute the shared Hessian again, where a replicate is."""

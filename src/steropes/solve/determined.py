@@ -80,7 +80,7 @@ def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) ->
 def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The Hessian over the free columns where the batch starts, and its diagonal for fixed α."""
     if problem.likelihood.convex:
-        H, raw = batch.prepare(free), batch.uncentred()
+        H, raw = batch.prepare(free, whole=True), batch.uncentred()
         at = _places(batch, free)
         return H[np.ix_(at, at)], raw[at]
     # Columns are judged by a curvature that none can be without.
@@ -129,9 +129,7 @@ def refuse_separated(
     outside = not concave and fit.converged and bool(spread > OUTSIDE * counted.sum())
     if not concave and not outside and _maximum(problem, fit, free, h0):
         return
-    H, at = batch.prepare(free), _places(batch, free)
-    if H.ndim == 1:  # too many columns for a matrix
-        return
+    H, at = batch.prepare(free, whole=True), _places(batch, free)
     S = H[np.ix_(at, at)]
     root = np.sqrt(h0)
     value, vector = linalg.eigh(S / root / root[:, None], subset_by_index=[0, 0])

@@ -38,15 +38,17 @@ def in_single_precision(term: DataTerm, lasso: bool) -> bool:
     return lasso and k > SMALL and term.rows > MANY_ROWS * k
 
 
-def too_wide(term: DataTerm, lasso: bool, grouped: bool) -> bool:
+def too_wide(term: DataTerm, needed: bool, grouped: bool) -> bool:
     """Whether there are too many columns for a Gram matrix; models are by columns then.
 
-    ``grouped`` is whether the curvature has rank-one terms: a model by columns sees one of them,
-    and slows with more.
+    ``needed`` is whether only the largest matrix is too large: under an ℓ1 penalty, of whose
+    columns few are in a support, or without any, where descent by columns crawls along what they
+    have in common. ``grouped`` is whether the curvature has rank-one terms: a model by columns
+    sees one of them, and slows with more.
     """
     k = len(term.W)
     if k <= WIDE or not term.columnar:
         return False
-    if k > WIDEST or lasso:
+    if k > WIDEST or needed:
         return k > WIDEST
     return k**2 > DENSER * term.entries and not grouped
