@@ -6,12 +6,14 @@ from scipy import sparse
 
 import steropes
 from simulators import indicators, outcome
+from steropes import Laplace, LogisticRegression, PoissonRegression
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import batch as driver
 from steropes.solve import worth
 from steropes.solve.data_term import LocalTerm
+from steropes.solve.data_term.thinning import thinned
 
 
 def problem(family, rng, n, p):
@@ -61,3 +63,23 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
     assert max(thins) > 1
     assert part.converged_
     np.testing.assert_allclose(part.coef_, whole, atol=1e-8)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_columns_without_penalty_that_a_part_of_the_rows_lacks_take_no_more_steps(
+    family, monkeypatch
+):
+    """A rare exposure beside its prior: nearly all its ones may be where the part is not."""
+    monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
+    rng = np.random.default_rng(1)
+    n, p, rare = 8000, 20, 4
+    elsewhere = np.flatnonzero(thinned(np.ones((n, 1)), 8, get_backend("cpu", 1))[:, 0] == 0)
+    X = np.zeros((n, p + rare))
+    X[:, :p] = indicators(rng, n, p, 0.2).toarray()
+    for j in range(p, p + rare):
+        X[rng.choice(elsewhere, 60, replace=False), j] = 1.0
+    y = outcome(family, X[:, :p] @ rng.normal(scale=0.5, size=p) + X[:, p:].sum(axis=1), rng)
+    model = {"logistic": LogisticRegression, "poisson": PoissonRegression}[family]
+    fit = model(prior=Laplace(0.01, exclude=range(p, p + rare))).fit(sparse.csc_array(X), y)
+    assert fit.converged_
+    assert fit.n_iter_ < 40

@@ -407,6 +407,10 @@ class Batch:
         slow = run.rates.slow(violation, todo)
         if len(slow) and self.shared.known and violation.max(where=todo, initial=0.0) < LOOSE:
             self._exact = True
+        settled = run.fresh and run.steps >= TO_SETTLE
+        if settled and self.shared.thinned and run.rates.stand(violation, todo):
+            self.thinner = 0  # the part of the rows has none of a rare column's ones, perhaps
+            self.shared.forget()
         if self._wide() or (self.apart and self.shared.known):
             run.fresh = True  # each step takes each replicate's own diagonal, or there is no other
         elif (

@@ -46,6 +46,10 @@ class Rates:
         """Replicates that the last step brought little."""
         return np.flatnonzero(todo & (violation > GOOD * self.last))
 
+    def stand(self, violation: np.ndarray, todo: np.ndarray) -> bool:
+        """Whether the last step of some replicate brought next to nothing."""
+        return bool((todo & (violation > HOPELESS * self.last)).any())
+
     def worth_hessian(
         self, violation: np.ndarray, tol: float, cost: float, patient: bool = False
     ) -> bool:
