@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from steropes.backends.cpu.descent import descend_panel
-from steropes.backends.cpu.triangular import solve_factored
 
 
 def _slope(A, U, c, s, y, start, i, b):
@@ -73,16 +72,3 @@ def test_a_panel_at_its_minimum_does_not_move(rng):
     assert not y.any()
     assert not delta.any()
     np.testing.assert_array_equal(s, before)
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 37])
-def test_a_factored_matrix_is_solved(n, rng):
-    root = rng.normal(size=(n, n + 3))
-    A = root @ root.T + np.eye(n)
-    L = np.linalg.cholesky(A).astype(np.float32)
-    L[np.triu_indices(n, 1)] = np.nan  # never read
-    r = rng.normal(size=n).astype(np.float32)
-    x = r.copy()
-    solve_factored(L, x)
-    assert x.dtype == np.float32
-    np.testing.assert_allclose(A @ x, r, atol=1e-3)

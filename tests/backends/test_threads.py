@@ -264,7 +264,7 @@ def test_exact_conditional_fits_have_the_same_digits_whatever_the_threads(seed, 
 
 def where(*_):
     """Which thread takes a chunk, so slowly that others come."""
-    time.sleep(1e-3)
+    time.sleep(1e-2)
     return threading.get_ident()
 
 

@@ -1,4 +1,4 @@
-"""A factor that is exact for each of several supports."""
+"""A factor for several supports: exact for what they have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from steropes.backends.threads import ThreadPool
 from steropes.solve.quadratic.cholesky import Cholesky
 from steropes.solve.quadratic.factors import Factors
-from steropes.solve.quadratic.own_part import OwnPart
 from steropes.solve.quadratic.preconditioner import Preconditioner
 from steropes.solve.quadratic.shared import SharedMatrix
 
@@ -34,30 +33,47 @@ def supports(rng, k, B):
     return support
 
 
+@pytest.mark.parametrize("B", [1, 3])
 @pytest.mark.parametrize("m", [0, 1, 255, 300, 600, 601])
-def test_a_part_of_the_columns_is_eliminated(m, rng):
+def test_a_part_of_the_columns_is_eliminated(m, B, rng):
     n = 601
     A = positive(rng, n)
-    factors = [Cholesky(A.copy(), ThreadPool(jobs), m) for jobs in (1, 3)]
+    factors = [Cholesky(A[:, :m].copy(), ThreadPool(jobs)) for jobs in (1, 3)]
     assert factors[0].L.tobytes() == factors[1].L.tobytes()
-    S = np.tril(factors[0].complement)
-    expected = A[m:, m:] - A[m:, :m] @ np.linalg.solve(A[:m, :m], A[:m, m:]) if m else A
-    np.testing.assert_allclose(S, np.tril(expected), rtol=1e-8, atol=1e-8)
+    # Forward, S⁻¹ of what is left, and backward: the inverse of the whole.
+    S = A[m:, m:] - A[m:, :m] @ np.linalg.solve(A[:m, :m], A[:m, m:]) if m else A
+    R = rng.normal(size=(n, B))
+    Z = R.copy()
+    factors[0].forward(Z)
+    Z[m:] = np.linalg.solve(S, Z[m:])
+    factors[0].backward(Z)
+    np.testing.assert_allclose(A @ Z, R, atol=1e-7)
 
 
 def test_rows_are_appended_to_a_factor(rng):
     n, m, more = 700, 300, 90
     A = positive(rng, n + more)
     room = A.copy()
-    factor = Cholesky(room[:n, :n], ThreadPool(2), m)
-    factor.append(room, n)
-    once = Cholesky(A.copy(), ThreadPool(2), m)
+    factor = Cholesky(room[:n, :m], ThreadPool(2))
+    factor.append(room[:, :m], n)
+    once = Cholesky(A[:, :m].copy(), ThreadPool(2))
     np.testing.assert_allclose(np.tril(factor.L), np.tril(once.L), rtol=1e-7, atol=1e-7)
+
+
+def as_factored(whole, factor):
+    """The matrix that a factor is of: of what is not eliminated the complement's diagonal."""
+    c, r = factor.at[: factor.m], factor.at[factor.m :]
+    out = np.zeros(whole.shape)
+    out[np.ix_(factor.at, factor.at)] = whole[np.ix_(factor.at, factor.at)]
+    explained = whole[np.ix_(r, c)] @ np.linalg.solve(whole[np.ix_(c, c)], whole[np.ix_(c, r)])
+    rest = np.diagonal(whole)[r] - np.diagonal(explained)
+    out[np.ix_(r, r)] = explained + np.diag(rest)
+    return out
 
 
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("B", [1, 4])
-def test_a_factor_is_exact_for_each_support(free, B, rng):
+def test_a_factor_of_several_supports(free, B, rng):
     k = 120
     G = positive(rng, k).astype(np.float32)
     mask = np.zeros(k, bool)
@@ -69,9 +85,9 @@ def test_a_factor_is_exact_for_each_support(free, B, rng):
     factor = Preconditioner(shared, support, rng.uniform(size=k), ridge)
     R = rng.normal(size=(k, B)) * support
     found = factor.solve(R, support)
-    expected = inverses(whole, R, support)
+    expected = inverses(as_factored(whole, factor) if B > 1 else whole, R, support)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
-    # Others come and go: those that not all had exactly, and without a new factor.
+    # Others come and go: those that not all had, and without a new factor.
     n = len(factor.at)
     missing = np.flatnonzero(~support.any(axis=1))[:5]
     support[missing, 0] = True
@@ -81,8 +97,33 @@ def test_a_factor_is_exact_for_each_support(free, B, rng):
     assert len(factor.at) == n + len(missing)
     R = rng.normal(size=(k, B)) * support
     found = factor.solve(R, support)
-    expected = inverses(whole, R, support)
+    expected = inverses(as_factored(whole, factor), R, support)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    assert not found[~support].any()
+
+
+def test_columns_that_are_the_same_leave_an_inverse_finite(rng):
+    k = 40
+    Z = rng.normal(size=(2 * k, k))
+    Z[:, 1] = Z[:, 0]
+    Z[:, -1] = Z[:, 2]
+    shared = SharedMatrix((Z.T @ Z).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
+    support = np.ones((k, 2), bool)
+    support[-1, 1] = False
+    factor = Preconditioner(shared, support, np.ones(k), np.zeros(k))
+    assert factor.m < k
+    assert np.isfinite(factor.solve(rng.normal(size=(k, 2)), support)).all()
+
+
+def test_one_by_itself_is_not_served_by_what_others_have_too(rng):
+    k = 80
+    shared = SharedMatrix(positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
+    support = supports(rng, k, 4)
+    factor = Preconditioner(shared, support, np.ones(k), np.zeros(k))
+    assert factor.serves(shared, support[:, :1], np.zeros(k))
+    assert not factor.serves(shared, support[:, :1], np.zeros(k), alone=True)
+    own = Preconditioner(shared, support[:, :1], np.ones(k), np.zeros(k))
+    assert own.serves(shared, support[:, :1], np.zeros(k), alone=True)
 
 
 def test_a_fork_lets_columns_in_unseen(rng):
@@ -106,38 +147,6 @@ def test_a_factor_whose_core_is_gone_serves_no_more(rng):
     factor = Preconditioner(shared, support, np.ones(k), np.zeros(k))
     support[factor.at[: factor.m // 2], 1] = False
     assert not factor.serves(shared, support, np.zeros(k))
-
-
-def test_a_border_is_as_good_as_a_new_factor(rng):
-    q = 80
-    S = positive(rng, q)
-    S = (S / np.sqrt(np.outer(np.diag(S), np.diag(S)))).astype(np.float32)
-    lower = np.tril(S)
-    has = np.arange(q) < 70
-    first = OwnPart(lower, has, ThreadPool(1))
-    now = has.copy()
-    now[[3, 40]], now[[72, 75]] = False, True
-    bordered = OwnPart.near(lower, now, [first], ThreadPool(1))
-    assert bordered.base is first.base
-    R = rng.normal(size=q).astype(np.float32)
-    found, other = R.copy(), R.copy()
-    bordered.solve(found)
-    OwnPart(lower, now, ThreadPool(1)).solve(other)
-    np.testing.assert_allclose(found, other, atol=2e-3 * np.abs(other).max())
-    assert not found[~now].any()
-
-
-def test_an_indefinite_part_is_made_definite_or_goes_by_its_diagonal():
-    S = np.array([[1.0, 0.0], [1.0001, 1.0]], np.float32)
-    z = np.array([1.0, 2.0], np.float32)
-    part = OwnPart(S, np.array([True, True]), ThreadPool(1))
-    part.solve(z)
-    assert np.isfinite(z).all()
-    hopeless = OwnPart(np.array([[-1.0]], np.float32), np.array([True]), ThreadPool(1))
-    z = np.array([2.0], np.float32)
-    hopeless.solve(z)
-    assert z[0] == 2.0
-    assert not hopeless.usable
 
 
 def test_factors_are_handed_on_and_made_again_for_the_matrix_at_hand(rng):

@@ -6,9 +6,11 @@ products with a sparse matrix two to four times slower than memory and cache all
 a value of LLVM's vector type, which each machine maps to the widest registers that it has.
 
 For compiled code only: ``zero(Q)``; ``load(D, i, b, Q)`` is D[i, b, :] of a C-contiguous (·, ·, Q)
-array of doubles or of single precision, Q a constant; ``store(D, i, b, r)`` writes it, to doubles;
-``add(r, s)``; ``add_scaled(r, x, s)`` is r + x s. They are globals and not made for each Q, because
-Numba's cache on disk takes a function that encloses another object for a new one in each process.
+array of doubles or of single precision, Q a constant, in doubles; ``store(D, i, b, r)`` writes it,
+to doubles; ``add(r, s)``; ``add_scaled(r, x, s)`` is r + x s. ``zero_single`` and ``load_single``
+are registers of single precision, which `add_scaled` and `store` (to the same) take as well, and
+``widen`` makes doubles of. They are globals and not made for each Q, because Numba's cache on disk
+takes a function that encloses another object for a new one in each process.
 """
 
 from __future__ import annotations
@@ -21,23 +23,35 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic, is_jitted, models, register_model
 
-__all__ = ["add", "add_scaled", "load", "store", "zero"]
+__all__ = [
+    "add", "add_scaled", "load", "load_single", "store", "widen", "zero", "zero_single",
+]  # fmt: skip
 
 FLAGS = ("contract",)  # a product and a sum may be one instruction
 
 
 class RegisterType(types.Type):
-    """Q doubles."""
+    """Q doubles, or numbers of single precision."""
 
-    def __init__(self, Q: int) -> None:
-        self.Q = Q
-        super().__init__(name=f"register({Q})")
+    def __init__(self, Q: int, of: types.Float = types.float64) -> None:
+        self.Q, self.of = Q, of
+        super().__init__(name=f"register({Q}, {of})")
+
+    @property
+    def element(self) -> ir.Type:
+        """LLVM's type of one of them."""
+        return ir.DoubleType() if self.of == types.float64 else ir.FloatType()
+
+    @property
+    def align(self) -> int:
+        """Bytes, of one of them."""
+        return self.of.bitwidth // 8
 
 
 @register_model(RegisterType)
 class _RegisterModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: RegisterType) -> None:
-        super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), kind.Q))
+        super().__init__(manager, kind, ir.VectorType(kind.element, kind.Q))
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any, Q: int) -> Any:
@@ -58,15 +72,23 @@ def _is_block(D: Any, *dtypes: Any) -> bool:
     return isinstance(D, types.Array) and D.ndim == 3 and D.layout == "C" and D.dtype in dtypes
 
 
-def _zero(typing: Any, Q: Any) -> Any:
+def _zero_of(Q: Any, of: types.Float) -> Any:
     if not isinstance(Q, types.IntegerLiteral):
         return None
-    kind = RegisterType(Q.literal_value)
+    kind = RegisterType(Q.literal_value, of)
 
     def make(context, builder, signature, args):
         return cgutils.get_null_value(context.get_value_type(kind))
 
     return kind(Q), make
+
+
+def _zero(typing: Any, Q: Any) -> Any:
+    return _zero_of(Q, types.float64)
+
+
+def _zero_single(typing: Any, Q: Any) -> Any:
+    return _zero_of(Q, types.float32)
 
 
 def _load(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
@@ -83,12 +105,23 @@ def _load(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
     return kind(D, i, b, Q), make
 
 
+def _load_single(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
+    if not (_is_block(D, types.float32) and isinstance(Q, types.IntegerLiteral)):
+        return None
+    kind = RegisterType(Q.literal_value, types.float32)
+
+    def make(context, builder, signature, args):
+        return builder.load(_pointer(context, builder, signature, args, kind.Q), align=4)
+
+    return kind(D, i, b, Q), make
+
+
 def _store(typing: Any, D: Any, i: Any, b: Any, r: Any) -> Any:
-    if not (_is_block(D, types.float64) and isinstance(r, RegisterType)):
+    if not (isinstance(r, RegisterType) and _is_block(D, r.of)):
         return None
 
     def make(context, builder, signature, args):
-        builder.store(args[3], _pointer(context, builder, signature, args, r.Q), align=8)
+        builder.store(args[3], _pointer(context, builder, signature, args, r.Q), align=r.align)
         return context.get_dummy_value()
 
     return types.void(D, i, b, r), make
@@ -109,13 +142,24 @@ def _add_scaled(typing: Any, r: Any, x: Any, s: Any) -> Any:
         return None
 
     def make(context, builder, signature, args):
-        none = ir.Constant(ir.VectorType(ir.DoubleType(), r.Q), ir.Undefined)
+        none = ir.Constant(ir.VectorType(r.element, r.Q), ir.Undefined)
         first = builder.insert_element(none, args[1], ir.Constant(ir.IntType(32), 0))
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), r.Q), [0] * r.Q)
         scaled = builder.fmul(builder.shuffle_vector(first, none, zeros), args[2], flags=FLAGS)
         return builder.fadd(args[0], scaled, flags=FLAGS)
 
-    return r(r, types.float64, s), make
+    return r(r, r.of, s), make
+
+
+def _widen(typing: Any, r: Any) -> Any:
+    if not (isinstance(r, RegisterType) and r.of == types.float32):
+        return None
+    kind = RegisterType(r.Q)
+
+    def make(context, builder, signature, args):
+        return builder.fpext(args[0], context.get_value_type(kind))
+
+    return kind(r), make
 
 
 def _read(D: np.ndarray, i: int, b: int, Q: int) -> np.ndarray:
@@ -126,6 +170,18 @@ def _write(D: np.ndarray, i: int, b: int, r: np.ndarray) -> None:
     D[i, b] = r
 
 
+def _read_single(D: np.ndarray, i: int, b: int, Q: int) -> np.ndarray:
+    return D[i, b].copy()
+
+
+def _no_singles(Q: int) -> np.ndarray:
+    return np.zeros(Q, np.float32)
+
+
+def _doubles(r: np.ndarray) -> np.ndarray:
+    return r.astype(np.float64)
+
+
 def _sum_scaled(r: np.ndarray, x: float, s: np.ndarray) -> np.ndarray:
     return r + x * s
 
@@ -134,7 +190,11 @@ zero: Any = intrinsic(prefer_literal=True)(_zero)
 load: Any = intrinsic(prefer_literal=True)(_load)
 store: Any = intrinsic(_store)
 add: Any = intrinsic(_add)
+zero_single: Any = intrinsic(prefer_literal=True)(_zero_single)
+load_single: Any = intrinsic(prefer_literal=True)(_load_single)
+widen: Any = intrinsic(_widen)
 add_scaled: Any = intrinsic(_add_scaled)
 
 if not is_jitted(njit(_write)):  # the compiler is off (``NUMBA_DISABLE_JIT``): the same as Python
     zero, load, store, add, add_scaled = np.zeros, _read, _write, np.add, _sum_scaled
+    zero_single, load_single, widen = _no_singles, _read_single, _doubles

@@ -40,8 +40,9 @@ class Factors:
         self.inherited = self.factor is not None
 
     def prepare(
-        self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray
-    ) -> None:
+        self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray,
+        alone: bool = False,
+    ) -> None:  # fmt: skip
         """Have a factor that serves supports (len(at), B) of the coordinates ``at``.
 
         Parameters
@@ -49,16 +50,20 @@ class Factors:
         size : (len(at),) array
             Of the coefficients; small ones may soon be zero.
         l2 : (len(at), B) array
+        alone : bool
+            Whether there is no other replicate: a factor of what others have too is not enough.
         """
         k = self.whole.k
         wanted, sizes, ridge = np.zeros((k, support.shape[1]), bool), np.zeros(k), np.zeros(k)
         wanted[at], sizes[at], ridge[at] = support, size, l2.mean(axis=1)
-        if self.factor is None or not self.factor.serves(self.whole, wanted, ridge):
+        if self.factor is None or not self.factor.serves(self.whole, wanted, ridge, alone):
             self._make(wanted, sizes, ridge)
 
     def renew(self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray) -> None:
         """Make the factor of this matrix, where it is another's yet."""
-        if self.inherited:
+        ridge = np.zeros(self.whole.k)
+        ridge[at] = l2.mean(axis=1)
+        if self.inherited and not (self.factor and self.factor.is_of(self.whole, ridge)):
             self.factor = None
             self.prepare(at, support, size, l2)
 

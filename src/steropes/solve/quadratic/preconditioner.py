@@ -1,21 +1,18 @@
-"""A factor for the supports of several replicates, exact for each of them.
+"""A factor for the supports of several replicates: exact for the columns that all have.
 
-Supports of folds under a lasso have about half of their columns in common, so that one factor of
-what most have is a poor preconditioner of each. But of one factor only what differs need be each
-one's own: the columns that all have are eliminated once, A_cc = LL', and the Schur complement
-S = A_rr − A_rc A_cc⁻¹ A_cr of all the others is computed once. A replicate's own complement is the
-part of S of the columns that it has, whose factor is small.
+Supports of folds under a lasso have about half of their columns in common. Those are eliminated
+once, A_cc = LL', and of the Schur complement S = A_rr − A_rc A_cc⁻¹ A_cr of the others only the
+diagonal is made: with what all have explained, the others are nearly uncorrelated, and a few more
+conjugate gradients cost much less than a factor of each replicate's own part of S.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 
 import numpy as np
 
 from .cholesky import Cholesky
-from .own_part import OwnPart
 from .shared import SharedMatrix, as_precision
 
 __all__ = ["Preconditioner"]
@@ -27,6 +24,8 @@ LIKELY = 0.1  # share of the columns that all have, with the smallest coefficien
 SPARE = 0.1  # columns that there is room for, for each that there is
 SAME = 1e-3  # relative change of a diagonal: more is another matrix's, and nothing can be let in
 LACKS = 0.02  # share of the columns that all had which one may lack
+LEAST = 1e-3  # of a column that the others may explain: what rounding leaves is no measure
+EXACT = 0.8  # share of a support by itself that is eliminated
 FEW = 16  # columns that one may lack in any case, or a quarter of them
 
 Key = tuple[int, bytes]  # of some columns, how many and which of them
@@ -68,21 +67,20 @@ class Preconditioner:
             h = np.where(some, shared.diagonal, -np.inf)
             some[np.argpartition(-h, MOST)[MOST:]] = False
         core = np.flatnonzero(some & support.all(axis=1))
-        stays = np.sort(np.argsort(size[core], kind="stable")[int(LIKELY * len(core)) :])
+        likely = LIKELY if support.shape[1] > 1 else 0.0  # one by itself has all
+        stays = np.sort(np.argsort(size[core], kind="stable")[int(likely * len(core)) :])
         core = core[stays]
         some[core] = False
         self.at, self.m = np.concatenate([core, np.flatnonzero(some)]), len(core)
-        n = len(self.at)
-        room = n + int(SPARE * n) + 1
-        self._room = np.zeros((room, room), np.float32)
+        n, m = len(self.at), self.m
+        self._room = np.zeros((n + int(SPARE * n) + 1, m), np.float32)
         self._size = np.sqrt(shared.diagonal + ridge)[self.at]
-        A = self._room[:n, :n]
+        A = self._room[:n]
         shared.lower_part(self.at, self._size, A)
-        A[np.diag_indices(n)] = 1.0 + JITTER
-        self.factor = Cholesky(A, shared.pool, self.m)
-        self._own: dict[Key, OwnPart] = {}
+        A[np.arange(m), np.arange(m)] = 1.0 + JITTER
+        self.factor = Cholesky(A, shared.pool)
+        self._rest = _unexplained(A[m:])
         self._bordered: dict[Key, Border] = {}
-        self._lanes = 0  # the most replicates that it has served at once
         self._lent = False  # whether others work with the same matrix
 
     @classmethod
@@ -98,13 +96,20 @@ class Preconditioner:
     def fork(self) -> Preconditioner:
         """The same for somebody else, who may let columns in without this one's seeing it."""
         out = copy.copy(self)
-        out._own, out._bordered = dict(self._own), {}
+        out._bordered = {}
         out._lent = self._lent = True
         return out
 
-    def serves(self, shared: SharedMatrix, support: np.ndarray, ridge: np.ndarray) -> bool:
-        """Whether it is a factor of these supports; columns that it lacks are let in."""
+    def serves(
+        self, shared: SharedMatrix, support: np.ndarray, ridge: np.ndarray, alone: bool = False
+    ) -> bool:
+        """Whether it is a factor of these supports; columns that it lacks are let in.
+
+        To one that is ``alone`` it must be exact but for a few columns.
+        """
         core, live = self.at[: self.m], support.any(axis=0)
+        if alone and self.m < EXACT * np.count_nonzero(support):
+            return False
         lacking = (~support[core][:, live]).sum(axis=0).max(initial=0)
         if lacking > self._most_lacking:
             return False
@@ -116,10 +121,14 @@ class Preconditioner:
             return True
         if len(self.at) + len(new) > min(len(self._room), MOST):
             return False
-        h = (shared.diagonal + ridge)[self.at]
-        if (np.abs(h - self._size**2) <= SAME * h).all():
+        if self.is_of(shared, ridge):
             self._extend(shared, new, ridge)
         return True
+
+    def is_of(self, shared: SharedMatrix, ridge: np.ndarray) -> bool:
+        """Whether it was made of this matrix, or one of the same diagonal."""
+        h = (shared.diagonal + ridge)[self.at]
+        return bool((np.abs(h - self._size**2) <= SAME * h).all())
 
     @property
     def _most_lacking(self) -> float:
@@ -133,20 +142,21 @@ class Preconditioner:
         at, size = self.at, self._size
         self.at = np.concatenate([at, new])
         self._size = np.concatenate([size, np.sqrt(shared.diagonal + ridge)[new]])
-        n = len(self.at)
-        A = self._room[:n, :n]
-        A[first:] = shared.between(new, self.at, np.float32) / self._size[first:, None] / self._size
-        A[np.arange(first, n), np.arange(first, n)] = 1.0 + JITTER
+        A = self._room[: len(self.at)]
+        core = at[: self.m]
+        A[first:] = shared.between(new, core, np.float32)
+        A[first:] /= self._size[first:, None]
+        A[first:] /= self._size[: self.m]
         self.factor.append(A, first)
+        self._rest = np.append(self._rest, _unexplained(A[first:]))
 
     def solve(self, R: np.ndarray, support: np.ndarray) -> np.ndarray:
         """A⁻¹ R of each replicate's columns, (k, B); zero at columns that it has none of."""
         size = self._size[:, None]
         z, unit = as_precision(R[self.at] / size, np.float32)
         there = support[self.at]
-        parts = self._parts(there[self.m :])
-        z = self._through(z, parts)
-        for b, border in enumerate(self._borders(there, parts)):
+        z = self._through(z, there)
+        for b, border in enumerate(self._borders(there)):
             if border is not None:
                 gone, columns, inverse = border
                 z[:, b] -= columns @ (inverse @ z[gone, b]).astype(np.float32)
@@ -155,19 +165,16 @@ class Preconditioner:
         out[self.at] = z * unit / size
         return out
 
-    def _through(self, z: np.ndarray, parts: Sequence[OwnPart]) -> np.ndarray:
-        """The inverse of all that is eliminated and a part for each column of z (n, c), times z."""
+    def _through(self, z: np.ndarray, there: np.ndarray) -> np.ndarray:
+        """The inverse of what is eliminated and of the others ``there``, times z, (n, B) both."""
+        m = self.m
         self.factor.forward(z)
-        rest = z[self.m :]
-
-        def one(b: int) -> None:
-            parts[b].solve(rest[:, b])
-
-        self.factor.pool.map(one, [(b,) for b in range(z.shape[1])], rest.size * len(rest))
+        z[m:] *= there[m:]
+        z[m:] /= self._rest[:, None]
         self.factor.backward(z)
         return z
 
-    def _borders(self, there: np.ndarray, parts: Sequence[OwnPart]) -> list[Border | None]:
+    def _borders(self, there: np.ndarray) -> list[Border | None]:
         """What replicates need that lack columns which were eliminated: those of their inverses.
 
         With Z = A⁻¹E_g of the columns g that have gone, the solution that is zero there is
@@ -182,7 +189,7 @@ class Preconditioner:
         if new:
             E = np.zeros((len(there), sum(len(gone[b]) for b in new)), np.float32)
             E[np.concatenate([gone[b] for b in new]), np.arange(E.shape[1])] = 1.0
-            Z = self._through(E, [parts[b] for b in new for _ in gone[b]])
+            Z = self._through(E, there[:, [b for b in new for _ in gone[b]]])
             ends = np.cumsum([len(gone[b]) for b in new])
             for b, columns in zip(new, np.split(Z, ends[:-1], axis=1), strict=True):
                 block = columns[gone[b]].astype(np.float64)
@@ -191,20 +198,8 @@ class Preconditioner:
         self._bordered = {key: self._bordered[key] for key in keys.values()}
         return [self._bordered[keys[b]] if b in keys else None for b in range(there.shape[1])]
 
-    def _parts(self, has: np.ndarray) -> list[OwnPart]:
-        """The replicates' own parts of the complement."""
-        keys = [(len(has), np.packbits(has[:, b]).tobytes()) for b in range(has.shape[1])]
-        new = {key: b for b, key in enumerate(keys) if key not in self._own}
-        last = list(self._own.values())
-        made = self.factor.pool.map(
-            lambda b: OwnPart.near(self.factor.complement, has[:, b], last, self.factor.pool),
-            [(b,) for b in new.values()], has.size * len(has),
-        )  # fmt: skip
-        known = self._own | dict(zip(new, made, strict=True))
-        # The latest last; of the others as many stay as there are replicates, who may come back.
-        used = {key: known[key] for key in keys}
-        self._lanes = max(self._lanes, len(keys))
-        others = [key for key in self._own if key not in used]
-        others = others[len(others) - max(self._lanes - len(used), 0) :]
-        self._own = {key: known[key] for key in others} | used
-        return [known[key] for key in keys]
+
+def _unexplained(L: np.ndarray) -> np.ndarray:
+    """What is left of columns of unit size, of which the rows of L are what others explain."""
+    rest: np.ndarray = 1.0 - np.einsum("ij,ij->i", L, L)
+    return np.maximum(rest, LEAST)

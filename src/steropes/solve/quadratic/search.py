@@ -28,7 +28,8 @@ ROUNDS = 40
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
 SLOW = 0.5  # contraction of a Newton step from which its system is solved exactly
 RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
-WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
+WORTH = 0.75  # share of the coordinates from which on supports' products are with the whole matrix
+ALONE = 0.35  # the same of one replicate, whose system takes one or two of them
 CUTS = 5  # times that a Newton step is shortened
 SHORTER = 0.4
 FAR = 4.0
@@ -204,31 +205,36 @@ class Search:
     def _newton(self, live: np.ndarray) -> None:
         """A step towards the minimum with today's signs; what would change its sign is zero."""
         m, y = self.m, self.y
-        support = ((y != 0) | (m.l1 == 0)) & (self.h > 0) & live
+        lanes = np.flatnonzero(live)
+        support = ((y[:, lanes] != 0) | (m.l1[:, lanes] == 0)) & (self.h[:, lanes] > 0)
         union = np.flatnonzero(support.any(axis=1))
         if len(union) == 0:
             return
         size = np.abs(y).min(axis=1) * np.sqrt(np.maximum(self.h.max(axis=1), 0.0))
-        mine = self.at, support[:, live], size, m.l2[:, live]
-        self.factors.prepare(*mine)
-        residual = -(self.s + m.l1 * np.sign(y))
-        self._part = part = self.shared.taken(union, self._part, WORTH)
-        at = part.at
+        mine = self.at, support, size, m.l2[:, lanes]
+        self.factors.prepare(*mine, alone=y.shape[1] == 1)
+        worth = WORTH if len(lanes) > 1 else ALONE
+        self._part = part = self.shared.taken(union, self._part, worth)
+        here = np.ix_(part.at, lanes)
+        support, h = support[part.at], self.h[here]
+        residual = -(self.s[here] + m.l1[here] * np.sign(y[here]))
 
         def inverse(r: np.ndarray) -> np.ndarray:
-            return self.factors.inverse(self.at[at], r, support[at], self.h[at])
+            return self.factors.inverse(self.at[part.at], r, support, h)
 
         step, change, iterations = support_steps(
-            part.shared, m.low.only(at), m.l2[at], support[at], residual[at],
-            CLOSE * m.tolerance * m.unit[at], inverse,
+            part.shared, m.low.lanes(lanes).only(part.at), m.l2[here], support, residual,
+            CLOSE * m.tolerance[lanes] * m.unit[here], inverse,
         )  # fmt: skip
         if iterations == ITERATIONS:
             self.factors.renew(*mine)
-        if len(at) < len(y):
-            p = np.zeros(y.shape)
-            p[at] = step
-            step, change = p, self._product(p)
-        self._along(step, change, live)
+        p, Hp = np.zeros(y.shape), np.zeros(y.shape)
+        p[here] = step
+        if len(part.at) == len(y):
+            Hp[:, lanes] = change
+        else:
+            Hp[:, lanes] = self._product(p[:, lanes], lanes)
+        self._along(p, Hp, live)
 
     def _small(self, lanes: np.ndarray) -> bool:
         """Whether supports are small enough to be solved exactly, one by one."""
@@ -246,16 +252,17 @@ class Search:
             self.y[:, b] = y
         self._refresh()
 
-    def _product(self, D: np.ndarray) -> np.ndarray:
-        """The models' matrices times D (k, B)."""
-        return self.shared.times(D) + self.m.low.product(D) + self.m.l2 * D
+    def _product(self, D: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        """Some models' matrices times D (k, len(lanes))."""
+        m = self.m
+        return self.shared.times(D) + m.low.lanes(lanes).product(D) + m.l2[:, lanes] * D
 
     def _along(self, p: np.ndarray, Hp: np.ndarray, live: np.ndarray) -> None:
         """Take the longest of some steps along p that lowers each replicate's model.
 
         ``Hp`` are the models' matrices times p: of a step there is left what stops at zero.
         """
-        m, y = self.m, self.y
+        m, y, everyone = self.m, self.y, np.arange(self.y.shape[1])
         step = np.where(live, 1.0, 0.0)
         chosen = np.zeros(y.shape)
         change = np.zeros(y.shape)  # of the slopes
@@ -266,9 +273,12 @@ class Search:
             D, whole = np.where(waiting, new - y, 0.0), np.where(waiting, step, 0.0)
             stopped = np.where(new == 0.0, D - whole * p, 0.0)
             if np.abs(stopped).max(initial=0.0) > FAR * np.abs(D).max(initial=0.0):
-                HD = self._product(D)  # the difference of two long steps would be rounding
+                HD = self._product(D, everyone)  # a difference of two long steps would be rounding
             else:
-                HD = whole * Hp + (self._product(stopped) if stopped.any() else 0.0)
+                HD = whole * Hp
+                some = np.flatnonzero(stopped.any(axis=0))
+                if len(some):
+                    HD[:, some] += self._product(stopped[:, some], some)
             gain = (self.s * D + 0.5 * D * HD + m.l1 * (np.abs(y + D) - np.abs(y))).sum(axis=0)
             good = waiting & (gain < 0)
             chosen[:, good], change[:, good] = D[:, good], HD[:, good]

@@ -9,17 +9,15 @@ import numpy as np
 from scipy import linalg
 
 from ...backends.threads import ThreadPool
+from . import products
 
 __all__ = ["Part", "SharedMatrix", "as_precision"]
 
 FEW = 32  # columns without penalty that are eliminated
 STRIPE = 256  # rows of the matrix that are worked on at once
-WIDE = 1024  # slopes that are worked on at once
 SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
-MOST = 0.9  # share of the coordinates that are not zero up to which a product is by them alone,
-ROWS = 64  # so many rows at once, which a cache holds, in
-CHUNKS = 8  # sums
-SOME = 0.5  # share of a block's coordinates that move up to which what they spread is by them alone
+MOST = 0.5  # share of the coordinates that are not zero up to which a product is by them alone
+ALONE = 0.9  # the same of one replicate
 WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than the whole
 
 
@@ -79,35 +77,14 @@ class SharedMatrix:
         z, size = as_precision(x, G.dtype)
         z[f] = 0.0
         some = np.flatnonzero(z.any(axis=1))
-        out = np.empty(x.shape) if len(some) > MOST * self.k else self._times_some(z, some)
-        if len(some) > MOST * self.k:
-
-            def part(a: int, b: int) -> None:
-                out[a:b] = G[a:b] @ z
-
-            self.pool.map(part, [(a, min(a + STRIPE, self.k)) for a in range(0, self.k, STRIPE)])
+        if len(some) > (MOST if x.shape[1] > 1 else ALONE) * self.k:
+            out = products.times(self.rows, z, self.pool)
+        else:
+            out = products.transposed_times(self.rows, z[some], self.pool, (0, self.k), some)
         out *= size
         if len(f):
             out -= self.Y.T @ (self.Y @ x)
             out[f] = x[f]
-        return out
-
-    def _times_some(self, z: np.ndarray, some: np.ndarray) -> np.ndarray:
-        """The matrix, with nothing eliminated, times what is zero elsewhere: rows, not columns."""
-        G = self.G
-
-        def part(a: int, b: int) -> np.ndarray:
-            total = np.zeros((self.k, z.shape[1]), G.dtype)
-            for i in range(a, b, ROWS):
-                at = some[i : min(i + ROWS, b)]
-                total += G[at].T @ z[at]
-            return total
-
-        size = max(STRIPE, -(-len(some) // CHUNKS))
-        chunks = [(a, min(a + size, len(some))) for a in range(0, len(some), size)]
-        out = np.zeros(z.shape)
-        for total in self.pool.map(part, chunks, len(some) * self.k):
-            out += total
         return out
 
     def spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
@@ -115,20 +92,11 @@ class SharedMatrix:
         delta = delta.copy()
         delta[self.f[(self.f >= a) & (self.f < b)] - a] = 0.0
         z, size = as_precision(delta, self.G.dtype)
-        out = np.empty((self.k, delta.shape[1]))
-        rows, change = self.G[a:b], self.Y[:, a:b] @ delta
         some = np.flatnonzero(z.any(axis=1))
-        if len(some) < SOME * (b - a):
-            rows, z = self.G[a + some], z[some]
-
-        def stripe(i: int, j: int) -> None:
-            out[i:j] = rows[:, i:j].T @ z
-            out[i:j] *= size
-            if len(self.f):
-                out[i:j] -= self.Y[:, i:j].T @ change
-
-        stripes = [(i, min(i + WIDE, self.k)) for i in range(0, self.k, WIDE)]
-        self.pool.map(stripe, stripes, (b - a) * self.k)
+        out = products.transposed_times(self.rows, z[some], self.pool, (0, self.k), a + some)
+        out *= size
+        if len(self.f):
+            out -= self.Y.T @ (self.Y[:, a:b] @ delta)
         out[self.f] = 0.0
         out[a:b] = 0.0
         return out
@@ -146,12 +114,17 @@ class SharedMatrix:
         return A
 
     def lower_part(self, at: np.ndarray, size: np.ndarray, out: np.ndarray) -> None:
-        """The lower triangle of rows and columns ``at``, each divided by ``size``."""
+        """Rows and columns ``at`` as far as ``out`` (n, m) goes, in units of ``size``.
+
+        Of the first m rows the lower triangle.
+        """
+        m = out.shape[1]
 
         def stripe(a: int, b: int) -> None:
-            out[a:b, :b] = self.between(at[a:b], at[:b], out.dtype)
-            out[a:b, :b] *= (1.0 / size[a:b, None]).astype(out.dtype)
-            out[a:b, :b] *= (1.0 / size[:b]).astype(out.dtype)
+            j = min(b, m)
+            out[a:b, :j] = self.between(at[a:b], at[:j], out.dtype)
+            out[a:b, :j] *= (1.0 / size[a:b, None]).astype(out.dtype)
+            out[a:b, :j] *= (1.0 / size[:j]).astype(out.dtype)
 
         self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
 

@@ -14,7 +14,7 @@ from .shared import SharedMatrix
 
 __all__ = ["ITERATIONS", "support_steps"]
 
-ITERATIONS = 8
+ITERATIONS = 16
 EXACT = 0.2  # of the residual: as far as a step is solved
 
 

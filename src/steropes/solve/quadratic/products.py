@@ -1,0 +1,78 @@
+"""Products of a large dense matrix with the vectors of some replicates, by all threads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...backends.cpu.thin import (
+    TILE,
+    Q,
+    add_products,
+    add_transposed_products,
+    side_by_side,
+)
+from ...backends.threads import ThreadPool
+
+__all__ = ["times", "transposed_times"]
+
+STRIPE = 256  # rows of the matrix that are worked on at once,
+COLUMNS = 4  # parts of its columns at least, and
+CHUNKS = 8  # sums over rows
+ROWS = 64  # so many at once, which a cache holds
+
+
+def times(A: np.ndarray, z: np.ndarray, pool: ThreadPool) -> np.ndarray:
+    """A[:, :k] z of vectors z (k, B) of the matrix's precision, (n, B) in double precision."""
+    n, (k, B) = len(A), z.shape
+    stripes = [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]
+    if _by_memory(A, z):
+        Z, sums = side_by_side(z), np.zeros((n, -(-B // Q), Q))
+        pool.map(lambda a, b: add_products(A, Z, sums, a, b), stripes, n * k)
+        return sums.reshape(n, sums.shape[1] * Q)[:, :B]
+    out = np.empty((n, B))
+
+    def part(a: int, b: int) -> None:
+        out[a:b] = A[a:b, :k] @ z
+
+    pool.map(part, stripes, n * k)
+    return out
+
+
+def transposed_times(
+    A: np.ndarray, z: np.ndarray, pool: ThreadPool, columns: tuple[int, int],
+    rows: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """A[rows, first:last]' z of vectors z (len(rows), B), (last − first, B) in double precision."""
+    (first, last), (n, B) = columns, z.shape
+    k = last - first
+    if _by_memory(A, z):
+        Z, sums = side_by_side(z), np.zeros((k, -(-B // Q), Q))
+        at = np.arange(n) if rows is None else rows
+        size = min(TILE, 64 * -(-k // (64 * COLUMNS)))
+
+        def stripe(i: int, j: int) -> None:
+            work = np.empty((TILE, 1, Q), np.float32)
+            add_transposed_products(A, at, first, Z, sums, i, j, work)
+
+        pool.map(stripe, [(i, min(i + size, k)) for i in range(0, k, size)], n * k)
+        return sums.reshape(k, sums.shape[1] * Q)[:, :B]
+
+    def part(a: int, b: int) -> np.ndarray:
+        if rows is None:
+            return A[a:b, first:last].T @ z[a:b]
+        total = np.zeros((k, B), A.dtype)
+        for i in range(a, b, ROWS):
+            at = slice(i, min(i + ROWS, b))
+            total += A[rows[at], first:last].T @ z[at]
+        return total
+
+    size = max(STRIPE, -(-n // CHUNKS))
+    out = np.zeros((k, B))
+    for total in pool.map(part, [(a, min(a + size, n)) for a in range(0, n, size)], n * k):
+        out += total
+    return out
+
+
+def _by_memory(A: np.ndarray, z: np.ndarray) -> bool:
+    """Whether there are several vectors, for which BLAS is slower than memory."""
+    return A.dtype == np.float32 and z.shape[1] > 1
