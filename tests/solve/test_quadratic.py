@@ -80,12 +80,12 @@ def test_a_support_step_says_what_it_does_to_all_slopes(good, rng):
         for b in range(B)
     ]
 
-    def inverse(r):
+    def inverse(r, some):
         z = r / np.diag(G)[:, None]
-        for b in range(B if good else 0):
+        for i, b in enumerate(some if good else []):
             at = np.flatnonzero(support[:, b])
-            z[:, b] = 0.0
-            z[at, b] = np.linalg.solve(matrices[b][np.ix_(at, at)], r[at, b])
+            z[:, i] = 0.0
+            z[at, i] = np.linalg.solve(matrices[b][np.ix_(at, at)], r[at, i])
         return z
 
     residual, none = rng.normal(size=(k, B)), np.zeros((k, B))
@@ -98,6 +98,38 @@ def test_a_support_step_says_what_it_does_to_all_slopes(good, rng):
         if good:
             at = support[:, b]
             np.testing.assert_allclose(Hp[at, b], residual[at, b], atol=1e-9)
+
+
+def test_replicates_whose_step_is_solved_leave_the_others_alone(rng):
+    """One needs no step, one is exact at once: the third goes on by itself, to the same."""
+    k = 30
+    G, _, _, _, _, l2 = model(rng, k, 3)
+    shared, support = SharedMatrix(G, np.zeros(k, bool), ThreadPool(1)), np.ones((k, 3), bool)
+    residual = rng.normal(size=(k, 3))
+    residual[:, 0] = 0.0
+    none, asked = np.zeros((k, 3)), []
+
+    def inverse(r, some):
+        asked.append(list(some))
+        z = r / np.diag(G)[:, None]
+        for i in np.flatnonzero(some == 1):
+            z[:, i] = np.linalg.solve(G + np.diag(l2[:, 1]), r[:, i])
+        return z
+
+    low = LowRank.none(k, 3)
+    p, Hp, iterations = support_steps(shared, low, l2, support, residual, none, inverse)
+    assert iterations > 2
+    assert asked[:2] == [[0, 1, 2], [1, 2]]
+    assert asked[-1] == [2]
+    assert not p[:, 0].any()
+    for b in (1, 2):
+        H = G + np.diag(l2[:, b])
+        np.testing.assert_allclose(Hp[:, b], H @ p[:, b], atol=1e-9 * np.abs(Hp).max())
+    alone, _, _ = support_steps(
+        shared, LowRank.none(k, 1), l2[:, 2:], support[:, 2:], residual[:, 2:], none[:, 2:],
+        lambda r, some: r / np.diag(G)[:, None],
+    )  # fmt: skip
+    np.testing.assert_allclose(p[:, 2:], alone, rtol=1e-9)
 
 
 def test_a_model_with_nothing_but_its_free_columns_to_move_is_solved(rng):

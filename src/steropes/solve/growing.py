@@ -8,7 +8,9 @@ from ..backends.threads import ThreadPool
 
 __all__ = ["GrowingMatrix"]
 
-SPARE = 0.1  # rows and columns that there is room for, for each that there is
+SPARE = (
+    0.3  # rows and columns that there is room for, for each that there is: memory only once used
+)
 STRIPE = 256  # rows that are copied at once
 
 
@@ -44,16 +46,15 @@ class GrowingMatrix:
         if self.k > len(self._room):
             self._move(first, H.dtype)
         room, k = self._room, self.k
-        room[first:k, :k] = H[first:]
 
         def stripe(a: int, b: int) -> None:
-            room[a:b, first:k] = H[first:, a:b].T
+            room[first:k, a:b] = H[first:, a:b]
+            room[a : min(b, first), first:k] = H[first:, a : min(b, first)].T
 
-        self._pool.map(stripe, _stripes(first), first * (k - first))
+        self._pool.map(stripe, _stripes(k), k * (k - first))
 
     def _move(self, first: int, dtype: np.dtype) -> None:
-        size = self.k + int(SPARE * self.k)
-        old, room = self._room, np.empty((size, size), dtype)
+        old, room = self._room, _room(self.k, dtype)
 
         def stripe(a: int, b: int) -> None:
             room[a:b, :first] = old[a:b, :first]
@@ -63,8 +64,19 @@ class GrowingMatrix:
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these rows and columns stay."""
-        self._room = self.matrix[np.ix_(at, at)]
-        self.k = len(at)
+        old, room, k = self.rows, _room(len(at), self._room.dtype), len(at)
+
+        def stripe(a: int, b: int) -> None:
+            np.take(old[at[a:b]], at, axis=1, out=room[a:b, :k])
+
+        self._pool.map(stripe, _stripes(k), k * k)
+        self._room, self.k = room, k
+
+
+def _room(k: int, dtype: np.dtype) -> np.ndarray:
+    """An empty matrix for k rows and columns and some more."""
+    size = k + int(SPARE * k)
+    return np.empty((size, size), dtype)
 
 
 def _stripes(n: int) -> list[tuple[int, int]]:

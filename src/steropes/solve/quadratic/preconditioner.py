@@ -26,6 +26,7 @@ SAME = 1e-3  # relative change of a diagonal: more is another matrix's, and noth
 LACKS = 0.02  # share of the columns that all had which one may lack
 LEAST = 1e-3  # of a column that the others may explain: what rounding leaves is no measure
 EXACT = 0.8  # share of a support by itself that is eliminated
+BORDERS = 24  # that are kept
 FEW = 16  # columns that one may lack in any case, or a quarter of them
 
 Key = tuple[int, bytes]  # of some columns, how many and which of them
@@ -195,7 +196,10 @@ class Preconditioner:
                 block = columns[gone[b]].astype(np.float64)
                 inverse = np.linalg.pinv(0.5 * (block + block.T), hermitian=True)
                 self._bordered[keys[b]] = gone[b], columns, inverse
-        self._bordered = {key: self._bordered[key] for key in keys.values()}
+        used = {key: self._bordered[key] for key in keys.values()}
+        # The latest last; those of replicates who are done for now may come back.
+        known = {key: border for key, border in self._bordered.items() if key not in used} | used
+        self._bordered = dict(list(known.items())[-max(BORDERS, len(used)) :])
         return [self._bordered[keys[b]] if b in keys else None for b in range(there.shape[1])]
 
 

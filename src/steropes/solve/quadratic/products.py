@@ -18,6 +18,7 @@ __all__ = ["times", "transposed_times"]
 STRIPE = 256  # rows of the matrix that are worked on at once,
 COLUMNS = 4  # parts of its columns at least, and
 CHUNKS = 8  # sums over rows
+SEVERAL = 24  # vectors up to which BLAS's copies of a matrix cost more than they save
 ROWS = 64  # so many at once, which a cache holds
 
 
@@ -74,5 +75,5 @@ def transposed_times(
 
 
 def _by_memory(A: np.ndarray, z: np.ndarray) -> bool:
-    """Whether there are several vectors, for which BLAS is slower than memory."""
-    return A.dtype == np.float32 and z.shape[1] > 1
+    """Whether there are several vectors, but few, for which BLAS is slower than memory."""
+    return A.dtype == np.float32 and 1 < z.shape[1] <= SEVERAL

@@ -28,8 +28,7 @@ ROUNDS = 40
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
 SLOW = 0.5  # contraction of a Newton step from which its system is solved exactly
 RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
-WORTH = 0.75  # share of the coordinates from which on supports' products are with the whole matrix
-ALONE = 0.35  # the same of one replicate, whose system takes one or two of them
+WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
 CUTS = 5  # times that a Newton step is shortened
 SHORTER = 0.4
 FAR = 4.0
@@ -213,14 +212,13 @@ class Search:
         size = np.abs(y).min(axis=1) * np.sqrt(np.maximum(self.h.max(axis=1), 0.0))
         mine = self.at, support, size, m.l2[:, lanes]
         self.factors.prepare(*mine, alone=y.shape[1] == 1)
-        worth = WORTH if len(lanes) > 1 else ALONE
-        self._part = part = self.shared.taken(union, self._part, worth)
+        self._part = part = self.shared.taken(union, self._part, WORTH)
         here = np.ix_(part.at, lanes)
         support, h = support[part.at], self.h[here]
         residual = -(self.s[here] + m.l1[here] * np.sign(y[here]))
 
-        def inverse(r: np.ndarray) -> np.ndarray:
-            return self.factors.inverse(self.at[part.at], r, support, h)
+        def inverse(r: np.ndarray, some: np.ndarray) -> np.ndarray:
+            return self.factors.inverse(self.at[part.at], r, support[:, some], h[:, some])
 
         step, change, iterations = support_steps(
             part.shared, m.low.lanes(lanes).only(part.at), m.l2[here], support, residual,

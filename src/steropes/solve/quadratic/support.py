@@ -20,7 +20,7 @@ EXACT = 0.2  # of the residual: as far as a step is solved
 
 def support_steps(
     shared: SharedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray, residual: np.ndarray,
-    enough: np.ndarray, inverse: Callable[[np.ndarray], np.ndarray],
+    enough: np.ndarray, inverse: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """Steps p with (A + low + diag(l2)) p = residual on each replicate's support, nearly.
 
@@ -31,8 +31,8 @@ def support_steps(
     enough : (k, B) array
         A residual of this size is as good as none.
     inverse : callable
-        Takes (k, B) nearly to A⁻¹ of it, each replicate's on its own support: what to precondition
-        by.
+        Takes (k, b) of some replicates, and which these are, nearly to A⁻¹ of it, each replicate's
+        on its own support: what to precondition by.
 
     Returns
     -------
@@ -42,30 +42,35 @@ def support_steps(
         The matrices times p, everywhere.
     iterations : int
     """
+    P, HP = np.zeros(residual.shape), np.zeros(residual.shape)
+    at = np.arange(residual.shape[1])  # replicates that are not there yet
     r = np.where(support, residual, 0.0)
-    p, Hp = np.zeros(r.shape), np.zeros(r.shape)
-    z = inverse(r) * support
-    v = z.copy()
+    z = inverse(r, at) * support
+    v, p, Hp = z.copy(), np.zeros(r.shape), np.zeros(r.shape)
     rz = (r * z).sum(axis=0)
     aim = EXACT**2 * rz
     iterations = 0
-    for _ in range(ITERATIONS):
-        if not (rz > aim).any():
+    while iterations < ITERATIONS:
+        go = (rz > aim) & (np.abs(r) > enough).any(axis=0)
+        if not go.all():
+            P[:, at], HP[:, at] = p, Hp
+            at, aim, rz = at[go], aim[go], rz[go]
+            r, v, p, Hp, enough, support, l2 = (
+                x[:, go] for x in (r, v, p, Hp, enough, support, l2)
+            )
+            low = low.lanes(go)
+        if not len(at):
             break
         iterations += 1
         q = shared.times(v) + l2 * v + low.product(v)
         curve = (v * q).sum(axis=0)
-        go = (rz > aim) & (curve > 0)
-        if not go.any():
-            break
-        a = np.where(go, rz / np.where(go, curve, 1.0), 0.0)
+        a = np.where(curve > 0, rz / np.where(curve > 0, curve, 1.0), 0.0)
         p += a * v
         Hp += a * q
         r -= a * q * support
-        if (np.abs(r) <= enough).all():
-            break
-        z = inverse(r) * support
-        new = (r * z).sum(axis=0)
-        v = z + np.where(go, new / np.where(rz > 0, rz, 1.0), 0.0) * v
-        rz = np.where(go, new, 0.0)
-    return p, Hp, iterations
+        z = inverse(r, at) * support
+        new = np.where(curve > 0, (r * z).sum(axis=0), 0.0)
+        v = z + new / np.where(rz > 0, rz, 1.0) * v
+        rz = new
+    P[:, at], HP[:, at] = p, Hp
+    return P, HP, iterations
