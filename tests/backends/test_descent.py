@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.backends.cpu.descent import descend_panel
+from steropes.backends.cpu.descent import descend_panel, panel_room
 
 
 def _slope(A, U, c, s, y, start, i, b):
@@ -40,6 +40,7 @@ def test_a_panel_is_descended_coordinate_by_coordinate(B, dtype, m, rng):
     delta = np.full((last - first, B), np.nan)
     moved = descend_panel(
         G, Y, apart, first, found, point, h, l1, l2, U, t, c, rest, delta,
+        *panel_room(last - first, B, m),
     )  # fmt: skip
     assert moved
 
@@ -67,8 +68,9 @@ def test_a_panel_at_its_minimum_does_not_move(rng):
     U, c, delta = np.zeros((0, 4, 3)), np.zeros((0, 3)), np.full((4, 3), np.nan)
     before = s.copy()
     assert not descend_panel(
-        G, np.zeros((0, 4)), np.zeros(4, bool), 0, s, y, one, one, none, U, c, c, none, delta
-    )
+        G, np.zeros((0, 4)), np.zeros(4, bool), 0, s, y, one, one, none, U, c, c, none, delta,
+        *panel_room(4, 3, 0),
+    )  # fmt: skip
     assert not y.any()
     assert not delta.any()
     np.testing.assert_array_equal(s, before)

@@ -189,14 +189,17 @@ class CpuBackend:
             Rows of the model; how many columns there are.
         """
         index = np.uint16 if width <= np.iinfo(np.uint16).max else np.int32
-        counts = np.zeros(n, np.int64)
+        counts, nowhere = np.zeros(n, np.int64), np.empty(0, index)
         # Bands of rows: a thread each, and what is written at random stays in the cache.
         size = int(np.clip(len(position) // 4, MIN_BAND, MAX_BAND))
         bands = pieces(len(position), size)
 
         def count(r0: int, r1: int) -> None:
-            for x, _ in columns:
-                sparse.count_rows(x.starts, x.ends, x.indices, position, counts, r0, r1)
+            for x, numbers in columns:
+                sparse.csc_to_csr(
+                    x.starts, x.ends, x.indices, x.data, position, numbers, counts,
+                    nowhere, NO_DATA, r0, r1,
+                )  # fmt: skip
 
         self.pool.map(count, bands)
         pointers = np.zeros(n + 1, np.int64)

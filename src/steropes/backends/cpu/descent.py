@@ -12,11 +12,17 @@ from numba import njit
 from .register import add_scaled, load, store
 from .sparse import OPTIONS
 
-__all__ = ["descend_alone", "descend_panel"]
+__all__ = ["descend_alone", "descend_panel", "panel_room"]
+
+
+def panel_room(P, B, m):
+    """Arrays for a pass over P coordinates of B replicates, m columns being eliminated."""
+    blocks = (B + 7) >> 3
+    return np.zeros((P, blocks, 8)), np.zeros((1, blocks, 8)), np.zeros((m, B))
 
 
 @njit(**OPTIONS)
-def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta):
+def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step, told):
     """One pass over the coordinates a … a + P of some replicates; whether any of them moved.
 
     Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
@@ -40,10 +46,11 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta):
         A coordinate that violates its optimality condition by no more stays where it is.
     delta : (P, B) array
         The changes, written.
+    S, step, told : arrays
+        To work in, see `panel_room`: slopes and changes in registers, and zeros, which become Yδ.
+        What takes an array is several times quicker to compile than what makes one.
     """
     (P, B), M, m = delta.shape, len(U), len(Y)
-    S, step = np.zeros((P, (B + 7) >> 3, 8)), np.zeros((1, (B + 7) >> 3, 8))  # in registers
-    told = np.zeros((m, B))  # Yδ
     moved = False
     for j in range(P):
         for b in range(B):
@@ -127,8 +134,7 @@ def descend_alone(G, V, c, f, apart, s, y, h, l1, l2, done, theirs):
     s, y, h, l1, l2 : (k,) arrays
         Slopes and point (both updated), curvature, and penalties.
     done, theirs : (M,) and (m,) arrays
-        Zeros, which become Vδ and go into the slopes at the end; slopes of ``f``. What takes an
-        array is several times quicker to compile than what makes one.
+        Zeros, which become Vδ and go into the slopes at the end; slopes of ``f``.
     """
     k, M, m = len(s), len(V), len(f)
     moved = False

@@ -198,8 +198,10 @@ def csc_to_csr(
 
     ``cursor[r]`` is where row r's next entry goes. Columns are taken in the order given, which
     must be that of ``locals_``, so the entries of each row come out sorted. Only the rows
-    r0 … r1 of X are taken, few enough that their cursors stay in the cache.
+    r0 … r1 of X are taken, few enough that their cursors stay in the cache. Without anywhere to
+    write to, entries are counted: by the same function, as each takes its time to compile.
     """
+    writes = out_indices.size != 0
     for a in range(len(starts)):
         j = locals_[a]
         for k in range(_first_from(indices, starts[a], ends[a], r0), ends[a]):
@@ -208,22 +210,11 @@ def csc_to_csr(
             r = position[indices[k]]
             if r >= 0:
                 at = cursor[r]
-                out_indices[at] = j
+                if writes:
+                    out_indices[at] = j
                 if out_data.size != 0:
                     out_data[at] = 1.0 if data.size == 0 else data[k]
                 cursor[r] = at + 1
-
-
-@njit(**OPTIONS)
-def count_rows(starts, ends, indices, position, counts, r0, r1):
-    """Add to ``counts`` the entries that the rows r0 … r1 of X have in the chosen columns."""
-    for a in range(len(starts)):
-        for k in range(_first_from(indices, starts[a], ends[a], r0), ends[a]):
-            if indices[k] >= r1:
-                break
-            r = position[indices[k]]
-            if r >= 0:
-                counts[r] += 1
 
 
 @njit(**OPTIONS)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...backends.cpu.descent import descend_alone, descend_panel
+from ...backends.cpu.descent import descend_alone, descend_panel, panel_room
 from ..certificate import violations
 from .factors import Factors
 from .low_rank import LowRank
@@ -166,7 +166,7 @@ class Search:
             delta = np.empty((b - a, B))
             if descend_panel(
                 shared.rows, shared.Y, shared.apart, a, s, y, h, m.l1, m.l2, self._U, t, m.low.c,
-                least, delta,
+                least, delta, *panel_room(b - a, B, len(shared.Y)),
             ):  # fmt: skip
                 s += shared.spread(a, b, delta)
         if len(m.low.U):
@@ -199,7 +199,8 @@ class Search:
     def _terms(self) -> tuple[np.ndarray, np.ndarray]:
         """What a single replicate's matrix has beside G: V' diag(c) V."""
         low, Y = self.m.low, self.shared.Y
-        return np.vstack([Y, low.U[:, :, 0]]), np.append(np.full(len(Y), -1.0), low.c[:, 0])
+        V = np.ascontiguousarray(np.vstack([Y, low.U[:, :, 0]]))  # compiled for no other layout
+        return V, np.append(np.full(len(Y), -1.0), low.c[:, 0])
 
     def _newton(self, live: np.ndarray) -> None:
         """A step towards the minimum with today's signs; what would change its sign is zero."""
