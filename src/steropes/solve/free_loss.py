@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .hessian import diagonal, hessian
-from .predictor import bound_weights
+from .predictor import bound_weights, linear_predictor
 
 __all__ = ["FreeLoss"]
 
@@ -26,14 +26,33 @@ class FreeLoss:
         Linear predictors without these columns.
     columns : (f,) int array
         Ascending.
+    rows : RowsLike, optional
+        These columns by rows, where they are there already.
     """
 
-    def __init__(self, problem: Any, base: Any, columns: np.ndarray) -> None:
-        self.likelihood = likelihood = problem.likelihood
-        self.backend, self.base = likelihood.backend, base
-        self.rows = problem.design.by_rows(columns, likelihood.order, self.backend)
+    def __init__(self, problem: Any, base: Any, columns: np.ndarray, rows: Any = None) -> None:
+        self.likelihood = problem.likelihood
+        self.backend, self.base = self.likelihood.backend, base
+        self.rows = _by_rows(problem, columns) if rows is None else rows
         self.weights = bound_weights(problem)
         self.noise = NOISE * float(problem.weights.sum())
+
+    @classmethod
+    def beside(
+        cls, problem: Any, columns: np.ndarray, scaled: np.ndarray, eta: Any = None
+    ) -> FreeLoss:
+        """The loss where the other columns' coefficients are those of ``scaled`` (p,).
+
+        ``eta`` (rows of η, 1) are the linear predictors there, with these columns, where they are
+        known: η without them is what is left of it.
+        """
+        if eta is None:
+            others = scaled.copy()
+            others[columns] = 0.0
+            return cls(problem, linear_predictor(problem, others), columns)
+        rows = _by_rows(problem, columns)
+        own = rows.matmul(problem.likelihood.backend.asarray(scaled[columns, None]))
+        return cls(problem, eta - own, columns, rows)
 
     def rise(self, slope: float, extent: float) -> float:
         """The slope far along a direction that is none, for what it is here and moves η by.
@@ -103,3 +122,8 @@ class FreeLoss:
         """How far a step moves the linear predictors."""
         d = self.rows.matmul(self.backend.asarray(s[:, None]))
         return float(self.likelihood.extent(d))
+
+
+def _by_rows(problem: Any, columns: np.ndarray) -> Any:
+    likelihood = problem.likelihood
+    return problem.design.by_rows(columns, likelihood.order, likelihood.backend)

@@ -27,7 +27,6 @@ import numpy as np
 from scipy import linalg
 
 from .free_loss import FreeLoss
-from .predictor import linear_predictor
 
 __all__ = [
     "SINGULAR",
@@ -79,8 +78,7 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     if problem.likelihood.quadratic or len(free) == 0:
         return None
     scaled = beta * problem.design.scale
-    loss = FreeLoss(problem, None, free)  # whose rows tell what η is without them
-    loss.base = _without(problem, scaled, loss, free, eta)
+    loss = FreeLoss.beside(problem, free, scaled, eta)
     start, direction = _start(problem, loss, free)
     if direction is not None:
         return direction, np.ones(len(free))
@@ -93,15 +91,6 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
 
 
-def _without(problem: Any, scaled: np.ndarray, loss: FreeLoss, free: np.ndarray, eta: Any) -> Any:
-    """What η is without the free columns."""
-    if eta is None:
-        others = scaled.copy()
-        others[free] = 0.0
-        return linear_predictor(problem, others)
-    return eta - loss.rows.matmul(loss.backend.asarray(scaled[free, None]))
-
-
 def separating_without_others(problem: Any, free: np.ndarray) -> Any:
     """As `separating_direction`, before there is a fit: with all other coefficients zero.
 
@@ -110,7 +99,7 @@ def separating_without_others(problem: Any, free: np.ndarray) -> Any:
     """
     if problem.likelihood.quadratic or len(free) == 0:
         return None
-    loss = FreeLoss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
+    loss = FreeLoss.beside(problem, free, np.zeros(problem.design.p))
     start, direction = _start(problem, loss, free)
     if direction is None:
         h0 = loss.diagonal(start)
@@ -124,7 +113,7 @@ def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False)
 
     Of collinear ones those that the others make superfluous, or with ``partners`` all.
     """
-    loss = FreeLoss(problem, linear_predictor(problem, np.zeros(problem.design.p)), free)
+    loss = FreeLoss.beside(problem, free, np.zeros(problem.design.p))
     start, _ = _start(problem, loss, free)
     H = loss.hessian(start)
     if not np.isfinite(H).all():
