@@ -38,6 +38,11 @@ def test_thresholds_without_numbers_end_a_step_and_warn_of_nothing():
     assert not _failures([197154, 198752], None)
 
 
+def test_folds_that_say_nothing_choose_the_smallest_variance_in_every_storage():
+    """Held-out events that are alone in their risk sets: scores of 0, or rounding."""
+    assert not _failures([200256], None)
+
+
 def test_coordinate_descent_that_runs_off_says_so_and_warns_of_no_overflow():
     """There is an optimum: the refusal counts as wrong, but it names the remedy."""
     (said,) = _failures([10352], None)

@@ -70,9 +70,10 @@ class CrossValidation:
         worked on in turn.
     tol : float
         Largest KKT violation, in units of λ, of the folds' fits, and ten times that where more than
-        500 coefficients are nonzero: λ is small there, and what is left undone moved scores by
-        less than a hundredth of their standard error where that was measured. Data of few rows
-        and columns are fitted more exactly. The final fit uses the estimator's own ``tol``.
+        500 coefficients are nonzero: λ is small there, and what is left undone moved mean scores
+        by less than a hundredth of their standard error where that was measured, and by a
+        thirtieth in a linear model with nearly as many nonzero coefficients as rows. Data of few
+        rows and columns are fitted more exactly. The final fit uses the estimator's own ``tol``.
 
     References
     ----------

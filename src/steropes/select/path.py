@@ -23,6 +23,7 @@ WORTH = 0.3  # share of the working set that must be idle for the rows to be mad
 SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
 FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
+NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
 COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error
 
 
@@ -45,6 +46,7 @@ class FoldsPath(VariancePath):
         if cv.rule == "one_standard_error":
             self.within = float(np.sqrt(cv.repeats))  # repeats say nothing new of other data
         self.selects = bool(problem.penalties(problem.prior)[0].any())
+        self.nothing = NOTHING * float(problem.weights.sum())
         self.penalised = np.ones(problem.design.p, bool)
         self.penalised[: problem.n_free] = False
         self.penalised[problem.unbounded(problem.prior)] = False

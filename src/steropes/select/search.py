@@ -95,6 +95,7 @@ class VariancePath(ABC):
         self.matters_to = 0.0  # a variance below which flat scores are no end of the walk
         self.within = 0.0  # standard errors below the best within which the simplest is taken
         self.selects = True  # whether small variances make coefficients zero
+        self.nothing = 0.0  # a fold's score so near to zero is rounding
         self.design: Any = None  # whose density the published search begins with
 
     @abstractmethod
@@ -124,6 +125,7 @@ class VariancePath(ABC):
                     f"variance {variance:.3g}: its predictions overflow. Look for columns or "
                     "offsets of extreme size."
                 )
+            scores = np.where(np.abs(scores) <= self.nothing, 0.0, scores)
             self.solutions[variance], self.scores[variance] = beta, scores
 
     def search(self) -> Selection:
