@@ -9,6 +9,7 @@ from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.growth import ADD_AT_ONCE, idle, most_urgent
 from steropes.solve.quadratic import Quadratic
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
+from steropes.solve.run import Run
 
 
 def test_a_replicate_is_slow_where_its_last_step_brought_little():
@@ -118,3 +119,16 @@ def test_models_are_solved_as_far_as_the_last_step_says_that_the_hessian_is_righ
     assert rates.reach(np.array([1e-6]), False) == TIGHTEST
     assert rates.reach(np.array([2.9]), False) == LOOSEST
     assert rates.reach(np.array([0.3]), True) == LOOSEST  # of a Hessian that is gone
+
+
+def test_replicates_that_lag_have_hessians_of_their_own_where_these_cost_little():
+    todo, slow, stands = np.ones(2, bool), np.array([0.1, 0.5]), np.array([0.1, 0.95])
+    run = Run(1e-6, complete=False, lanes=2)
+    run.rates.record(np.ones(2), todo, fresh=True)
+    assert run.may_differ(1000, slow, todo)
+    assert not run.may_differ(1001, slow, todo)
+    assert run.may_differ(1001, stands, todo)  # anything is better
+    run.renewed = 2
+    assert not run.may_differ(1001, slow, todo)
+    run.renewed = 3  # shared ones in vain
+    assert run.may_differ(1001, slow, todo)

@@ -421,7 +421,13 @@ class Batch:
             worst = int(np.argmax(np.where(todo, violation, 0.0))) if self.term.B > 1 else 0
             self._compute(worst, self._rough)
             run.fresh = True
-        elif len(slow) and self.term.B > 1 and run.fresh:
+            run.renewed += 1
+        elif (
+            len(slow)
+            and self.term.B > 1
+            and run.fresh
+            and run.may_differ(len(self.term.W), violation, todo)
+        ):
             for b in slow:
                 if b < self.term.B and b != self.curvature_of:
                     self.own[int(b)] = self.term.W.copy(), self._own_model(int(b))

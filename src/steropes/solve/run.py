@@ -12,6 +12,8 @@ from .rates import Rates
 __all__ = ["EARLY_LOOKS", "Run"]
 
 EARLY_LOOKS = (0.3, 0.01)  # KKT violations that will do for a look at which columns are missing
+MANY = 1000  # columns from which on a replicate has no Hessian of its own before the shared one
+RENEWALS = 2  # has been computed so often in vain, or a step brings next to nothing
 
 
 @dataclass
@@ -26,6 +28,7 @@ class Run:
     fresh: bool = False  # whether the Hessian is of this point, nearly
     idle: bool = False  # whether the last step moved nobody
     steps: int = 0
+    renewed: int = 0  # Hessians computed
 
     def __post_init__(self) -> None:
         self.stuck = np.zeros(self.lanes, bool)
@@ -41,3 +44,11 @@ class Run:
     def aim(self) -> float:
         """The violation to reach before the next look at all columns."""
         return self.tol if self.complete else max(self.tol, EARLY_LOOKS[self.level])
+
+    def may_differ(self, k: int, violation: np.ndarray, todo: np.ndarray) -> bool:
+        """Whether replicates that lag may have Hessians of their own, of k columns.
+
+        Ten of them, of thousands of columns, cost more than the steps that they save, unless
+        another shared one does not help either.
+        """
+        return k <= MANY or self.renewed > RENEWALS or self.rates.stand(violation, todo)
