@@ -96,6 +96,11 @@ def check(problem: Problem) -> Outcome:
 # refusals --------------------------------------------------------------------------------------
 
 
+def _vary(y, strata):
+    """Whether any stratum's outcomes differ from row to row."""
+    return any(len(np.unique(y[strata == s])) > 1 for s in np.unique(strata))
+
+
 def _judge_separation(problem, error, out):
     dense = dense_problem(problem)
     share = undetermined(dense)
@@ -122,6 +127,7 @@ def _judge_refusal(problem, error, out):
     reasons = [
         "event" in data and not (data["event"][used] == 1).any(),
         "y" in data and len(np.unique(data["y"][used])) < 2,
+        "No stratum" in text and not _vary(data["y"][used], problem.strata[used]),
         problem.family == "pooled" and "no event" in text,
         ("fold" in text or "Split" in text) and problem.words.get("cv"),
         "sample_weight" in text and problem.words["weights"] in ("scaled", "wide"),
