@@ -8,9 +8,8 @@ from ..backends.threads import ThreadPool
 
 __all__ = ["GrowingMatrix"]
 
-SPARE = (
-    0.3  # rows and columns that there is room for, for each that there is: memory only once used
-)
+# Rows and columns that there is room for, for each that there is: memory only once it is used.
+SPARE = 0.3
 STRIPE = 256  # rows that are copied at once
 
 
@@ -54,7 +53,7 @@ class GrowingMatrix:
         self._pool.map(stripe, _stripes(k), k * (k - first))
 
     def _move(self, first: int, dtype: np.dtype) -> None:
-        old, room = self._room, _room(self.k, dtype)
+        old, room = self._room, _with_room(self.k, dtype)
 
         def stripe(a: int, b: int) -> None:
             room[a:b, :first] = old[a:b, :first]
@@ -64,7 +63,7 @@ class GrowingMatrix:
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these rows and columns stay."""
-        old, room, k = self.rows, _room(len(at), self._room.dtype), len(at)
+        old, room, k = self.rows, _with_room(len(at), self._room.dtype), len(at)
 
         def stripe(a: int, b: int) -> None:
             np.take(old[at[a:b]], at, axis=1, out=room[a:b, :k])
@@ -73,7 +72,7 @@ class GrowingMatrix:
         self._room, self.k = room, k
 
 
-def _room(k: int, dtype: np.dtype) -> np.ndarray:
+def _with_room(k: int, dtype: np.dtype) -> np.ndarray:
     """An empty matrix for k rows and columns and some more."""
     size = k + int(SPARE * k)
     return np.empty((size, size), dtype)

@@ -94,13 +94,6 @@ class Cholesky:
                 Z[a:b] -= products.transposed_times(L[b:m], Z[b:m], self.pool, (a, b))
             Z[a:b] = inverse.T @ Z[a:b]
 
-    def solve(self, R: np.ndarray) -> np.ndarray:
-        """A⁻¹ R for R (n, B), in the factor's precision, where all is eliminated."""
-        Z = R.astype(self.L.dtype)
-        self.forward(Z)
-        self.backward(Z)
-        return Z
-
 
 def _stripes(a: int, n: int) -> list[tuple[int, int]]:
     size = max(TILE, -(-(n - a) // STRIPES))
