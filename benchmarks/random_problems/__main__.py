@@ -2,6 +2,7 @@
 
 python -m benchmarks.random_problems --count 1000
 python -m benchmarks.random_problems --seed-start 417 --count 1 --family cox
+python -m benchmarks.random_problems --count 200 --as-if-large    # 20-60 columns, large ones' ways
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--family", choices=FAMILIES)
     parser.add_argument("--minutes", type=float, help="stop after so long")
+    parser.add_argument(
+        "--as-if-large", action="store_true", help="wider, by what the library does from a size on"
+    )
     given = parser.parse_args(arguments)
     counts: dict[str, Counter] = defaultdict(Counter)
     seeds = range(given.seed_start, given.seed_start + given.count)
@@ -33,17 +37,19 @@ def main(arguments: list[str] | None = None) -> int:
     def results():
         if given.jobs == 1:
             for seed in seeds:
-                yield judge(seed, given.family)
+                yield judge(seed, given.family, given.as_if_large)
             return
         with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
             for a in range(0, len(seeds), 64 * given.jobs):
                 part = seeds[a : a + 64 * given.jobs]
-                yield from pool.map(judge, part, [given.family] * len(part), chunksize=8)
+                same = [given.family] * len(part), [given.as_if_large] * len(part)
+                yield from pool.map(judge, part, *same, chunksize=8)
 
     for seed, family, said, outcome in results():
         counts[family][outcome.status] += 1
         if outcome.findings:
             option = f" --family {given.family}" if given.family else ""
+            option += " --as-if-large" if given.as_if_large else ""
             print(f"{outcome.status}: {family} --seed-start {seed} --count 1{option} | {said}")
             for finding in outcome.findings:
                 print(f"    {finding}", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 import steropes
 
+from .as_if_large import as_if_large
 from .draw import Problem, draw
 from .expand import dense_problem
 from .folds import check_selection, splits
@@ -38,11 +40,14 @@ class Outcome:
         self.findings.append(what)
 
 
-def judge(seed: int, family: str | None = None) -> tuple[int, str, str, Outcome]:
+def judge(
+    seed: int, family: str | None = None, large: bool = False
+) -> tuple[int, str, str, Outcome]:
     """Draw and check the problem of a seed; a failure of the check itself is told as one."""
-    problem = draw(seed, family)
+    problem = draw(seed, family, wide=large)
     try:
-        return seed, problem.family, problem.said(), check(problem)
+        with as_if_large(seed) if large else nullcontext():
+            return seed, problem.family, problem.said(), check(problem)
     except Exception:
         last = traceback.format_exc().strip().splitlines()
         out = Outcome("WRONG", [f"the check itself failed: {last[-1]} ({last[-3].strip()})"])

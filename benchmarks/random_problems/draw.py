@@ -278,8 +278,8 @@ def _prior(rng, problem):
         problem.words["cv"] = str(rng.choice(["", "", "", "", "list", "auto"]))
 
 
-def draw(seed: int, family: str | None = None) -> Problem:
-    """The problem of a seed; with ``family`` the one of this family."""
+def draw(seed: int, family: str | None = None, wide: bool = False) -> Problem:
+    """The problem of a seed; with ``family`` the one of this family, ``wide`` of 20–60 columns."""
     rng = np.random.default_rng([20250701, seed])
     chosen = str(rng.choice(FAMILIES))
     family = family or chosen
@@ -287,6 +287,9 @@ def draw(seed: int, family: str | None = None) -> Problem:
     p = int(rng.integers(1, 9))
     if rng.random() < 0.12:
         n, p = int(rng.integers(16, 40)), int(rng.integers(30, 70))
+    if wide:
+        p = int(rng.integers(20, 61))
+        n = int(rng.uniform(2, 8) * p) if family != "cumulative" else int(rng.integers(60, 150))
     shape = str(rng.choice(SHAPES))
     words: dict[str, Any] = {"shape": shape}
     Z = _matrix(rng, n, p, shape)

@@ -1,0 +1,93 @@
+"""Small problems that go the ways of large ones: the library's thresholds of size, made tiny.
+
+What starts at hundreds of columns or millions of entries (a Hessian in single precision or of a
+part of the rows, tiles, stripes, panels, a way of penalties, several groups of replicates, models
+by columns) is never met by problems that a dense reference can follow. Which groups of these ways
+a problem goes is drawn by its seed, so that they meet one another.
+
+Constants that compiled kernels read are none of these: a kernel is compiled once, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+__all__ = ["as_if_large", "drawn"]
+
+# Share of the problems, and module, names and values of what changes in those.
+GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
+    (0.8, {"solve.worth": {"SMALL": 0, "MANY_ROWS": 1}}),
+    (0.5, {
+        "solve.worth": {"MANY_PAIRS": 0.0, "ENOUGH": 1},
+        "solve.data_term.thinning": {"ENOUGH": 1},
+    }),
+    (0.15, {"solve.worth": {"WIDE": 6, "WIDEST": 6}}),
+    (0.7, {"solve.batch": {"MANY": 1}, "solve.growth": {"ADD_AT_ONCE": 3}}),
+    (0.5, {"solve.batch": {"DEAR": 4}, "solve.run": {"MANY": 4}, "select.path": {"MANY": 4}}),
+    (0.5, {"select.path": {"TOGETHER": 2, "SMALL": 0}, "select.search": {"DEAR": 4}}),
+    (0.5, {"solve.data_term.local": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
+    (0.8, {"solve.quadratic.search": {"PANEL": 7, "SWEEPS": -1}}),
+    (0.5, {"solve.quadratic.search": {"WORTH": 2.0}, "solve.quadratic.shared": {"WHOLE": 1.0}}),
+    (0.8, {"solve.quadratic.cholesky": {"TILE": 5, "STRIPES": 3}}),
+    (0.5, {"solve.quadratic.preconditioner": {"MOST": 12, "BORDERS": 2}}),
+    (0.5, {"solve.quadratic.preconditioner": {"FEW": 2, "SPARE": 0.3}}),
+    (0.5, {"solve.quadratic.shared": {"FEW": 1}}),
+    (0.8, {
+        "solve.quadratic.products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
+        "solve.quadratic.shared": {"STRIPE": 5},
+        "solve.growing": {"STRIPE": 5},
+        "design.rows": {"STRIPE": 5, "SOME": 11},
+    }),
+    (0.8, {"backends.cpu.gram": {
+        "FREQUENT": 0.1, "FEW": 2, "WORTH": 0, "TILE": 5, "ROWS": 8, "MEMORY": 1 << 12,
+    }}),
+    (0.8, {
+        "backends.cpu": {
+            "HELD": 1 << 8, "ROWS_A_CHUNK": 13, "MIN_BAND": 7, "MAX_BAND": 16, "GRAM_STRIPE": 64,
+        },
+        "backends.cpu.groups": {"LINES": 16, "ENTRIES": 64},
+        "likelihoods.cumulative.rows": {"ROWS": 11},
+    }),
+    (0.8, {
+        "solve.hessian.profiled": {
+            "ENTRIES": 64, "SMALL": 4, "GRAM_ENTRIES": 64, "WIDE": 2, "MANY": 10, "POOL": 7,
+        },
+        "solve.hessian.grouped": {"DENSE_SUMS": 100},
+        "solve.hessian.channels": {"ROWS": 7},
+        "solve.certificate": {"COLUMNS": 3, "ENTRIES": 64},
+        "likelihoods.pooled_logistic": {"PEOPLE": 11},
+        "likelihoods.blocks": {"AT_ONCE": 3},
+    }),
+    (0.5, {"backends.threads": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
+)  # fmt: skip
+
+
+def drawn(seed: int) -> dict[tuple[str, str], Any]:
+    """The thresholds of a seed's problem: value by module and name."""
+    rng = np.random.default_rng([seed, 11])
+    out: dict[tuple[str, str], Any] = {}
+    for share, modules in GROUPS:
+        if rng.random() < share:
+            for module, values in modules.items():
+                out |= {(f"steropes.{module}", name): value for name, value in values.items()}
+    return out
+
+
+@contextmanager
+def as_if_large(seed: int) -> Iterator[None]:
+    """Within this the thresholds are those of a seed's problem."""
+    before = []
+    try:
+        for (name, constant), value in drawn(seed).items():
+            module = import_module(name)
+            before.append((module, constant, getattr(module, constant)))  # it has to be there
+            setattr(module, constant, value)
+        yield
+    finally:
+        for module, constant, value in before:
+            setattr(module, constant, value)
