@@ -189,6 +189,8 @@ class Batch:
             return []
         if term.p <= 3 * MANY:  # most will be in: the rest costs less than a search
             term.join(np.arange(term.p))
+            self.shared.forget()
+            self.thinner = 1  # the next one is nearer, and there is no search for which it will do
             return []
         return on_the_way(float(urgency.max()))
 
@@ -206,7 +208,7 @@ class Batch:
         # Replicates that share a Hessian differ in their factors: no ridge is that of all.
         self.shared.ridge = penalty.l2[:, 0] if self.alone else None
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
-        run = Run(tol, complete, self.term.lanes)
+        run = Run(tol, complete or bool(self.term.inside.all()), self.term.lanes)
         if point.gradients is not None:
             self._admit(run)  # who is missing is known without another look
         while True:
