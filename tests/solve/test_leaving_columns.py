@@ -1,11 +1,14 @@
-"""Columns that leave the working set before the Hessian has grown to it."""
+"""Columns that leave the working set before there is a Hessian of it."""
 
 import numpy as np
 import pytest
 
 from simulators import indicators, outcome
 from steropes import CoxRegression, Laplace, LogisticRegression, Surv
+from steropes.backends.threads import ThreadPool
 from steropes.solve import batch
+from steropes.solve.growing import GrowingMatrix
+from steropes.solve.shared_hessian import SharedHessian
 
 MODELS = {"logistic": LogisticRegression, "cox": CoxRegression}
 
@@ -22,14 +25,26 @@ def test_all_columns_join_and_idle_ones_leave_at_once(family, rng, monkeypatch):
     left, keep = [], batch.Batch.keep
 
     def kept(self, at):
-        left.append((self.shared.G.shape[0], len(self.term.W), len(at)))
+        left.append((self.shared.known, len(self.term.W), len(at)))
         keep(self, at)
 
     monkeypatch.setattr(batch.Batch, "keep", kept)
     monkeypatch.setattr(batch, "MANY", 20)
     np.testing.assert_allclose(model.fit(X, y).coef_, expected, atol=1e-8)
-    (hessian, before, after), *_ = left
-    assert hessian < after < before
+    (known, before, after), *_ = left
+    assert not known
+    assert after < before
+
+
+def test_a_hessian_that_has_not_grown_yet_keeps_what_it_has(rng):
+    """Columns have joined that it is not of; some of them stay, and some of the old ones go."""
+    A = rng.normal(size=(3, 3))
+    shared = SharedHessian(ThreadPool(1))
+    shared._exact = GrowingMatrix(A @ A.T, shared.pool)
+    shared.h = np.diagonal(shared.G).copy()
+    shared.keep(np.array([0, 2, 4]))
+    np.testing.assert_array_equal(shared.G, (A @ A.T)[np.ix_([0, 2], [0, 2])])
+    np.testing.assert_array_equal(shared.h, np.diagonal(A @ A.T)[[0, 2]])
 
 
 def test_more_columns_matter_than_there_is_a_way_for(rng):

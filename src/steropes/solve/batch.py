@@ -208,9 +208,10 @@ class Batch:
         # Replicates that share a Hessian differ in their factors: no ridge is that of all.
         self.shared.ridge = penalty.l2[:, 0] if self.alone else None
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
-        run = Run(tol, complete or bool(self.term.inside.all()), self.term.lanes)
+        run = Run(tol, complete, self.term.lanes)
         if point.gradients is not None:
             self._admit(run)  # who is missing is known without another look
+        run.complete |= bool(self.term.inside.all())  # nobody can be missing
         while True:
             violation, unit = self._violation()
             todo = (violation > run.aim) & ~run.stuck
