@@ -77,3 +77,30 @@ def test_sums_that_begin_anew_at_every_event_time_are_the_same(ties, monkeypatch
         H.append(hessian(rows, curvature))
     assert lines[1] > lines[0] + 5
     np.testing.assert_allclose(H[0], H[1], atol=1e-9 * abs(H[0]).max())
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+def test_risk_sets_each_far_below_the_last_have_the_curvature_of_their_own_rows(stratified):
+    """Of what has left, what left since a sum began counts, and none of what was before."""
+    rng = np.random.default_rng(0)
+    level = np.repeat([0.0, -60.0, -120.0], 6)  # of η: rates fall by 1e26 from a set to the next
+    start = np.repeat([4.0, 2.0, 0.0], 6)
+    entry, time = start, start + rng.uniform(0.1, 1.9, 18)
+    event = np.ones(18, int)
+    event[::3] = 0
+    strata = np.arange(18) % 2 if stratified else np.zeros(18, int)
+    eta = level + rng.normal(size=18)
+    backend = get_backend("cpu")
+    model = CoxLikelihood(time, event, backend, entry, strata, "breslow")
+    order = model.order
+    curvature = model.curvature(eta[order][:, None], model.weigh(np.ones((18, 1))), exact=True)
+    X = rng.normal(size=(18, 5))  # whose sums, unlike those of one row, do not cancel to zero
+    design = as_design(X)
+    expected = np.zeros((5, 5))
+    for k in np.flatnonzero(event):
+        here = (entry < time[k]) & (time[k] <= time) & (strata == strata[k])
+        r = np.where(here, np.exp(eta - eta[here].max()), 0.0)
+        r /= r.sum()
+        expected += X.T @ (r[:, None] * X) - np.outer(r @ X, r @ X)
+    H = hessian(design.by_rows(np.arange(5), order, backend), curvature)
+    np.testing.assert_allclose(H * np.outer(design.scale, design.scale), expected, atol=1e-10)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.cpu.scans import scan
 from .risk_sets import RiskSets
 
 __all__ = ["risk_set_lines"]
@@ -90,10 +91,14 @@ def _begin_anew(
     group: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Cut runs where the terms that have left outweigh the sum that remains."""
-    gone = np.cumsum(np.where(u < 0, -u, 0.0))
+    # Each sum from where it begins: a difference of longer ones would be rounding where what left
+    # before is as large as risk sets can differ.
+    leaves = np.where(u < 0, -u, 0.0)
+    gone = np.zeros((len(u), 1))
+    scan(leaves[:, None], runs, False, gone, 0, len(runs) - 1)
     flush = np.flatnonzero(c)
     run = np.searchsorted(runs, flush, side="right") - 1
-    left = gone[flush] - np.append(0.0, gone)[runs[run]]
+    left = gone[flush, 0]
     limit = LEFT * S[group[flush]]
     cuts = []
     while (left > limit).any():
@@ -102,7 +107,8 @@ def _begin_anew(
         lo = int(runs[s] + np.searchsorted(group[runs[s] : runs[s + 1]], g))
         cuts.append((lo, g, s))
         later = slice(i, int(np.searchsorted(run, s, side="right")))
-        left[later] = gone[flush[later]] - gone[flush[i]]
+        since = np.append(0.0, np.cumsum(leaves[flush[i] + 1 : runs[s + 1]]))
+        left[later] = since[flush[later] - flush[i]]
     if not cuts:
         return u, runs, c, rows
     out: list[list[np.ndarray]] = [[], [], []]
