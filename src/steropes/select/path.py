@@ -24,7 +24,10 @@ SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
 FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
 NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
-COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error
+COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error,
+COARSEST = 30  # and smaller yet with
+THOUSANDS = 4000  # nonzero coefficients,
+ROWS = 20  # where there are so many rows for each
 
 
 def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
@@ -87,7 +90,8 @@ class FoldsPath(VariancePath):
         after = self.full.beta
         nonzero = int(np.count_nonzero(after[self.penalised]))
         if nonzero > DEAR and tol == self.cv.tol:
-            owed = tol = COARSER * tol
+            smallest = nonzero > THOUSANDS and problem.design.n > ROWS * nonzero
+            owed = tol = (COARSEST if smallest else COARSER) * tol
         ends = [sparse.csc_array(after)]
 
         def start(k: int) -> np.ndarray:

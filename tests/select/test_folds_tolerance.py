@@ -1,0 +1,33 @@
+"""How far the folds are fitted: λ is small where many coefficients are nonzero."""
+
+import numpy as np
+import pytest
+
+from simulators import indicators, outcome
+from steropes import CrossValidation, Laplace, LogisticRegression
+from steropes.fit import Replicates
+from steropes.select import path
+
+
+@pytest.mark.parametrize(
+    ("dear", "thousands", "rows", "times"),
+    [(500, 4000, 20, 1), (1, 4000, 20, 10), (1, 2, 1, 30), (1, 2, 10_000, 10)],
+)
+def test_folds_are_solved_less_far_the_more_is_nonzero(
+    rng, monkeypatch, dear, thousands, rows, times
+):
+    X = indicators(rng, 300, 8)
+    y = outcome("logistic", X @ np.linspace(-2, 2, 8), rng)
+    monkeypatch.setattr(path, "SMALL", 0)
+    for name, value in {"DEAR": dear, "THOUSANDS": thousands, "ROWS": rows}.items():
+        monkeypatch.setattr(path, name, value)
+    asked, solve = [], Replicates.solve_under
+
+    def solve_under(self, prior, tol, *rest):
+        asked.append(tol)
+        return solve(self, prior, tol, *rest)
+
+    monkeypatch.setattr(Replicates, "solve_under", solve_under)
+    cv = CrossValidation(3, search=[10.0], random_state=0)
+    LogisticRegression(prior=Laplace(1.0), cv=cv).fit(X, y)
+    assert asked == [times * cv.tol]
