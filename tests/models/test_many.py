@@ -16,6 +16,7 @@ from steropes import (
     LogisticRegression,
     Normal,
     PoissonRegression,
+    SeparationError,
     Surv,
     fit_many,
 )
@@ -193,3 +194,24 @@ def test_labels_of_any_type_may_be_missing_in_a_list(rng):
     alone = LogisticRegression().fit(X[1:], labels[1:]).summary()
     for name in outcomes:
         np.testing.assert_allclose(table.loc[name, "coef"], alone["coef"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 7, 21])
+def test_separation_names_the_columns_that_the_fit_alone_names(seed):
+    """Two columns run away, each by itself: where a fit ends says which comes first."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((120, 12)) < 0.2).astype(float)
+    X[:, 0], X[:, 1] = rng.normal(3.0, 1.0, 120), rng.normal(size=120)
+    outcomes = {}
+    for k in range(4):
+        eta = X @ (0.4 * rng.normal(size=12)) - 0.5
+        y = rng.poisson(np.exp(np.clip(eta, -5, 3))).astype(float)
+        y[(X[:, 3] > 0) | (X[:, 4] > 0)] = 0.0
+        outcomes[f"o{k}"] = y
+    model = PoissonRegression(prior=Laplace(1.0, exclude=[0, 1, 3, 4]), n_jobs=1)
+    notes = fit_many(model, X, outcomes).groupby("outcome")["note"].first()
+    for name, y in outcomes.items():
+        with pytest.raises(SeparationError) as alone:
+            model.fit(X, y)
+        assert set(alone.value.columns) >= {"x3", "x4"}
+        assert notes[name] == str(alone.value)

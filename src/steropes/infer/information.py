@@ -14,7 +14,7 @@ from ..priors import Joined
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
-from ..solve.separation import named, separating_direction
+from ..solve.separation import named, separating_direction, separating_without_others
 
 __all__ = ["Information", "refuse_dependent", "refuse_separated", "refuse_undetermined"]
 
@@ -161,7 +161,9 @@ def refuse_separated(
     found = separating_direction(problem, beta, free, eta)
     if found is None:
         return
-    names = named(problem, free, found)
+    # Of several directions the end of a fit tells one; the start, which all fits share, the same.
+    again = separating_without_others(problem, free)
+    names = named(problem, free, found if again is None else again)
     raise SeparationError(
         "The likelihood has no finite maximum: it keeps rising as the coefficients "
         f"of {_listed(names)} go to infinity (the outcome is separated by them). "
