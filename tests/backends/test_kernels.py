@@ -13,7 +13,7 @@ from numba.core.registry import CPUDispatcher as Dispatcher
 from scipy import sparse
 
 from steropes.backends import get_backend
-from steropes.backends.cpu import CHUNKS, ROWS_A_CHUNK, CpuBackend, Lines
+from steropes.backends.cpu import CHUNKS, ROWS_A_CHUNK, CpuBackend, Lines, lines
 from steropes.backends.threads import balanced_chunks, count_threads
 from steropes.errors import DataError
 
@@ -87,8 +87,9 @@ def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs):
     assert not product[np.diff(X.tocsr().indptr) == 0].any()
 
 
-def test_many_columns_need_wider_numbers():
+def test_many_columns_need_wider_numbers(monkeypatch):
     """The local numbers of rows are 16-bit up to 65,535 columns and 32-bit beyond."""
+    monkeypatch.setattr(lines, "FEW", 0)
     for width in (65_535, 65_536):
         columns = Lines(np.arange(width), np.arange(1, width + 1), np.arange(width) % 3,
                         np.empty(0), 3)  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..backends.cpu.append import append_lines
+from ..backends.cpu.lines import FEW
 from ..backends.face import Backend
 from .blocks import ConstantBlock, DenseBlock, SparseBlock
 from .design import Design
@@ -90,9 +91,10 @@ class RowMatrix:
     def grown(self, design: Design, chosen: np.ndarray, order: Any) -> RowMatrix:
         """These columns and, behind them, the others of ``chosen``, which begins with these.
 
-        Only the new columns are turned into rows. These rows are of no more use.
+        Only the new columns are turned into rows, if there are many. These rows are of no more
+        use.
         """
-        if self.k == 0 or not self.backend.on_host:
+        if self.k == 0 or not self.backend.on_host or self.entries < FEW:
             return RowMatrix(design, chosen, order, self.backend)
         new = RowMatrix(design, chosen[self.k :], order, self.backend)
         out = copy.copy(self)

@@ -10,7 +10,7 @@ import numpy as np
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
 from .gram import split_gram
-from .lines import CHUNKS, Lines, pieces
+from .lines import CHUNKS, Lines, index_type, pieces
 from .logistic import logistic_rows
 from .risk_sweeps import RiskSweeps
 
@@ -188,7 +188,8 @@ class CpuBackend:
         n, width : int
             Rows of the model; how many columns there are.
         """
-        index = np.uint16 if width <= np.iinfo(np.uint16).max else np.int32
+        entries = sum(int((lines.ends - lines.starts).sum()) for lines, _ in columns)
+        index = index_type(width, entries)
         counts, nowhere = np.zeros(n, np.int64), np.empty(0, index)
         # Bands of rows: a thread each, and what is written at random stays in the cache.
         size = int(np.clip(len(position) // 4, MIN_BAND, MAX_BAND))

@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 from ..threads import ThreadPool, balanced_chunks
-from . import CHUNKS, NO_DATA, Lines
+from . import NO_DATA
+from .lines import CHUNKS, Lines, index_type
 from .sparse import OPTIONS
 
 __all__ = ["append_lines"]
@@ -20,8 +21,10 @@ def append_lines(x: Lines, y: Lines, shift: int, width: int, pool: ThreadPool) -
     n = len(x.starts)
     pointers = np.zeros(n + 1, np.int64)
     np.cumsum((x.ends - x.starts) + (y.ends - y.starts), out=pointers[1:])
-    index = np.uint16 if width <= np.iinfo(np.uint16).max else np.int32
+    index = index_type(width, int(pointers[-1]))
     indices = np.empty(int(pointers[-1]), index)
+    # One type for all, or the kernel is compiled for each of the combinations.
+    x, y = (z._replace(indices=z.indices.astype(index, copy=False)) for z in (x, y))
     data = np.empty(len(indices)) if x.data.size or y.data.size else NO_DATA
     pool.map(
         lambda a, b: _append(

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..threads import balanced_chunks
 
-__all__ = ["CHUNKS", "Lines", "pieces"]
+__all__ = ["CHUNKS", "FEW", "Lines", "index_type", "pieces"]
 
 CHUNKS = 16  # fixed: never a function of the number of threads
+FEW = 500_000  # entries below which rows have the columns' type of index, and share their kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,3 +57,11 @@ class Lines:
 def pieces(n: int, size: int) -> list[tuple[int, int]]:
     """Ranges of equal size."""
     return [(a, min(a + size, n)) for a in range(0, n, size)]
+
+
+def index_type(width: int, entries: int) -> type[np.integer]:
+    """Type of the column numbers of rows: the narrowest, unless there are few entries anyway.
+
+    Kernels are compiled for each type, which takes longer than a small problem does.
+    """
+    return np.uint16 if width <= np.iinfo(np.uint16).max and entries >= FEW else np.int32

@@ -1,0 +1,71 @@
+"""Rows of many entries: narrow column numbers, and columns that join are appended."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from steropes.backends.cpu import CpuBackend, lines
+from steropes.design import rows as rows_module
+from steropes.design.build import as_design
+from steropes.design.rows import RowMatrix
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Set how many entries are few."""
+
+    def be(entries):
+        for module in (lines, rows_module):
+            monkeypatch.setattr(module, "FEW", entries)
+
+    return be
+
+
+def mixed(rng):
+    """Indicators, columns with values, and one that is dense."""
+    X = sparse.random_array((60, 9), density=0.3, rng=rng).toarray()
+    X[:, :5] = X[:, :5] != 0
+    X[:, 6] = rng.normal(size=60)
+    return X
+
+
+@pytest.mark.parametrize("entries", [0, 100, 10_000])
+@pytest.mark.parametrize("first", [1, 4, 7])
+@pytest.mark.parametrize("order", [None, "reversed"])
+def test_columns_that_join_are_as_if_they_had_been_there(rng, few, entries, first, order):
+    few(entries)
+    X, chosen = mixed(rng), rng.permutation(9)
+    order = order and np.arange(60)[::-1]
+    R, d, v = rng.normal(size=(60, 4)), rng.normal(size=(9, 4)), rng.uniform(size=60)
+    design = as_design(sparse.csc_array(X))
+    rows = RowMatrix(design, chosen[:first], order, CpuBackend(2)).grown(design, chosen, order)
+    Z = RowMatrix(design, np.arange(9), None, CpuBackend(1)).matmul(np.eye(9, 12))[:, :9]
+    np.testing.assert_allclose(Z[:, :5], X[:, :5])  # the others are centred and scaled
+    Z = (Z if order is None else Z[order])[:, chosen]
+    np.testing.assert_allclose(rows.matmul(d), Z @ d, atol=1e-12)
+    np.testing.assert_allclose(rows.rmatmul(R), Z.T @ R, atol=1e-12)
+    np.testing.assert_allclose(np.tril(rows.gram(v)), np.tril(Z.T @ (v[:, None] * Z)), atol=1e-12)
+    expected = np.uint16 if entries <= rows.lines.nnz else np.int32
+    assert rows.lines.indices.dtype == expected
+
+
+@pytest.mark.parametrize(("entries", "times"), [(0, 1), (10_000, 0)])
+def test_few_are_made_again(rng, few, monkeypatch, entries, times):
+    few(entries)
+    asked, append = [], rows_module.append_lines
+    monkeypatch.setattr(rows_module, "append_lines", lambda *a: (asked.append(1), append(*a))[1])
+    design = as_design(sparse.csc_array(mixed(rng)))
+    RowMatrix(design, np.arange(4), None, CpuBackend(1)).grown(design, np.arange(9), None)
+    assert len(asked) == times
+
+
+@pytest.mark.parametrize(
+    ("width", "entries", "kind"),
+    [
+        (65_535, lines.FEW, np.uint16),
+        (65_535, lines.FEW - 1, np.int32),
+        (65_536, lines.FEW, np.int32),
+    ],
+)
+def test_column_numbers_are_narrow_where_there_are_many(width, entries, kind):
+    assert lines.index_type(width, entries) == kind
