@@ -330,6 +330,60 @@ def test_an_interrupt_leaves_the_other_chunks(eager_threads):
     assert len(done) < 20
 
 
+INTERRUPTED = """
+import sys
+from steropes.backends import threads
+
+threads.SHORT, threads.WORTH = 0.0, 0.0
+pool, chunks = threads.ThreadPool(3), [(i,) for i in range(16)]
+pool.map(lambda i: i, chunks)
+
+def at(left):
+    def trace(frame, event, _):
+        nonlocal left
+        left -= event != "line"  # where the interpreter looks for none
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+    return trace
+
+k, done = 0, False
+while not done:
+    k += 1
+    try:
+        sys.settrace(at(k))
+        pool.map(lambda i: i, chunks)
+        done = True
+    except KeyboardInterrupt:
+        pass
+    sys.settrace(None)
+    assert not threads._inside.pool, k
+    assert pool.map(lambda i: i, chunks) == list(range(16)), k
+print(k)
+"""
+
+
+def test_wherever_an_interrupt_comes_the_next_map_is_as_ever():
+    """At any call and return: of `concurrent.futures` some leave a lock that nobody opens."""
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
+    assert int(ran.stdout) > 60, ran.stderr
+
+
+def test_an_exit_in_a_helper_is_told_and_the_helper_stays(eager_threads):
+    pool, here = ThreadPool(2), threading.get_ident()
+
+    def leave(_):
+        time.sleep(1e-2)
+        if threading.get_ident() != here:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        pool.map(leave, CHUNKS)
+    assert len(set(pool.map(where, CHUNKS))) == 2
+
+
 def test_helpers_who_are_busy_elsewhere_are_not_waited_for(eager_threads):
     held, free = threading.Event(), threading.Event()
     pool = ThreadPool(7)  # whose threads nobody else has

@@ -6,12 +6,13 @@ of the chunks, so no result depends on the number of threads either.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from numbers import Integral
+from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
@@ -29,13 +30,8 @@ LONG = 3e-4  # seconds: of such a chunk the others need not be measured
 WORTH = 1e-3  # seconds of work from which on threads are woken
 
 _pace: dict[Any, float] = {}  # what a chunk of a function took when it was last measured, by code
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_pools: dict[tuple[int, int], _Helpers] = {}
 _inside = threading.local()
-
-
-def _enter() -> None:
-    _inside.pool = True
-    _inside.blas = limit_this_thread()
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -51,7 +47,7 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 class ThreadPool:
-    """Run a function over chunks; one executor a process, made again after a fork."""
+    """Run a function over chunks; one set of helpers a process, made again after a fork."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_threads = count_threads(n_jobs)
@@ -100,41 +96,101 @@ class ThreadPool:
         A helper that has not come by then is not waited for. So a map costs the waking of a thread
         and not, sixteen times, the handing over of a chunk and of the interpreter.
         """
-        key = (os.getpid(), self.n_threads)  # an executor does not survive a fork
-        if key not in _pools:  # of two made at once one is dropped, before it has a thread
-            _pools.setdefault(
-                key,
-                ThreadPoolExecutor(
-                    self.n_threads, thread_name_prefix="steropes", initializer=_enter
-                ),
-            )
+        key = (os.getpid(), self.n_threads)  # threads do not survive a fork
+        helpers = _pools.setdefault(key, _Helpers())
         start, work = perf_counter(), _Work(function, chunks)
         count = min(self.n_threads, len(chunks)) - 1
         try:  # from here on, so that an interrupt leaves neither chunks to take nor the flag set
-            helpers = _called(_pools[key], work.do, count)
+            turns = helpers.called(work, count)
             _inside.pool = True
             work.do()
-            for helper in helpers:
-                if not helper.cancel():
-                    helper.result()
-        finally:
-            work.stop()
+            for turn in turns:
+                turn.close()
+        finally:  # no calls, in which there could be another interrupt
+            work.stopped = True
             _inside.pool = False
         took = (perf_counter() - start) * (count + 1) / len(chunks)
         _pace[getattr(function, "__code__", None)] = took
         return work.results()
 
 
-def _called(pool: ThreadPoolExecutor, do: Callable[[], None], count: int) -> list[Future[None]]:
-    """As many helpers as there can be: at the interpreter's end, or at a limit of threads, none.
+class _Helpers:
+    """Threads that do work beside those who call them; started when they are first wanted.
 
-    The first is met by a fit in a thread that the main one did not wait for.
+    All that they share is a queue and locks of one step of the interpreter each. An interrupt
+    leaves none of these held, as it can those of `concurrent.futures`, for which whoever fits next
+    would wait for ever.
     """
-    helpers: list[Future[None]] = []
-    with suppress(RuntimeError):
-        for _ in range(count):
-            helpers.append(pool.submit(do))
-    return helpers
+
+    def __init__(self) -> None:
+        self.turns: SimpleQueue[_Turn | None] = SimpleQueue()
+        self.threads: list[threading.Thread] = []
+
+    def called(self, work: _Work, count: int) -> list[_Turn]:
+        """As many turns as there can be: at the interpreter's end, or at a limit of threads, none.
+
+        The first is met by a fit in a thread that the main one did not wait for.
+        """
+        with suppress(RuntimeError):
+            while len(self.threads) < count:
+                name = f"steropes_{len(self.threads)}"
+                thread = threading.Thread(target=self._serve, name=name, daemon=True)
+                thread.start()
+                self.threads.append(thread)
+        turns = [_Turn(work) for _ in self.threads[:count]]
+        for turn in turns:
+            self.turns.put(turn)
+        return turns
+
+    def _serve(self) -> None:
+        _inside.pool = True
+        _inside.blas = limit_this_thread()
+        while (turn := self.turns.get()) is not None:
+            turn.take()
+            del turn  # nobody's work is kept while waiting
+
+    def end(self) -> None:
+        """Let them finish what they do."""
+        for _ in self.threads:
+            self.turns.put(None)
+        for thread in self.threads:
+            thread.join()
+
+
+@atexit.register
+def _end() -> None:
+    """Kernels must not be under way where the interpreter takes down what they are made of."""
+    for (process, _), helpers in list(_pools.items()):
+        if process == os.getpid():
+            helpers.end()
+
+
+class _Turn:
+    """What a helper may take up, unless it comes too late."""
+
+    def __init__(self, work: _Work) -> None:
+        self.work: _Work | None = work
+        self.begun, self.done = threading.Lock(), threading.Lock()
+        self.done.acquire()
+
+    def take(self) -> None:
+        """Do it, for a helper."""
+        work = self.work
+        if work is None or not self.begun.acquire(blocking=False):
+            return
+        try:
+            work.do()
+        except BaseException as error:  # for who waits: the helper stays
+            work.failed[len(work.chunks)] = error
+        finally:
+            self.done.release()
+
+    def close(self) -> None:
+        """Wait for the helper who took it, or let nobody take it any more."""
+        if self.begun.acquire(blocking=False):
+            self.work = None
+        else:
+            self.done.acquire()
 
 
 class _Work:
@@ -143,9 +199,9 @@ class _Work:
     def __init__(self, function: Callable, chunks: list[tuple]) -> None:
         self.function, self.chunks = function, chunks
         self.left = iter(range(len(chunks)))  # its next() is one step of the interpreter
-        self.stopped = False
+        self.stopped = False  # whether there is nothing to take any more
         self.done: list[Any] = [None] * len(chunks)
-        self.failed: dict[int, Exception] = {}
+        self.failed: dict[int, BaseException] = {}
 
     def do(self) -> None:
         """Take chunks until none is left."""
@@ -156,10 +212,6 @@ class _Work:
                 self.done[k] = self.function(*self.chunks[k])
             except Exception as error:  # the others' results may be none, but not their errors
                 self.failed[k] = error
-
-    def stop(self) -> None:
-        """Leave nothing to take."""
-        self.stopped = True
 
     def results(self) -> list:
         """In the order of the chunks; the first error of these is raised."""
