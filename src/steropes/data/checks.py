@@ -42,6 +42,8 @@ def vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> n
         raise DataError(f"{what} has {len(x)} entries, but X has {n} rows.")
     with np.errstate(over="ignore"):
         x = x.astype(np.float64)  # a copy: what was passed in may change after the fit
+    if infinite is None and np.isfinite([x.min(initial=0.0), x.max(initial=0.0)]).all():
+        return x  # NaN is the smallest of all that it is among
     bad = ~np.isfinite(x)
     if infinite is not None:
         bad &= x != infinite
@@ -78,10 +80,11 @@ APART = 1400.0  # offsets between which exp can tell: from its smallest number t
 def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
     """Check a numeric response, optionally bounded below."""
     y = vector(y, n, what)
-    if minimum is not None and (y < minimum).any():
+    lowest, highest = y.min(initial=np.inf), y.max(initial=-np.inf)
+    if minimum is not None and lowest < minimum:
         i = int((y < minimum).argmax())
         raise DataError(f"{what} must be at least {minimum:g}; row {i} is {y[i]:g}.")
-    largest = np.abs(y).max(initial=0.0)
+    largest = max(-lowest, highest, 0.0)
     if largest and not 1 / LARGEST <= largest <= LARGEST:
         i = int(np.abs(y).argmax())
         raise DataError(
