@@ -188,8 +188,8 @@ class CpuBackend:
         n, width : int
             Rows of the model; how many columns there are.
         """
-        entries = sum(int((lines.ends - lines.starts).sum()) for lines, _ in columns)
-        index = index_type(width, entries)
+        # By what there is of all columns, not of the chosen ones: one type for all of a fit's rows.
+        index = index_type(width, sum(len(x.indices) for x, _ in columns))
         counts, nowhere = np.zeros(n, np.int64), np.empty(0, index)
         # Bands of rows: a thread each, and what is written at random stays in the cache.
         size = int(np.clip(len(position) // 4, MIN_BAND, MAX_BAND))

@@ -7,7 +7,7 @@ from numba import njit
 
 from ..threads import ThreadPool, balanced_chunks
 from . import NO_DATA
-from .lines import CHUNKS, Lines, index_type
+from .lines import CHUNKS, Lines
 from .sparse import OPTIONS
 
 __all__ = ["append_lines"]
@@ -21,7 +21,7 @@ def append_lines(x: Lines, y: Lines, shift: int, width: int, pool: ThreadPool) -
     n = len(x.starts)
     pointers = np.zeros(n + 1, np.int64)
     np.cumsum((x.ends - x.starts) + (y.ends - y.starts), out=pointers[1:])
-    index = index_type(width, int(pointers[-1]))
+    index = x.indices.dtype if width <= np.iinfo(np.uint16).max else np.dtype(np.int32)
     indices = np.empty(int(pointers[-1]), index)
     # One type for all, or the kernel is compiled for each of the combinations.
     x, y = (z._replace(indices=z.indices.astype(index, copy=False)) for z in (x, y))

@@ -60,7 +60,7 @@ def pieces(n: int, size: int) -> list[tuple[int, int]]:
 
 
 def index_type(width: int, entries: int) -> type[np.integer]:
-    """Type of the column numbers of rows: the narrowest, unless there are few entries anyway.
+    """Type of the column numbers of rows: the narrowest, unless X has few entries anyway.
 
     Kernels are compiled for each type, which takes longer than a small problem does.
     """
