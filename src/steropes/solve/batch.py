@@ -174,7 +174,10 @@ class Batch:
             left = max_iter - int(self.point.steps.max())
             self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
         left = max_iter - int(self.point.steps.max())
-        self._descend(penalty, tol, left, callback, look == "after")
+        everything = self.alone and penalty.lasso and len(term.W) == term.p > MANY
+        if everything:  # there is no search half way, and the Hessian after the first one is near
+            self.thinner = min(self.thinner, 1)
+        self._descend(penalty, tol, left, callback, look == "after" or everything)
         return fits(term, self.point, self.certificate, tol, self.shared.count)
 
     def _way(self, penalty: Penalty) -> list[float]:
@@ -190,7 +193,6 @@ class Batch:
         if term.p <= 3 * MANY:  # most will be in: the rest costs less than a search
             term.join(np.arange(term.p))
             self.shared.forget()
-            self.thinner = 1  # the next one is nearer, and there is no search for which it will do
             return []
         return on_the_way(float(urgency.max()))
 
@@ -211,7 +213,6 @@ class Batch:
         run = Run(tol, complete, self.term.lanes)
         if point.gradients is not None:
             self._admit(run)  # who is missing is known without another look
-        run.complete |= bool(self.term.inside.all())  # nobody can be missing
         while True:
             violation, unit = self._violation()
             todo = (violation > run.aim) & ~run.stuck
@@ -441,11 +442,8 @@ class Batch:
 
     @property
     def _newton(self) -> bool:
-        """Whether each step has a Hessian of its own, which costs little more than the step.
-
-        Not where it is summed over groups of rows, which takes as long again.
-        """
-        one = self.term.B == 1 and self._moved and not self.shared.grouped
+        """Whether each step has a Hessian of its own, which costs little more than the step."""
+        one = self.term.B == 1 and self._moved
         return one and self.term.hessian_cost(not self._exact) < CHEAP
 
     def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
