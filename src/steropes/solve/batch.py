@@ -442,8 +442,11 @@ class Batch:
 
     @property
     def _newton(self) -> bool:
-        """Whether each step has a Hessian of its own, which costs little more than the step."""
-        one = self.term.B == 1 and self._moved
+        """Whether each step has a Hessian of its own, which costs little more than the step.
+
+        Under an ℓ1 penalty it is not needed, and summed over groups of rows it takes as long again.
+        """
+        one = self.term.B == 1 and self._moved and not (self._lasso and self.shared.grouped)
         return one and self.term.hessian_cost(not self._exact) < CHEAP
 
     def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
