@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from steropes.backends.cpu import CpuBackend, lines
+from steropes.backends.cpu import NO_DATA, CpuBackend, Lines, lines
+from steropes.backends.cpu.append import append_lines
+from steropes.backends.threads import ThreadPool
 from steropes.design import rows as rows_module
 from steropes.design.build import as_design
 from steropes.design.rows import RowMatrix
@@ -47,6 +49,21 @@ def test_columns_that_join_are_as_if_they_had_been_there(rng, few, entries, firs
     np.testing.assert_allclose(np.tril(rows.gram(v)), np.tril(Z.T @ (v[:, None] * Z)), atol=1e-12)
     expected = np.uint16 if entries <= rows.lines.nnz else np.int32
     assert rows.lines.indices.dtype == expected
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "width", "kind"),
+    [(np.int32, np.uint16, 65_535, np.uint16), (np.int32, np.int32, 65_535, np.int32),
+     (np.uint16, np.uint16, 65_536, np.int32)],
+)  # fmt: skip
+@pytest.mark.parametrize("swapped", [False, True])
+def test_of_two_types_the_narrower_that_is_wide_enough(wide, narrow, width, kind, swapped):
+    x, y = (Lines(np.array([0, 1]), np.array([1, 3]), np.array([2, 0, 1], index), NO_DATA, 3)
+            for index in ((narrow, wide) if swapped else (wide, narrow)))  # fmt: skip
+    both = append_lines(x, y, width - 3, width, ThreadPool(1))
+    assert both.indices.dtype == kind
+    expected = [2, width - 1, 0, 1, width - 3, width - 2]
+    np.testing.assert_array_equal(both.indices, expected)
 
 
 @pytest.mark.parametrize(("entries", "times"), [(0, 1), (10_000, 0)])

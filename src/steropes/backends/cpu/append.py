@@ -21,9 +21,12 @@ def append_lines(x: Lines, y: Lines, shift: int, width: int, pool: ThreadPool) -
     n = len(x.starts)
     pointers = np.zeros(n + 1, np.int64)
     np.cumsum((x.ends - x.starts) + (y.ends - y.starts), out=pointers[1:])
-    index = x.indices.dtype if width <= np.iinfo(np.uint16).max else np.dtype(np.int32)
+    # One type for all, the narrower, or the kernel is compiled for each of the combinations.
+    kinds = (x.indices.dtype, y.indices.dtype, np.dtype(np.int32))
+    index = min(kinds, key=lambda kind: kind.itemsize)
+    if width > np.iinfo(np.uint16).max:
+        index = np.dtype(np.int32)
     indices = np.empty(int(pointers[-1]), index)
-    # One type for all, or the kernel is compiled for each of the combinations.
     x, y = (z._replace(indices=z.indices.astype(index, copy=False)) for z in (x, y))
     data = np.empty(len(indices)) if x.data.size or y.data.size else NO_DATA
     pool.map(
