@@ -71,7 +71,8 @@ def test_two_threads_give_the_digits_of_one(B):
 
 @pytest.mark.parametrize("valued", [False, True])
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs):
+@pytest.mark.parametrize("B", [1, 8, 12])
+def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs, B):
     monkeypatch.setattr("steropes.backends.cpu.HELD", 0)
     monkeypatch.setattr("steropes.backends.cpu.MAX_BAND", 64)
     rng = np.random.default_rng(3)
@@ -81,7 +82,7 @@ def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs):
         X.data[:] = 1.0
     data = X.data if valued else np.empty(0)
     columns = Lines(X.indptr[:-1], X.indptr[1:], X.indices, data, 1_000)
-    d = rng.normal(size=(5, 1))
+    d = rng.normal(size=(5, B))
     product = CpuBackend(n_jobs).scatter(columns, d)
     np.testing.assert_allclose(product, X.toarray() @ d, rtol=1e-12, atol=1e-15)
     assert not product[np.diff(X.tocsr().indptr) == 0].any()

@@ -6,6 +6,7 @@ import copy
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 
 from ..backends.cpu.append import append_lines
 from ..backends.cpu.lines import FEW
@@ -17,6 +18,7 @@ __all__ = ["RowMatrix"]
 
 STRIPE = 256  # rows of a triangle that are mirrored at once
 SOME = 8192  # rows of dense columns that are squared at once
+THIN = 4  # dense columns (an intercept) that are less work than passing over the rows again
 LARGEST = 1e30  # of sums in single precision
 
 
@@ -119,8 +121,14 @@ class RowMatrix:
             out = self.backend.gather(self.lines, D)
         else:
             out = self.backend.xp.zeros((self.n, D.shape[1]))
-        if self.dense is not None:
-            out += self.dense @ D[self.dense_at]
+        if self.dense is None:
+            return out
+        d = D[self.dense_at]
+        if self.backend.on_host and d.shape[1] > 1 and len(d) <= THIN:
+            # In place: as a product of its own it takes longer than the sparse columns.
+            dgemm(1.0, d.T, self.dense.T, beta=1.0, c=out.T, overwrite_c=True)
+        else:
+            out += self.dense @ d
         return out
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from ..solve.hessian import diagonal, hessian
 
 __all__ = ["MeanCurvature"]
 
-ENOUGH = 64  # rows of a sample for each column that may matter to one outcome
+ENOUGH = 24  # rows of a sample for each column that may matter to one outcome
 LESS = 0.5  # share of the rows above which a sample saves nothing
 TOLD = 16.0  # rows of the sample that tell a column's correlations
 

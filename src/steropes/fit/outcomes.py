@@ -217,10 +217,10 @@ def _weights_and_offsets(group: Sequence[Problem]) -> tuple[np.ndarray, np.ndarr
 def _start(problem: Problem) -> float:
     """Where an outcome's intercept starts: at the outcome's level."""
     likelihood = problem.likelihood
-    backend, rows = likelihood.backend, likelihood.row_of_x
-    eta, w = np.full((len(rows), 1), problem.start), problem.weights[rows][:, None]
-    if problem.offset is not None:
-        eta += problem.offset[rows][:, None]
     if not problem.n_free:
         return problem.start
+    backend, rows = likelihood.backend, likelihood.row_of_x
+    eta, w = np.full((1, 1), problem.start), problem.weights[rows][:, None]
+    if problem.offset is not None:
+        eta = eta + problem.offset[rows][:, None]
     return problem.start + likelihood.level(backend.asarray(eta), backend.asarray(w))

@@ -225,7 +225,8 @@ def _batched(
             refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
             problem = model._make_problem(design, given["y"], *rest.values())
             l1, l2 = problem.penalties(problem.prior)
-            refuse_undetermined(problem, problem.batch(), l1, l2)
+            if not (problems and _as_determined(problem, problems[-1])):
+                refuse_undetermined(problem, problem.batch(), l1, l2)
         except (DataError, SeparationError) as error:
             parts[name] = None, False, str(error)
             continue
@@ -245,6 +246,15 @@ def _batched(
     alone = [name for name in own if name not in parts]
     parts |= {name: _one(estimator, design, own[name], level) for name in alone}
     return {name: parts[name] for name in own}
+
+
+def _as_determined(problem: Problem, other: Problem) -> bool:
+    """Whether the same rows count alike: where both start, curvatures do not depend on y."""
+    if problem.likelihood.order is not None:
+        return False
+    if problem.offset is not None or other.offset is not None:
+        return False
+    return np.array_equal(problem.weights, other.weights)
 
 
 def _share(model: Any, intercept: bool, design: Any) -> None:

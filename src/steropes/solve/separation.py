@@ -27,6 +27,7 @@ import numpy as np
 from scipy import linalg
 
 from .free_loss import FreeLoss
+from .predictor import bound_weights, linear_predictor
 
 __all__ = [
     "SINGULAR",
@@ -41,6 +42,7 @@ __all__ = [
 SMALL = 0.5  # change of η by a Newton step: well below the one that proves a finite optimum
 WORN = 1e-6  # of the information at the start: less may be rounding, and is looked into
 SINGULAR = 1e-9  # share of a column's information that others leave it: the same
+LEVEL = 1e-10  # of the rows' weight: information of a level that is no rounding
 SPENT = 1e-10  # of the information met along a direction: what is left of it is nothing
 FURTHER = (2000.0, 300.0, 50.0)  # Newton steps beyond which the loss would have risen
 LEFT = (1e-11, 1e-8, 1e-5)  # shares of the information at the start that are as good as none
@@ -78,6 +80,8 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     if problem.likelihood.quadratic or len(free) == 0:
         return None
     scaled = beta * problem.design.scale
+    if _settled_level(problem, scaled, free, eta):
+        return None
     loss = FreeLoss.beside(problem, free, scaled, eta)
     start, direction = _start(problem, loss, free)
     if direction is not None:
@@ -163,6 +167,26 @@ def _start(problem: Any, loss: FreeLoss, free: np.ndarray) -> tuple[np.ndarray, 
             direction = np.zeros(len(free))
             direction[:lead] = runs
     return start, direction
+
+
+def _settled_level(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any) -> bool:
+    """`_settled` where only an intercept is free, which takes two passes over the rows.
+
+    One number's information needs no comparison with another's: it is free of rounding where it
+    is well above what rounding makes of the rows' weights.
+    """
+    likelihood = problem.likelihood
+    if not (problem.n_free == problem.n_constant == len(free) == 1 and free[0] == 0):
+        return False
+    if likelihood.grouped or not likelihood.convex or likelihood.n_eta != problem.design.n:
+        return False
+    eta = linear_predictor(problem, scaled) if eta is None else eta
+    weights = bound_weights(problem)
+    with np.errstate(all="ignore"):  # what is no number proves nothing
+        r = likelihood.evaluate(eta, weights)[1]
+        h = float(likelihood.curvature(eta, weights, exact=True).v.sum())
+        g = float(r.sum())
+    return h > LEVEL * float(problem.weights.sum()) and abs(g) < SMALL * h
 
 
 def _settled(loss: FreeLoss, b: np.ndarray, h0: np.ndarray) -> bool:

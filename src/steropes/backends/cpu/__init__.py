@@ -95,19 +95,21 @@ class CpuBackend:
             args = np.ascontiguousarray(R).reshape(len(R), B // Q, Q)
             shape = (lines.width, B // Q, Q)
 
-        total = np.zeros(shape)
-        chunks = lines.chunks
+        total = _aligned_zeros(shape)
+        chunks, n = lines.chunks, len(lines.starts)
         long = total.nbytes * len(chunks) >= HELD
-        looks = lines.width // MAX_BAND * len(lines.starts)
-        if B == 1 and long and SEARCHED * looks <= lines.nnz:
+        bands = pieces(lines.width, max(1, MAX_BAND // B))
+        if long and len(bands) > 1 and SEARCHED * (len(bands) - 1) * n <= lines.nnz:
             # A long result (all rows) of long lines (columns): by bands of it, in place.
-            self.pool.map(
-                lambda a, b: sparse.scatter_band(
-                    lines.starts, lines.ends, lines.indices, lines.data, args, total, a, b
-                ),
-                pieces(lines.width, MAX_BAND),
-            )
-            return total[:, None]
+            edges = np.array([a for a, _ in bands] + [lines.width])
+            cuts = np.empty((len(edges), n), np.int64)
+            sparse.cut_lines(lines.starts, lines.ends, lines.indices, edges, cuts)
+
+            def band(c: int) -> None:
+                kernel(cuts[c], cuts[c + 1], lines.indices, lines.data, args, total, 0, n)
+
+            self.pool.map(band, [(c,) for c in range(len(bands))])
+            return total.reshape(lines.width, B)
 
         def part(a: int, b: int) -> np.ndarray:
             out = _aligned_zeros(shape)

@@ -18,6 +18,7 @@ from .register import add, add_scaled, load, store, zero
 
 __all__ = [
     "csc_to_csr",
+    "cut_lines",
     "gather",
     "gather4",
     "gather8",
@@ -25,7 +26,6 @@ __all__ = [
     "scatter",
     "scatter4",
     "scatter8",
-    "scatter_band",
 ]
 
 OPTIONS: dict[str, Any] = {
@@ -218,11 +218,10 @@ def csc_to_csr(
 
 
 @njit(**OPTIONS)
-def scatter_band(starts, ends, indices, data, R, out, r0, r1):
-    """The product of `scatter` over all lines, for out[r0:r1] alone; indices of a line ascend."""
+def cut_lines(starts, ends, indices, edges, cuts):
+    """cuts[c, a] is where line a's indices, which ascend, reach edges[c]."""
     for a in range(len(starts)):
-        r = R[a]
-        for k in range(_first_from(indices, starts[a], ends[a], r0), ends[a]):
-            if indices[k] >= r1:
-                break
-            out[indices[k]] += r if data.size == 0 else data[k] * r
+        at = starts[a]
+        for c in range(len(edges)):
+            at = _first_from(indices, at, ends[a], edges[c])
+            cuts[c, a] = at
