@@ -232,3 +232,42 @@ def test_weights_far_from_one_are_refused(size, rng):
     m = LogisticRegression().fit(X, y, sample_weight=uneven)
     few = LogisticRegression().fit(X[:25], y[:25])
     np.testing.assert_allclose(m.coef_, few.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("prior", [None, Normal(1.0), Laplace(0.1, exclude=[0, 2])])
+@pytest.mark.parametrize("level", [3.0, 1 / 3, -1e9])
+def test_an_outcome_that_is_the_same_everywhere_is_fitted(prior, level, rng):
+    X = data("linear", rng, n=200)[0]
+    y = np.full(200, level) + 1e-16 * level * (np.arange(200) % 3)
+    m = LinearRegression(prior=prior).fit(X, y)
+    assert m.converged_
+    np.testing.assert_allclose(m.predict(X), y, rtol=1e-12)
+    offset = rng.normal(size=200)
+    m = LinearRegression(prior=prior).fit(X, y + offset, offset=offset)
+    assert m.converged_
+
+
+@pytest.mark.parametrize("missing", [9999999.0, 1e20])
+@pytest.mark.parametrize("prior", [None, Normal(1.0)])
+def test_outcomes_of_rows_without_weight_are_not_looked_at(missing, prior, rng):
+    X, y = data("linear", rng)
+    w = np.where(np.arange(80) < 5, 0.0, 1.0)
+    right = LinearRegression(prior=prior).fit(X[5:], y[5:])
+    m = LinearRegression(prior=prior).fit(X, np.where(w == 0, missing, y), sample_weight=w)
+    assert m.converged_
+    np.testing.assert_allclose(m.coef_, right.coef_, rtol=1e-9)
+    if prior is None:
+        a, b = (x.linear_hypothesis(["x1"], test="score") for x in (m, right))
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_the_score_test_of_a_column_beside_one_that_tells_nearly_all(rng):
+    X = data("linear", rng, n=200)[0]
+    y = 1e5 * X[:, 0] + rng.normal(size=200)
+    m = LinearRegression().fit(X, y)
+    Z = np.column_stack([np.ones(200), np.delete(X, 1, axis=1)])
+    r = y - Z @ np.linalg.lstsq(Z, y)[0]
+    x = X[:, 1] - Z @ np.linalg.lstsq(Z, X[:, 1])[0]
+    expected = (x @ r) ** 2 / (x @ x) / (r @ r / 200)
+    found = m.linear_hypothesis(["x1"], test="score")
+    assert found["chisq"] == pytest.approx(expected, rel=1e-6)

@@ -133,7 +133,7 @@ def score_statistic(problem: Any, beta: np.ndarray) -> float:
     statistic = (g / size) @ linalg.solve(H / size / size[:, None], g / size, assume_a="sym")
     likelihood = problem.likelihood
     total = np.array([problem.weights.sum()])
-    return float(statistic / np.max(likelihood.dispersion(np.array([loss]), total)))
+    return float(statistic / np.max(likelihood.score_variance(np.array([loss]), total)))
 
 
 def _derivatives(problem: Any, scaled: np.ndarray, second: bool) -> tuple[float, Any, Any]:

@@ -87,8 +87,13 @@ class Likelihood(ABC):
     def dispersion(self, loss: Any, total: Any) -> Any:
         """Variance by which the loss's curvature overstates its score's information, (B,).
 
-        ``total`` (B,) is the sum of the row weights.
+        As certificates and steps take it: at least what is worth telling from zero. ``total``
+        (B,) is the sum of the row weights.
         """
+        return 1.0
+
+    def score_variance(self, loss: Any, total: Any) -> Any:
+        """The same as tests take it, however small."""
         return 1.0
 
     @property

@@ -17,6 +17,7 @@ from .curvature import GroupedCurvature
 __all__ = ["LinearLikelihood", "normal_score"]
 
 LEAST = 1e-3  # of the outcome's spread: residuals that are no smaller for all we can tell
+EQUAL = 1e-13  # of the outcome's size: a spread that is rounding
 PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
 
 
@@ -36,8 +37,26 @@ class LinearLikelihood(Likelihood):
         super().__init__(backend)
         self.n = len(y)
         self.y = backend.asarray(np.array(y, np.float64)[:, None])  # a copy
-        spread = float(np.std(y)) if np.ptp(y) > 0 else 0.0
-        self.spread: Any = spread
+        self.spread: Any = 0.0
+        self.measure(np.ones(self.n), None)
+
+    def measure(self, weights: np.ndarray, offset: np.ndarray | None) -> None:
+        """Take the outcome's spread beside its offset from the rows that have weight, (n,).
+
+        Of an outcome that is the same everywhere it is its size.
+        """
+        y = self.backend.to_host(self.y)[:, 0]
+        used = weights > 0
+        if not used.any():
+            return
+        w, own = weights[used] / weights[used].max(), y[used]
+        part = own if offset is None else own - offset[used]
+        mean = np.average(part, weights=w)
+        spread = float(np.sqrt(np.average((part - mean) ** 2, weights=w)))
+        size = float(np.abs(own).max())
+        if offset is not None:
+            size = max(size, float(np.abs(offset[used]).max()))
+        self.spread = spread if spread > EQUAL * size else size
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
@@ -59,7 +78,12 @@ class LinearLikelihood(Likelihood):
 
     def dispersion(self, loss: Array, total: Array) -> Array:
         """The residual variance, as far as rounding lets it be told from zero."""
-        return np.maximum(2.0 * loss / np.maximum(total, 1e-300), (LEAST * self.spread) ** 2)
+        return np.maximum(self.score_variance(loss, total), (LEAST * self.spread) ** 2)
+
+    def score_variance(self, loss: Array, total: Array) -> Array:
+        """The residual variance as it is, unless it is nothing but rounding."""
+        least = np.maximum((EQUAL * self.spread) ** 2, 1e-300)
+        return np.maximum(2.0 * loss / np.maximum(total, 1e-300), least)
 
     def beside(self, likelihoods: Sequence[Any], lanes: int) -> LinearLikelihood:
         """See `Likelihood.beside`."""

@@ -82,6 +82,13 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         _refuse_extras(self, strata=strata, exposure=exposure)
         return LinearLikelihood(check_response(y, n), backend), {}
 
+    def _make_problem(self, *given: Any) -> Problem:
+        problem = super()._make_problem(*given)
+        likelihood = problem.likelihood
+        assert isinstance(likelihood, LinearLikelihood)
+        likelihood.measure(problem.weights, problem.offset)
+        return problem
+
     def _set_likelihood(self, loss: float, problem: Problem) -> None:
         n = problem.weights.sum()
         used = int(np.count_nonzero(self.coef_)) + problem.n_free
