@@ -157,6 +157,12 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
 
     # -- prediction ----------------------------------------------------------------------------
 
+    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return η = X β (+ offset), (n,); of ``time_varying`` effects `predict` has a time."""
+        if self._effects is not None:
+            raise DataError("Effects are time-varying: predict(X, time=…) says when.")
+        return super().linear_predictor(X, offset)
+
     def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
         if self._effects is None:
             return super()._linear_predictors(X, offset)

@@ -231,3 +231,11 @@ def test_a_mask_of_excluded_columns_is_of_the_columns_before_they_are_cut(rng):
     np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
     assert fits[0].prior_.excluded(fits[0].summary().index.tolist()).tolist() == [1, 1, 0, 1]
     assert fits[2].prior_.excluded(fits[2].summary().index.tolist()).tolist() == [0, 0, 1, 0]
+
+
+def test_linear_predictors_of_step_effects_need_a_time():
+    X, time, event, _, _ = _people(5)
+    m = steropes.CoxRegression(time_varying={"a": [10.0]}).fit(X, steropes.Surv(time, event))
+    with pytest.raises(steropes.DataError, match=r"predict\(X, time=…\)"):
+        m.linear_predictor(X)
+    assert len(m.predict(X, time=5.0)) == len(X)
