@@ -217,3 +217,16 @@ def test_plot_of_alpha_at_covariates_has_their_bands(data):
     assert drawn.min() <= dashed.min()
     assert dashed.max() <= drawn.max()
     pyplot.close(ax.figure)
+
+
+def test_parallelism_cuts_where_repeated_rows_would_and_under_the_link_that_was_fitted(rng):
+    X = rng.normal(size=(150, 2))
+    y = np.round(X[:, 0] + rng.logistic(size=150), 1)
+    w = np.where(y > 0, 3, 1)
+    rows = np.repeat(np.arange(150), w)
+    m = Model().fit(X, y, sample_weight=w)
+    found = m.test_parallelism(X, y, sample_weight=w)
+    right = m.test_parallelism(X[rows], y[rows])
+    pd.testing.assert_frame_equal(found.coefficients, right.coefficients, rtol=1e-6)
+    again = m.set_params(link="probit").test_parallelism(X, y, sample_weight=w)
+    pd.testing.assert_frame_equal(found.coefficients, again.coefficients)

@@ -88,7 +88,7 @@ class CumulativeDiagnostics(OneBlasThread):
         X, y : the data the model was fitted to
             y without censoring.
         quantiles : sequence of float
-            Of y, between 0 and 1, where it is cut.
+            Of y, between 0 and 1, where it is cut; rows count by their weights.
         """
         check_is_fitted(self, "coef_")
         if not len(self.coef_):
@@ -98,17 +98,20 @@ class CumulativeDiagnostics(OneBlasThread):
         outcome = check_interval(y, n)
         if outcome.upper is not None:
             raise DataError("test_parallelism needs uncensored outcomes.")
-        used = np.sort(outcome.lower[weights > 0])
         places = np.asarray(quantiles, np.float64)
         if not ((places > 0) & (places < 1)).all():
             raise DataError("quantiles must be between 0 and 1.")
-        cuts = np.unique(used[np.minimum((places * len(used)).astype(int), len(used) - 1)])
+        order = np.argsort(outcome.lower, kind="stable")
+        order = order[weights[order] > 0]
+        used, mass = outcome.lower[order], np.cumsum(weights[order])
+        first = np.searchsorted(mass, places * mass[-1], side="right")
+        cuts = np.unique(used[np.minimum(first, len(used) - 1)])
         cuts = cuts[cuts < used[-1]]
         if len(cuts) < 2:
             raise DataError("The quantiles leave fewer than two different cuts of y.")
         beta, influences, se = [], [], []
         for cut in cuts:
-            m = clone(self).set_params(prior=None, cv=None, reduce=None)
+            m = clone(self).set_params(prior=None, cv=None, reduce=None, link=self._link)
             try:
                 m.fit(
                     X, outcome.lower > cut, sample_weight=weights, offset=offset,
