@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import steropes
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, Surv
@@ -59,6 +60,17 @@ def test_a_fit_in_blocks_is_the_fit(estimator, settings, prior, data):
     )
 
 
+@pytest.mark.parametrize("baseline", [1, 2, 4])
+def test_sparse_blocks_have_the_standard_errors_of_the_dense_matrix(baseline, data):
+    X, y, given = data
+    model = {"interval": 0.5, "baseline": baseline, "prior": Normal(1.0)}
+    one, blocks = (
+        steropes.PooledLogisticRegression(**model).fit(Z, y, **given)
+        for Z in (X[:, :5], in_blocks(sparse.csr_array(X[:, :5])))
+    )
+    np.testing.assert_allclose(blocks.vcov(), one.vcov(), rtol=1e-6, atol=1e-10)
+
+
 @pytest.mark.parametrize("strata", [False, True])
 @pytest.mark.parametrize("entry", [False, True])
 def test_step_effects_with_entry_and_strata(strata, entry, data):
@@ -96,3 +108,14 @@ def test_profiles_and_robust_errors_in_blocks_are_those_of_one(data):
             lambda m: m.bootstrap(2, random_state=1).coef,
         ):
             np.testing.assert_allclose(ask(blocks), ask(one), rtol=1e-3, atol=1e-5)
+
+
+def test_a_profile_of_the_baseline_is_at_the_origin_of_dense_columns(data):
+    X, y, given = data
+    model = {"interval": 1.0, "baseline": 1}
+    one, blocks = (
+        steropes.PooledLogisticRegression(**model).fit(Z, y, **given) for Z in (X, in_blocks(X))
+    )
+    values = one._coefficients()[0] + np.array([-1.0, 0.5])
+    a, b = (m.profile(0, points=values) for m in (one, blocks))
+    np.testing.assert_allclose(b, a, rtol=1e-7)

@@ -108,6 +108,18 @@ def test_profiles_draws_and_predictions_of_blocks_are_those_of_one(X, eta):
     np.testing.assert_allclose(blocks.predict(in_blocks(X[:, kept])), one.predict(X[:, kept]), 1e-7)
 
 
+@pytest.mark.parametrize("name", ["LinearRegression", "LogisticRegression", "PoissonRegression"])
+def test_the_intercept_of_blocks_is_held_at_the_origin_of_dense_columns(name, X, eta):
+    dense, y = X.toarray()[:, [0, 1, 10, 11]], outcome(name, eta)
+    one, blocks = (getattr(steropes, name)().fit(Z, y) for Z in (dense, in_blocks(dense)))
+    value = one.intercept_ + 0.1
+    for test in ("likelihood ratio", "score"):
+        a, b = (m.linear_hypothesis("intercept", value, test=test) for m in (one, blocks))
+        np.testing.assert_allclose(b, a, rtol=1e-6)
+    a, b = (m.confint("intercept", method="profile") for m in (one, blocks))
+    np.testing.assert_allclose(b, a, rtol=1e-5)
+
+
 def test_blocks_in_files_are_the_blocks(X, eta, tmp_path):
     y = outcome("LogisticRegression", eta)
     fits = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -116,6 +116,10 @@ class Problem:
         """The prior's penalty with corners that no single coefficient has, over all columns."""
         penalty = None if prior is None else prior.joined(self.names)
         return None if penalty is None else penalty.behind(self.n_free)
+
+    def uncentered(self) -> Problem:
+        """The same problem with every column as the user gave it: the intercept is at X = 0."""
+        return replace(self, design=self.design.uncentered())
 
     def common(self) -> Common:
         """A working set and Hessian for batches of this problem to share."""

@@ -133,7 +133,7 @@ class Hypotheses(Inference):
         start = self._beta
         if (columns < problem.n_free).any():  # its meaning depends on centres
             start = problem.design.uncentered_coefficients(start)
-            problem = dataclasses.replace(problem, design=problem.design.uncentered())
+            problem = problem.uncentered()
         return problem, held_fit(problem, l1, l2, columns, q, start)
 
     def _fall(self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -129,8 +128,7 @@ class Profiling(Inference):
             out.append((self._held_fits(problem, self._beta), effects[a : a + TOGETHER]))
         if baseline:
             at_zero = problem.design.uncentered_coefficients(self._beta)
-            apart = dataclasses.replace(problem, design=problem.design.uncentered())
-            out.append((self._held_fits(apart, at_zero), baseline))
+            out.append((self._held_fits(problem.uncentered(), at_zero), baseline))
         return out
 
     def _held_fits(self, problem: Any, beta: np.ndarray) -> HeldFits:

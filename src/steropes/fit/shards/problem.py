@@ -121,6 +121,11 @@ class ShardedProblem(Problem):
     exchange: RiskExchange | None = None
     levels: LevelExchange | None = None
 
+    def uncentered(self) -> Problem:
+        """See `Problem.uncentered`; the blocks' columns are others too."""
+        known = {f.name: getattr(self, f.name) for f in fields(Problem)}
+        return sharded_problem(Problem(**known).uncentered())
+
     def common(self) -> Common:
         """See `Problem.common`."""
         pool = self.likelihood.backend.pool
