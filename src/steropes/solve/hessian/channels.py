@@ -68,7 +68,10 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np
     if X.lines is None and X.dense is None and X.k:  # rows that are elsewhere
         S = np.empty((n, M))
         pooled.moments(at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, S, 0, n)
-        total = np.concatenate([X.rmatmul(S[:, m : m + 8]) for m in range(0, M, 8)], axis=1)
+        width = rows.backend.lanes(M)  # as products take them
+        S = np.concatenate([S, np.zeros((n, width - M))], axis=1)
+        parts = [X.rmatmul(S[:, m : m + 8]) for m in range(0, width, 8)]
+        total = np.concatenate(parts, axis=1)[:, :M]
         return total * np.diag(B) if free else total
 
     def part(a: int, b: int) -> np.ndarray:
