@@ -88,6 +88,20 @@ def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs, B
     assert not product[np.diff(X.tocsr().indptr) == 0].any()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("B", [12, 16, 20])
+def test_many_replicates_have_the_numbers_of_each_alone(B, dtype, rng):
+    X = sparse.random_array((300, 40), density=0.2, format="csr", rng=rng)
+    rows = Lines(X.indptr[:-1], X.indptr[1:], X.indices, X.data, 40)
+    D, R = rng.normal(size=(40, B)).astype(dtype), rng.normal(size=(300, B)).astype(dtype)
+    backend = CpuBackend(1)
+    four = [slice(a, a + 4) for a in range(0, B, 4)]
+    apart = [np.hstack([f(rows, x[:, at]) for at in four])
+             for f, x in ((backend.gather, D), (backend.scatter, R))]  # fmt: skip
+    np.testing.assert_array_equal(backend.gather(rows, D), apart[0])
+    np.testing.assert_array_equal(backend.scatter(rows, R), apart[1])
+
+
 def test_many_columns_need_wider_numbers(monkeypatch):
     """The local numbers of rows are 16-bit up to 65,535 columns and 32-bit beyond."""
     monkeypatch.setattr(lines, "FEW", 0)

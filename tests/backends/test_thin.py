@@ -11,7 +11,7 @@ from steropes.solve.quadratic import products
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("B", [1, 2, 8, 10, 40])
+@pytest.mark.parametrize("B", [1, 2, 8, 10, 19, 40])
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 3), (300, 61), (530, 1300)])
 def test_products(dtype, B, n, k, rng):
     A, z = rng.normal(size=(n, k)).astype(dtype), rng.normal(size=(k, B)).astype(dtype)
@@ -24,7 +24,7 @@ def test_products(dtype, B, n, k, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("B", [1, 2, 8, 10, 40])
+@pytest.mark.parametrize("B", [1, 2, 8, 10, 19, 40])
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 3), (300, 61), (1300, 2100)])
 def test_transposed_products(dtype, B, n, k, rng):
     A, z = rng.normal(size=(n, k)).astype(dtype), rng.normal(size=(n, B)).astype(dtype)

@@ -21,6 +21,7 @@ HELD = 1 << 24  # bytes of partial results that may wait to be added up
 ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
 MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
 CACHE_LINE = 64  # bytes
+LINE = 8  # replicates in one
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
 
@@ -68,13 +69,14 @@ class CpuBackend:
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """Return line · D for every line: D (width, B) → (lines, B), B as `lanes` has it."""
         B = D.shape[1]
+        if B > LINE:
+            return _block_by_block(lambda d: self.gather(lines, d), D)
         out = np.zeros((len(lines.starts), B))
         if B == 1:
             args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
         else:
-            Q, kernel = (4, sparse.gather4) if B % 8 else (8, sparse.gather8)
-            args = (_aligned(D).reshape(len(D), B // Q, Q),)
-            shaped = out.reshape(len(out), B // Q, Q)
+            kernel = sparse.gather8 if B == LINE else sparse.gather4
+            args, shaped = (_aligned(D)[:, None],), out[:, None]
         self.pool.map(
             lambda a, b: kernel(
                 lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
@@ -87,13 +89,14 @@ class CpuBackend:
     def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
         """Return the transposed product: R (lines, B) → (width, B)."""
         B = R.shape[1]
+        if B > LINE:
+            return _block_by_block(lambda r: self.scatter(lines, r), R)
         shape: tuple[int, ...] = (lines.width,)
         if B == 1:
             args, kernel = np.ascontiguousarray(R[:, 0]), sparse.scatter
         else:
-            Q, kernel = (4, sparse.scatter4) if B % 8 else (8, sparse.scatter8)
-            args = np.ascontiguousarray(R).reshape(len(R), B // Q, Q)
-            shape = (lines.width, B // Q, Q)
+            kernel = sparse.scatter8 if B == LINE else sparse.scatter4
+            args, shape = np.ascontiguousarray(R)[:, None], (lines.width, 1, B)
 
         total = _aligned_zeros(shape)
         chunks, n = lines.chunks, len(lines.starts)
@@ -358,6 +361,16 @@ class CpuBackend:
         chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
         parts = self.pool.map(part, chunks, eta.size)
         return sum(parts[1:], start=parts[0]) if parts else np.zeros(B), slope
+
+
+def _block_by_block(product: Callable[[np.ndarray], np.ndarray], D: np.ndarray) -> np.ndarray:
+    """A product with (·, B) as those with eight replicates at a time, and the four that are left.
+
+    Rows of twelve would begin anywhere in a cache line, and each is fetched at random: two of them
+    for most, three times.
+    """
+    blocks = [product(D[:, a : a + LINE]) for a in range(0, D.shape[1], LINE)]
+    return np.concatenate(blocks, axis=1)
 
 
 def _aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:

@@ -6,7 +6,6 @@ import numpy as np
 
 from ...backends.cpu.thin import (
     TILE,
-    Q,
     add_products,
     add_transposed_products,
     side_by_side,
@@ -27,8 +26,9 @@ def times(A: np.ndarray, z: np.ndarray, pool: ThreadPool) -> np.ndarray:
     n, (k, B) = len(A), z.shape
     stripes = [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]
     if _by_memory(A, z):
-        Z, sums = side_by_side(z), np.zeros((n, -(-B // Q), Q))
-        pool.map(lambda a, b: add_products(A, Z, sums, a, b), stripes, n * k)
+        Q = _width(B)
+        Z, sums, kernel = side_by_side(z, Q), np.zeros((n, -(-B // Q), Q)), add_products[Q]
+        pool.map(lambda a, b: kernel(A, Z, sums, a, b), stripes, n * k)
         return sums.reshape(n, sums.shape[1] * Q)[:, :B]
     out = np.empty((n, B))
 
@@ -47,13 +47,18 @@ def transposed_times(
     (first, last), (n, B) = columns, z.shape
     k = last - first
     if _by_memory(A, z):
-        Z, sums = side_by_side(z), np.zeros((k, -(-B // Q), Q))
+        Q = _width(B)
+        Z, sums, kernel = (
+            side_by_side(z, Q),
+            np.zeros((k, -(-B // Q), Q)),
+            add_transposed_products[Q],
+        )
         at = np.arange(n) if rows is None else rows
         size = min(TILE, 64 * -(-k // (64 * COLUMNS)))
 
         def stripe(i: int, j: int) -> None:
             work = np.empty((TILE, 1, Q), np.float32)
-            add_transposed_products(A, at, first, Z, sums, i, j, work)
+            kernel(A, at, first, Z, sums, i, j, work)
 
         pool.map(stripe, [(i, min(i + size, k)) for i in range(0, k, size)], n * k)
         return sums.reshape(k, sums.shape[1] * Q)[:, :B]
@@ -77,3 +82,8 @@ def transposed_times(
 def _by_memory(A: np.ndarray, z: np.ndarray) -> bool:
     """Whether there are several vectors, but few, for which BLAS is slower than memory."""
     return A.dtype == np.float32 and 1 < z.shape[1] <= SEVERAL
+
+
+def _width(B: int) -> int:
+    """How many vectors are in a register: as many as there are, not much more."""
+    return 16 if 8 < B <= 16 else 8
