@@ -175,6 +175,18 @@ def test_cross_validation_curve(logistic):
     texts_inside(ax)
 
 
+def test_cross_validation_curve_shows_slopes_that_the_search_found(logistic, monkeypatch):
+    monkeypatch.setattr("steropes.select.search.DEAR", 0)
+    X, y = logistic
+    m = LogisticRegression(prior=Laplace(1.0), cv=CrossValidation(3, random_state=2)).fit(X, y)
+    last = m.cv_results_[m.cv_results_["slope"].notna()].iloc[-1]
+    lines = [line.get_data() for line in plots.cross_validation_curve(m).lines]
+    sloping = [data for data in lines if len(data[0]) == 2 and np.isfinite(data[1]).all()]
+    x, at = [data for data in sloping if np.ptp(data[0]) > 0][-1]  # not the line of the choice
+    np.testing.assert_allclose(np.diff(at) / np.diff(np.log(x)), last["slope"])
+    np.testing.assert_allclose(at.mean(), last["mean"])
+
+
 def test_profile_curve_has_the_interval_of_confint(survival):
     X, time, code = survival
     m = CoxRegression().fit(X, Surv(time, code > 0))

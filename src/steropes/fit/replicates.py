@@ -157,6 +157,12 @@ class Replicates:
                 self._batches[k] = batch
             yield Group(numbers, batch, fits)
 
+    @property
+    def kept(self) -> list[Batch] | None:
+        """The batches of all groups where they ended, if memory allowed to keep them."""
+        there = [self._batches.get(k) for k in range(len(self.groups))]
+        return None if None in there else [batch for batch in there if batch is not None]
+
     def _make(self, numbers: list[int]) -> Batch:
         offsets = None if self.offsets is None else self.offsets(numbers)
         weights = self.weights(numbers)

@@ -71,7 +71,8 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
         As in scikit-learn; the names only where X had some.
     cv_results_ : DataFrame
         With ``cv``: ``variance``, ``mean`` (average over folds of the held-out log-likelihood),
-        ``se``, ``nonzero`` and one column a fold; of an `InformationCriterion` ``variance``,
+        ``se``, ``nonzero``, ``slope`` (of the mean in log variance, where the search asked for
+        it) and one column a fold; of an `InformationCriterion` ``variance``,
         ``criterion``, ``log_likelihood``, ``df``, ``nonzero``.
     variance_ : float
         With ``cv``: the variance chosen, one of those in ``cv_results_``.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["coefficient_paths", "cross_validation_curve"]
 
+TANGENT = 1.5  # from a score to either end of its slope, in variances
+
 
 def coefficient_paths(
     path: pd.DataFrame,
@@ -98,8 +100,8 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     ----------
     model : fitted estimator with ``cv``
         Its ``cv_results_`` are drawn: the mean over folds and one standard error on either side;
-        of an `InformationCriterion` the criterion. Above the picture, how many coefficients are
-        not zero.
+        of an `InformationCriterion` the criterion. Slopes that the search found are short lines.
+        Above the picture, how many coefficients are not zero.
     ax : matplotlib Axes, optional
 
     Returns
@@ -128,6 +130,13 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=f"chosen: {chosen:.3g}, {rule}")
     ax.plot([x[at]], [mean[at]], "o", ms=8, mfc="none", mec=INK)
     ax.set(xlabel="Prior variance (log scale)", ylabel="Held-out log-likelihood")
+    if "slope" in table:  # of mean in log variance: where a curve that ends at its top is heading
+        slope = table["slope"].to_numpy(float)
+        ax.plot(
+            [x / TANGENT, x * TANGENT],
+            [mean - slope * np.log(TANGENT), mean + slope * np.log(TANGENT)],
+            color=INK, lw=1,
+        )  # fmt: skip
     finite = np.isfinite(mean)
     low, high = float((mean - se)[finite].min()), float((mean + se)[finite].max())
     best_se = float(se[at]) if np.isfinite(se[at]) else high - low

@@ -33,7 +33,10 @@ class CrossValidation:
     search : "auto", sequence of float, or CyclopsSearch
         Variances to try. ``"auto"`` walks a path from the variance at which the first
         coefficient leaves zero to beyond the best one and then refines around the best until
-        the score is flat to 0.01 standard errors. Of variances whose scores are equal within
+        the score is flat to 0.01 standard errors. With more than 500 nonzero coefficients each
+        variance costs much more than the one before; there the score's slope is found too, by
+        how the folds' optima move with the variance (Bertrand and others 2022), and the walk goes
+        no farther than to the top. Of variances whose scores are equal within
         rounding the smallest is chosen. `CyclopsSearch` is the R predecessor's search.
     rule : {"best", "one_standard_error"}
         ``"best"``: the variance with the best mean score (the default). ``"one_standard_error"``:
@@ -81,6 +84,7 @@ class CrossValidation:
     Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10, §4.4.
     Verweij and van Houwelingen (1993), Statistics in Medicine 12:2305–2314.
     Breiman, Friedman, Olshen and Stone (1984), Classification and Regression Trees.
+    Bertrand and others (2022), Journal of Machine Learning Research 23:149.
     """
 
     folds: int | Sequence[tuple[Any, Any]] = 10

@@ -1,81 +1,88 @@
 """What the scores that are there say of the others: where a walk goes next, and a search's gain.
 
-Scores are a function of log variance, nearly parabolic around the best.
+Scores are a function of log variance, nearly parabolic around the best. Of some variances the
+slope of that function is known too.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
 
-__all__ = ["CLEAR", "STEP", "next_step", "promise"]
+import numpy as np
+from scipy.interpolate import KroghInterpolator
+
+__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "promise"]
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
+FLAT = 0.01  # standard errors of the score within which a search is content
 CLEAR = 0.05  # standard errors that make a drop clear
-HALF = 0.5  # of a step, where no more is needed to be past the best,
-SHORT = (0.3, 0.4, HALF, 0.6, 0.7, 0.8, 0.9)  # and where variances are dear,
-SURER = 2  # but less than half only where the drop is that many times clear
+HALF = 0.5  # of a step, where no more is needed to be past the best
+LEAST = 0.1  # of a step: no walk goes on by less
 STEEP = 6  # standard errors that a step must gain for the next to be two at once
 INSIDE = 200  # places between two scores, or three, where the curves are looked at
 
 
-def next_step(x: np.ndarray, y: np.ndarray, se: float, dear: bool) -> float:
-    """How far from the last variance the walk goes on, in log: a step, two, part of one, or back.
+def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> float:
+    """How far from the last variance the walk goes on, in log: a step, two, part of one, or none.
 
-    Each variance is dearer than all before. Where a parabola through the last scores is past its
-    top by a clear drop after half a step, no more is needed. Where they are far below the top and
-    rise steeply, two steps are one. Where variances are ``dear``, a cubic is asked too, which
-    follows the bend before the top but also noise: how short the step may be, and whether the last
-    one was past the top already, so that only the top is missing.
-    """
-    step = np.log(STEP)
-    if len(x) < 3 or not np.isfinite(se):
-        return float(step)
-    clear, ends = CLEAR * se, [_Polynomial.last(x, y, degree) for degree in (2, 3)]
-    rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
-    if rise > STEEP * se:
-        later = min(float(end(x[-1] + 2 * step) - end(x[-1] + step)) for end in ends)
-        return float((2 if later > rise / 2 else 1) * step)
-    if dear and x[-1] - x[-2] > HALF * step:
-        inside = np.linspace(x[-2], x[-1], 21)[1:-1]
-        values = np.mean([end(inside) for end in ends], axis=0)
-        if values.max() > y[-1] + clear:
-            return float(inside[values.argmax()] - x[-1])
-    for share in SHORT if dear else (HALF,):
-        asked = ends if dear else ends[:1]
-        drop = y.max() - min(float(end(x[-1] + share * step)) for end in asked)
-        if drop > clear * (SURER if share < HALF else 1):
-            return float(share * step)
-    return float(step)
-
-
-class _Polynomial:
-    """Through some points, of a degree one lower than they are many."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
-        self.x, self.y = x[-1], y[-1]
-        self.c = np.polyfit(x - self.x, y - self.y, len(x) - 1)
-
-    @classmethod
-    def last(cls, x: np.ndarray, y: np.ndarray, degree: int) -> _Polynomial:
-        """Through the last points, as many as the degree takes, or of a lower degree."""
-        n = min(degree, len(x) - 1) + 1
-        return cls(x[-n:], y[-n:])
-
-    def __call__(self, at: np.ndarray | float) -> np.ndarray:
-        return np.asarray(self.y + np.polyval(self.c, at - self.x))
-
-
-def promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | None]:
-    """What a better place than the best score's may gain over it at most, and where that is.
-
-    Curves through the best and its neighbours are asked: the parabola, and a cubic through the
-    next one on either side as well. Where one neighbour is much farther than the other the
-    parabola alone has its top next to the best, wherever that of the scores may be.
+    Each variance is dearer than all before. Where the scores are far below the top and rise
+    steeply, two steps are one. Where a parabola through the last ones is past its top by a clear
+    drop after half a step, no more is needed. Where the slope at the last is known, curves tell
+    where the top is before it is passed: the walk goes there, and ends where no more is to be had.
 
     Parameters
     ----------
     x, y : (m,) arrays
         Logarithms of variances, ascending, and scores.
+    slope : (m,) array
+        Derivatives of the score, NaN where they are not known.
+    se : float
+        Standard error of the best score.
+    """
+    step = float(np.log(STEP))
+    if len(x) < 3 or not np.isfinite(se):
+        return step
+    backwards = range(len(x) - 1, -1, -1)
+    ends = [_curve(x, y, slope, backwards, degree) for degree in (2, 3)]
+    if np.isfinite(slope[-1]):
+        ahead = np.linspace(0, step, INSIDE + 1)
+        values = np.array([end(x[-1] + ahead) for end in ends])
+        if (values[:, -1] < values.max(axis=1)).all():
+            if (values.max(axis=1) > y.max() + FLAT * se).any():
+                return max(float(ahead[values.argmax(axis=1)].mean()), LEAST * step)
+            if (values[:, -1] < y.max() - CLEAR * se).all():
+                return 0.0
+    rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
+    if rise > STEEP * se:
+        later = min(float(end(x[-1] + 2 * step) - end(x[-1] + step)) for end in ends)
+        return (2 if later > rise / 2 else 1) * step
+    half = np.isnan(slope[-1]) and ends[0](x[-1] + HALF * step) < y.max() - CLEAR * se
+    return (HALF if half else 1) * step
+
+
+def near(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether the scores alone say that the top is behind, or no more than 1½ steps ahead."""
+    step = np.log(STEP)
+    if len(x) < 3:
+        return False
+    end = _curve(x, y, np.full(len(x), np.nan), range(len(x) - 1, -1, -1), 2)
+    return bool(end(x[-1] + 2 * step) < end(x[-1] + step))
+
+
+def promise(
+    x: np.ndarray, y: np.ndarray, slope: np.ndarray, best: int
+) -> tuple[float, float | None]:
+    """What a better place than the best score's may gain over it at most, and where that is.
+
+    Where the slope there is known, curves to the next one up the slope are asked; elsewhere curves
+    through the best and its neighbours: the parabola, and a cubic through the next one on either
+    side as well. Where one neighbour is much farther than the other the parabola alone has its top
+    next to the best, wherever that of the scores may be.
+
+    Parameters
+    ----------
+    x, y, slope : (m,) arrays
+        As in `next_step`.
     best : int
 
     Returns
@@ -84,6 +91,8 @@ def promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | Non
         Infinite where the best has no neighbour on one side.
     place : float or None
     """
+    if np.isfinite(slope[best]):
+        return _up_the_slope(x, y, slope, best)
     if best in (0, len(x) - 1) or len(x) < 3:
         return np.inf, None
     a, b, c = best - 1, best, best + 1
@@ -98,6 +107,40 @@ def promise(x: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float | Non
     inside = np.linspace(x[a], x[c], INSIDE + 1)[1:-1]
     for first in (a - 1, a):
         if first >= 0 and first + 4 <= len(x):
-            values = _Polynomial(x[first : first + 4], y[first : first + 4])(inside)
+            four = range(first, first + 4)
+            values = _curve(x, y, np.full(len(x), np.nan), four, 3)(inside)
             found.append((float(values.max() - y[b]), float(inside[values.argmax()])))
     return max(found)
+
+
+def _up_the_slope(
+    x: np.ndarray, y: np.ndarray, slope: np.ndarray, best: int
+) -> tuple[float, float | None]:
+    """`promise` where the slope at the best is known."""
+    side = 1 if slope[best] > 0 else -1
+    other = best + side
+    if other < 0:
+        return np.inf, None
+    if other == len(x):  # the walk has seen to what is ahead
+        return 0.0, None
+    nearest = [i for i in (best, other, best - side, other + side) if 0 <= i < len(x)]
+    inside = np.linspace(x[best], x[other], INSIDE + 1)[:-1]
+    values = np.array([_curve(x, y, slope, nearest, degree)(inside) for degree in (2, 3)])
+    return max(
+        (float(v.max() - y[best]), float(at))
+        for v, at in zip(values, inside[values.argmax(axis=1)], strict=True)
+    )
+
+
+def _curve(
+    x: np.ndarray, y: np.ndarray, slope: np.ndarray, order: Iterable[int], degree: int
+) -> KroghInterpolator:
+    """The polynomial through as much as its degree takes of the scores, and slopes, in an order."""
+    at: list[float] = []
+    facts: list[float] = []
+    for i in order:
+        for fact in (y[i], slope[i])[: degree + 1 - len(at)]:
+            if np.isfinite(fact):
+                at.append(float(x[i]))
+                facts.append(float(fact))
+    return KroghInterpolator(at, facts)

@@ -12,7 +12,7 @@ from ..solve.data_term import DataTerm
 from .beginning import beginning
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
-from .search import DEAR, Progress, Selection, VariancePath
+from .search import DEAR, Progress, Selection, VariancePath, standard_error
 
 __all__ = ["choose"]
 
@@ -23,6 +23,9 @@ WORTH = 0.3  # share of the working set that must be idle for the rows to be mad
 SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
 FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
+LITTLE = 0.02  # change of log variance by which the slope of the scores is found,
+RESPONSES = 3  # in so many steps,
+SETTLED = 0.2  # the last of which must not change it by more, of it or of the scores' error
 NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
 COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error,
 COARSEST = 30  # and smaller yet with
@@ -65,7 +68,8 @@ class FoldsPath(VariancePath):
         self.above, self.below = np.zeros(problem.design.p), np.zeros(problem.design.p)
         # Of each variance done, coefficients of the full data and of each group of folds.
         self.ends: dict[float, list[sparse.csc_array]] = {}
-        self.at: float | None = None  # the variance where the full data's batch is
+        self.at: float | None = None  # the variance where the full data's batch is,
+        self.folds_at: float | None = None  # and where the folds' are
         self.short = ShortFits()
         self.surprised = True  # whether a fold lately needed a column that nobody expected
 
@@ -116,8 +120,28 @@ class FoldsPath(VariancePath):
             ends.append(sparse.csc_array(group.batch.beta))
             self.tell(variance, (group.numbers[-1] + 1) / len(self.pairs))
         self.surprised = surprised
-        self.ends[variance], self.at = ends, variance
+        self.ends[variance], self.at, self.folds_at = ends, variance, variance
         return after[:, 0], nonzero, np.concatenate(scores)
+
+    def slope(self, variance: float) -> float | None:
+        """See `VariancePath.slope`: the folds go on a little, to first order."""
+        batches, prior = self.folds.kept, self.prior.with_variance(variance * np.exp(LITTLE))
+        if batches is None or variance != self.folds_at or not prior.plain:
+            return None
+        penalties = self.problem.separable(prior)
+        self.folds_at = None  # no longer
+        changes = np.zeros((RESPONSES, len(batches)))  # of all scores, after each step
+        for b, batch in enumerate(batches):
+            before = after = self._held_out(batch.term).sum()
+            response = batch.response(*penalties)
+            for k in range(RESPONSES):
+                if response.step():
+                    after = self._held_out(batch.term).sum()
+                changes[k, b] = after - before
+        slopes = changes.sum(axis=1) / (LITTLE * len(self.pairs))
+        apart = abs(slopes[-1] - slopes[-2])
+        size = max(abs(slopes[-1]), standard_error(self.scores[variance]))
+        return float(slopes[-1]) if apart <= SETTLED * size else None
 
     def _nearest(self, variance: float) -> float | None:
         """The variance done that is nearest to this one."""

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import Prior
-from .curve import CLEAR, STEP, next_step, promise
+from .curve import CLEAR, FLAT, STEP, near, next_step, promise
 from .cyclops import CyclopsSearch, cyclops_variance
 
 __all__ = [
@@ -27,13 +27,14 @@ __all__ = [
     "first_variance",
     "own_information",
     "readable",
+    "standard_error",
 ]
 
 Progress = Callable[[str, float], None]  # told what is done now, and the share of it that is
 
-FLAT = 0.01  # standard errors of the score within which the search is content
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
-DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before
+DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before,
+# and its slope far less than another one
 MOST = 60  # variances
 FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
 NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
@@ -92,6 +93,7 @@ class VariancePath(ABC):
         self.solutions: dict[float, np.ndarray] = {}  # coefficients on the full data
         self.scores: dict[float, np.ndarray] = {}  # of the folds
         self.nonzero: dict[float, int] = {}
+        self.slopes: dict[float, float] = {}  # of the mean score in log variance, where known
         self.matters_to = 0.0  # a variance below which flat scores are no end of the walk
         self.within = 0.0  # standard errors below the best within which the simplest is taken
         self.selects = True  # whether small variances make coefficients zero
@@ -110,6 +112,10 @@ class VariancePath(ABC):
             Penalised coefficients among them that are not zero.
         scores : (folds,) array
         """
+
+    def slope(self, variance: float) -> float | None:
+        """Slope of the mean score in log variance, at the one evaluated last; None if not known."""
+        return None
 
     @abstractmethod
     def first(self) -> float:
@@ -204,7 +210,7 @@ class VariancePath(ABC):
 
     def walk(self) -> None:
         """From the first nonzero coefficient to some steps beyond the best variance."""
-        v = largest = self.first()
+        v = self.first()
         for _ in range(MOST // 2):
             self.score(readable(v))
             table = self.table()
@@ -222,11 +228,16 @@ class VariancePath(ABC):
             flat = len(mean) > 2 * PAST and v >= self.matters_to
             if flat and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
                 break  # the prior no longer matters
-            x = np.log(table["variance"].to_numpy())
+            x, own = np.log(table["variance"].to_numpy()), readable(v)
+            if self.nonzero[own] > DEAR and near(x, mean):
+                slope = self.slope(own)
+                if slope is not None and np.isfinite(slope):
+                    self.slopes[own] = slope
+            on = next_step(x, mean, self._slopes(), se)
+            if on == 0:
+                break
             # Not of its three digits, of which a path of whole steps would drift away.
-            dear = int(table["nonzero"].iloc[-1]) > DEAR
-            v = largest * float(np.exp(next_step(x, mean, float(table["se"].iloc[best]), dear)))
-            largest = max(largest, v)
+            v *= float(np.exp(on))
 
     def refine(self) -> None:
         """Go to the top of a curve through the best scores until it promises no more.
@@ -240,7 +251,8 @@ class VariancePath(ABC):
             x = np.log(table["variance"].to_numpy())
             y = _comparable(table["mean"].to_numpy())
             best = best_of(y)
-            if best == len(x) - 1:
+            slope = self._slopes()
+            if best == len(x) - 1 and not np.isfinite(slope[best]):
                 return
             if best == 0:
                 if len(x) > 1 and y[0] - y[1] <= FLAT * float(table["se"].iloc[0]):
@@ -249,15 +261,20 @@ class VariancePath(ABC):
                     return  # smaller variances give the same model, without any covariate
                 self.score(readable(float(np.exp(x[0])) / STEP))
                 continue
-            gain, target = promise(x, y, best)
+            gain, target = promise(x, y, slope, best)
             if gain <= FLAT * float(table["se"].iloc[best]) or target is None:
                 return
             if np.min(np.abs(x - target)) < 0.02:  # next to one done: halve the wider side
-                left, right = x[best] - x[best - 1], x[best + 1] - x[best]
+                left = x[best] - x[best - 1]
+                right = x[best + 1] - x[best] if best + 1 < len(x) else 0.0
                 if max(left, right) < 0.05:
                     return
                 target = x[best] - left / 2 if left > right else x[best] + right / 2
             self.score(readable(float(np.exp(target))))
+
+    def _slopes(self) -> np.ndarray:
+        """Of all variances, in increasing order, NaN where they are not known."""
+        return np.array([self.slopes.get(v, np.nan) for v in sorted(self.scores)])
 
     def table(self) -> pd.DataFrame:
         """One row a variance, in increasing order."""
@@ -268,15 +285,16 @@ class VariancePath(ABC):
                 {
                     "variance": v,
                     "mean": float(s.mean()),
-                    "se": _standard_error(s),
+                    "se": standard_error(s),
                     "nonzero": self.nonzero[v],
+                    **({"slope": self.slopes.get(v, np.nan)} if self.slopes else {}),
                     **{f"fold{i}": float(x) for i, x in enumerate(s)},
                 }
             )
         return pd.DataFrame(rows)
 
 
-def _standard_error(s: np.ndarray) -> float:
+def standard_error(s: np.ndarray) -> float:
     """Of a mean of folds' scores; missing for one, or where a held-out row is impossible (−∞)."""
     known = len(s) > 1 and bool(np.isfinite(s).all())
     return float(s.std(ddof=1) / np.sqrt(len(s))) if known else float("nan")

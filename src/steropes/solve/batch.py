@@ -23,6 +23,7 @@ from .fit import Fit, fits
 from .growth import idle, most_urgent
 from .point import Penalty, Point, on_the_way
 from .quadratic import Quadratic
+from .response import Response
 from .run import EARLY_LOOKS, Run
 from .shared_hessian import SharedHessian
 from .step import Curvatures, commit, propose, search
@@ -280,6 +281,17 @@ class Batch:
             else:
                 self._compute(int(np.flatnonzero(failed)[0]), self._rough)
                 run.fresh = True
+
+    def response(self, l1: np.ndarray, l2: np.ndarray) -> Response:
+        """How the points move on as penalties a little unlike those of the last fit move optima.
+
+        They are as `solve` takes them.
+        """
+        assert self.penalty is not None
+        then = Penalty.of(l1, l2, self.term.scale, self.term.B, self.term.lanes)
+        _, unit = self._violation()
+        self._moved = True
+        return Response(self.term, self.point, self.penalty, then, self._curvatures(), unit)
 
     # -- the working set -------------------------------------------------------------------------
 

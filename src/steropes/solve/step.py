@@ -14,7 +14,7 @@ from .point import Penalty, Point
 from .quadratic import LowRank, Quadratic
 from .shared_hessian import SharedHessian
 
-__all__ = ["Proposal", "commit", "propose", "search"]
+__all__ = ["Proposal", "commit", "minima", "propose", "search"]
 
 ARMIJO = 1e-4
 FREE_REACH = 5.0  # times `DataTerm.reach`: the furthest that a column without penalty goes
@@ -76,10 +76,33 @@ def propose(
 ) -> Proposal:  # fmt: skip
     """Minimise the replicates' quadratic models to a tolerance (lanes,) in units (k, lanes)."""
     W = term.W
-    k, lanes = len(W), term.lanes
-    gW, beta, l1, l2 = term.gradient(), point.beta[W], penalty.l1[W], penalty.l2[W]
-    D = np.zeros((k, lanes))
+    gW, beta, l1, l2 = models = term.gradient(), point.beta[W], penalty.l1[W], penalty.l2[W]
     live = [b for b in range(term.B) if todo[b]]
+    D, shared = minima(term, models, penalty.free[W], curvatures, damping, live, unit, tolerance)
+    furthest = np.abs(D[penalty.free[W]]).max(axis=0, initial=0.0)
+    limit = FREE_REACH * term.reach * damping.room
+    held = furthest > limit
+    if held.any():  # an intercept that starts far off
+        D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
+    slope = (
+        (gW * D).sum(axis=0)
+        + (l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D).sum(axis=0)
+        - term.fall
+    )
+    return Proposal(D, slope, shared, held)
+
+
+def minima(
+    term: DataTerm, models: tuple[np.ndarray, ...], free: np.ndarray, curvatures: Curvatures,
+    damping: Damping, live: list[int], unit: np.ndarray, tolerance: np.ndarray,
+) -> tuple[np.ndarray, list[int]]:  # fmt: skip
+    """Minima of the models of some replicates, (k, lanes), and who went by the shared Hessian.
+
+    ``models`` are gradients, coefficients and penalties, (k, lanes) each.
+    """
+    k, lanes = len(free), term.lanes
+    gW, beta, l1, l2 = models
+    D = np.zeros((k, lanes))
     shared: list[int] = []
 
     def minimum(model: Quadratic, sigma: Any, at: list[int], low: LowRank | None) -> Any:
@@ -96,14 +119,13 @@ def propose(
     if k == 0:
         pass  # only nuisance parameters move
     elif curvatures.wide:
-        D[:, live] = _by_columns(term, (gW, beta, l1, l2), damping, live, unit, tolerance)
+        D[:, live] = _by_columns(term, models, damping, live, unit, tolerance)
     else:
         own = [b for b in live if b in curvatures.own]
         shared = [b for b in live if b not in curvatures.own]
         for b in own:
             D[:, [b]] = minimum(curvatures.own[b], np.ones((k, lanes)), [b], None)
         if shared:
-            free = penalty.free[W]
             model, sigma = curvatures.shared.model(free), curvatures.sigma
             low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
             if curvatures.apart:
@@ -114,17 +136,7 @@ def propose(
                 D[:, shared] = np.concatenate(term.pool.map(alone, [(b,) for b in shared]), axis=1)
             else:
                 D[:, shared] = minimum(model, sigma, shared, low.lanes(shared))
-    furthest = np.abs(D[penalty.free[W]]).max(axis=0, initial=0.0)
-    limit = FREE_REACH * term.reach * damping.room
-    held = furthest > limit
-    if held.any():  # an intercept that starts far off
-        D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
-    slope = (
-        (gW * D).sum(axis=0)
-        + (l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D).sum(axis=0)
-        - term.fall
-    )
-    return Proposal(D, slope, shared, held)
+    return D, shared
 
 
 def _by_columns(

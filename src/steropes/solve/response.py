@@ -1,0 +1,78 @@
+"""How optima move with their penalties, to first order.
+
+Where λ and κ depend on a number v, the coefficients of an optimum that are not zero satisfy
+
+    (H + κ) dβ/dv = −(dλ/dv sign β + dκ/dv β),
+
+and those that are zero stay there (Bertrand, Klopfenstein, Massias, Blondel, Vaiter, Gramfort and
+Salmon 2022, JMLR 23:149, on derivatives of held-out scores). The models of a step know H nearly:
+its error is taken out by more steps, from the gradients where the first one led.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .certificate import violations
+from .damping import Damping
+from .data_term import DataTerm
+from .point import Penalty, Point
+from .step import Curvatures, minima
+
+__all__ = ["Response"]
+
+DONE = 0.05  # of the violations at first: with so much left they are there
+PRECISION = 0.3  # of the largest that is left: to what a step is solved
+
+
+class Response:
+    """Points that were nearly optima under some penalties, moving as others move the optima.
+
+    Of the losses that have their optima exactly where the points are at first, whatever these
+    violate.
+
+    Parameters
+    ----------
+    term, point
+        Where the replicates are; the objective is no longer known once they move.
+    now, then : Penalty
+        Which differ little.
+    curvatures : Curvatures
+    unit : (k, lanes) array
+        Size of one unit of violation of each column of the working set.
+    """
+
+    def __init__(
+        self, term: DataTerm, point: Point, now: Penalty, then: Penalty, curvatures: Curvatures,
+        unit: np.ndarray,
+    ) -> None:  # fmt: skip
+        W, beta = term.W, point.beta[term.W]
+        self.term, self.point, self.curvatures, self.unit = term, point, curvatures, unit
+        self.l1, self.l2, self.free = then.l1[W], then.l2[W], now.free[W]
+        self.tilt = -(now.l1[W] * np.sign(beta) + now.l2[W] * beta) - term.gradient()
+        self.enough = DONE * np.sqrt((self._violation() ** 2).sum(axis=0))
+
+    def step(self) -> bool:
+        """Take a step, unless all are there; says whether one was taken."""
+        term, point = self.term, self.point
+        v = self._violation()
+        todo: np.ndarray = np.sqrt((v * v).sum(axis=0)) > self.enough
+        if not todo.any():
+            return False
+        aim = PRECISION * v.max(axis=0, initial=0.0)
+        live = [int(b) for b in np.flatnonzero(todo[: term.B])]
+        D, _ = minima(term, self._models(), self.free, self.curvatures, Damping(term.lanes), live,
+                      self.unit, aim)  # fmt: skip
+        trial = term.along(D, todo)
+        trial.loss(np.ones(term.lanes))
+        trial.commit()
+        point.beta[term.W] += D
+        point.gradients = None
+        return True
+
+    def _models(self) -> tuple[np.ndarray, ...]:
+        beta = self.point.beta[self.term.W]
+        return self.term.gradient() + self.tilt, beta, self.l1, self.l2
+
+    def _violation(self) -> np.ndarray:
+        return np.abs(violations(*self._models()) / self.unit)

@@ -1,0 +1,111 @@
+"""The slope of cross-validated scores: the same as differences of scores have."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from every_family import EVERY, case
+from simulators import indicators, outcome
+from steropes import (
+    BrokenAdaptiveRidge,
+    CrossValidation,
+    ElasticNet,
+    Laplace,
+    LogisticRegression,
+    Normal,
+    ShardedDesign,
+)
+from steropes.select import path, search
+
+APART = 0.01  # in log variance
+
+FEW = ("logistic", "cox strata", "pooled change", "cumulative")
+
+
+@pytest.fixture
+def slopes(monkeypatch):
+    """Slopes by variance, where each is asked for after its folds were scored."""
+    found, evaluate = {}, path.FoldsPath.evaluate
+
+    def and_slope(self, variance):
+        scores = evaluate(self, variance)
+        self.scores[variance] = scores[2]
+        found[variance] = self.slope(variance)
+        assert self.slope(variance) is None  # they have moved on
+        return scores
+
+    monkeypatch.setattr(path.FoldsPath, "evaluate", and_slope)
+    monkeypatch.setattr(path, "RESPONSES", 10)  # small folds' Hessians are far from the shared one
+    return found
+
+
+def in_blocks(X):
+    return ShardedDesign.from_blocks([sparse.csc_array(X[:90]), sparse.csc_array(X[90:])])
+
+
+def around(variance):
+    return [variance * np.exp(-APART), variance, variance * np.exp(APART)]
+
+
+def difference(table):
+    """The slope in the middle of a table of three."""
+    rise = table["mean"].iloc[2] - table["mean"].iloc[0]
+    return rise / np.log(table["variance"].iloc[2] / table["variance"].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("family", "prior"),
+    [
+        *((family, Laplace()) for family in EVERY),
+        *product(FEW, (Normal(), ElasticNet(1.0, 1.0))),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csc_array, in_blocks])
+def test_it_is_that_of_the_scores(rng, slopes, family, prior, form):
+    c = case(family, rng, n=250)
+    cv = CrossValidation(4, random_state=0, search=around(0.3))
+    table = c.fit(form(c.X), prior=prior, cv=cv).cv_results_
+    slope = slopes[table["variance"].iloc[1]]
+    np.testing.assert_allclose(slope, difference(table), rtol=0.05, atol=0.01)
+
+
+@pytest.mark.parametrize("scoring", ["held_out", "difference"])
+def test_with_weights_offsets_and_both_ways_of_scoring(rng, slopes, scoring):
+    c = case("cox", rng, n=250)
+    c.extras |= {"sample_weight": rng.uniform(0.5, 2, 250), "offset": rng.normal(size=250)}
+    cv = CrossValidation(4, 2, random_state=0, search=around(0.1), scoring=scoring)
+    table = c.fit(prior=Laplace(), cv=cv).cv_results_
+    fd = difference(table)
+    np.testing.assert_allclose(slopes[table["variance"].iloc[1]], fd, rtol=0.05, atol=0.01)
+
+
+def test_none_where_it_is_not_known(rng, slopes, monkeypatch):
+    c = case("logistic", rng)
+    c.fit(prior=BrokenAdaptiveRidge(), cv=CrossValidation(3, random_state=0, search=[0.5]))
+    assert slopes[0.5] is None
+    c.fit(prior=Laplace(), cv=CrossValidation(3, random_state=0, search=[0.1], memory=1.0))
+    assert slopes[0.1] is None  # the folds were not kept
+    monkeypatch.setattr(path, "SETTLED", 0.0)
+    monkeypatch.setattr(path, "RESPONSES", 2)
+    c.fit(prior=Laplace(), cv=CrossValidation(3, random_state=0, search=[0.2]))
+    assert slopes[0.2] is None  # nor sure
+
+
+def test_it_spares_the_dearest_variance_and_the_choice_is_as_good(rng, monkeypatch):
+    X = indicators(rng, 3000, 60)
+    y = outcome("logistic", X @ rng.normal(size=60) * 0.3, rng)
+    cv = CrossValidation(5, random_state=0)
+    without = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_
+    assert "slope" not in without
+    monkeypatch.setattr(search, "DEAR", 5)
+    model = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
+    table = model.cv_results_
+    best = without["mean"].max()
+    assert table["mean"].max() > best - search.FLAT * without["se"].max()
+    assert table["variance"].max() < without["variance"].max()
+    known = table["slope"].notna()
+    assert known.any()
+    assert not known.iloc[:3].any()  # of those far below the top nobody asks
