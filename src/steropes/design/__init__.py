@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 from .build import as_design, has_names, null_design
 from .design import Design
+from .owned import owned
 from .rows import RowMatrix
 
-__all__ = ["Design", "RowMatrix", "as_design", "has_names", "null_design"]
+__all__ = ["Design", "RowMatrix", "as_design", "has_names", "null_design", "owned"]
 
 if TYPE_CHECKING:
     from .channels import ChannelDesign, ChannelRows

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import check_offset, check_weights, refuse_other_order
-from ..design import Design, as_design, has_names
+from ..design import Design, as_design, has_names, owned
 from ..design.estimate import free_memory, least_memory, too_large
 from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem
@@ -234,6 +234,12 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
             self._refuse_faint(problem)
         if self._fixed is not None:
             self.coef_ = self._fixed.whole(self.coef_)
+        del problem, start  # and with them all that the fit has made of X
+        self._own(X)
+
+    def _own(self, X: Any) -> None:
+        """Keep no array of X's: the user may change it."""
+        self._problem = replace(self._problem, design=owned(self._problem.design, X))
 
     def _read_coefficients(self, start_at: Any, fixed: Any, design: Design) -> None:
         """Read what the user says of coefficients; ``_begin`` is of those that are estimated."""
@@ -283,7 +289,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
             )
         if isinstance(X, ShardedDesign):
             self._check_sharded()
-        design = X if isinstance(X, ShardedDesign) else as_design(X)
+        design = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
         self.n_features_in_ = design.p
         self._names = design.names
         indexed = (x for x in (X, y) if isinstance(x, pd.DataFrame | pd.Series))

@@ -104,7 +104,7 @@ def fit_many(
     }  # fmt: skip
     given = _read(outcomes, common)
     refuse_other_order(X, **{k: v for k, v in common.items() if v is not None})
-    design: Any = X if isinstance(X, ShardedDesign) else as_design(X)
+    design: Any = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
     own = {name: _leave_out(part, design.n) for name, part in given.items()}
     model = clone(estimator)
     model._check_settings()
