@@ -187,6 +187,15 @@ def test_cross_validation_curve_shows_slopes_that_the_search_found(logistic, mon
     np.testing.assert_allclose(at.mean(), last["mean"])
 
 
+def test_cross_validation_curve_of_one_fold_is_all_in_the_picture(logistic):
+    X, y = logistic
+    rows = np.arange(len(y))
+    cv = CrossValidation([(rows[::2], rows[1::2])])
+    m = LogisticRegression(prior=Laplace(1.0), cv=cv).fit(X, y)
+    low, high = plots.cross_validation_curve(m).get_ylim()
+    assert m.cv_results_["mean"].between(low, high).all()
+
+
 def test_profile_curve_has_the_interval_of_confint(survival):
     X, time, code = survival
     m = CoxRegression().fit(X, Surv(time, code > 0))

@@ -106,6 +106,22 @@ def test_one_fold_has_no_standard_error(rng):
         LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
 
 
+@pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "cox", "cumulative"])
+def test_a_search_on_one_fold_ends_beyond_its_best(rng, monkeypatch, family):
+    c = case(family, rng, n=300, p=9)
+    rows = np.arange(300)
+    split = [(rows[rows % 3 > 0], rows[rows % 3 == 0])]
+    table = c.fit(prior=Laplace(), cv=CrossValidation(split)).cv_results_
+    best = table["mean"].idxmax()
+    fine = table["variance"][best] * np.exp(np.linspace(-2, 2, 41))
+    others = c.fit(prior=Laplace(), cv=CrossValidation(split, search=fine)).cv_results_
+    assert table["mean"][best] > others["mean"].max() - 0.02 * np.ptp(table["mean"])
+    assert len(table) < 25
+    assert table["variance"].iloc[-1] < 1e3 * table["variance"][best]
+    monkeypatch.setattr("steropes.select.search.DEAR", 0)
+    assert "slope" not in c.fit(prior=Laplace(), cv=CrossValidation(split)).cv_results_
+
+
 # -- several settings ------------------------------------------------------------------------------
 
 

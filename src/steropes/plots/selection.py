@@ -138,7 +138,8 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
             color=INK, lw=1,
         )  # fmt: skip
     finite = np.isfinite(mean)
-    low, high = float((mean - se)[finite].min()), float((mean + se)[finite].max())
+    half = np.nan_to_num(se)  # one fold has none
+    low, high = float((mean - half)[finite].min()), float((mean + half)[finite].max())
     best_se = float(se[at]) if np.isfinite(se[at]) else high - low
     # Far variances may be so bad that nothing could be told near the best.
     low = max(low, float(mean[at]) - 12 * max(best_se, 1e-12))

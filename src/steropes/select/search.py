@@ -33,6 +33,8 @@ __all__ = [
 Progress = Callable[[str, float], None]  # told what is done now, and the share of it that is
 
 PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
+DOWN = 4  # or steps, all of them down, where one fold does not say what drop is clear,
+SHARE = 1e-3  # and what share of the scores' range is no more than a hundredth of an error
 DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before,
 # and its slope far less than another one
 MOST = 60  # variances
@@ -225,11 +227,14 @@ class VariancePath(ABC):
             last = mean[-PAST - 1 :]
             if len(mean) > 2 * PAST:
                 self._refuse_impossible(table["mean"].to_numpy())
+            alone = np.isnan(se)  # one fold has no standard error
+            if alone and beyond >= DOWN and (np.diff(mean[-DOWN - 1 :]) <= 0).all():
+                break
             flat = len(mean) > 2 * PAST and v >= self.matters_to
-            if flat and np.ptp(last) <= FLAT * float(table["se"].iloc[-1]):
+            if flat and np.ptp(last) <= _small(table, -1):
                 break  # the prior no longer matters
             x, own = np.log(table["variance"].to_numpy()), readable(v)
-            if self.nonzero[own] > DEAR and near(x, mean):
+            if self.nonzero[own] > DEAR and not alone and near(x, mean):
                 slope = self.slope(own)
                 if slope is not None and np.isfinite(slope):
                     self.slopes[own] = slope
@@ -255,14 +260,14 @@ class VariancePath(ABC):
             if best == len(x) - 1 and not np.isfinite(slope[best]):
                 return
             if best == 0:
-                if len(x) > 1 and y[0] - y[1] <= FLAT * float(table["se"].iloc[0]):
+                if len(x) > 1 and y[0] - y[1] <= _small(table, 0):
                     return
                 if self.nonzero[float(table["variance"].iloc[0])] == 0:
                     return  # smaller variances give the same model, without any covariate
                 self.score(readable(float(np.exp(x[0])) / STEP))
                 continue
             gain, target = promise(x, y, slope, best)
-            if gain <= FLAT * float(table["se"].iloc[best]) or target is None:
+            if gain <= _small(table, best) or target is None:
                 return
             if np.min(np.abs(x - target)) < 0.02:  # next to one done: halve the wider side
                 left = x[best] - x[best - 1]
@@ -298,6 +303,12 @@ def standard_error(s: np.ndarray) -> float:
     """Of a mean of folds' scores; missing for one, or where a held-out row is impossible (−∞)."""
     known = len(s) > 1 and bool(np.isfinite(s).all())
     return float(s.std(ddof=1) / np.sqrt(len(s))) if known else float("nan")
+
+
+def _small(table: pd.DataFrame, at: int) -> float:
+    """Difference of scores with which a search is content, at a place of its table."""
+    se, mean = float(table["se"].iloc[at]), table["mean"].to_numpy()
+    return FLAT * se if np.isfinite(se) else SHARE * float(np.ptp(mean[np.isfinite(mean)]))
 
 
 def _comparable(mean: np.ndarray) -> np.ndarray:
