@@ -103,6 +103,26 @@ def test_a_path_in_shards_is_its_cold_starts(rng):
             np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
 
 
+def test_a_curvature_is_of_the_columns_that_stay_when_others_leave(rng):
+    X, y, w, _ = data("logistic", rng, 5, False)
+    w += 1.0
+    local = LocalTerm(as_design(sparse.csc_array(X)), FAMILIES["logistic"](y, BACKEND), w, None, 5)
+    found = []
+    for term in (local, sharded("logistic", X, y, w, None)):
+        term.join(np.arange(1, 9))
+        beta = np.zeros((40, term.lanes))
+        beta[1:7] = 0.3
+        term.place(beta)
+        curvature = term.curvature(0)
+        beta[3:] = 0.0
+        term.place(beta)
+        term.keep(np.array([0, 1]))  # four that are not zero where the curvature is are gone
+        found.append((curvature.matrix(), curvature.diagonal(), term.relative(curvature)))
+    for here, there in zip(*found, strict=True):
+        np.testing.assert_allclose(there, here)
+    assert found[0][2].shape == (2, term.lanes)
+
+
 def test_a_step_is_a_request_of_the_size_of_the_working_set(rng):
     X, y, w, o = data("logistic", rng, 1, False)
     term = sharded("logistic", X, y, w, o)

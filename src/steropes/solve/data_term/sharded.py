@@ -269,7 +269,8 @@ class ShardedTerm:
         answers = self._ask(curvature.at, Relative(curvature.lane, self.key))
         if not all(bool(a["usable"]) for a in answers):
             return None
-        h0, h = added(answers, "base"), added(answers, "own")
+        k = len(self.W)
+        h0, h = added(answers, "base")[:k], added(answers, "own")[:k]
         return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
