@@ -211,9 +211,9 @@ def test_a_replicate_s_own_hessian_is_not_taken_for_that_of_other_columns(rng):
     l1 = np.full(design.p, 0.5)
     folds.solve(l1, np.zeros(design.p), tol=1e-3)
     folds.term.join(np.arange(6))
-    folds.own = {1: (folds.term.W.copy(), folds._own_model(1))}
+    folds.hessians.own[1] = folds.term.W.copy(), folds.hessians._own_model(1)
     full.prepare(np.empty(0, np.int64))
-    assert 1 in folds._curvatures().own
+    assert 1 in folds.hessians.curvatures().own
     full.keep(np.arange(1, len(folds.term.W)))
     full.prepare(np.flatnonzero(~folds.term.inside)[-1:])
-    assert not folds._curvatures().own
+    assert not folds.hessians.curvatures().own

@@ -10,8 +10,7 @@ from steropes import Laplace, LogisticRegression, PoissonRegression
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
-from steropes.solve import batch as driver
-from steropes.solve import worth
+from steropes.solve import hessians, worth
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.thinning import thinned
 
@@ -56,9 +55,9 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
     y = steropes.Surv(*y) if family == "cox" else y
     whole = model.fit(X, y).coef_
     thins = []
-    thin = driver.Batch._thin
+    thin = hessians.Hessians._thin
     monkeypatch.setattr(worth, "MANY_PAIRS", 0)
-    monkeypatch.setattr(driver.Batch, "_thin", lambda *a: thins.append(thin(*a)) or thins[-1])
+    monkeypatch.setattr(hessians.Hessians, "_thin", lambda *a: thins.append(thin(*a)) or thins[-1])
     part = model.fit(X, y)
     assert max(thins) > 1
     assert part.converged_

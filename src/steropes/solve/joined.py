@@ -164,9 +164,9 @@ class JoinedBatch(Batch):
 
     def _units(self, at: np.ndarray) -> np.ndarray:
         """In which violations are counted, of places of the working set, in X's units."""
-        self._have_diagonal()
+        self.hessians.follow()
         scale = self.term.scale[self.term.W[at], None]
-        h = self._score_variance[at] * scale**2
+        h = self.hessians.score_variance[at] * scale**2
         return units(np.broadcast_to(self.joined.l1[self.term.W[at], None], h.shape), h)
 
     def _violations(self, g: np.ndarray, beta: np.ndarray, held: np.ndarray) -> np.ndarray:

@@ -1,0 +1,219 @@
+"""The Hessians of a batch's models: when the shared one is computed, and who gets one of their own.
+
+The shared Hessian is kept while the replicates contract well, whatever point it is of. Where they
+do not it is computed again, and a replicate that still lags gets its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bfgs import BfgsPairs
+from .data_term import DataTerm
+from .point import Penalty
+from .quadratic import Quadratic
+from .run import Run
+from .shared_hessian import SharedHessian
+from .step import Curvatures
+from .worth import in_single_precision, one_row_in, too_wide
+
+__all__ = ["DEAR", "Hessians"]
+
+LOOSE = 1.0  # KKT violation below which a coarse Hessian that contracts badly is found too coarse
+TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
+CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
+DEAR = 4000  # columns from which on Hessians and models cost more than a look at the data
+MANY_FREE = 0.1  # share of the working set without penalty, which descent by columns is slow for
+
+
+class Hessians:
+    """What is known of the Hessians of a batch's replicates.
+
+    Parameters
+    ----------
+    term : DataTerm
+    shared : SharedHessian, optional
+        To share with other batches of the same model, whose terms share a working set.
+    apart : bool
+        Whether replicates are of different outcomes; see `Batch`.
+
+    Attributes
+    ----------
+    alone : bool
+        Whether it is a single fit, which shares with nobody.
+    own : dict of int to (columns, Quadratic)
+        Of replicates that the shared Hessian fails.
+    lane : int
+        The replicate whose curvature the shared Hessian is, −1 for none yet.
+    moved : bool
+        Whether the points have moved since it was computed.
+    thinner : float
+        Hessians of a part of the rows that there may still be.
+    """
+
+    def __init__(self, term: DataTerm, shared: SharedHessian | None, apart: bool) -> None:
+        self.term, self.apart = term, apart
+        self.alone = shared is None and term.B == 1
+        self.shared = SharedHessian(term.pool) if shared is None else shared
+        self.bfgs = BfgsPairs()
+        self.own: dict[int, tuple[np.ndarray, Quadratic]] = {}
+        self.lane = -1
+        self.moved = False
+        self.thinner = 0.0
+        self._penalty: Penalty | None = None
+        self._sigma: tuple[int, np.ndarray] | None = None
+        self._exact = False  # whether a coarse Hessian was found to be too coarse
+
+    def under(self, penalty: Penalty) -> None:
+        """Be of models with a penalty."""
+        self._penalty = penalty
+        # Replicates that share a Hessian differ in their factors: no ridge is that of all.
+        self.shared.ridge = penalty.l2[:, 0] if self.alone else None
+
+    # -- what they are ---------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Let the shared Hessian be of the working set as it is, or at least its diagonal."""
+        if self._wide():
+            self.shared.forget()
+        else:
+            self.shared.follow(self.term, self._rough)
+        if len(self.shared.h) != len(self.term.W):
+            self.compute(max(self.lane, 0) if self.alone else 0)
+
+    def compute(self, lane: int) -> None:
+        """Compute the shared Hessian again, where a replicate is."""
+        self.lane = lane
+        self.shared.forget()  # the curvature too, before there is the next
+        thin = self._thin()
+        at = self.term.curvature(lane, thin) if thin > 1 else None
+        self.shared.thinned = at is not None
+        self.thinner -= thin > 1
+        if at is None:
+            at = self.term.curvature(lane, coarse=not self._exact)
+        assert at is not None
+        self.shared.compute(self.term, at, lane, self._rough, matrix=not self._wide())
+        self.moved = False
+        self.own.clear()
+
+    def curvatures(self) -> Curvatures:
+        """What a step takes of them."""
+        k = len(self.term.W)
+        own = {b: model for b, (W, model) in self.own.items() if np.array_equal(W, self.term.W)}
+        sigma = np.ones((k, self.term.lanes)) if self._wide() else self._factors()
+        return Curvatures(self.shared, sigma, self.bfgs, own, self._wide(), self.apart)
+
+    @property
+    def score_variance(self) -> np.ndarray:
+        """Variance of the score of each column of the working set, (k, lanes)."""
+        own = self._factors() ** 2 if self.apart else self._weights
+        h = self.shared.h if self.lasso else self.shared.information
+        return h[:, None] * (own * self.term.dispersion)
+
+    @property
+    def lasso(self) -> bool:
+        """Whether any of the penalty is in ℓ1."""
+        return self._penalty is not None and self._penalty.lasso
+
+    # -- when each is made -----------------------------------------------------------------------
+
+    def renew(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> None:
+        """See to them before a step: keep the shared one, compute it again, or give some their own.
+
+        Parameters
+        ----------
+        run : Run
+        violation : (lanes,) array
+        todo : (lanes,) bool array
+            Replicates that are not there yet.
+        """
+        slow = run.rates.slow(violation, todo)
+        if len(slow) and self.shared.known and violation.max(where=todo, initial=0.0) < LOOSE:
+            self._exact = True
+        settled = run.fresh and run.steps >= TO_SETTLE
+        if settled and self.shared.thinned and run.rates.stand(violation, todo):
+            self.thinner = 0  # the part of the rows has none of a rare column's ones, perhaps
+            self.shared.forget()
+        if self._wide() or (self.apart and self.shared.known):
+            run.fresh = True  # each step takes each replicate's own diagonal, or there is no other
+        elif (
+            not self.shared.known
+            or self._newton
+            or (len(slow) and not run.fresh and self._worth_it(run, violation))
+        ):
+            worst = int(np.argmax(np.where(todo, violation, 0.0))) if self.term.B > 1 else 0
+            self.compute(worst)
+            run.fresh = True
+            run.renewed += 1
+        elif (
+            len(slow)
+            and self.term.B > 1
+            and run.fresh
+            and run.may_differ(len(self.term.W), violation, todo)
+        ):
+            for b in slow:
+                if b < self.term.B and b != self.lane:
+                    self.own[int(b)] = self.term.W.copy(), self._own_model(int(b))
+            # The shared one is of a point that its replicate has left since.
+            run.fresh = run.idle
+        else:
+            run.fresh = run.fresh and run.idle
+
+    @property
+    def _rough(self) -> bool:
+        """Whether a Hessian may be rounded to single precision."""
+        return in_single_precision(self.term, self.lasso)
+
+    def _wide(self) -> bool:
+        """Whether there are too many columns for a Gram matrix; models are by columns then."""
+        penalty, W = self._penalty, self.term.W
+        free = penalty is None or bool(np.count_nonzero(penalty.free[W]) > MANY_FREE * len(W))
+        return too_wide(self.term, self.lasso or free, self.shared.grouped)
+
+    def _thin(self) -> int:
+        """The rows of which one goes into the Hessian, 1 for all."""
+        if self.thinner <= 0 or self._penalty is None:
+            return 1
+        return one_row_in(self.term, self._penalty)
+
+    @property
+    def _newton(self) -> bool:
+        """Whether each step has a Hessian of its own, which costs little more than the step.
+
+        Under an ℓ1 penalty it is not needed, and summed over groups of rows it takes as long again.
+        """
+        one = self.term.B == 1 and self.moved and not (self.lasso and self.shared.grouped)
+        return one and self.term.hessian_cost(not self._exact) < CHEAP
+
+    def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
+        if self.shared.thinned and run.steps < TO_SETTLE:
+            return False
+        cost = self.term.hessian_cost(not self._exact)
+        patient = not self.alone and len(self.term.W) > DEAR
+        return run.rates.worth_hessian(violation, run.tol, cost, patient)
+
+    def _own_model(self, b: int) -> Quadratic:
+        """The model with a replicate's own Hessian."""
+        assert self._penalty is not None
+        at = self.term.curvature(b, coarse=not self._exact)
+        assert at is not None
+        self.shared.count += 1
+        G = at.matrix(rough=self._rough)
+        G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
+        return Quadratic(G, self._penalty.free[self.term.W], self.term.pool)
+
+    def _factors(self) -> np.ndarray:
+        """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""
+        if self._sigma is None or self._sigma[0] != self.shared.version:
+            relative = None
+            if self.term.B > 1 and self.shared.at is not None:
+                relative = self.term.relative(self.shared.at)
+            if relative is None:
+                relative = np.broadcast_to(self._weights, (len(self.term.W), self.term.lanes))
+            self._sigma = (self.shared.version, np.sqrt(relative))
+        return self._sigma[1]
+
+    @property
+    def _weights(self) -> np.ndarray:
+        """Row weight of each replicate relative to that of the shared Hessian, (lanes,)."""
+        return np.where(self.term.total > 0, self.term.total / self.shared.weight, 1.0)
