@@ -21,6 +21,7 @@ from steropes import (
     Normal,
     PoissonRegression,
 )
+from steropes.fit import solve_under
 from steropes.infer.information import Information
 from steropes.infer.scores import UnitScores
 from steropes.priors import Joined
@@ -53,6 +54,23 @@ def proximal(gradient, L, beta, groups, lam, steps=3000):
 
 
 # -- group Laplace ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [GroupLaplace([0, 0, 0, 1, 1, 1, 2, 2, 3], 0.02), FusedLaplace([range(3), range(3, 9)], 0.02)],
+    ids=["groups", "chains"],
+)
+def test_columns_that_were_let_in_one_by_one_bring_their_group_along(prior, rng):
+    X, y = data(rng)
+    model = LogisticRegression(prior=prior, tol=1e-9).fit(X, y)
+    problem = model._problem
+    batch = problem.batch()
+    batch.term.join(np.array([1, 4, 5]))  # of the first two groups, as folds expect columns
+    fit = solve_under(problem, batch, prior, 1e-9).fits[0]
+    assert fit.optimality <= 1e-9
+    assert fit.n_iter < 20
+    np.testing.assert_allclose(fit.beta[1:], model.coef_, atol=1e-7)  # X is centred here
 
 
 @pytest.mark.parametrize(

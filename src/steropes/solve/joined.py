@@ -61,7 +61,8 @@ class JoinedBatch(Batch):
         held = np.broadcast_to(whole >= HELD, (term.p, term.B))
         point.steps[:] = 0
         self.surprised = False
-        used = np.flatnonzero((self.joined.l1 == 0) | point.beta.any(axis=1))
+        # Others let columns in and out one by one.
+        used = np.flatnonzero((self.joined.l1 == 0) | point.beta.any(axis=1) | term.inside)
         term.join(self.joined.closed(used))
         point.objective = self._objective(term.loss, point.beta)
         stuck = np.zeros(term.lanes, bool)
