@@ -31,11 +31,8 @@ class Hessians:
 
     Parameters
     ----------
-    term : DataTerm
-    shared : SharedHessian, optional
-        To share with other batches of the same model, whose terms share a working set.
-    apart : bool
-        Whether replicates are of different outcomes; see `Batch`.
+    term, shared, apart
+        As of `Batch`.
 
     Attributes
     ----------
