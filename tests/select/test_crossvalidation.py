@@ -10,10 +10,13 @@ from sklearn.model_selection import LeaveOneGroupOut, RepeatedKFold
 import reference
 from simulators import FAMILIES, problem
 from steropes import (
+    BrokenAdaptiveRidge,
     CoxRegression,
     CrossValidation,
     DataError,
     ElasticNet,
+    FusedLaplace,
+    GroupLaplace,
     Laplace,
     LinearRegression,
     LogisticRegression,
@@ -84,8 +87,16 @@ def scores(model):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     "prior",
-    [Laplace(), Normal(), ElasticNet(1.0, 0.5), Laplace([1, 2, 3, 1, 2, 3.0], exclude=[2])],
-    ids=["laplace", "normal", "elastic", "per column"],
+    [
+        Laplace(),
+        Normal(),
+        ElasticNet(1.0, 0.5),
+        Laplace([1, 2, 3, 1, 2, 3.0], exclude=[2]),
+        GroupLaplace([0, 0, 1, 1, 1, 2]),
+        FusedLaplace([[0, 1, 2], [4, 5]]),
+        BrokenAdaptiveRidge(),
+    ],
+    ids=["laplace", "normal", "elastic", "per column", "groups", "chains", "adaptive"],
 )
 def test_scores_are_those_of_naive_refits(family, prior):
     X, y, label, w = data(family)
