@@ -29,7 +29,10 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     # Models by columns, of ridges alone: they crawl under an ℓ1 penalty (and are its last resort).
     (0.15, {"solve.worth": {"WIDE": 6, "DENSER": 0.1}}),
     (0.7, {"solve.batch": {"MANY": 1}, "solve.growth": {"ADD_AT_ONCE": 3}}),
-    (0.5, {"solve.batch": {"DEAR": 4}, "solve.run": {"MANY": 4}, "select.path": {"MANY": 4}}),
+    (0.5, {
+        "solve.batch": {"DEAR": 4}, "solve.hessians": {"DEAR": 4},
+        "solve.run": {"MANY": 4}, "select.path": {"MANY": 4},
+    }),
     (0.5, {"select.path": {"TOGETHER": 2, "SMALL": 0}, "select.search": {"DEAR": 4}}),
     (0.5, {"solve.data_term.local": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
     (0.8, {"solve.quadratic.search": {"PANEL": 7, "SWEEPS": -1}}),
