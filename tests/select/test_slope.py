@@ -109,3 +109,16 @@ def test_it_spares_the_dearest_variance_and_the_choice_is_as_good(rng, monkeypat
     known = table["slope"].notna()
     assert known.any()
     assert not known.iloc[:3].any()  # of those far below the top nobody asks
+
+
+def test_of_compared_settings_some_may_have_slopes(rng, monkeypatch):
+    monkeypatch.setattr(search, "DEAR", 0)
+    monkeypatch.setattr(
+        path.FoldsPath, "slope", lambda self, v: None if self.prior.normal_variance < 1 else -1.0
+    )
+    c = case("logistic", rng)
+    cv = CrossValidation(3, random_state=0, compare={"normal_variance": [0.1, 10.0]})
+    table = c.fit(prior=ElasticNet(1.0, 1.0), cv=cv).cv_results_
+    known = table["slope"].notna()
+    assert set(table["normal_variance"][known]) == {10.0}
+    assert [name.rstrip("012") for name in table.columns[-4:]] == ["slope", *["fold"] * 3]

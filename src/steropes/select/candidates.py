@@ -55,7 +55,8 @@ def choose_among(chooser: Any, problem: Any, choose: Callable[[Any, bool], Selec
             table.insert(at, f"prior__{name}" if name in table else name, value)
         tables.append(table)
     best = best_of(np.array([selection.score for selection, _ in found]))
-    return replace(found[best][0], results=pd.concat(tables, ignore_index=True))
+    columns = max(tables, key=lambda table: table.shape[1]).columns  # some may have slopes
+    return replace(found[best][0], results=pd.concat(tables, ignore_index=True)[columns])
 
 
 def _candidates(

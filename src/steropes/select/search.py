@@ -211,7 +211,7 @@ class VariancePath(ABC):
             self.progress(f"variance {variance:.3g}", done)
 
     def walk(self) -> None:
-        """From the first nonzero coefficient to some steps beyond the best variance."""
+        """From the first nonzero coefficient to the best variance, or some steps beyond it."""
         v = self.first()
         for _ in range(MOST // 2):
             self.score(readable(v))
@@ -248,8 +248,9 @@ class VariancePath(ABC):
         """Go to the top of a curve through the best scores until it promises no more.
 
         The score is nearly parabolic in log variance there, so what such curves gain over the
-        best bounds what a finer search could. With the best at the upper end the walk ended
-        because the prior no longer mattered; at the lower end one more step makes a bracket.
+        best bounds what a finer search could. With the best at the upper end, and no slope known
+        there, the walk ended because the prior no longer mattered; at the lower end one more step
+        makes a bracket.
         """
         for _ in range(MOST // 2):
             table = self.table()
