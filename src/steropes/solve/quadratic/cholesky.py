@@ -12,6 +12,7 @@ __all__ = ["Cholesky"]
 
 TILE = 256
 STRIPES = 8  # parts of a panel that go side by side
+SOME = 64  # vectors that one thread takes at a time
 
 
 class Cholesky:
@@ -75,24 +76,52 @@ class Cholesky:
             new[:, a:b] = new[:, a:b] @ inverse.T
 
     def forward(self, Z: np.ndarray) -> None:
-        """From R (n, B) to L⁻¹R, and what is left of the rows that are not eliminated, in place."""
-        L, m = self.L, self.m
+        """From R (n, B) to L⁻¹R of the rows that are eliminated, in place."""
         for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
             if a:
-                Z[a:b] -= products.times(L[a:b], Z[:a], self.pool)
+                Z[a:b] -= products.times(self.L[a:b], Z[:a], self.pool)
             Z[a:b] = inverse @ Z[a:b]
-        if 0 < m < len(L):
-            Z[m:] -= products.times(L[m:], Z[:m], self.pool)
 
-    def backward(self, Z: np.ndarray) -> None:
-        """From L⁻¹R, below it the solution of what is not eliminated, to A⁻¹R, in place."""
+    def down(self, Z: np.ndarray) -> None:
+        """Take from the rows that are not eliminated what L⁻¹R explains of them, in place."""
+        if 0 < self.m < len(self.L):
+            Z[self.m :] -= products.times(self.L[self.m :], Z[: self.m], self.pool)
+
+    def up(self, Z: np.ndarray) -> None:
+        """Take from L⁻¹R what the solution of the rows below explains, in place."""
         L, m = self.L, self.m
         if 0 < m < len(L):
             Z[:m] -= products.transposed_times(L[m:], Z[m:], self.pool, (0, m))
+
+    def backward(self, Z: np.ndarray) -> None:
+        """From L⁻¹R to A⁻¹R of the rows that are eliminated, in place."""
+        L, m = self.L, self.m
         for (a, b), inverse in zip(self.tiles[::-1], self.inverses[::-1], strict=True):
             if b < m:
                 Z[a:b] -= products.transposed_times(L[b:m], Z[b:m], self.pool, (a, b))
             Z[a:b] = inverse.T @ Z[a:b]
+
+    def units(self, at: np.ndarray) -> tuple[int, np.ndarray]:
+        """L⁻¹E of the unit vectors of some eliminated rows: the first row of it, and the rest.
+
+        The later the rows, the less there is to do.
+        """
+        L, m = self.L, self.m
+        first = int(at.min()) // TILE * TILE
+        E = np.zeros((m - first, len(at)), L.dtype)
+        E[at - first, np.arange(len(at))] = 1.0
+
+        def some(i: int, j: int) -> None:
+            Z = E[:, i:j]
+            start = int(at[i:j].min()) // TILE * TILE
+            for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
+                if a > start:
+                    Z[a - first : b - first] -= L[a:b, start:a] @ Z[start - first : a - first]
+                if a >= start:
+                    Z[a - first : b - first] = inverse @ Z[a - first : b - first]
+
+        self.pool.map(some, [(i, min(i + SOME, len(at))) for i in range(0, len(at), SOME)])
+        return first, E
 
 
 def _stripes(a: int, n: int) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ import copy
 
 import numpy as np
 
+from .absences import Absence, Absences
 from .cholesky import Cholesky
 from .shared import SharedMatrix, as_precision
 
@@ -23,14 +24,10 @@ ROUNDING = 1e-7  # of a column's own curvature: less is none in single precision
 LIKELY = 0.1  # share of the columns that all have, with the smallest coefficients: they may leave
 SPARE = 0.1  # columns that there is room for, for each that there is
 SAME = 1e-3  # relative change of a diagonal: more is another matrix's, and nothing can be let in
-LACKS = 0.02  # share of the columns that all had which one may lack
+LACKS = 0.15  # share of the columns that all had which one may lack
 LEAST = 1e-3  # of a column that the others may explain: what rounding leaves is no measure
 EXACT = 0.8  # share of a support by itself that is eliminated
-BORDERS = 24  # that are kept
 FEW = 16  # columns that one may lack in any case, or a quarter of them
-
-Key = tuple[int, bytes]  # of some columns, how many and which of them
-Border = tuple[np.ndarray, np.ndarray, np.ndarray]  # columns gone, those of the inverse, its block
 
 
 class Preconditioner:
@@ -68,9 +65,9 @@ class Preconditioner:
             h = np.where(some, shared.diagonal, -np.inf)
             some[np.argpartition(-h, MOST)[MOST:]] = False
         core = np.flatnonzero(some & support.all(axis=1))
+        core = core[np.argsort(-size[core], kind="stable")]
         likely = LIKELY if support.shape[1] > 1 else 0.0  # one by itself has all
-        stays = np.sort(np.argsort(size[core], kind="stable")[int(likely * len(core)) :])
-        core = core[stays]
+        core = core[: len(core) - int(likely * len(core))]
         some[core] = False
         self.at, self.m = np.concatenate([core, np.flatnonzero(some)]), len(core)
         n, m = len(self.at), self.m
@@ -81,7 +78,7 @@ class Preconditioner:
         A[np.arange(m), np.arange(m)] = 1.0 + JITTER
         self.factor = Cholesky(A, shared.pool)
         self._rest = _unexplained(A[m:])
-        self._bordered: dict[Key, Border] = {}
+        self._absences = Absences(self.factor)
         self._lent = False  # whether others work with the same matrix
 
     @classmethod
@@ -97,7 +94,7 @@ class Preconditioner:
     def fork(self) -> Preconditioner:
         """The same for somebody else, who may let columns in without this one's seeing it."""
         out = copy.copy(self)
-        out._bordered = {}
+        out._absences = Absences(out.factor)
         out._lent = self._lent = True
         return out
 
@@ -140,6 +137,7 @@ class Preconditioner:
         if self._lent:
             self._room, self._lent = self._room.copy(), False
             self.factor = copy.copy(self.factor)
+            self._absences = Absences(self.factor)
         at, size = self.at, self._size
         self.at = np.concatenate([at, new])
         self._size = np.concatenate([size, np.sqrt(shared.diagonal + ridge)[new]])
@@ -155,52 +153,28 @@ class Preconditioner:
         """A⁻¹ R of each replicate's columns, (k, B); zero at columns that it has none of."""
         size = self._size[:, None]
         z, unit = as_precision(R[self.at] / size, np.float32)
-        there = support[self.at]
-        z = self._through(z, there)
-        for b, border in enumerate(self._borders(there)):
-            if border is not None:
-                gone, columns, inverse = border
-                z[:, b] -= columns @ (inverse @ z[gone, b]).astype(np.float32)
-                z[gone, b] = 0.0
+        there, m = support[self.at], self.m
+        absences, factor = self._absences.of(there[:m], self._most_lacking), self.factor
+        factor.forward(z)
+        self._leave_out(z, absences)
+        factor.down(z)
+        for b, absence in enumerate(absences):
+            if absence is not None:
+                absence.rest(z[m:, b], there[m:, b], self._rest)
+            else:
+                z[m:, b] *= there[m:, b] / self._rest
+        factor.up(z)
+        self._leave_out(z, absences)
+        factor.backward(z)
+        z[:m] *= there[:m]  # zero, not nearly
         out = np.zeros(R.shape)
         out[self.at] = z * unit / size
         return out
 
-    def _through(self, z: np.ndarray, there: np.ndarray) -> np.ndarray:
-        """The inverse of what is eliminated and of the others ``there``, times z, (n, B) both."""
-        m = self.m
-        self.factor.forward(z)
-        z[m:] *= there[m:]
-        z[m:] /= self._rest[:, None]
-        self.factor.backward(z)
-        return z
-
-    def _borders(self, there: np.ndarray) -> list[Border | None]:
-        """What replicates need that lack columns which were eliminated: those of their inverses.
-
-        With Z = A⁻¹E_g of the columns g that have gone, the solution that is zero there is
-        x − Z (E_g'Z)⁻¹ x_g.
-        """
-        core = there[: self.m]
-        gone = [np.flatnonzero(~core[:, b]) for b in range(there.shape[1])]
-        # Replicates without any column have nothing to solve, and who lacks many no use of it.
-        wanted = [b for b, g in enumerate(gone) if 0 < len(g) <= self._most_lacking]
-        keys = {b: (len(there), np.packbits(there[:, b]).tobytes()) for b in wanted}
-        new = [b for b in wanted if keys[b] not in self._bordered]
-        if new:
-            E = np.zeros((len(there), sum(len(gone[b]) for b in new)), np.float32)
-            E[np.concatenate([gone[b] for b in new]), np.arange(E.shape[1])] = 1.0
-            Z = self._through(E, there[:, [b for b in new for _ in gone[b]]])
-            ends = np.cumsum([len(gone[b]) for b in new])
-            for b, columns in zip(new, np.split(Z, ends[:-1], axis=1), strict=True):
-                block = columns[gone[b]].astype(np.float64)
-                inverse = np.linalg.pinv(0.5 * (block + block.T), hermitian=True)
-                self._bordered[keys[b]] = gone[b], columns, inverse
-        used = {key: self._bordered[key] for key in keys.values()}
-        # The latest last; those of replicates who are done for now may come back.
-        known = {key: border for key, border in self._bordered.items() if key not in used} | used
-        self._bordered = dict(list(known.items())[-max(BORDERS, len(used)) :])
-        return [self._bordered[keys[b]] if b in keys else None for b in range(there.shape[1])]
+    def _leave_out(self, z: np.ndarray, absences: list[Absence | None]) -> None:
+        for b, absence in enumerate(absences):
+            if absence is not None:
+                absence.leave_out(z[: self.m, b])
 
 
 def _unexplained(L: np.ndarray) -> np.ndarray:
