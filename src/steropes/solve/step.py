@@ -105,7 +105,9 @@ def minima(
     D = np.zeros((k, lanes))
     shared: list[int] = []
 
-    def minimum(model: Quadratic, sigma: Any, at: list[int], low: LowRank | None) -> Any:
+    def minimum(
+        model: Quadratic, sigma: Any, at: list[int], low: LowRank | None, alone: bool = True
+    ) -> Any:
         h = model.diagonal(sigma[:, at], low)
         g, b, first, second = (x[:, at] for x in (gW, beta, l1, l2))
         mu = damping.added(at, h, g, b, first, second, term.reach)
@@ -113,7 +115,8 @@ def minima(
             mu[model.f] = 0.0  # their coordinates are others
             g, second = g - mu * b, second + mu
         with np.errstate(over="ignore", invalid="ignore"):  # where next to no curvature is left
-            D = model.minimize(sigma[:, at], g, b, first, second, unit[:, at], tolerance[at], low)
+            some = sigma[:, at], g, b, first, second, unit[:, at], tolerance[at]
+            D = model.minimize(*some, low, alone)
         return np.where(np.isfinite(D).all(axis=0), D, 0.0)  # a step of zero has failed
 
     if k == 0:
@@ -135,7 +138,7 @@ def minima(
 
                 D[:, shared] = np.concatenate(term.pool.map(alone, [(b,) for b in shared]), axis=1)
             else:
-                D[:, shared] = minimum(model, sigma, shared, low.lanes(shared))
+                D[:, shared] = minimum(model, sigma, shared, low.lanes(shared), term.B == 1)
     return D, shared
 
 

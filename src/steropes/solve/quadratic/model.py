@@ -83,7 +83,7 @@ class Quadratic:
 
     def minimize(
         self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
-        low: LowRank | None = None,
+        low: LowRank | None = None, alone: bool = False,
     ) -> np.ndarray:  # fmt: skip
         """Return the steps d that minimise the models, (k, B).
 
@@ -100,6 +100,8 @@ class Quadratic:
             Largest violation of the model's optimality conditions, in units.
         low : LowRank, optional
             In the model's coordinates (`gradient`, `step`).
+        alone : bool
+            Whether no other replicate has this model: its factor may be one's own.
         """
         shared, (k, B) = self.shared, g.shape
         own = np.broadcast_to(shared.own(sigma), (k, B))
@@ -116,13 +118,13 @@ class Quadratic:
         )  # fmt: skip
         step = None if l1.any() else self._solve(models)
         if step is None:
-            step = self._search(models)
+            step = self._search(models, alone)
         d = step / own
         gone = (at + step == 0.0) & (at != 0.0)
         d[gone] = -beta[gone]  # at zero exactly
         return shared.back(d, sigma)
 
-    def _search(self, m: Models) -> np.ndarray:
+    def _search(self, m: Models, alone: bool) -> np.ndarray:
         """Search over the coordinates that can matter until no other one wants to move."""
         k = len(m.g)
         live = (m.y != 0) | (m.l1 == 0) | (np.abs(m.g + m.l2 * m.y) > NEAR * m.l1)
@@ -132,7 +134,8 @@ class Quadratic:
         for _ in range(ROUNDS):
             self._part = self.shared.taken(np.flatnonzero(some), self._part)
             at, shared = self._part
-            search = Search(shared, m.only(at), self.factors, at, D[at] if started else None)
+            start = D[at] if started else None
+            search = Search(shared, m.only(at), self.factors, at, start, alone)
             D[at] = search.run()
             started = True
             if len(at) == k:
@@ -180,6 +183,6 @@ def minimize_quadratic(
     model = Quadratic(G, free if l1.any() else np.zeros(len(g), bool), ThreadPool(1))
     step = model.minimize(
         sigma, g[:, None], beta[:, None], l1[:, None], l2[:, None], unit[:, None],
-        np.array([tolerance]),
+        np.array([tolerance]), alone=True,
     )  # fmt: skip
     return step[:, 0]

@@ -26,6 +26,7 @@ PANEL = 512  # coordinates whose moves are told to others at once
 EXACT = 5  # rounds between two products that free the slopes of what roundings add up to
 ROUNDS = 40
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
+SWEEPS_ALONE = 2  # the same of a single replicate, whose sweeps no other thread helps with
 SLOW = 0.5  # contraction of a Newton step from which its system is solved exactly
 RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
 WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
@@ -79,6 +80,8 @@ class Search:
         Which of its coordinates these are.
     start : (k, B) array, optional
         Where to start from, away from ``models.y``.
+    alone : bool
+        Whether no other replicate uses the factors.
     """
 
     def __init__(
@@ -88,8 +91,10 @@ class Search:
         factors: Factors,
         at: np.ndarray,
         start: np.ndarray | None = None,
+        alone: bool = False,
     ) -> None:
         self.shared, self.m, self.factors, self.at = shared, models, factors, at
+        self.alone = alone
         self._part: Part | None = None  # of the supports
         if start is None:
             self.y = models.y.copy()
@@ -118,7 +123,8 @@ class Search:
             live = violation > m.tolerance
             if not live.any():
                 break
-            if (_sweeps_left(before[live], violation[live], m.tolerance[live]) > SWEEPS).any():
+            most = SWEEPS if len(live) > 1 else SWEEPS_ALONE
+            if (_sweeps_left(before[live], violation[live], m.tolerance[live]) > most).any():
                 last = violation
                 self._newton(live)
                 violation = self._violation()
@@ -212,7 +218,7 @@ class Search:
             return
         size = np.abs(y).min(axis=1) * np.sqrt(np.maximum(self.h.max(axis=1), 0.0))
         mine = self.at, support, size, m.l2[:, lanes]
-        self.factors.prepare(*mine, alone=y.shape[1] == 1)
+        self.factors.prepare(*mine, alone=self.alone)
         self._part = part = self.shared.taken(union, self._part, WORTH)
         here = np.ix_(part.at, lanes)
         support, h = support[part.at], self.h[here]
