@@ -12,6 +12,7 @@ from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.certificate import violations
 from steropes.solve.data_term import LocalTerm
+from steropes.solve.point import on_the_way
 
 PENALTIES = {"lasso": (2.0, 0.0), "ridge": (0.0, 3.0), "both": (1.5, 0.5)}
 
@@ -77,6 +78,15 @@ def test_a_way_of_softer_penalties_changes_no_answer(monkeypatch, rng):
     detour = batch.solve(0.5 * l1, l2, tol=1e-9)[0]
     assert detour.converged
     np.testing.assert_allclose(detour.beta, direct.beta, atol=1e-8)
+
+
+@pytest.mark.parametrize("strongest", [0.5, 1.0, 1.6, 40.0, 1e6])
+def test_the_way_is_in_large_strides_first(strongest):
+    factors = np.array(on_the_way(strongest))
+    assert ((factors > 1) & (factors < strongest)).all()
+    strides = np.append(factors, 1.0)[:-1] / np.append(factors, 1.0)[1:]
+    assert (np.diff(strides) <= 1e-9).all()  # and the shorter the nearer
+    assert (np.append(strongest, factors)[0] / np.append(factors, 1.0)[0]) <= 6.0 + 1e-9
 
 
 def test_steps_on_the_way_count_among_those_allowed(monkeypatch, rng):

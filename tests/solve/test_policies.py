@@ -6,7 +6,7 @@ import pytest
 from steropes.backends.threads import ThreadPool
 from steropes.solve.bfgs import BfgsPairs
 from steropes.solve.damping import DAMPEST, Damping
-from steropes.solve.growth import ADD_AT_ONCE, idle, most_urgent
+from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, idle, most_urgent
 from steropes.solve.quadratic import Quadratic
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
 from steropes.solve.run import Run
@@ -44,11 +44,11 @@ def test_a_fresh_hessian_makes_what_was_before_it_irrelevant():
     assert np.isinf(rates.last).all()
 
 
-def test_the_most_urgent_join_first_and_no_more_than_there_are():
+def test_the_most_urgent_join_first_and_no_more_at_once_than_a_share():
     urgency = np.arange(2000.0)
     chosen = most_urgent(urgency, 10)
     assert chosen.tolist() == list(range(2000 - ADD_AT_ONCE, 2000))
-    assert len(most_urgent(urgency, 1500)) == 1500
+    assert len(most_urgent(urgency, 1500)) == int(1500 * AT_ONCE)
     assert len(most_urgent(np.zeros(5), 3)) == 0
 
 

@@ -32,6 +32,7 @@ from .units import smaller, variances_here
 __all__ = ["Batch"]
 
 LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
+FEW = 0.1  # share of the working set: if no more columns join on the way, the next penalty is due
 MANY = 500  # columns that violate at the start from which on there is a way
 DEAR_SHARE = 0.2  # of the violation left to models that are dear; more would look like the data's
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
@@ -206,8 +207,10 @@ class Batch:
             if not last and not todo.any() and self._stale_units(run):
                 continue
             if not todo.any() or last:
+                before = len(self.term.W)
                 added = self._look(run)
-                if last or (run.complete and not added):
+                few = factor > 1 and len(self.term.W) - before <= FEW * before
+                if last or (run.complete and (few or not added)):
                     return
                 self._next_level(run, added)
                 if added:
@@ -234,7 +237,9 @@ class Batch:
         else:
             run.complete = True
         if run.tol < LOOSE:  # the last penalty is in sight
-            self.hessians.thinner = 0 if self.shared.known else 1
+            self.hessians.thinner = 0 if self.shared.known or run.near else 1
+            if run.near and self.shared.thinned:
+                self.shared.forget()  # it would be a step in vain
 
     def _step(self, run: Run, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray) -> None:
         """Propose, search, commit; and take note of those whose step failed."""

@@ -10,7 +10,8 @@ import numpy as np
 
 __all__ = ["idle", "most_urgent"]
 
-ADD_AT_ONCE = 500  # columns that may join in one round, or as many as there are
+ADD_AT_ONCE = 500  # columns that may join in one round,
+AT_ONCE = 1.25  # or so many for each one that is there
 STAYS = 0.9  # of λ: the slope with which a column whose coefficient is zero stays
 WORTH = 0.25  # share of the working set that must be idle for the rows to be made again
 
@@ -24,7 +25,7 @@ def most_urgent(urgency: np.ndarray, k: int) -> np.ndarray:
         Columns in the working set.
     """
     wanted = np.flatnonzero(urgency > 0)
-    limit = max(ADD_AT_ONCE, k)
+    limit = max(ADD_AT_ONCE, int(AT_ONCE * k))
     if len(wanted) > limit:
         wanted = wanted[np.argsort(-urgency[wanted], kind="stable")[:limit]]
     return np.sort(wanted)

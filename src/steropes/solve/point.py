@@ -9,7 +9,9 @@ import numpy as np
 
 __all__ = ["Penalty", "Point", "on_the_way"]
 
-SOFTER = 2.5  # ratio of one penalty on the way to the next
+SOFTER = 1.7  # ratio of one penalty on the way to the next,
+SLOWLY = 3  # for so many; before, with few columns, it is
+FAST = 6.0
 
 
 @dataclass
@@ -88,7 +90,9 @@ def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.n
 
 def on_the_way(strongest: float) -> list[float]:
     """Factors of the penalties on the way from one that is so much stronger, largest first."""
-    factors = [strongest / SOFTER]
-    while factors[-1] > SOFTER:
-        factors.append(factors[-1] / SOFTER)
-    return factors if factors[-1] > 1 else factors[:-1]
+    factors: list[float] = []
+    factor = SOFTER
+    while factor < strongest:
+        factors.append(factor)
+        factor *= SOFTER if len(factors) < SLOWLY else FAST
+    return factors[::-1]
