@@ -31,7 +31,7 @@ def test_groups_stay_whole_and_are_spread_by_class(rng):
 def test_a_group_and_a_stratum_that_share_rows_stay_together():
     strata = np.array([0, 0, 1, 1, 2, 2, 3, 3])
     person = ["a", "b", "b", "c", "d", "e", "f", "g"]
-    unit = units_of(person, strata, 8)
+    unit = units_of(person, strata, np.ones(8, bool))
     assert len(set(unit[:4])) == 1
     assert len(set(unit)) == 3
 

@@ -26,8 +26,8 @@ class CrossValidation:
     ----------
     folds : int, or sequence of (train, test) pairs of row numbers
         Parts that the rows (or strata, where the likelihood conditions on them) are cut into,
-        with the outcome spread evenly; or the splits of a scikit-learn splitter, whose train
-        rows must be all that are not test rows.
+        with the outcome spread evenly (a row whose weight is zero is in none); or the splits of a
+        scikit-learn splitter, whose train rows must be all that are not test rows.
     repeats : int
         Times that the rows are cut anew.
     search : "auto", sequence of float, or CyclopsSearch

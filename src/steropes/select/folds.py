@@ -47,24 +47,33 @@ def cut(
     label, together : (n,) int arrays or None
         Of the model, as in `make_folds`; the cross-validation may have its own.
     weights : (n,) array
-        Rows that count.
+        Those of zero are of rows that are not there: the others are cut as if by themselves.
 
     Returns
     -------
     fold : (n, repeats) int array
-        The fold of each row in each repeat (or split).
+        The fold of each row in each repeat (or split); −1 of a row without weight.
     pairs : list of (repeat, fold)
         The parts that are held out in turn.
     """
-    n = len(weights)
-    label, together = classes_of(cv.stratify, label, n), units_of(cv.groups, together, n)
+    n, there = len(weights), np.asarray(weights) > 0
+    label = classes_of(cv.stratify, label, there)
     if isinstance(cv.folds, Real):
-        folds = int(float(cv.folds))
-        fold = make_folds(folds, int(cv.repeats), label, together, n, cv.random_state)
+        units = units_of(cv.groups, together, there)
+        folds, count = int(float(cv.folds)), int(there.sum())
+        cut_there = make_folds(folds, int(cv.repeats), label, units, count, cv.random_state)
         pairs = [(r, f) for r in range(int(cv.repeats)) for f in range(folds)]
+        fold = cut_there
+        if count < n:
+            fold = np.full((n, cut_there.shape[1]), -1, cut_there.dtype)
+            fold[there] = cut_there
     else:
         fold = read_splits(cv.folds, together, n)
         pairs = [(r, 0) for r in range(fold.shape[1])]
+        fold[~there] = -1
+        for r, f in pairs:
+            if not (fold[:, r] == f).any():
+                raise DataError(f"Split {r} has no test rows with a positive weight.")
     for r, f in pairs:
         if not weights[fold[:, r] != f].any():
             raise DataError(f"All weight is in fold {f}; use fewer folds.")

@@ -14,8 +14,8 @@ from ..errors import DataError
 __all__ = ["classes_of", "units_of"]
 
 
-def units_of(groups: Any, together: np.ndarray | None, n: int) -> np.ndarray | None:
-    """Codes of the rows that stay whole in a fold, (n,), or None where each is by itself.
+def units_of(groups: Any, together: np.ndarray | None, there: np.ndarray) -> np.ndarray | None:
+    """Codes of the rows that stay whole in a fold, (m,), or None where each is by itself.
 
     Parameters
     ----------
@@ -24,12 +24,15 @@ def units_of(groups: Any, together: np.ndarray | None, n: int) -> np.ndarray | N
     together : (n,) int array or None
         Strata that the model keeps whole. A group and a stratum with a row in common are in one
         unit, and what they have rows in common with.
-    n : int
+    there : (n,) bool array
+        The m rows that count; others join nothing, and have no code.
     """
+    n = int(there.sum())
+    together = _of_rows(together, there)
     if groups is None:
         return together
-    code = _codes(groups, n, "groups", "group")
-    if together is None:
+    code = _of_rows(_codes(groups, len(there), "groups", "group"), there)
+    if together is None or code is None:
         return code
     sets, people = int(together.max()) + 1, int(code.max()) + 1
     shape = (sets + people, sets + people)
@@ -37,8 +40,8 @@ def units_of(groups: Any, together: np.ndarray | None, n: int) -> np.ndarray | N
     return connected_components(links.tocsr(), directed=False)[1][together].astype(np.int64)
 
 
-def classes_of(stratify: Any, label: np.ndarray | None, n: int) -> np.ndarray | None:
-    """Codes of the classes to spread evenly over the folds, (n,), or None for none.
+def classes_of(stratify: Any, label: np.ndarray | None, there: np.ndarray) -> np.ndarray | None:
+    """Codes of the classes to spread evenly over the folds, (m,), or None for none.
 
     Parameters
     ----------
@@ -46,19 +49,28 @@ def classes_of(stratify: Any, label: np.ndarray | None, n: int) -> np.ndarray | 
         The user's; True for the model's.
     label : (n,) int array or None
         The model's.
-    n : int
+    there : (n,) bool array
+        The m rows that count.
 
     Returns
     -------
-    (n,) int array or None
+    (m,) int array or None
         Of the user's classes the rarest has the highest code: that of a group of several.
     """
     if isinstance(stratify, bool | np.bool_):
-        return label if stratify else None
-    code = _codes(stratify, n, "stratify", "class")
+        return label[there] if stratify and label is not None else None
+    code = _of_rows(_codes(stratify, len(there), "stratify", "class"), there)
+    assert code is not None
     rank = np.empty(int(code.max()) + 1, np.int64)
     rank[np.argsort(-np.bincount(code), kind="stable")] = np.arange(len(rank))
     return rank[code]
+
+
+def _of_rows(codes: np.ndarray | None, there: np.ndarray) -> np.ndarray | None:
+    """Codes of some of the rows, 0, 1, … as if there were no others."""
+    if codes is None or there.all():
+        return codes
+    return check_strata(codes[there], int(there.sum()))
 
 
 def _codes(labels: Any, n: int, what: str, one: str) -> np.ndarray:
