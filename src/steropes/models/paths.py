@@ -31,7 +31,7 @@ def coefficient_path(
     Returns
     -------
     DataFrame
-        A row a variance, ascending; a column a coefficient (not the intercept).
+        A row a variance, ascending; a column a coefficient (not the intercept, nor a baseline's).
 
     Raises
     ------
@@ -49,6 +49,5 @@ def coefficient_path(
         model.set_params(prior=estimator.prior.with_variance(float(value)))
         model.fit(X, y, **fit_params)
         rows.append(model._estimated)
-    names = [name for name in model._coefficient_names() if name != "intercept"]
-    names = names if len(names) == len(rows[0]) else list(model._names)
+    names = model._coefficient_names()[-len(rows[0]) :]  # those of a baseline come before
     return pd.DataFrame(rows, pd.Index(values, name="variance"), names)
