@@ -58,6 +58,17 @@ def test_a_group_without_weight_joins_no_strata():
     assert fold[2, 0] == -1
 
 
+def test_a_row_without_weight_cuts_no_stratum(rng):
+    """As a site's folds have it, in which such a row is not held out."""
+    c = case("conditional breslow", rng)
+    weight = (np.arange(len(c.X)) % 5 < 4).astype(float)
+    test = [np.flatnonzero((c.extras["strata"] % 2 == k) & (weight > 0)) for k in range(2)]
+    splits = [(np.setdiff1d(np.arange(len(c.X)), t), t) for t in test]
+    chooser = CrossValidation(splits, search=[0.1])
+    m = c.make(prior=Laplace(), cv=chooser).fit(c.X, c.y, sample_weight=weight, **c.extras)
+    assert np.isfinite(m.cv_results_["mean"]).all()
+
+
 def test_folds_without_weight_are_refused(rng):
     X, y = rng.normal(size=(60, 2)), np.tile([0, 1], 30)
     weight = (np.arange(60) < 4).astype(float)

@@ -68,12 +68,8 @@ def cut(
             fold = np.full((n, cut_there.shape[1]), -1, cut_there.dtype)
             fold[there] = cut_there
     else:
-        fold = read_splits(cv.folds, together, n)
+        fold = read_splits(cv.folds, together, there)
         pairs = [(r, 0) for r in range(fold.shape[1])]
-        fold[~there] = -1
-        for r, f in pairs:
-            if not (fold[:, r] == f).any():
-                raise DataError(f"Split {r} has no test rows with a positive weight.")
     for r, f in pairs:
         if not weights[fold[:, r] != f].any():
             raise DataError(f"All weight is in fold {f}; use fewer folds.")
@@ -136,14 +132,25 @@ def make_folds(
     return out
 
 
-def read_splits(splits: Iterable[Any], together: np.ndarray | None, n: int) -> np.ndarray:
+def read_splits(
+    splits: Iterable[Any], together: np.ndarray | None, there: np.ndarray
+) -> np.ndarray:
     """Turn (train, test) pairs of row numbers into folds: 0 held out, 1 in training.
+
+    Parameters
+    ----------
+    splits : iterable of (train, test)
+        Row numbers, or masks, of all n rows.
+    together : (n,) int array or None
+        Codes of strata that are to be whole.
+    there : (n,) bool array
+        Rows that count; the others are −1.
 
     Returns
     -------
     (n, number of splits) int array
     """
-    columns = []
+    n, columns = len(there), []
     for k, (train, test) in enumerate(splits):
         train, test = np.asarray(train), np.asarray(test)
         if len(test) == 0:
@@ -164,6 +171,9 @@ def read_splits(splits: Iterable[Any], together: np.ndarray | None, n: int) -> n
                 f"Split {k} leaves row {int(np.argmax(column < 0))} out; train and test must be "
                 "all rows together."
             )
+        column[~there] = -1
+        if not (column == 0).any():
+            raise DataError(f"Split {k} has no test rows with a positive weight.")
         if together is not None:
             held = np.zeros(int(together.max()) + 1, bool)
             held[together[column == 0]] = True
