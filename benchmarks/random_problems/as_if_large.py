@@ -54,6 +54,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.8, {
         "backends.cpu": {
             "HELD": 1 << 8, "ROWS_A_CHUNK": 13, "MIN_BAND": 7, "MAX_BAND": 16, "GRAM_STRIPE": 64,
+            "GRAM_ENTRIES": 1,
         },
         "backends.cpu.groups": {"LINES": 16, "ENTRIES": 64},
         "likelihoods.cumulative.rows": {"ROWS": 11},

@@ -143,3 +143,27 @@ def test_sums_of_small_strata_are_added_in_one_order(name):
     for kernel in kernels:
         if kernel.py_func.__module__ == module.__name__:
             assert "reassoc" not in kernel.targetoptions["fastmath"]
+
+
+@pytest.mark.parametrize("valued", [False, True])
+@pytest.mark.parametrize("first", [0, 30, 299])
+def test_gram_of_rare_columns_has_the_bits_of_any_stripes(monkeypatch, first, valued, rng):
+    """Entries are put in the order of the stripes where most rows have none in each."""
+    n, k = 4000, 300
+    X = sparse.random_array((n, k), density=0.004, format="csr", rng=rng)
+    X = sparse.hstack([X[:, :-1], np.ones((n, 1))], format="csr")
+    X.sort_indices()
+    rows = Lines(X.indptr[:-1], X.indptr[1:], X.indices, X.data if valued else np.empty(0), k)
+    dense = X.toarray() if valued else (X.toarray() != 0).astype(float)
+    v = rng.random(n) * (rng.random(n) < 0.8)
+    backend, found = CpuBackend(2), []
+    for stripe, entries in ((1 << 30, 1 << 20), (512, 1 << 20), (512, 1), (4096, 700)):
+        monkeypatch.setattr("steropes.backends.cpu.GRAM_STRIPE", stripe)
+        monkeypatch.setattr("steropes.backends.cpu.GRAM_ENTRIES", entries)
+        G = np.zeros((k, k))
+        backend.gram(rows, v, G, first)
+        found.append(np.tril(G)[first:])
+    expected = np.tril(dense.T @ (dense * v[:, None]))[first:]
+    np.testing.assert_allclose(found[0], expected, atol=1e-10)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

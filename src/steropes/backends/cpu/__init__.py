@@ -24,6 +24,8 @@ CACHE_LINE = 64  # bytes
 LINE = 8  # replicates in one
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
+GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
+A_THREAD = 3  # groups of stripes, where all lines are read for each; sums do not depend on them
 
 
 class CpuBackend:
@@ -136,11 +138,14 @@ class CpuBackend:
         parts = split_gram(lines, v, G, first, self.pool) if rough else None
         if parts is None:
             parts = lines.starts, lines.ends, lines.indices, lines.data
-        n = len(parts[0])
-        self.pool.map(
-            lambda cuts: sparse.gram(*parts, v, G, cuts, np.empty(n, np.int32)),
-            _stripes(len(G), first),
-        )
+        # The indices of a line increase: there is room for one at least.
+        n, room = len(parts[0]), max(GRAM_ENTRIES, len(G))
+
+        def some(cuts: np.ndarray) -> None:
+            sparse.gram(*parts, v, G, cuts, *(np.empty(size, np.int32) for size in (n, room, room)))
+
+        groups = min(CHUNKS, A_THREAD * self.pool.n_threads) if first else CHUNKS
+        self.pool.map(some, _stripes(len(G), first, groups))
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
@@ -401,10 +406,10 @@ def _reduce(operation: Any, x: np.ndarray) -> np.ndarray:
     return operation(out, operation.reduce(x[whole:], axis=0)) if whole < n else out
 
 
-def _stripes(k: int, first: int) -> list[tuple[np.ndarray]]:
+def _stripes(k: int, first: int, groups: int) -> list[tuple[np.ndarray]]:
     """Cuts between stripes of rows of a lower triangle, of equal area and at most one cache each.
 
-    In groups of consecutive ones, each for one thread.
+    In about so many groups of consecutive ones, each for one thread.
     """
     if first >= k:
         return []
@@ -413,8 +418,8 @@ def _stripes(k: int, first: int) -> list[tuple[np.ndarray]]:
     n = max(4, int(np.ceil(area[-1] * 4 / GRAM_STRIPE)))
     stripes = balanced_chunks(np.maximum(area, 0.0), n)
     cuts = np.array([max(a, first) for a, _ in stripes] + [k])
-    groups = np.array_split(np.arange(len(stripes)), min(CHUNKS, len(stripes)))
-    return [(cuts[g[0] : g[-1] + 2],) for g in groups]
+    together = np.array_split(np.arange(len(stripes)), min(groups, len(stripes)))
+    return [(cuts[g[0] : g[-1] + 2],) for g in together]
 
 
 def _increasing_runs(numbers: np.ndarray, others: list[np.ndarray]) -> list[tuple[int, int]]:

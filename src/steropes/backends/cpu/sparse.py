@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from .register import add, add_scaled, load, store, zero
@@ -37,6 +38,9 @@ OPTIONS: dict[str, Any] = {
 # For loops that add and store: the compiler changes the order of their additions only where arrays
 # are not next to each other, which for those of a small stratum hangs on where the heap has room.
 ORDERED: dict[str, Any] = {**OPTIONS, "fastmath": {"contract", "nsz"}}
+
+
+FULL = 4  # lines of which one has an entry in a stripe, where all are passed over
 
 
 @njit(**OPTIONS)
@@ -155,39 +159,85 @@ def _first_from(indices, s, e, row):
 
 
 @njit(**OPTIONS)
-def gram(starts, ends, indices, data, v, G, cuts, at):
+def gram(starts, ends, indices, data, v, G, cuts, at, line, upto):
     """G[b, a] += Σ_i v_i x_ia x_ib for a ≤ b and cuts[0] ≤ b < cuts[-1].
 
     The indices of each line must increase. Between two cuts is a stripe of G that stays in the
     cache, which all lines are added to in order, so that the sums do not depend on who adds up
-    which stripes. How many entries of each line are done is remembered in at (n,).
+    which stripes. How many entries of each line are done is remembered in at (lines,). Where most
+    lines have no entry in a stripe, entries are put in the order of the stripes first, those of as
+    many lines at once as there is room for in ``line`` and ``upto``: at least those of one.
     """
-    n = len(starts)
+    n, b0, b1, stripes = len(starts), cuts[0], cuts[-1], len(cuts) - 1
+    total = 0
     for i in range(n):
-        s = ends[i] if v[i] == 0.0 else _first_from(indices, starts[i], ends[i], cuts[0])
-        at[i] = s - starts[i]
+        lo, hi = starts[i], ends[i]
+        s = hi
+        if v[i] != 0.0 and hi > lo and indices[hi - 1] >= b0:
+            s = _first_from(indices, lo, hi, b0)
+        at[i] = s - lo
+        total += hi - s
+    if FULL * total + 2 * n > n * stripes:
+        for c in range(1, len(cuts)):
+            b1 = cuts[c]
+            for i in range(n):
+                lo, hi = starts[i], ends[i]
+                s = lo + at[i]
+                if s >= hi or indices[s] >= b1:
+                    continue
+                if data.size == 0:
+                    x = v[i]
+                    while s < hi and indices[s] < b1:
+                        row = G[indices[s]]
+                        for k in range(lo, s + 1):
+                            row[indices[k]] += x
+                        s += 1
+                else:
+                    while s < hi and indices[s] < b1:
+                        row = G[indices[s]]
+                        x = v[i] * data[s]
+                        for k in range(lo, s + 1):
+                            row[indices[k]] += x * data[k]
+                        s += 1
+                at[i] = s - lo
+        return
+    stripe, begin = np.empty(b1 - b0, np.int32), np.empty(len(cuts) + 1, np.int64)
     for c in range(1, len(cuts)):
-        b1 = cuts[c]
-        for i in range(n):
+        stripe[cuts[c - 1] - b0 : cuts[c] - b0] = c
+    first = 0
+    while first < n:
+        begin[:] = 0
+        last, total = first, 0
+        while last < n and total + ends[last] - starts[last] - at[last] <= len(line):
+            s, hi = starts[last] + at[last], ends[last]
+            while s < hi and indices[s] < b1:
+                begin[stripe[indices[s] - b0] + 1] += 1
+                total += 1
+                s += 1
+            last += 1
+        for c in range(1, len(begin)):
+            begin[c] += begin[c - 1]
+        for i in range(first, last):
             lo, hi = starts[i], ends[i]
             s = lo + at[i]
-            if s >= hi or indices[s] >= b1:
-                continue
+            while s < hi and indices[s] < b1:
+                to = begin[stripe[indices[s] - b0]]
+                begin[stripe[indices[s] - b0]] = to + 1
+                line[to], upto[to] = i, s - lo
+                s += 1
+        for e in range(total):
+            i = line[e]
+            lo, s = starts[i], starts[i] + upto[e]
+            row = G[indices[s]]
             if data.size == 0:
                 x = v[i]
-                while s < hi and indices[s] < b1:
-                    row = G[indices[s]]
-                    for k in range(lo, s + 1):
-                        row[indices[k]] += x
-                    s += 1
+                for k in range(lo, s + 1):
+                    row[indices[k]] += x
             else:
-                while s < hi and indices[s] < b1:
-                    row = G[indices[s]]
-                    x = v[i] * data[s]
-                    for k in range(lo, s + 1):
-                        row[indices[k]] += x * data[k]
-                    s += 1
-            at[i] = s - lo
+                x = v[i] * data[s]
+                for k in range(lo, s + 1):
+                    row[indices[k]] += x * data[k]
+        first = last
 
 
 @njit(**OPTIONS)
