@@ -18,6 +18,7 @@ __all__ = ["LinearLikelihood", "normal_score"]
 
 LEAST = 1e-3  # of the outcome's spread: residuals that are no smaller for all we can tell
 EQUAL = 1e-13  # of the outcome's size: a spread that is rounding
+SAME = 1e-12  # share of outcomes' mean square that is no variance of training outcomes
 PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
 
 
@@ -130,4 +131,8 @@ def normal_score(parts: np.ndarray) -> np.ndarray:
     # Training rows that are fitted exactly would make any held-out residual infinitely
     # unlikely and the score a matter of rounding.
     variance = np.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
-    return -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)
+    score = -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)
+    # Where they are all the same they have no variance, and say that no other value is possible.
+    size = np.maximum(sum_yy / total, 2.0 * held_out / np.maximum(n, 1e-300))
+    same = (spread <= SAME * size) & (2.0 * train / total <= SAME**2 * size)
+    return np.where(same, -np.inf, score)

@@ -43,6 +43,7 @@ NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choi
 ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
 TIE = 1e-6  # of a score: no difference, but what rounding and the folds' tolerance leave
 BELOW = 1e-3  # share of the prior's curvature that the data's is where a path of ridge begins
+SQUARES = 1e100  # a score whose square may be beyond all numbers
 SAMPLE = 200  # columns whose information stands for all columns'
 
 
@@ -302,8 +303,11 @@ class VariancePath(ABC):
 
 def standard_error(s: np.ndarray) -> float:
     """Of a mean of folds' scores; missing for one, or where a held-out row is impossible (−∞)."""
-    known = len(s) > 1 and bool(np.isfinite(s).all())
-    return float(s.std(ddof=1) / np.sqrt(len(s))) if known else float("nan")
+    if len(s) < 2 or not np.isfinite(s).all():
+        return float("nan")
+    largest = float(np.abs(s).max())
+    size = largest if largest > SQUARES else 1.0
+    return size * float((s / size).std(ddof=1) / np.sqrt(len(s)))
 
 
 def _small(table: pd.DataFrame, at: int) -> float:
