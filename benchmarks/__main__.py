@@ -43,7 +43,13 @@ def main(arguments: list[str] | None = None) -> int:
         help="another interpreter to look for peers in; may be repeated",
     )
     parser.add_argument(
-        "--peer-tol", type=float, default=1e-7, help="adelie's, coxnet's and glmnet's tol"
+        "--peer-tol",
+        type=float,
+        default=1e-7,
+        help="adelie's, coxnet's and glmnet's tol to begin with",
+    )
+    parser.add_argument(
+        "--peer-penalties", type=int, default=30, help="on the path of adelie's cross-validation"
     )
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for each peer")
     parser.add_argument("--no-record", action="store_true", help="leave RESULTS.md alone")

@@ -67,6 +67,7 @@ def main(folder: Path, options: dict) -> dict:
     if options["folds"]:
         report["variances"] = model.cv_results_["variance"].tolist()
         report["chosen"] = model.variance_
+    report["lam"] = (2 / model.variance_) ** 0.5 if options["folds"] else options["lam"]
     np.savez(folder / "steropes.npz", beta=model.coef_, intercept=getattr(model, "intercept_", 0.0))
     return report
 

@@ -9,7 +9,7 @@ if (arguments[2] == "--probe") { cat(version, "\n"); quit() }
 folder <- arguments[2]; n <- as.integer(arguments[3]); p <- as.integer(arguments[4])
 o <- strsplit(arguments[5], ",")[[1]]
 family <- o[1]; lambda <- as.numeric(o[2]); folds <- as.integer(o[3]); repeats <- as.integer(o[4])
-variances <- as.integer(o[5]); ratio <- as.numeric(o[6]); tolerance <- as.numeric(o[7])
+penalties <- as.integer(o[5]); ratio <- as.numeric(o[6]); tolerance <- as.numeric(o[7])
 suppressPackageStartupMessages(library(Matrix))
 file <- function(f) file.path(folder, f)
 indptr <- readBin(file("indptr.bin"), "double", p + 1)
@@ -25,7 +25,7 @@ started <- proc.time()[["elapsed"]]
 if (name == "glmnet" && folds > 0) {
   for (r in seq_len(repeats))
     fit <- glmnet::cv.glmnet(X, outcome, family = kind, nfolds = folds, standardize = FALSE,
-                             nlambda = variances, lambda.min.ratio = ratio)
+                             nlambda = penalties, lambda.min.ratio = ratio, thresh = tolerance)
 } else if (name == "glmnet") {
   fit <- glmnet::glmnet(X, outcome, family = kind, standardize = FALSE, thresh = tolerance,
                         lambda = exp(seq(log(50), 0, length.out = 20)) * lambda / n, maxit = 1e7)

@@ -28,7 +28,7 @@ PEERS = {
 
 
 def adelie(data, o):
-    """A warm path of 20 penalties down to λ, as its users run it; its cv_grpnet for folds."""
+    """A warm path of penalties down to λ, as its users run it; its cv_grpnet for folds."""
     import adelie as ad
 
     n = data["X"].shape[0]
@@ -39,19 +39,22 @@ def adelie(data, o):
         )
     else:
         glm = ad.glm.binomial(data["y"])
-    common = {"n_threads": o["n_jobs"], "early_exit": False, "progress_bar": False}
+    common = {"n_threads": o["n_jobs"], "progress_bar": False}
+    common |= {"tol": o["peer_tol"], "irls_tol": o["peer_tol"]}
     if o["folds"]:
         for r in range(o["repeats"]):
             result = ad.cv_grpnet(
-                X, glm, n_folds=o["folds"], seed=r, lmda_path_size=o["variances"],
-                min_ratio=o["ratio"], **common,
+                X, glm, n_folds=o["folds"], seed=r, lmda_path_size=o["penalties"],
+                min_ratio=o["ratio"], early_exit=False, **common,
             )  # fmt: skip
-        state = result.fit(X, glm, n_threads=o["n_jobs"], progress_bar=False)
+        state = result.fit(X, glm, lmda_path_size=o["penalties"], **common)
     else:
         r = data["y"].mean() - data["y"] if o["family"] == "logistic" else null_residual(data)
         largest = np.abs(data["X"].T @ r).max() / n
         path = np.geomspace(largest, o["lam"] / n, 20)
-        state = ad.grpnet(X, glm, lmda_path=path, tol=o["peer_tol"], **common)
+        state = ad.grpnet(X, glm, lmda_path=path, early_exit=False, **common)
+    if o["folds"]:
+        o["chosen"] = float(state.lmdas[-1]) * n
     return np.asarray(state.betas[-1].todense()).ravel(), float(state.intercepts[-1])
 
 
@@ -166,6 +169,7 @@ def main() -> None:
     seconds = time.perf_counter() - start
     np.savez(folder / f"{name}.npz", beta=beta, intercept=intercept)
     report = {"peer": name, "version": version, "seconds": seconds}
+    report["lam"] = options.get("chosen") if options["folds"] else options["lam"]
     report["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print("\n" + json.dumps(report))
 

@@ -23,6 +23,9 @@ __all__ = ["run_cold_start", "run_task"]
 HERE = Path(__file__).resolve().parent
 R_PEERS = ("glmnet", "survival", "cyclops")
 EARLY = 1e-6  # of the deviance explained: a larger gap to the best objective is an early stop
+TIGHTER = 0.1  # of its tolerance, with which a program that stopped early is run again,
+TRIES = 5  # so often in all
+WITH_TOLERANCE = ("adelie", "scikit-survival", "glmnet")
 
 
 def say(text: str) -> None:
@@ -39,19 +42,19 @@ def run_task(task: Task, peers: tuple[str, ...], folder: Path, given) -> dict:
     options = {
         "family": task.family, "lam": task.lam, "tol": task.tol, "folds": task.folds,
         "repeats": task.repeats, "n_jobs": n_jobs, "peer_tol": given.peer_tol, "warm": True,
+        "penalties": given.peer_penalties,
     }  # fmt: skip
     say("steropes")
     rows = [_ours(folder, options)]
     _describe_grid(rows[0], options, data)
+    judge = Judge(task.family, data, folder, options)
+    judge.look(rows[0])
     for name in peers:
         if task.n * task.p > LIMITS[name]:
             say(f"{name}: left out at this size (hours, or dense X)")
             continue
         say(name)
-        row = _peer(name, folder, options, data["X"].shape, given)
-        if row is not None:
-            rows.append(row)
-    _compare(rows, task, data, folder)
+        rows += _until_there(name, folder, options, judge, given)
     X = data["X"]
     return {
         "rows": rows, "pass": a_pass, "n": X.shape[0], "p": X.shape[1], "nnz": X.nnz,
@@ -83,7 +86,7 @@ def _ours(folder: Path, options: dict, environment: dict | None = None) -> dict:
 
 
 def _describe_grid(row: dict, options: dict, data: dict) -> None:
-    """Peers that cross-validate walk as many penalties over the same range."""
+    """Peers that cross-validate walk over the same range of penalties."""
     variances = row.get("variances")
     if variances:
         lams = np.sqrt(2 / np.array(variances))
@@ -101,7 +104,7 @@ def _peer(name: str, folder: Path, options: dict, shape, given) -> dict | None:
             return None
         o = options
         settings = [o["family"], o["lam"], o["folds"], o["repeats"]]
-        settings += [o.get("variances", 0), o.get("ratio", 0), o["peer_tol"]]
+        settings += [o["penalties"], o.get("ratio", 0), o["peer_tol"]]
         words = [str(folder), *map(str, shape), ",".join(map(str, settings))]
         row = _process([*script, *words], given.timeout)
     else:
@@ -123,24 +126,62 @@ def _there(command: list[str]) -> bool:
         return False
 
 
-def _compare(rows: list[dict], task: Task, data: dict, folder: Path) -> None:
-    """Objectives and KKT violations of everyone's coefficients, by one piece of code."""
-    lam = task.lam
-    if task.folds:
-        return  # each has its own folds, and so its own optimum
-    null = np.log(data["y"].mean() / (1 - data["y"].mean())) if task.family == "logistic" else 0.0
-    worst = objective(task.family, data, np.zeros(data["X"].shape[1]), null, lam)
-    for row in rows:
-        beta = _coefficients(folder, row["peer"])
-        if beta is None or "failed" in row:
-            continue
-        row["objective"] = objective(task.family, data, beta[1:], beta[0], lam)
-        row["kkt"] = kkt(task.family, data, beta[1:], beta[0], lam)
-    best = min((row["objective"] for row in rows if "objective" in row), default=np.nan)
-    for row in rows:
-        if "objective" in row:
-            row["gap"] = (row["objective"] - best) / max(worst - best, 1e-300)
-            row["early"] = row["gap"] > EARLY
+def _until_there(name: str, folder: Path, options: dict, judge: Judge, given) -> list[dict]:
+    """Runs of a peer: with tighter tolerances until its objective is no worse than ours."""
+    rows: list[dict] = []
+    tol = given.peer_tol
+    for _ in range(TRIES):
+        row = _peer(name, folder, {**options, "peer_tol": tol}, judge.data["X"].shape, given)
+        if row is None:
+            break
+        if not options["folds"]:
+            row.setdefault("lam", options["lam"])
+        judge.look(row)
+        rows.append(row)
+        if name in WITH_TOLERANCE:
+            row["peer_tol"] = tol
+        if not row.get("early") or name not in WITH_TOLERANCE:
+            break
+        tol *= TIGHTER
+    return rows
+
+
+class Judge:
+    """Objectives and KKT violations of everyone's coefficients, by one piece of code.
+
+    A cross-validation's are those of its last fit, at the penalty that it chose itself.
+    """
+
+    def __init__(self, family: str, data: dict, folder: Path, options: dict) -> None:
+        self.family, self.data, self.folder, self.options = family, data, folder, options
+        y, p = data["y"], data["X"].shape[1]
+        null = np.log(y.mean() / (1 - y.mean())) if family == "logistic" else 0.0
+        self.nothing = np.zeros(p), float(null)
+        self.best: dict[float, float] = {}  # objective of each penalty, as far as we go
+
+    def look(self, row: dict) -> None:
+        """Add the gap to our objective, whether it was an early stop, and the KKT violation."""
+        found = None if "failed" in row else _coefficients(self.folder, row["peer"])
+        lam = row.get("lam")
+        if found is None or lam is None:
+            return
+        value = self._objective(found[1:], found[0], lam)
+        if lam not in self.best:
+            self.best[lam] = value if row["peer"] == "steropes" else self._ours_at(lam)
+        worst = self._objective(*self.nothing, lam)
+        row["gap"] = (value - self.best[lam]) / max(worst - self.best[lam], 1e-300)
+        row["early"] = row["gap"] > EARLY
+        row["kkt"] = kkt(self.family, self.data, found[1:], found[0], lam)
+
+    def _objective(self, beta: np.ndarray, intercept: float, lam: float) -> float:
+        return objective(self.family, self.data, beta, intercept, lam)
+
+    def _ours_at(self, lam: float) -> float:
+        say(f"steropes at the λ = {lam:.4g} of a peer's own choice")
+        _ours(self.folder, {**self.options, "lam": lam, "folds": 0})
+        found = _coefficients(self.folder, "steropes")
+        assert found is not None
+        return self._objective(found[1:], found[0], lam)
 
 
 def _coefficients(folder: Path, name: str) -> np.ndarray | None:

@@ -49,6 +49,8 @@ def _row(row: dict, ours: float, a_pass: float) -> str:
     if "failed" in row:
         return f"| {name} | – | | | | | | | {row['failed']} |"
     notes = []
+    if "peer_tol" in row:
+        notes.append(f"tol {row['peer_tol']:.0e}")
     if row.get("early"):
         notes.append("stopped early")
     if row["peer"] == "survival":
