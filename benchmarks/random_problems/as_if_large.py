@@ -45,7 +45,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.8, {
         "solve.quadratic.products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
         "solve.quadratic.shared": {"STRIPE": 5},
-        "solve.growing": {"STRIPE": 5, "LARGE": 9},
+        "solve.growing": {"STRIPE": 5},
         "design.rows": {"STRIPE": 5, "SOME": 11},
     }),
     (0.8, {"backends.cpu.gram": {

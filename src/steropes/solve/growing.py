@@ -8,10 +8,8 @@ from ..backends.threads import ThreadPool
 
 __all__ = ["GrowingMatrix"]
 
-# Rows and columns that there is room for, for each that there is, up to so many in all: memory only
-# once it is used. A search doubles its working set from one variance to the next.
-SPARE, LARGE = 1.25, 20_000
-LEAST = 0.3  # that there is room for in any case
+# Rows and columns that there is room for, for each that there is: memory only once it is used.
+SPARE = 0.3
 STRIPE = 256  # rows that are copied at once
 
 
@@ -76,7 +74,7 @@ class GrowingMatrix:
 
 def _with_room(k: int, dtype: np.dtype) -> np.ndarray:
     """An empty matrix for k rows and columns and some more."""
-    size = k + max(min(int(SPARE * k), LARGE - k), int(LEAST * k))
+    size = k + int(SPARE * k)
     return np.empty((size, size), dtype)
 
 
