@@ -55,6 +55,8 @@ def run_task(task: Task, peers: tuple[str, ...], folder: Path, given) -> dict:
             continue
         say(name)
         rows += _until_there(name, folder, options, judge, given)
+    # A peer's gap to ours is below zero where it went further than we did.
+    rows[0]["early"] = any(row.get("gap", 0.0) < -EARLY for row in rows)
     X = data["X"]
     return {
         "rows": rows, "pass": a_pass, "n": X.shape[0], "p": X.shape[1], "nnz": X.nnz,
