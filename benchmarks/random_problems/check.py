@@ -134,7 +134,7 @@ def _judge_refusal(problem, error, out):
         "y" in data and len(np.unique(data["y"][used])) < 2,
         "No stratum" in text and not _vary(data["y"][used], problem.strata[used]),
         problem.family == "pooled" and "no event" in text,
-        ("fold" in text or "Split" in text) and problem.words.get("cv"),
+        any(word in text for word in ("fold", "Split", "No variance")) and problem.words.get("cv"),
         "sample_weight" in text and problem.words["weights"] in ("scaled", "wide"),
         "under observation" in text and dense_problem(problem).interrupted,
     ]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import SeparationError
+from ..errors import DataError, SeparationError
 from ..fit import Replicates, certified_under
 from ..fit.replicates import lanes_of_draws
 from ..solve import Fit
@@ -122,8 +122,8 @@ def fit_draws_reselecting(
 ) -> DrawnFits:
     """Fit the model to each draw, with the prior's variance chosen anew.
 
-    All copies of a unit are in one fold. A draw that has a fold without an optimum has
-    coefficients of NaN.
+    All copies of a unit are in one fold. A draw that has a fold without an optimum, or too few
+    units or events for its folds, has coefficients of NaN.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def fit_draws_reselecting(
         seed = np.random.default_rng([int(draws.seeds[k]), 1])
         try:
             chosen = choose(part, seed)
-        except SeparationError:
+        except (DataError, SeparationError):  # of the draw: the fit was chosen so as well
             out.converged[k] = True
             continue
         fit, part = certified_under(

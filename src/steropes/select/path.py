@@ -13,6 +13,7 @@ from .beginning import beginning
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
 from .search import DEAR, Progress, Selection, VariancePath, standard_error
+from .silent_folds import refuse_silent_folds
 
 __all__ = ["choose"]
 
@@ -58,6 +59,8 @@ class FoldsPath(VariancePath):
         self.penalised[problem.unbounded(problem.prior)] = False
         self.fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
         self.pairs = pairs
+        alone = cv.scoring == "held_out"
+        refuse_silent_folds(problem, len(pairs), self._train, alone)
         refuse_loose_folds(problem, len(pairs), self._train)
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
