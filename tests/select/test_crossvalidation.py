@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
 from sklearn.model_selection import LeaveOneGroupOut, RepeatedKFold
 
 import reference
@@ -51,8 +50,6 @@ def log_likelihood(family, model, X, y, w, train_w):
     """Of rows with weights w, by the definitions of the scores."""
     eta = X @ model.coef_ + getattr(model, "intercept_", 0.0)
     loss, _ = reference.loss(family, eta, y, w)
-    if family == "poisson":
-        return -(loss - np.sum(w * gammaln(y + 1)))
     if family == "linear":
         variance = np.sum(train_w * (y - eta) ** 2) / train_w.sum()
         return -loss / variance - 0.5 * w.sum() * np.log(2 * np.pi * variance)

@@ -204,11 +204,16 @@ class Likelihood(ABC):
         return self
 
     def score(self, eta: Any, held_out: Any, train: Any) -> Any:
-        """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training.
+        """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training."""
+        return self.score_constant(held_out) - self.loss(eta, self.weigh(held_out))
 
-        Constants that are the same for every prior are left out.
+    def score_constant(self, w: Any) -> Any:
+        """What `score` has beside the loss, (B,), for row weights w (n, B) in the model's order.
+
+        No prior changes it, but it is in how far folds' scores are apart, and so in their standard
+        error: without −log y! frequent counts would seem to be predicted with enormous errors.
         """
-        return -self.loss(eta, self.weigh(held_out))
+        return 0.0
 
     def score_parts(self, eta: Any, held_out: Any, train: Any) -> Any:
         """What of `score` is a sum over rows, (m, B); see `score_of`."""

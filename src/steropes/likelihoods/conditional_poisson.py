@@ -18,11 +18,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from ..backends.face import Array, Backend
 from .base import Likelihood, Part
 from .curvature import GroupedCurvature
-from .strata import gather_strata, parts_of_strata, single_rows, within_strata
+from .strata import gather_strata, lone_rows, parts_of_strata, single_rows, within_strata
 
 __all__ = ["ConditionalPoissonLikelihood"]
 
@@ -63,6 +64,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         # Events are rare among the rows, so only their rows are kept.
         self.rows = np.flatnonzero(y)
         self.y = backend.asarray(np.asarray(y[self.rows], np.float64)[:, None])
+        self.log_factorial = backend.asarray(gammaln(y[self.rows] + 1.0)[:, None])
         self.event_start = np.searchsorted(self.rows, self.pointers)
 
     def weigh(self, w: Array) -> _Weights:
@@ -88,6 +90,20 @@ class ConditionalPoissonLikelihood(Likelihood):
         eta = eta[self.rows]
         loss = weights.total * lse - self.backend.segment_sum(weights.wy * eta, self.event_start)
         return self.backend.column_sum(loss)
+
+    def score_constant(self, w: Array) -> Array:
+        """See `Likelihood.score_constant`: log n_s! − Σ w log y!, as the multinomial has it.
+
+        A row that is alone in its stratum says nothing.
+        """
+        bk, own = self.backend, w[self.rows]
+        wy = own * self.y
+        lone = lone_rows(w, wy, self.rows, self.event_start, self.pointers, bk)
+        total = bk.segment_sum(wy, self.event_start)
+        ways = bk.asarray(gammaln(bk.to_host(total) + 1.0))
+        ways = ways - bk.segment_sum(own * self.log_factorial, self.event_start)
+        several = bk.segment_sum((w > 0).astype(np.float64), self.pointers) > 1
+        return bk.column_sum(bk.xp.where(several, ways, lone))
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`."""

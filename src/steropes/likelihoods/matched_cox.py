@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.face import Array, Backend
 from .base import Part
 from .cox import CoxLikelihood, Ties
-from .strata import gather_strata, parts_of_strata, single_rows
+from .strata import gather_strata, lone_rows, parts_of_strata, single_rows
 
 __all__ = ["MatchedCoxLikelihood"]
 
@@ -62,6 +62,12 @@ class MatchedCoxLikelihood(CoxLikelihood):
             partial(_of_part, case[a:b], own, self.ties)
             for (a, b), own in zip(pairwise(cuts), codes, strict=True)
         ]
+
+    def score_constant(self, w: Array) -> Array:
+        """See `Likelihood.score_constant`: a row that is alone in its set says nothing."""
+        start = self.risk.strata_start
+        lone = lone_rows(w, w * self.delta, slice(None), start, start, self.backend)
+        return self.backend.column_sum(lone)
 
     def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w log w of the cases that are alone in their set."""

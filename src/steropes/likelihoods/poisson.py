@@ -90,6 +90,10 @@ class PoissonLikelihood(Likelihood):
         with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
             return w * xp.where(w > 0, xp.exp(eta), 0.0)
 
+    def score_constant(self, w: Array) -> Array:
+        """See `Likelihood.score_constant`: −Σ w log y!."""
+        return self.log_likelihood_constant(w)
+
     def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w log y!."""
         return -(weights * self.log_factorial).sum(axis=0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ..backends.face import Array, Backend
 from ..errors import DataError
 
-__all__ = ["gather_strata", "parts_of_strata", "single_rows", "within_strata"]
+__all__ = ["gather_strata", "lone_rows", "parts_of_strata", "single_rows", "within_strata"]
 
 
 def gather_strata(
@@ -56,6 +57,32 @@ def single_rows(strata: np.ndarray, y: np.ndarray) -> np.ndarray:
     log-likelihood, which no coefficient changes.
     """
     return np.flatnonzero((np.bincount(strata) == 1)[strata] & (y > 0))
+
+
+def lone_rows(
+    w: Array, wy: Array, own: Any, start: np.ndarray, pointers: np.ndarray, backend: Backend
+) -> Array:
+    """Σ w y log w of each stratum with one row that has weight, zero of others, (S, B).
+
+    What the loss has of such a row. It has none if the stratum's other rows are absent, and so it
+    must be if they are there without weight.
+
+    Parameters
+    ----------
+    w : (n, B) array
+    wy : (m, B) array
+        w y of the rows with events.
+    own : (m,) int array or slice
+        These among the n.
+    start : (S + 1,) int array
+        Where each stratum begins among them,
+    pointers : (S + 1,) int array
+        and among the n.
+    """
+    xp = backend.xp
+    there = backend.segment_sum((w > 0).astype(np.float64), pointers)
+    x = wy * xp.log(xp.where(w[own] > 0, w[own], 1.0))
+    return xp.where(there == 1, backend.segment_sum(x, start), 0.0)
 
 
 def within_strata(

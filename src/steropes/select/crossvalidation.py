@@ -50,7 +50,11 @@ class CrossValidation:
         (what Cyclops uses; the default). ``"difference"``: the full data's log-likelihood minus
         the training rows' (Verweij and van Houwelingen 1993), which for Cox's model compares
         held-out events with all rows at risk and is less noisy when a fold has few events. For
-        models whose log-likelihood is a sum over rows the two are the same.
+        models whose log-likelihood is a sum over rows the two are the same. Constants are in both,
+        as −log y! of counts: no variance changes them, but ``se`` is not that of predictions
+        without them. Matched sets of which one row is there say nothing, whatever its weight.
+        Training rows without an event that could have been another row's are refused, and
+        held-out ones where no fold has one.
     groups : (n,) labels, optional
         Rows with the same label are in one fold: all rows of a person, a family or a site. With
         strata that stay whole, a group and a stratum that share rows stay together.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class RiskTerm(ShardedTerm):
         backend: Backend = likelihood.backend
         self.own, self.offset = np.broadcast_to(weights, (shards.rows, B)), offset
         self.w, self.bound = self._bound(self.own, backend.lanes(B))
-        self._others: dict[bool, tuple[str, Bound]] = {}
+        self._others: dict[bool, tuple[str, Bound, Any]] = {}
         family = ShardedFamily(
             likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
         )
@@ -142,12 +143,15 @@ class RiskTerm(ShardedTerm):
         """See `DataTerm.left_out_score`."""
         if difference not in self._others:
             w = weights[:, None] if difference else weights[:, None] - self.own
-            bound = self._bound(w, self.likelihood.backend.lanes(w.shape[1]))[1]
+            held, bound = self._bound(w, self.likelihood.backend.lanes(w.shape[1]))
             key = self.told.bind(w, self.offset, w.shape[1], self._tell(bound))
             weakref.finalize(self, self.told.release, key).atexit = False
-            self._others[difference] = key, bound
-        key, bound = self._others[difference]
-        score = -self._visit(At(key, self.W, self.beta[self.W]), bound).loss
+            constant = self.likelihood.score_constant(held)
+            if difference:
+                constant = constant - self.likelihood.score_constant(self.w)
+            self._others[difference] = key, bound, constant
+        key, bound, constant = self._others[difference]
+        score = constant - self._visit(At(key, self.W, self.beta[self.W]), bound).loss
         return (score + self.loss if difference else score)[: self.B]
 
 
