@@ -159,20 +159,29 @@ class DenseBlock:
     scale: np.ndarray
 
     @classmethod
-    def standardized(cls, x: np.ndarray, center: bool) -> DenseBlock:
-        """Copy, scale and, where the model allows it, centre the columns."""
+    def standardized(
+        cls, x: np.ndarray, center: bool, counted: np.ndarray | None = None
+    ) -> DenseBlock:
+        """Copy, scale and, where the model allows it, centre the columns.
+
+        By the rows ``counted`` (n,), bool, where there are others: what is far out in a row without
+        weight would make the columns of all others small, and their centre a place far away.
+        """
         x = np.asarray(x, dtype=np.float64)
         z: np.ndarray = np.empty(x.shape)
         largest = power_of_two(_extent(x))
         np.divide(x, largest, out=z)
-        middle = z.mean(axis=0) if center and len(z) else np.zeros(z.shape[1])
+        some = slice(None) if counted is None or not counted.any() else np.flatnonzero(counted)
+        middle = z[some].mean(axis=0) if center and len(z) else np.zeros(z.shape[1])
         if middle.any():
             z -= middle
+        own = z[some]
         # Rounding leaves a constant column slightly off zero after centring; it is zero.
-        nothing = _extent(z) < 1e-13 * np.maximum(np.abs(middle), 1e-300)
+        nothing = _extent(own) < 1e-13 * np.maximum(np.abs(middle), 1e-300)
         if nothing.any():
-            z[:, nothing] = 0.0
-        square = np.einsum("ij,ij->j", z, z) / max(len(z), 1)
+            own[:, nothing] = 0.0
+            z[some] = own
+        square = np.einsum("ij,ij->j", own, own) / max(len(own), 1)
         rest = power_of_two(np.sqrt(square) if len(z) else np.ones(z.shape[1]))
         if (rest != 1.0).any():
             z /= rest

@@ -149,9 +149,9 @@ class ChannelDesign:
         """Nothing, (1,): the baseline takes up what the columns' centres contribute."""
         return np.zeros(1)
 
-    def centered(self) -> ChannelDesign:
+    def centered(self, counted: np.ndarray | None = None) -> ChannelDesign:
         """Return the same design over a centred X; what that shifts goes to the baseline."""
-        return ChannelDesign(self.X.centered(), *self._arguments)
+        return ChannelDesign(self.X.centered(counted), *self._arguments)
 
     def uncentered(self) -> ChannelDesign:
         """Return the same design with X as the user gave it."""

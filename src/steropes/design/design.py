@@ -193,12 +193,15 @@ class Design(Estimated):
         blocks = [block.only(local) for block, local, _ in self.columns(kept)]
         return Design(blocks, [self.names[j] for j in kept])
 
-    def centered(self) -> Design:
-        """Return the same design with dense columns centred, for models that allow a shift."""
+    def centered(self, counted: np.ndarray | None = None) -> Design:
+        """Return the same design with dense columns centred, for models that allow a shift.
+
+        ``counted`` (n,), bool, are the rows to centre and scale by; None is all.
+        """
         blocks: list[Block] = []
         for b in self.blocks:
             if isinstance(b, DenseBlock):
-                z = DenseBlock.standardized(b.values, center=True)
+                z = DenseBlock.standardized(b.values, True, counted)
                 b = replace(z, center=b.center + z.center * b.scale, scale=b.scale * z.scale)
             blocks.append(b)
         return Design(blocks, self.names)

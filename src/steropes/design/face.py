@@ -172,8 +172,8 @@ class RowsLike(_Rows, Protocol):
 class PlainDesign(DesignLike, Protocol):
     """A design whose rows of η are rows of X, wherever they are."""
 
-    def centered(self) -> Any:
-        """The same design with dense columns centred."""
+    def centered(self, counted: NDArray[np.bool_] | None = None) -> Any:
+        """The same design with dense columns centred, by the rows ``counted`` where it can."""
 
     def uncentered(self) -> Any:
         """See `DesignLike.uncentered`."""

@@ -187,8 +187,11 @@ class Problem:
     @property
     def start(self) -> float:
         """Where the intercept starts: at zero, or where it takes a far offset back."""
-        if self.offset is None or not self.n_free or np.abs(self.offset).max() < FAR:
+        if self.offset is None or not self.n_free:
             return 0.0
-        counted = self.offset[self.weights > 0]
+        # Where it is one of rows of η, the first are those of X.
+        counted = self.offset[: len(self.weights)][self.weights > 0]
+        if np.abs(counted).max(initial=0.0) < FAR:
+            return 0.0
         middle, largest = float(np.median(counted)), float(counted.max())
         return -(middle if largest - middle < 600 else largest)  # exp of the rest is finite

@@ -110,7 +110,10 @@ class HeldFits:
         """Change of the coefficient that changes some η by this much."""
         if self.problem.likelihood.quadratic:
             return np.inf
-        size = float(self.problem.likelihood.extent(self._column(j)[:, None]))
+        likelihood, column = self.problem.likelihood, self._column(j)[:, None]
+        if likelihood.order is not None:
+            column = column[likelihood.order]
+        size = float(likelihood.extent(column, self.problem.weights))
         return change / size if size > 0 else np.inf
 
     # -- points ----------------------------------------------------------------------------------

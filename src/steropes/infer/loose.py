@@ -116,4 +116,4 @@ class LooseColumns:
         g = backend.to_host(self.rows.rmatmul(r))[:, 0]
         step = linalg.cho_solve((L, True), g / size, check_finite=False) / size
         moved = self.rows.matmul(backend.asarray(step[:, None]))
-        return bool(float(likelihood.extent(moved)) < SMALL)
+        return bool(float(likelihood.extent(moved, part.weights)) < SMALL)

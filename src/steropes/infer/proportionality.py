@@ -67,6 +67,10 @@ def proportionality_test(
     likelihood = problem.likelihood
     there = problem.weights > 0  # how much they weigh has no part in g, as in R
     late = None if entry is None else entry[there]
+    early = there & (event == 1) & (time <= 0)
+    if isinstance(transform, str) and transform == "log" and early.any():
+        row = int(early.argmax())
+        raise DataError(f"transform='log' needs positive event times; row {row} has none.")
     g = _transformed(likelihood.risk.group_time, time[there], event[there], late, transform)
     eta, weights = fitted_state(problem, beta)
     rows = problem.design.by_rows(np.arange(len(beta)), likelihood.order, likelihood.backend)
@@ -126,9 +130,6 @@ def _transformed(
     elif transform == "identity":
         function = np.asarray
     elif transform == "log":
-        if (time[happened] <= 0).any():
-            row = int(np.flatnonzero(happened & (time <= 0))[0])
-            raise DataError(f"transform='log' needs positive event times; row {row} has none.")
         function = np.log
     elif transform == "rank":
         ordered = np.sort(time)

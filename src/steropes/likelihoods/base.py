@@ -110,9 +110,14 @@ class Likelihood(ABC):
         """Offsets (n, B) as rows of η; what has as many rows as η already is returned as it is."""
         return offset
 
-    def extent(self, change: Any) -> float:
-        """How far a change of η, (rows of η, 1), moves the predictors the loss depends on."""
+    def extent(self, change: Any, weights: np.ndarray | None = None) -> float:
+        """How far a change of η, (rows of η, 1), moves the predictors the loss depends on.
+
+        Those of rows whose weight (n,), in the rows of X, is zero are none.
+        """
         xp = self.backend.xp
+        if weights is not None and not (there := weights[self.row_of_x] > 0).all():
+            change = change[there]
         if self.shift_invariant:
             return float(xp.ptp(change))
         return float(xp.abs(change).max())

@@ -98,9 +98,10 @@ class PooledLogisticLikelihood(Likelihood):
         out[: self.n] = offset
         return out
 
-    def extent(self, change: np.ndarray) -> float:
+    def extent(self, change: np.ndarray, weights: np.ndarray | None = None) -> float:
         """See `Likelihood.extent`; an upper bound, over every person and interval."""
         h, base = self.split(change)
+        h = h if weights is None else h[:, weights > 0]
         largest = abs(h).max(axis=(1, 2), initial=0.0)
         factor = np.append(1.0, abs(self.F).max(axis=0, initial=0.0))
         return float(factor @ largest + abs(base).max(initial=0.0))

@@ -338,7 +338,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
             offset = log_exposure if offset is None else offset + log_exposure
         names = design.names
         return Problem(
-            design=self._arrange(design, likelihood),
+            design=self._arrange(design, likelihood, weights),
             likelihood=likelihood,
             weights=weights,
             offset=offset,
@@ -348,11 +348,11 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
             **extras,
         )
 
-    def _arrange(self, design: Any, likelihood: Likelihood) -> Any:
+    def _arrange(self, design: Any, likelihood: Likelihood, weights: np.ndarray) -> Any:
         """The columns as the model has them: centred where that changes nothing, an intercept."""
         self._has_intercept = intercept = self._wants_intercept()
         if intercept or likelihood.shift_invariant:
-            design = design.centered()
+            design = design.centered(None if weights.all() else weights > 0)
         return design.with_intercept() if intercept else design
 
     def _read_vectors(

@@ -178,7 +178,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             assert self.breaks is not None  # one of the two, as the settings say
             intervals = Intervals.at(self.breaks, outcome)
         self._time = time = PersonTime.of(intervals, self.baseline, self.time_varying, design.names)
-        whole = time.design(design).centered()
+        whole = time.design(design).centered(None if weights.all() else weights > 0)
         backend = get_backend("cpu", self.n_jobs)
         at_risk = intervals.cut(outcome)
         likelihood = PooledLogisticLikelihood(

@@ -34,7 +34,7 @@ class FreeLoss:
         self.likelihood = problem.likelihood
         self.backend, self.base = self.likelihood.backend, base
         self.rows = _by_rows(problem, columns) if rows is None else rows
-        self.weights = bound_weights(problem)
+        self.weights, self.row_weights = bound_weights(problem), problem.weights
         self.noise = NOISE * float(problem.weights.sum())
 
     @classmethod
@@ -121,7 +121,7 @@ class FreeLoss:
     def extent(self, s: np.ndarray) -> float:
         """How far a step moves the linear predictors."""
         d = self.rows.matmul(self.backend.asarray(s[:, None]))
-        return float(self.likelihood.extent(d))
+        return float(self.likelihood.extent(d, self.row_weights))
 
 
 def _by_rows(problem: Any, columns: np.ndarray) -> Any:

@@ -262,8 +262,8 @@ class ShardedDesign(Estimated):
         own = self._store.moments.center() if self._centered else np.zeros(len(self._store.names))
         return np.append(0.0, own) if self._intercept else own
 
-    def centered(self) -> ShardedDesign:
-        """The same design with dense columns centred."""
+    def centered(self, counted: Any = None) -> ShardedDesign:
+        """The same design with dense columns centred, by all rows: the store has their moments."""
         return ShardedDesign(self._store, True, self._intercept)
 
     def uncentered(self) -> ShardedDesign:

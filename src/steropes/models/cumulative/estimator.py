@@ -170,7 +170,7 @@ class CumulativeProbabilityModel(
         backend = get_backend("cpu", self.n_jobs)
         likelihood = CumulativeLikelihood(outcome, self.link, weights > 0, backend)
         return Problem(
-            design=design.centered(),
+            design=design.centered(None if weights.all() else weights > 0),
             likelihood=likelihood,
             weights=weights,
             offset=offset,
