@@ -6,9 +6,17 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from every_family import EVERY, case
-from steropes import CoxRegression, DataError, PooledLogisticRegression, Surv
+from steropes import (
+    CoxRegression,
+    DataError,
+    Laplace,
+    LogisticRegression,
+    PooledLogisticRegression,
+    Surv,
+)
 
 FAR = np.array([1e3, 1.0, 1e5, -1e5, 1e4])  # times what a column is elsewhere
 
@@ -60,3 +68,28 @@ def test_the_row_without_a_logarithm_is_named_by_its_number_among_all(rng):
     model = CoxRegression().fit(X, Surv(time, np.ones(60, int)), sample_weight=weight)
     with pytest.raises(DataError, match="row 7 has none"):
         model.test_proportionality("log")
+
+
+@pytest.mark.parametrize("name", [s for s in EVERY if s not in ("linear", "cox by step")])
+def test_a_sparse_column_may_be_tiny_but_for_a_row_without_weight(name, rng):
+    """Stored by its largest entry it needs a coefficient that is thousands of reaches away."""
+    c = case(name, rng, n=150)
+    far = np.zeros((2, c.X.shape[1]))
+    far[:, 0], far[:, 2] = 1e4, -1e5
+    X, weight = np.concatenate([c.X, far]), np.append(np.ones(150), [0.0, 0.0])
+    extras = {key: np.append(v, v[-2:]) for key, v in c.extras.items()}
+    own = c.fit(sparse.csc_array(c.X), prior=Laplace(0.1))
+    whole = c.make(prior=Laplace(0.1))
+    whole.fit(sparse.csc_array(X), np.append(c.y, c.y[-2:]), sample_weight=weight, **extras)
+    assert whole.converged_
+    np.testing.assert_allclose(whole.coef_, own.coef_, rtol=1e-4, atol=1e-6)
+
+
+def test_draws_without_the_row_that_is_far_out_converge(rng):
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + rng.logistic(size=200) > 0).astype(int)
+    X[0] = [2e4, 0.0, -2e4]
+    model = LogisticRegression(prior=Laplace(0.1)).fit(sparse.csc_array(X), y)
+    draws = model.bootstrap(n=20, random_state=1)
+    assert draws.converged.all()
+    assert np.abs(draws.coef[:, 1]).max() > 0.1  # about 0.5 where that row is left out

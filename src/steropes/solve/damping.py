@@ -9,6 +9,8 @@ from .certificate import violations
 __all__ = ["Damping"]
 
 DAMPEST = 1e4  # of the curvature: damping with which a step that fails is the last
+PATIENT = 8  # whole steps in a row that were held to the reach: from there on it is doubled,
+FARTHEST = 1e9  # so many times at most
 
 
 class Damping:
@@ -25,16 +27,25 @@ class Damping:
         Damping, in curvatures.
     room : (lanes,) array
         How far columns without penalty may go in a step, in the least that it ever is.
+    stretch : (lanes,) array
+        How far others may, in reaches. Where one row is far out, or absent, a column that is of
+        size one there is tiny elsewhere, and what it needs is thousands of reaches away.
     """
 
     def __init__(self, lanes: int) -> None:
         self.level = np.zeros(lanes)
-        self.room = np.ones(lanes)
+        self.room, self.stretch = np.ones(lanes), np.ones(lanes)
+        self._short = np.zeros(lanes, bool)  # whether the last step would have gone beyond,
+        self._times = np.zeros(lanes, np.int64)  # and how many before it
 
     def stepped(self, held: np.ndarray, t: np.ndarray) -> None:
         """Steps that were held back, or not, were then taken to a share t of their length."""
         factor = np.where(t == 1.0, 2.0, np.where(t > 0, 0.5, 1.0))
         self.room = np.maximum(1.0, np.where(held, factor, 1.0) * self.room)
+        self._times = np.where(self._short & (t == 1.0), self._times + 1, 0)
+        factor = np.where(self._times > PATIENT, 2.0, np.where(self._short & (t < 1.0), 0.5, 1.0))
+        self.stretch = np.clip(factor * self.stretch, 1.0, FARTHEST)
+        self._short[:] = False
 
     def hopeless(self, failed: np.ndarray) -> np.ndarray:
         """Those of the failed replicates that no damping helps."""
@@ -56,8 +67,8 @@ class Damping:
 
         A rare column may have hardly any curvature, or none, where it stands: with the rows of a
         fold its ones can be gone, and exp may have underflowed. Alone it would step by its
-        violation over its curvature; under an l1 penalty that is held to ``reach``. Near the
-        optimum there is no violation and nothing is added.
+        violation over its curvature; under an l1 penalty that is held to ``reach``, or in the end
+        to ``stretch`` times that. Near the optimum there is no violation and nothing is added.
 
         Parameters
         ----------
@@ -73,5 +84,7 @@ class Damping:
         curve = h + l2
         mu = self.level[lanes] * np.maximum(curve, 0.0)
         if l1.any() and np.isfinite(reach):
-            mu = np.maximum(mu, violations(g, beta, l1, l2) / reach - curve)
+            needed = violations(g, beta, l1, l2) / (reach * self.stretch[lanes])
+            self._short[lanes] = (needed > curve).any(axis=0)
+            mu = np.maximum(mu, needed - curve)
         return mu if (mu > 0).any() else None
