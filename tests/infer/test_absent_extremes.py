@@ -93,3 +93,18 @@ def test_draws_without_the_row_that_is_far_out_converge(rng):
     draws = model.bootstrap(n=20, random_state=1)
     assert draws.converged.all()
     assert np.abs(draws.coef[:, 1]).max() > 0.1  # about 0.5 where that row is left out
+
+
+@pytest.mark.parametrize("name", ["conditional exact", "conditional poisson", "cumulative"])
+def test_offsets_may_be_anything_where_there_is_no_weight(name, rng):
+    c = case(name, rng, n=100)
+    weight, offset = np.ones(100), 0.1 * rng.normal(size=100)
+    weight[[3, 60]], offset[[3, 60]] = 0.0, [-2000.0, 2000.0]
+    there = weight > 0
+    whole = c.make().fit(c.X, c.y, sample_weight=weight, offset=offset, **c.extras)
+    own = {key: v[there] for key, v in c.extras.items()}
+    part = c.make().fit(c.X[there], c.y[there], offset=offset[there], **own)
+    np.testing.assert_allclose(whole.summary(), part.summary(), rtol=1e-5, atol=1e-8)
+    offset[50] = 2000.0
+    with pytest.raises(DataError, match=r"further apart than exp can hold: .* in row 50"):
+        c.make().fit(c.X, c.y, sample_weight=weight, offset=offset, **c.extras)

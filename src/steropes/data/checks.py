@@ -121,11 +121,15 @@ def check_weights(w: Any, n: int) -> np.ndarray:
 
 
 def check_offset(
-    offset: Any, n: int, log_scale: bool = True, apart: float = np.inf
+    offset: Any,
+    n: int,
+    log_scale: bool = True,
+    apart: float = np.inf,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray | None:
     """Check an offset of the linear predictor, which most families exponentiate.
 
-    ``apart`` is the largest difference that the family can work with.
+    ``apart`` is the largest difference that the family can work with, between rows with weight.
     """
     if offset is None:
         return None
@@ -142,8 +146,9 @@ def check_offset(
             f"offset is {offset[i]:g} in row {i}, too far from zero for the digits of a float. "
             "Check its unit" + (" (it is added to a logarithm)." if log_scale else ".")
         )
-    if n and np.ptp(offset) > apart:
-        low, high = int(offset.argmin()), int(offset.argmax())
+    rows = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+    if len(rows) and np.ptp(offset[rows]) > apart:
+        low, high = (int(rows[k]) for k in (offset[rows].argmin(), offset[rows].argmax()))
         raise DataError(
             f"The offsets are further apart than exp can hold: {offset[low]:g} in row {low} and "
             f"{offset[high]:g} in row {high}. Check their unit: an offset is added to a logarithm."

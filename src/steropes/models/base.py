@@ -217,7 +217,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
         if self._fixed is not None:
             if isinstance(design, ShardedDesign):
                 raise DataError("fixed has no rows in blocks; give X as one table or matrix.")
-            own = check_offset(offset, design.n, self._log_scale, self._apart)
+            own = check_offset(offset, design.n, self._log_scale)  # the sum is looked at later
             part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
             offset = part if own is None else own + part
             design = design.only(self._fixed.kept)
@@ -360,7 +360,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Weights and offset as copies: standard errors are computed from them later."""
         weights = check_weights(sample_weight, n)
-        return weights, check_offset(offset, n, self._log_scale, self._apart)
+        return weights, check_offset(offset, n, self._log_scale, self._apart, weights)
 
     def _refuse_weightless(self, label: np.ndarray) -> None:
         """Refuse an outcome without events among the rows that have a positive weight."""
