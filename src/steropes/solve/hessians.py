@@ -22,6 +22,7 @@ __all__ = ["DEAR", "Hessians"]
 LOOSE = 1.0  # KKT violation below which a coarse Hessian that contracts badly is found too coarse
 TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
+PATIENT = 2000  # columns from which on a single fit waits for two steps before a Hessian anew
 DEAR = 4000  # columns from which on Hessians and models cost more than a look at the data
 MANY_FREE = 0.1  # share of the working set without penalty, which descent by columns is slow for
 
@@ -186,7 +187,7 @@ class Hessians:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
         cost = self.term.hessian_cost(not self._exact)
-        patient = not self.alone and len(self.term.W) > DEAR
+        patient = len(self.term.W) > (PATIENT if self.alone else DEAR)
         return run.rates.worth_hessian(violation, run.tol, cost, patient)
 
     def _own_model(self, b: int) -> Quadratic:

@@ -63,7 +63,7 @@ class Rates:
             Of a Hessian, in steps.
         patient : bool
             Whether two steps are waited for: the first one from another penalty's end tells of the
-            columns that come and go, and not of the Hessian.
+            columns that come and go, and not of the Hessian, of which a BFGS pair tells enough.
         """
         live = np.isfinite(self.last) & (violation > tol)
         if not live.any() or (patient and not np.isfinite(self.before[live]).any()):
