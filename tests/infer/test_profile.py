@@ -11,6 +11,7 @@ from scipy.interpolate import CubicHermiteSpline
 from every_family import EVERY, case
 from reference_numbers import data
 from steropes import (
+    ConditionalLogisticRegression,
     CoxRegression,
     DataError,
     ElasticNet,
@@ -289,3 +290,26 @@ def test_intervals_are_in_the_units_of_the_columns(name, rng):
     one = own.fit().confint(names, method="profile").to_numpy()
     two = own.fit(own.X * units).confint(names, method="profile").to_numpy()
     np.testing.assert_allclose(two * units[:, None], one, rtol=1e-4)
+
+
+@pytest.mark.parametrize("far", [-30.0, -1e3, -1e5])
+@pytest.mark.parametrize("family", ["logistic", "cox", "conditional"])
+def test_one_row_that_is_far_out_ends_no_profile(family, far, rng):
+    """It is predicted with certainty, and has no part in the likelihood around the estimate."""
+    x, strata = rng.normal(size=120), np.arange(120) // 6
+    y = (x + rng.logistic(size=120) > 0).astype(int)
+    time = rng.exponential(np.exp(-0.7 * x))
+
+    def limits(more):
+        X = np.append(x, [far] * more)[:, None]
+        if family == "cox":
+            outcome = Surv(np.append(time, [9.0] * more), np.append(np.ones(120, int), [0] * more))
+            model = CoxRegression().fit(X, outcome)
+        elif family == "logistic":
+            model = LogisticRegression().fit(X, np.append(y, [0] * more))
+        else:
+            codes = np.append(strata, [0] * more)
+            model = ConditionalLogisticRegression().fit(X, np.append(y, [0] * more), strata=codes)
+        return model.confint("x0", method="profile").to_numpy()
+
+    np.testing.assert_allclose(limits(1), limits(0), rtol=1e-5)

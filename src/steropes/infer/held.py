@@ -22,6 +22,8 @@ __all__ = ["HeldFits", "Value"]
 NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 TOL = 1e-6  # largest KKT violation, in units of λ or of standard errors
 HOLDS = 500.0  # change of η that exp can hold
+MOST_OF = 0.9  # of a column's entries: what is this many times
+OUTLYING = 10.0  # further out has no part in how far a profile may be looked at
 
 # The log-likelihood, under the prior on the others, of a penalised loss, and its derivative in it.
 FromObjective = Callable[[float], tuple[float, float]]
@@ -110,10 +112,12 @@ class HeldFits:
         """Change of the coefficient that changes some η by this much."""
         if self.problem.likelihood.quadratic:
             return np.inf
-        likelihood, column = self.problem.likelihood, self._column(j)[:, None]
+        likelihood, column = self.problem.likelihood, self._column(j)
         if likelihood.order is not None:
             column = column[likelihood.order]
-        size = float(likelihood.extent(column, self.problem.weights))
+        free_level = likelihood.shift_invariant or self.problem.n_free > 0
+        column = _without_outliers(column, free_level)
+        size = float(likelihood.extent(column[:, None], self.problem.weights))
         return change / size if size > 0 else np.inf
 
     # -- points ----------------------------------------------------------------------------------
@@ -204,3 +208,18 @@ class HeldFits:
         out = np.zeros(len(self.scale))
         out[at] = beta
         return value, out
+
+
+def _without_outliers(column: np.ndarray, free_level: bool) -> np.ndarray:
+    """A column with what is far beyond most of its entries brought in.
+
+    A few rows whose predictors run off end no profile: their losses end it, or they no longer
+    have a part in it. Where the level is free, entries are looked at about their median.
+    """
+    middle = float(np.median(column)) if free_level else 0.0
+    sizes = np.abs(column - middle)
+    some = sizes[sizes > 0]
+    limit = OUTLYING * float(np.quantile(some, MOST_OF)) if len(some) else 0.0
+    if not (sizes > limit).any():
+        return column
+    return np.clip(column - middle, -limit, limit)
