@@ -27,7 +27,9 @@ EXACT = 5  # rounds between two products that free the slopes of what roundings 
 ROUNDS = 40
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
 SWEEPS_ALONE = 2  # the same of a single replicate, whose sweeps no other thread helps with
-SLOW = 0.5  # contraction of a Newton step from which its system is solved exactly
+SLOW = 0.5  # contraction in a round with a Newton step from which its system is solved exactly,
+DEAR = 150  # which is dear with more columns than that: it is left to the driver's next step
+EASY = 0.7  # if the violation is no more than such a share of the first one
 RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
 WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
 CUTS = 5  # times that a Newton step is shortened
@@ -109,8 +111,9 @@ class Search:
     def run(self) -> np.ndarray:
         """Return y − y₀ at the minimum, or after as many rounds as are worth it."""
         m = self.m
+        first = self._violation()
         violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
-        stalled = np.zeros(self.y.shape[1], bool)
+        settled = violation  # before the last Newton step
         share = 0.0
         for r in range(ROUNDS):
             live = violation > m.tolerance
@@ -125,15 +128,16 @@ class Search:
                 break
             most = SWEEPS if len(live) > 1 else SWEEPS_ALONE
             if (_sweeps_left(before[live], violation[live], m.tolerance[live]) > most).any():
-                last = violation
-                self._newton(live)
+                stalled = live & (violation > SLOW * settled)
+                settled = violation
+                if not self._small(stalled):
+                    self._newton(live)
+                elif self._dear(stalled) and (violation <= EASY * first)[live].all():
+                    break  # what is left costs more than another step of the driver
+                else:
+                    self._polish(stalled)
                 violation = self._violation()
                 share = RESTS
-                lost = live & (violation > np.maximum(SLOW * last, m.tolerance))
-                if (lost & stalled).any() and self._small(lost & stalled):
-                    self._polish(lost & stalled)
-                    violation = self._violation()
-                stalled = lost
         return self.y - self.m.y
 
     def _let_go(self) -> None:
@@ -241,9 +245,17 @@ class Search:
             Hp[:, lanes] = self._product(p[:, lanes], lanes)
         self._along(p, Hp, live)
 
+    def _size(self, lanes: np.ndarray) -> int:
+        """The largest of some supports."""
+        return int((self.y[:, lanes] != 0).sum(axis=0).max(initial=0))
+
     def _small(self, lanes: np.ndarray) -> bool:
         """Whether supports are small enough to be solved exactly, one by one."""
-        return int((self.y[:, lanes] != 0).sum(axis=0).max(initial=0)) ** 3 < WORK / 4
+        return bool(lanes.any()) and self._size(lanes) ** 3 < WORK / 4
+
+    def _dear(self, lanes: np.ndarray) -> bool:
+        """Whether that takes longer than what a step of the driver has to do beside."""
+        return self._size(lanes) > DEAR
 
     def _polish(self, lanes: np.ndarray) -> None:
         m = self.m
