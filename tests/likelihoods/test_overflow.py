@@ -67,3 +67,11 @@ def test_rows_without_weight_count_nothing_whatever_their_predictor(family):
     less = evaluate(build(family, y[:2]), np.array([0.2, -0.4]), np.array([1.0, 2.0]))
     assert value == less[0]
     np.testing.assert_array_equal(g, np.append(less[1], 0.0))
+
+
+def test_squares_that_overflow_are_an_infinite_loss_not_a_warning():
+    likelihood = build("linear", np.array([1.0, 2.0]))
+    value, g = evaluate(likelihood, np.array([1e160, 0.0]), np.ones(2))
+    assert value == np.inf
+    assert np.isfinite(g).all()
+    assert likelihood.loss(np.array([[1e160], [0.0]]), np.ones((2, 1))) == np.inf

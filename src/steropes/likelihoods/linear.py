@@ -64,7 +64,8 @@ class LinearLikelihood(Likelihood):
 
         def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
             r = w * (eta - y)
-            return 0.5 * r * (eta - y), r
+            with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
+                return 0.5 * r * (eta - y), r
 
         loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
         return loss, r
@@ -73,7 +74,8 @@ class LinearLikelihood(Likelihood):
         """See `Likelihood.loss`."""
 
         def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
-            return (0.5 * w * (eta - y) ** 2,)
+            with np.errstate(over="ignore"):
+                return (0.5 * w * (eta - y) ** 2,)
 
         return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
 
