@@ -212,3 +212,14 @@ def test_columns_with_the_same_name_are_refused():
     frame = pd.DataFrame([[1.0, 2.0]], columns=["a", "a"])
     with pytest.raises(DataError, match="'a'"):
         as_design(frame)
+
+
+@pytest.mark.parametrize("kind", [sparse.csc_array, sparse.csr_array, sparse.csc_matrix])
+@pytest.mark.parametrize("indices", [[0, 1, 9, 0, 2], [9, 1, 0, 0, 2], [0, 1, 2, -1, 2]])
+def test_an_index_out_of_range_is_refused_whether_lines_ascend_or_not(kind, indices):
+    X = kind((3, 3))
+    X.data, X.indptr = np.ones(5), np.array([0, 3, 3, 5], np.int32)
+    X.indices = np.array(indices, np.int32)
+    minor = "column" if X.format == "csr" else "row"
+    with pytest.raises(DataError, match=rf"{minor} number (9|-1), outside 0 … 2"):
+        as_design(X)

@@ -6,7 +6,7 @@ solver sees numbers near one whatever the unit; dividing by a power of two is ex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 
@@ -18,11 +18,13 @@ __all__ = [
     "ConstantBlock",
     "DenseBlock",
     "SparseBlock",
-    "check_entries",
+    "check_indices",
+    "check_pointers",
     "power_of_two",
 ]
 
 
+WRONG = "X is not a valid sparse matrix: "
 TOGETHER = 64  # rows looked at as one
 FEW_OF = 8  # columns of which one is wanted: with fewer they are copied out of the others
 
@@ -35,48 +37,67 @@ def power_of_two(size: np.ndarray) -> np.ndarray:
     return np.exp2(np.clip(exponent, -1000, 1000))
 
 
-def check_entries(
-    lines: int,
-    size: int,
-    indptr: np.ndarray,
-    indices: np.ndarray,
-    values: int,
-    major: str,
-    minor: str,
+def check_pointers(
+    lines: int, indptr: np.ndarray, indices: np.ndarray, values: int, major: str
 ) -> None:
-    """Refuse pointers and indices that would make a kernel read where there is nothing.
+    """Refuse pointers that would make a kernel read where there is nothing.
 
     Parameters
     ----------
-    lines, size : int
-        Number of columns and rows, or of rows and columns.
+    lines : int
+        Number of columns, or of rows.
     indptr, indices : arrays
         As in a CSC or CSR matrix.
     values : int
         How many values go with the indices.
-    major, minor : str
-        What a line and an index are, for messages.
+    major : str
+        What a line is, for messages.
     """
-    wrong = "X is not a valid sparse matrix: "
     if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
-        raise DataError(f"{wrong}its indices are {indptr.dtype}, {indices.dtype}, not integers.")
+        raise DataError(f"{WRONG}its indices are {indptr.dtype}, {indices.dtype}, not integers.")
     if indptr.ndim != 1 or len(indptr) != lines + 1 or indptr[0] != 0:
-        raise DataError(f"{wrong}it needs {lines + 1} pointers from 0 for {lines} {major}s.")
+        raise DataError(f"{WRONG}it needs {lines + 1} pointers from 0 for {lines} {major}s.")
     if (indptr[1:] < indptr[:-1]).any():
         j = int((indptr[1:] < indptr[:-1]).argmax())
-        raise DataError(f"{wrong}{major} {j} ends before it begins; build the matrix again.")
+        raise DataError(f"{WRONG}{major} {j} ends before it begins; build the matrix again.")
     if not indptr[-1] <= len(indices) == values:
         raise DataError(
-            f"{wrong}its pointers end at {indptr[-1]}, but there are {len(indices)} indices and "
+            f"{WRONG}its pointers end at {indptr[-1]}, but there are {len(indices)} indices and "
             f"{values} values."
         )
+
+
+def check_indices(
+    size: int, indptr: np.ndarray, indices: np.ndarray, major: str, minor: str,
+    ascending: bool = False,
+) -> None:  # fmt: skip
+    """Refuse indices that would make a kernel read where there is nothing.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows, or of columns.
+    indptr, indices : arrays
+        Whose pointers are as `check_pointers` wants them.
+    major, minor : str
+        What a line and an index are, for messages.
+    ascending : bool
+        Whether each line's indices are known to ascend: then its ends tell.
+    """
     used = indices[: indptr[-1]]
-    if len(used) and not (used.min() >= 0 and used.max() < size):
+    if not len(used):
+        return
+    if ascending:
+        filled = np.flatnonzero(indptr[1:] > indptr[:-1])
+        least, most = used[indptr[filled]].min(), used[indptr[filled + 1] - 1].max()
+    else:
+        least, most = used.min(), used.max()
+    if least < 0 or most >= size:
         at = int(((used < 0) | (used >= size)).argmax())
         j = int(np.searchsorted(indptr, at, side="right")) - 1
-        of = "" if lines == 1 and major == "matrix" else f" in {major} {j}"
+        of = "" if major == "matrix" else f" in {major} {j}"
         raise DataError(
-            f"{wrong}an entry{of} has {minor} number {used[at]}, outside 0 … {size - 1}. Build "
+            f"{WRONG}an entry{of} has {minor} number {used[at]}, outside 0 … {size - 1}. Build "
             "the matrix again with the right shape."
         )
 
@@ -90,15 +111,19 @@ class SparseBlock:
     indices: np.ndarray
     data: np.ndarray
     scale: np.ndarray
+    ascending: InitVar[bool] = False  # known of the indices in each column
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, ascending: bool) -> None:
         values = len(self.data) or len(self.indices)
-        check_entries(self.p, self.n, self.indptr, self.indices, values, "column", "row")
+        check_pointers(self.p, self.indptr, self.indices, values, "column")
+        check_indices(self.n, self.indptr, self.indices, "column", "row", ascending)
 
     @classmethod
-    def indicator(cls, n: int, indptr: np.ndarray, indices: np.ndarray) -> SparseBlock:
+    def indicator(
+        cls, n: int, indptr: np.ndarray, indices: np.ndarray, ascending: bool = False
+    ) -> SparseBlock:
         """Columns of zeros and ones, by the rows of the ones."""
-        return cls(n, indptr, indices, NO_DATA, np.ones(len(indptr) - 1))
+        return cls(n, indptr, indices, NO_DATA, np.ones(len(indptr) - 1), ascending)
 
     @classmethod
     def valued(

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
-from .blocks import Block, DenseBlock, SparseBlock, check_entries
+from .blocks import Block, DenseBlock, SparseBlock, check_indices, check_pointers
 from .words import column_word, refuse_empty
 
 __all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
@@ -41,6 +41,7 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
             f"Input X contains NaN or infinity: column {column_word(names, j)}, row "
             f"{C.indices[at]} is {data[at]}. Impute it or drop the row."
         )
+    ascending = C.has_canonical_format
     if not plain and not data.all():
         C = C.copy()
         C.eliminate_zeros()
@@ -53,35 +54,41 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
         indices = indices.copy() if np.may_share_memory(indices, X.indices) else indices
         indptr = indptr.copy() if np.may_share_memory(indptr, X.indptr) else indptr
     if plain:
-        return [SparseBlock.indicator(n, indptr, indices)]
+        return [SparseBlock.indicator(n, indptr, indices, ascending)]
     return sparse_blocks(n, indptr, indices, data)
 
 
 def _canonical(X: Any) -> sparse.csc_array:
     """By columns, sorted, without repeated entries, of numbers that can be added."""
-    checked = _checked(X)
+    checked = _pointing(X)
     if isinstance(checked.data, np.ma.MaskedArray):
         raise DataError("X holds a masked array; build the sparse matrix from plain numbers.")
+    alone = False
     if checked.format != "coo":
         # What the matrix knows of its own order may be out of date: a new one looks again.
         kind = type(checked)
         parts = (checked.data, checked.indices, checked.indptr)
         checked = kind(parts, shape=X.shape, copy=False)
-    alone = checked.format != "coo" and checked.has_canonical_format
+        alone = checked.has_canonical_format
+        major, minor = ("column", "row") if checked.format == "csc" else ("row", "column")
+        size = X.shape[0] if checked.format == "csc" else X.shape[1]
+        check_indices(size, checked.indptr, checked.indices, major, minor, alone)
     if checked.dtype == np.longdouble or not (alone or checked.dtype in (bool, np.float64)):
         # Repeated entries are added up, which small integers cannot hold.
         with np.errstate(over="ignore"):
             checked = checked.astype(np.float64)
     C = checked.tocsc()
     C = sparse.csc_array((C.data, C.indices, C.indptr), shape=X.shape, copy=False)
+    if alone:
+        C.has_canonical_format = True  # rows in order make columns in order
     if not C.has_canonical_format:
         C = C.copy()
         C.sum_duplicates()
     return C
 
 
-def _checked(X: Any) -> Any:
-    """The same matrix as CSC, CSR or COO, with all indices looked at."""
+def _pointing(X: Any) -> Any:
+    """The same matrix as COO, all of whose indices are right, or CSC or CSR whose pointers are."""
     try:
         if X.format == "bsr":
             X.check_format(full_check=True)
@@ -89,23 +96,22 @@ def _checked(X: Any) -> Any:
             X = X.tocoo()
     except (ValueError, IndexError, OverflowError, TypeError) as error:
         raise DataError(f"X is not a valid sparse matrix: {error}.") from None
-    if X.format == "coo":
-        for what, at, size in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
-            if len(at) != len(X.data):
-                raise DataError(
-                    f"X is not a valid sparse matrix: {len(X.data)} values, but {len(at)} "
-                    f"{what} numbers."
-                )
-            _refuse_outside(at, size, what)
+    if X.format != "coo":
+        lines, major = (X.shape[1], "column") if X.format == "csc" else (X.shape[0], "row")
+        check_pointers(lines, X.indptr, X.indices, len(X.data), major)
         return X
-    major, minor = ("column", "row") if X.format == "csc" else ("row", "column")
-    lines, size = X.shape[::-1] if X.format == "csc" else X.shape
-    check_entries(lines, size, X.indptr, X.indices, len(X.data), major, minor)
+    for what, at, size in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
+        if len(at) != len(X.data):
+            raise DataError(
+                f"X is not a valid sparse matrix: {len(X.data)} values, but {len(at)} "
+                f"{what} numbers."
+            )
+        if at.dtype.kind not in "iu":
+            raise DataError(
+                f"X is not a valid sparse matrix: its indices are {at.dtype}, not integers."
+            )
+        check_indices(size, np.array([0, len(at)]), at, "matrix", what)
     return X
-
-
-def _refuse_outside(at: np.ndarray, size: int, what: str) -> None:
-    check_entries(1, size, np.array([0, len(at)]), at, len(at), "matrix", what)
 
 
 def sparse_blocks(n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> list[Block]:

@@ -37,23 +37,28 @@ class InRowsOfX(Likelihood):
 
     def weigh(self, w: Array) -> Any:
         """See `Likelihood.weigh`."""
-        return self.inner.weigh(w[self.rows])
+        return self.inner.weigh(self._there(w))
 
     def evaluate(self, eta: Array, weights: Any) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
-        loss, r = self.inner.evaluate(eta[self.rows], weights)
+        loss, r = self.inner.evaluate(self._there(eta), weights)
         return loss, self._back(r)
 
     def loss(self, eta: Array, weights: Any) -> Array:
         """See `Likelihood.loss`."""
-        return self.inner.loss(eta[self.rows], weights)
+        return self.inner.loss(self._there(eta), weights)
 
     def curvature(self, eta: Array, weights: Any, exact: bool = False) -> GroupedCurvature:
         """The diagonal alone: what groups of rows take out of it is in the inner order."""
-        inner: Any = self.inner.curvature(eta[self.rows], weights, exact)
+        inner: Any = self.inner.curvature(self._there(eta), weights, exact)
         return GroupedCurvature(self._back(inner.v))
 
+    def _there(self, x: Array) -> Array:
+        return self.backend.xp.take(x, self.rows, axis=0)
+
     def _back(self, x: Array) -> Array:
+        if x.ndim == 2 and x.shape[1] == 1:  # NumPy is slow at rows of one
+            return self._back(x[:, 0])[:, None]
         out = self.backend.xp.zeros((self.n, *x.shape[1:]))
         out[self.rows] = x
         return out

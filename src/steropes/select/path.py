@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..backends.tall import row_any, row_max, row_min
 from ..fit import Problem, Replicates, solve_under
 from ..solve.data_term import DataTerm
 from .beginning import beginning
@@ -117,8 +118,8 @@ class FoldsPath(VariancePath):
             self.short.note(variance, group.numbers, group.fits, owed)
             surprised |= group.batch.surprised
             g = group.batch.gradients(tol)
-            np.maximum(self.above, g.max(axis=1) * scale - g_full, out=self.above)
-            np.minimum(self.below, g.min(axis=1) * scale - g_full, out=self.below)
+            np.maximum(self.above, row_max(g) * scale - g_full, out=self.above)
+            np.minimum(self.below, row_min(g) * scale - g_full, out=self.below)
             scores.append(self._held_out(group.batch.term))
             ends.append(sparse.csc_array(group.batch.beta))
             self.tell(variance, (group.numbers[-1] + 1) / len(self.pairs))
@@ -168,7 +169,7 @@ class FoldsPath(VariancePath):
         slope = np.maximum(np.abs(g + self.above), np.abs(g + self.below))
         self.above[:] = self.below[:] = 0.0
         active = self.common.active
-        used = self.full.point.beta.any(axis=1) | (slope >= IDLE * l1)
+        used = row_any(self.full.point.beta) | (slope >= IDLE * l1)
         for end in self.ends[near] if near is not None else ():
             used[end.indices] = True
         kept = np.flatnonzero(used[active.W])

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..backends.tall import column_max, row_any, row_max
 from ..likelihoods.nuisance import Nuisance
 from .certificate import units, violations
 from .data_term import DataTerm
@@ -86,7 +87,7 @@ class Batch:
         """
         self.point.beta[:, : self.term.B] = beta
         self.hessians.moved = True
-        self.term.join(np.flatnonzero(self.point.beta.any(axis=1)))
+        self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
         self.point.gradients = None
 
@@ -156,7 +157,7 @@ class Batch:
         penalty = Penalty.of(l1, l2, term.scale, term.B, term.lanes)
         self.point.steps[:] = 0
         self.surprised = False
-        term.join(np.flatnonzero((penalty.l1 == 0).any(axis=1)))
+        term.join(np.flatnonzero(row_any(penalty.l1 == 0)))
         self.hessians.thinner = np.inf if self.alone and self.penalty is None else 0
         for factor in self._way(penalty):
             left = max_iter - int(self.point.steps.max())
@@ -293,7 +294,7 @@ class Batch:
         l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
         unit = units(l1, smaller(self.hessians.score_variance, self._here))
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
-        return np.maximum(v.max(axis=0, initial=0.0), term.unsettled), unit
+        return np.maximum(column_max(v), term.unsettled), unit
 
     def _stale_units(self, run: Run) -> bool:
         """Whether replicates are not yet at the aim in the units of where they are.
@@ -316,7 +317,7 @@ class Batch:
         if len(W):
             self.hessians.follow()
             unit[W] = units(self.penalty.l1[W], smaller(self.hessians.score_variance, self._here))
-        self.certificate = np.maximum((v / unit).max(axis=0, initial=0.0), self.term.unsettled)
+        self.certificate = np.maximum(column_max(v / unit), self.term.unsettled)
         added = self._join_urgent(v / unit, run.tol)
         self.surprised |= added
         return self._readmit(run.tol) or added
@@ -343,7 +344,7 @@ class Batch:
         self._join_urgent(v / np.where(l1 > 0, l1, 1.0), run.tol)
 
     def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
-        outside = np.where(self.term.inside, 0.0, urgency.max(axis=1, initial=0.0))
+        outside = np.where(self.term.inside, 0.0, np.maximum(row_max(urgency), 0.0))
         outside[outside <= tol] = 0.0
         chosen = most_urgent(outside, len(self.term.W))
         self._left_out = len(chosen) < int(np.count_nonzero(outside))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.tall import column_sum
 from .quadratic import LowRank, Quadratic
 
 __all__ = ["BfgsPairs"]
@@ -56,9 +57,9 @@ def _bfgs(
     """Terms that make the Hessians agree with the change of the gradients along a step."""
     s, y = model.step(step, sigma), model.gradient(change, sigma)
     Hs = model.product(s, sigma) + low.product(s)
-    sHs, sy = (s * Hs).sum(axis=0), (s * y).sum(axis=0)
+    sHs, sy = column_sum(s * Hs), column_sum(s * y)
     good = (sHs > LEAST) & (sy > np.maximum(1e-8 * sHs, LEAST))
-    size = (s * s * np.abs(model.diagonal(sigma, low))).sum(axis=0)
+    size = column_sum(s * s * np.abs(model.diagonal(sigma, low)))
     some = good & (sHs > NOTHING * size)  # else it is rounding, and there is none to take out
     c = [1 / np.where(good, sy, np.inf), -1 / np.where(some, sHs, np.inf)]
     return LowRank(np.stack([y, Hs]), np.stack(c))

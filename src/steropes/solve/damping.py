@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.tall import column_any
 from .certificate import violations
 
 __all__ = ["Damping"]
@@ -85,6 +86,6 @@ class Damping:
         mu = self.level[lanes] * np.maximum(curve, 0.0)
         if l1.any() and np.isfinite(reach):
             needed = violations(g, beta, l1, l2) / (reach * self.stretch[lanes])
-            self._short[lanes] = (needed > curve).any(axis=0)
+            self._short[lanes] = column_any(needed > curve)
             mu = np.maximum(mu, needed - curve)
         return mu if (mu > 0).any() else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.tall import row_any
+
 __all__ = ["idle", "most_urgent"]
 
 ADD_AT_ONCE = 500  # columns that may join in one round,
@@ -40,5 +42,5 @@ def idle(beta: np.ndarray, g: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.
         Coefficients, gradient of the loss and penalties of the working set's columns.
     """
     stays = (beta != 0) | (l1 == 0) | (np.abs(g + l2 * beta) > STAYS * l1)
-    kept = np.flatnonzero(stays.any(axis=1))
+    kept = np.flatnonzero(row_any(stays))
     return kept if len(kept) < (1 - WORTH) * len(beta) else None

@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..backends.tall import column_sum, row_any
+
 __all__ = ["Penalty", "Point", "on_the_way"]
 
 SOFTER = 1.7  # ratio of one penalty on the way to the next,
@@ -61,7 +63,7 @@ class Penalty:
         """Penalties (p,) or (p, B) of columns in X's units."""
         first = _in_lanes(np.asarray(l1, np.float64), scale, B, lanes)
         second = _in_lanes(np.asarray(l2, np.float64), scale**2, B, lanes)
-        some = np.logical_or(first.any(axis=1), second.any(axis=1))
+        some = np.logical_or(row_any(first), row_any(second))
         return cls(first, second, np.logical_not(some))
 
     @cached_property
@@ -75,7 +77,7 @@ class Penalty:
 
     def value(self, beta: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Of coefficients (k, lanes) of the columns W, the others being zero: (lanes,)."""
-        return (self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta).sum(axis=0)
+        return column_sum(self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta)
 
 
 def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:

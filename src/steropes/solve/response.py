@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.tall import column_max, column_sum
 from .certificate import violations
 from .damping import Damping
 from .data_term import DataTerm
@@ -50,16 +51,16 @@ class Response:
         self.term, self.point, self.curvatures, self.unit = term, point, curvatures, unit
         self.l1, self.l2, self.free = then.l1[W], then.l2[W], now.free[W]
         self.tilt = -(now.l1[W] * np.sign(beta) + now.l2[W] * beta) - term.gradient()
-        self.enough = DONE * np.sqrt((self._violation() ** 2).sum(axis=0))
+        self.enough = DONE * np.sqrt(column_sum(self._violation() ** 2))
 
     def step(self) -> bool:
         """Take a step, unless all are there; says whether one was taken."""
         term, point = self.term, self.point
         v = self._violation()
-        todo: np.ndarray = np.sqrt((v * v).sum(axis=0)) > self.enough
+        todo: np.ndarray = np.sqrt(column_sum(v * v)) > self.enough
         if not todo.any():
             return False
-        aim = PRECISION * v.max(axis=0, initial=0.0)
+        aim = PRECISION * column_max(v)
         live = [int(b) for b in np.flatnonzero(todo[: term.B])]
         D, _ = minima(term, self._models(), self.free, self.curvatures, Damping(term.lanes), live,
                       self.unit, aim)  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.tall import column_all, column_max, column_sum, columns
 from .bfgs import BfgsPairs
 from .damping import Damping
 from .data_term import DataTerm, Trial
@@ -79,14 +80,14 @@ def propose(
     gW, beta, l1, l2 = models = term.gradient(), point.beta[W], penalty.l1[W], penalty.l2[W]
     live = [b for b in range(term.B) if todo[b]]
     D, shared = minima(term, models, penalty.free[W], curvatures, damping, live, unit, tolerance)
-    furthest = np.abs(D[penalty.free[W]]).max(axis=0, initial=0.0)
+    furthest = column_max(np.abs(D[penalty.free[W]]))
     limit = FREE_REACH * term.reach * damping.room
     held = furthest > limit
     if held.any():  # an intercept that starts far off
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
     slope = (
-        (gW * D).sum(axis=0)
-        + (l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D).sum(axis=0)
+        column_sum(gW * D)
+        + column_sum(l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D)
         - term.fall
     )
     return Proposal(D, slope, shared, held)
@@ -108,16 +109,17 @@ def minima(
     def minimum(
         model: Quadratic, sigma: Any, at: list[int], low: LowRank | None, alone: bool = True
     ) -> Any:
-        h = model.diagonal(sigma[:, at], low)
-        g, b, first, second = (x[:, at] for x in (gW, beta, l1, l2))
+        factors = columns(sigma, at)
+        h = model.diagonal(factors, low)
+        g, b, first, second = (columns(x, at) for x in (gW, beta, l1, l2))
         mu = damping.added(at, h, g, b, first, second, term.reach)
         if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
             mu[model.f] = 0.0  # their coordinates are others
             g, second = g - mu * b, second + mu
         with np.errstate(over="ignore", invalid="ignore"):  # where next to no curvature is left
-            some = sigma[:, at], g, b, first, second, unit[:, at], tolerance[at]
+            some = factors, g, b, first, second, columns(unit, at), tolerance[at]
             D = model.minimize(*some, low, alone)
-        return np.where(np.isfinite(D).all(axis=0), D, 0.0)  # a step of zero has failed
+        return np.where(column_all(np.isfinite(D)), D, 0.0)  # a step of zero has failed
 
     if k == 0:
         pass  # only nuisance parameters move

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..tall import reduce_rows
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
 from .gram import split_gram
@@ -70,10 +71,13 @@ class CpuBackend:
 
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """Return line · D for every line: D (width, B) → (lines, B), B as `lanes` has it."""
-        B = D.shape[1]
+        n, B = len(lines.starts), D.shape[1]
         if B > LINE:
-            return _block_by_block(lambda d: self.gather(lines, d), D)
-        out = np.zeros((len(lines.starts), B))
+            out = np.empty((n, B))
+            for block in _blocks(B):
+                self._gather_block(lines, D[:, block], out[:, block])
+            return out
+        out = np.zeros((n, B))
         if B == 1:
             args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
         else:
@@ -88,17 +92,38 @@ class CpuBackend:
         )
         return out
 
+    def _gather_block(self, lines: Lines, D: np.ndarray, out: np.ndarray) -> None:
+        """The same of a block of more replicates: into some columns of an array."""
+        kernel = sparse.gather8 if D.shape[1] == LINE else sparse.gather4
+        args = _aligned(D)[:, None]
+
+        def part(a: int, b: int) -> None:
+            own = _aligned_zeros((b - a, 1, D.shape[1]))
+            kernel(
+                lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, args, own, 0, b - a
+            )
+            out[a:b] = own[:, 0]
+
+        self.pool.map(part, lines.chunks, lines.nnz * D.shape[1])
+
     def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
         """Return the transposed product: R (lines, B) → (width, B)."""
         B = R.shape[1]
         if B > LINE:
-            return _block_by_block(lambda r: self.scatter(lines, r), R)
+            out = np.empty((lines.width, B))
+            for block in _blocks(B):
+                out[:, block] = self.scatter(lines, R[:, block])
+            return out
         shape: tuple[int, ...] = (lines.width,)
         if B == 1:
-            args, kernel = np.ascontiguousarray(R[:, 0]), sparse.scatter
+            kernel = sparse.scatter
         else:
             kernel = sparse.scatter8 if B == LINE else sparse.scatter4
-            args, shape = np.ascontiguousarray(R)[:, None], (lines.width, 1, B)
+            shape = (lines.width, 1, B)
+
+        def own(a: int, b: int) -> np.ndarray:
+            part = np.ascontiguousarray(R[a:b])
+            return part[:, 0] if B == 1 else part[:, None]
 
         total = _aligned_zeros(shape)
         chunks, n = lines.chunks, len(lines.starts)
@@ -109,16 +134,18 @@ class CpuBackend:
             edges = np.array([a for a, _ in bands] + [lines.width])
             cuts = np.empty((len(edges), n), np.int64)
             sparse.cut_lines(lines.starts, lines.ends, lines.indices, edges, cuts)
+            whole = own(0, n)
 
             def band(c: int) -> None:
-                kernel(cuts[c], cuts[c + 1], lines.indices, lines.data, args, total, 0, n)
+                kernel(cuts[c], cuts[c + 1], lines.indices, lines.data, whole, total, 0, n)
 
             self.pool.map(band, [(c,) for c in range(len(bands))])
             return total.reshape(lines.width, B)
 
         def part(a: int, b: int) -> np.ndarray:
             out = _aligned_zeros(shape)
-            kernel(lines.starts, lines.ends, lines.indices, lines.data, args, out, a, b)
+            starts, ends = lines.starts[a:b], lines.ends[a:b]
+            kernel(starts, ends, lines.indices, lines.data, own(a, b), out, 0, b - a)
             return out
 
         # Each holds a whole result: where these are long, no more of them than there are threads.
@@ -307,12 +334,12 @@ class CpuBackend:
     @staticmethod
     def column_sum(x: np.ndarray | None) -> Any:
         """Sums over rows of x (n, B): (B,)."""
-        return None if x is None else _reduce(np.add, x)
+        return None if x is None else reduce_rows(np.add, x)
 
     @staticmethod
     def column_max(x: np.ndarray) -> np.ndarray:
         """Largest entries over rows of x (n, B): (B,)."""
-        return _reduce(np.maximum, x)
+        return reduce_rows(np.maximum, x)
 
     def map_rows(self, function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
         """Apply an elementwise function to chunks of rows; it returns a tuple of arrays.
@@ -361,21 +388,20 @@ class CpuBackend:
             loss = np.empty((b - a, B))
             at = slice(a * B, b * B)
             logistic_rows(flat[0][at], flat[1][at], flat[2][at], flat[3][at], loss.reshape(-1))
-            return _reduce(np.add, loss)
+            return reduce_rows(np.add, loss)
 
         chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
         parts = self.pool.map(part, chunks, eta.size)
         return sum(parts[1:], start=parts[0]) if parts else np.zeros(B), slope
 
 
-def _block_by_block(product: Callable[[np.ndarray], np.ndarray], D: np.ndarray) -> np.ndarray:
-    """A product with (·, B) as those with eight replicates at a time, and the four that are left.
+def _blocks(B: int) -> list[slice]:
+    """Eight replicates at a time, and the four that are left.
 
     Rows of twelve would begin anywhere in a cache line, and each is fetched at random: two of them
     for most, three times.
     """
-    blocks = [product(D[:, a : a + LINE]) for a in range(0, D.shape[1], LINE)]
-    return np.concatenate(blocks, axis=1)
+    return [slice(a, a + LINE) for a in range(0, B, LINE)]
 
 
 def _aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
@@ -393,17 +419,6 @@ def _aligned(x: np.ndarray) -> np.ndarray:
     out = _aligned_zeros(x.shape, x.dtype)
     out[...] = x
     return out
-
-
-def _reduce(operation: Any, x: np.ndarray) -> np.ndarray:
-    """Reduce over rows; NumPy is quick at that only where rows are long, so 32 go together."""
-    n, B = x.shape
-    whole = n // 32 * 32
-    if whole < 64 or not x.flags.c_contiguous:
-        return operation.reduce(x, axis=0)
-    wide = operation.reduce(x[:whole].reshape(-1, 32 * B), axis=0)
-    out = operation.reduce(wide.reshape(32, B), axis=0)
-    return operation(out, operation.reduce(x[whole:], axis=0)) if whole < n else out
 
 
 def _stripes(k: int, first: int, groups: int) -> list[tuple[np.ndarray]]:

@@ -254,7 +254,8 @@ class LocalTerm:
         if rows.layout != "rows" or bool(((base == 0) & (self.w > 0)).any()):
             return None
         v = curvature.curvature.v[:, None]
-        V = v * (self.w / xp.where(base > 0, base, 1.0))
+        share = v / xp.where(base > 0, base, 1.0)
+        (V,) = self.backend.map_rows(lambda share, w: (share * w,), share, self.w)
         return self.backend.to_host(rows.diagonals(v)), self.backend.to_host(rows.diagonals(V))
 
     def _relative_now(self, curvature: LocalCurvature) -> np.ndarray:
@@ -301,10 +302,11 @@ class LocalTrial:
 
     def loss(self, t: np.ndarray) -> np.ndarray:
         """See `Trial.loss`."""
-        term, d = self.term, self.d_eta
+        term, length = self.term, self.term.backend.asarray(t)
         if (t != 1.0).any():  # NumPy is slow at a product with a short row, n times
-            d = d * term.backend.asarray(t)
-        eta = term.eta + d
+            (eta,) = term.backend.map_rows(lambda e, d: (e + d * length,), term.eta, self.d_eta)
+        else:
+            (eta,) = term.backend.map_rows(lambda e, d: (e + d,), term.eta, self.d_eta)
         loss, r = term.likelihood.evaluate(eta, term.bound)
         host = term.backend.to_host(loss)
         self.end = eta, host, r

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.tall import columns
 from .preconditioner import Preconditioner
 from .shared import SharedMatrix
 
-__all__ = ["Factors"]
+__all__ = ["Factors", "Inverse"]
 
 
 class Factors:
@@ -72,23 +73,45 @@ class Factors:
         self.factor = Preconditioner.of(self.whole, wanted, sizes, ridge)
         self.inherited = False
 
-    def inverse(
-        self, at: np.ndarray, r: np.ndarray, support: np.ndarray, h: np.ndarray
-    ) -> np.ndarray:
-        """Nearly A⁻¹r of coordinates ``at`` on each replicate's support, all (len(at), B).
+    def inverse(self, at: np.ndarray, support: np.ndarray, h: np.ndarray) -> Inverse:
+        """What is nearly the inverse of A on supports (len(at), B) of the coordinates ``at``.
 
-        Columns that are in no factor go by their diagonal ``h``.
+        Columns that are in no factor go by their diagonal ``h`` (len(at), B).
         """
-        z = np.where(support, r / np.where(support, h, 1.0), 0.0)
-        if self.factor is None:
-            return z
-        whole, wanted = (
-            np.zeros((self.whole.k, r.shape[1])),
-            np.zeros((self.whole.k, r.shape[1]), bool),
-        )
-        whole[at], wanted[at] = r, support
-        inside = np.zeros(self.whole.k, bool)
-        inside[self.factor.at] = True
-        inside = inside[at]
-        z[inside] = self.factor.solve(whole, wanted)[at[inside]]
+        return Inverse(self.factor, self.whole.k, at, support, h)
+
+
+class Inverse:
+    """Nearly A⁻¹ on each replicate's support; see `Factors.inverse`."""
+
+    def __init__(
+        self, factor: Preconditioner | None, k: int, at: np.ndarray, support: np.ndarray,
+        h: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.factor, self.whole = factor, (support, h)
+        place = np.full(k, -1)
+        place[at] = np.arange(len(at))
+        own = place[[] if factor is None else factor.at]
+        self.there = np.flatnonzero(own >= 0)  # which of the factor's columns are among these,
+        self.places = own[self.there]  # and where
+        self._of(np.arange(support.shape[1]))
+
+    def _of(self, some: np.ndarray) -> None:
+        """Be that of some of the replicates."""
+        self.some, (support, h) = some, (columns(x, some) for x in self.whole)
+        self.diagonal = np.where(support, 1.0 / np.where(support, h, 1.0), 0.0)
+        if self.factor is not None:
+            within = np.zeros((len(self.factor.at), len(some)), bool)
+            within[self.there] = support[self.places]
+            self.system = self.factor.system(within)
+
+    def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """Of r (len(at), len(some)) of some of the replicates, ascending."""
+        if len(some) != len(self.some):
+            self._of(some)
+        z = r * self.diagonal
+        if self.factor is not None:
+            R = np.zeros((len(self.factor.at), len(some)))
+            R[self.there] = r[self.places]
+            z[self.places] = self.factor.solve(R, self.system)[self.there]
         return z

@@ -33,7 +33,10 @@ class LowRank:
         """Return the terms of some replicates; those that none of them has are left out."""
         c = self.c[:, at]
         used = c.any(axis=1)
-        return LowRank(self.U[used][:, :, at], c[used])
+        U = self.U if used.all() else self.U[used]
+        if c.shape[1] < U.shape[2]:  # rows stay short, see `tall.columns`
+            U = np.take(U, np.arange(U.shape[2])[at], axis=2)
+        return LowRank(U, c[used])
 
     def only(self, at: np.ndarray) -> LowRank:
         """The terms of some coordinates."""

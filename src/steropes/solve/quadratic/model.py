@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.tall import row_any
 from ...backends.threads import ThreadPool
 from ..certificate import violations
 from .factors import Factors
@@ -128,7 +129,7 @@ class Quadratic:
         """Search over the coordinates that can matter until no other one wants to move."""
         k = len(m.g)
         live = (m.y != 0) | (m.l1 == 0) | (np.abs(m.g + m.l2 * m.y) > NEAR * m.l1)
-        some = live.any(axis=1)
+        some = row_any(live)
         D = np.zeros(m.g.shape)
         started = False
         for _ in range(ROUNDS):
@@ -144,7 +145,7 @@ class Quadratic:
             outside[at] = False
             s = m.slopes(self.shared, D)
             v = violations(s, m.y + D, m.l1, np.zeros(1)) / m.unit
-            missing = (v > m.tolerance).any(axis=1) & outside
+            missing = row_any(v > m.tolerance) & outside
             if not missing.any():
                 break
             some = some | missing

@@ -9,9 +9,11 @@ conjugate gradients cost much less than a factor of each replicate's own part of
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 import numpy as np
 
+from ...backends.tall import column_any, row_any
 from .absences import Absence, Absences
 from .cholesky import Cholesky
 from .shared import SharedMatrix, as_precision
@@ -28,6 +30,13 @@ LACKS = 0.15  # share of the columns that all had which one may lack
 LEAST = 1e-3  # of a column that the others may explain: what rounding leaves is no measure
 EXACT = 0.8  # share of a support by itself that is eliminated
 FEW = 16  # columns that one may lack in any case, or a quarter of them
+
+
+class System(NamedTuple):
+    """Which of a factor's columns each replicate has, (n, B), and what those lack who lack some."""
+
+    there: np.ndarray
+    absences: list[Absence | None]
 
 
 class Preconditioner:
@@ -57,7 +66,7 @@ class Preconditioner:
     def __init__(
         self, shared: SharedMatrix, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
     ) -> None:
-        some = support.any(axis=1)
+        some = row_any(support)
         whole = np.diagonal(shared.G).astype(np.float64)
         # What the elimination left of a column may be rounding alone, and no unit of anything.
         some &= shared.diagonal + ridge > ROUNDING * whole
@@ -105,13 +114,13 @@ class Preconditioner:
 
         To one that is ``alone`` it must be exact but for a few columns.
         """
-        core, live = self.at[: self.m], support.any(axis=0)
+        core, live = self.at[: self.m], column_any(support)
         if alone and self.m < EXACT * np.count_nonzero(support):
             return False
         lacking = (~support[core][:, live]).sum(axis=0).max(initial=0)
         if lacking > self._most_lacking:
             return False
-        missing = np.array(support.any(axis=1))
+        missing = row_any(support)
         missing[self.at] = False
         new = np.flatnonzero(missing)
         new = new[shared.diagonal[new] + ridge[new] > ROUNDING * np.diagonal(shared.G)[new]]
@@ -149,12 +158,18 @@ class Preconditioner:
         self.factor.append(A, first)
         self._rest = np.append(self._rest, _unexplained(A[first:]))
 
-    def solve(self, R: np.ndarray, support: np.ndarray) -> np.ndarray:
-        """A⁻¹ R of each replicate's columns, (k, B); zero at columns that it has none of."""
+    def system(self, there: np.ndarray) -> System:
+        """What there is to solve of replicates that have the columns ``there`` (n, B) of ``at``.
+
+        Until others are let in.
+        """
+        return System(there, self._absences.of(there[: self.m], self._most_lacking))
+
+    def solve(self, R: np.ndarray, system: System) -> np.ndarray:
+        """A⁻¹ R of each replicate's columns, (n, B) in the order of ``at``."""
         size = self._size[:, None]
-        z, unit = as_precision(R[self.at] / size, np.float32)
-        there, m = support[self.at], self.m
-        absences, factor = self._absences.of(there[:m], self._most_lacking), self.factor
+        z, unit = as_precision(R / size, np.float32)
+        (there, absences), factor, m = system, self.factor, self.m
         factor.forward(z)
         self._leave_out(z, absences)
         factor.down(z)
@@ -167,8 +182,7 @@ class Preconditioner:
         self._leave_out(z, absences)
         factor.backward(z)
         z[:m] *= there[:m]  # zero, not nearly
-        out = np.zeros(R.shape)
-        out[self.at] = z * unit / size
+        out: np.ndarray = z * unit / size
         return out
 
     def _leave_out(self, z: np.ndarray, absences: list[Absence | None]) -> None:

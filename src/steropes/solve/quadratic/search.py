@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ...backends.cpu.descent import descend_alone, descend_panel, panel_room
+from ...backends.tall import column_any, column_max, column_sum, columns, row_any, row_max, row_min
 from ..certificate import violations
 from .factors import Factors
 from .low_rank import LowRank
@@ -151,7 +152,7 @@ class Search:
     def _violation(self) -> np.ndarray:
         nothing = np.zeros(1)  # the slopes have the ℓ2 part already
         v = violations(self.s, self.y, self.m.l1, nothing) / self.m.unit
-        return np.where(self.h > 0, v, 0.0).max(axis=0, initial=0.0)
+        return column_max(np.where(self.h > 0, v, 0.0))
 
     def _refresh(self) -> None:
         """The slopes, free of what the sweeps' roundings have added up to."""
@@ -216,34 +217,38 @@ class Search:
         """A step towards the minimum with today's signs; what would change its sign is zero."""
         m, y = self.m, self.y
         lanes = np.flatnonzero(live)
-        support = ((y[:, lanes] != 0) | (m.l1[:, lanes] == 0)) & (self.h[:, lanes] > 0)
-        union = np.flatnonzero(support.any(axis=1))
+        own, l1, l2, h = (columns(x, lanes) for x in (y, m.l1, m.l2, self.h))
+        support = ((own != 0) | (l1 == 0)) & (h > 0)
+        union = np.flatnonzero(row_any(support))
         if len(union) == 0:
             return
-        size = np.abs(y).min(axis=1) * np.sqrt(np.maximum(self.h.max(axis=1), 0.0))
-        mine = self.at, support, size, m.l2[:, lanes]
+        size = row_min(np.abs(y)) * np.sqrt(np.maximum(row_max(self.h), 0.0))
+        mine = self.at, support, size, l2
         self.factors.prepare(*mine, alone=self.alone)
         self._part = part = self.shared.taken(union, self._part, WORTH)
-        here = np.ix_(part.at, lanes)
-        support, h = support[part.at], self.h[here]
-        residual = -(self.s[here] + m.l1[here] * np.sign(y[here]))
+        everywhere = len(part.at) == len(y)
 
-        def inverse(r: np.ndarray, some: np.ndarray) -> np.ndarray:
-            return self.factors.inverse(self.at[part.at], r, support[:, some], h[:, some])
+        def here(x: np.ndarray) -> np.ndarray:
+            return x if everywhere else x[part.at]
 
+        slopes, unit = columns(self.s, lanes), columns(m.unit, lanes)
+        support, l2, low = here(support), here(l2), m.low.lanes(lanes)
         step, change, iterations = support_steps(
-            part.shared, m.low.lanes(lanes).only(part.at), m.l2[here], support, residual,
-            CLOSE * m.tolerance[lanes] * m.unit[here], inverse,
+            part.shared, low if everywhere else low.only(part.at), l2, support,
+            -here(slopes + l1 * np.sign(own)), CLOSE * m.tolerance[lanes] * here(unit),
+            self.factors.inverse(here(self.at), support, here(h)),
         )  # fmt: skip
         if iterations == ITERATIONS:
             self.factors.renew(*mine)
-        p, Hp = np.zeros(y.shape), np.zeros(y.shape)
-        p[here] = step
-        if len(part.at) == len(y):
-            Hp[:, lanes] = change
-        else:
-            Hp[:, lanes] = self._product(p[:, lanes], lanes)
-        self._along(p, Hp, live)
+        if not everywhere:
+            p = np.zeros(own.shape)
+            p[part.at] = step
+            step, change = p, self._product(p, lanes)
+        if len(lanes) < y.shape[1]:
+            p, Hp = np.zeros(y.shape), np.zeros(y.shape)
+            p[:, lanes], Hp[:, lanes] = step, change
+            step, change = p, Hp
+        self._along(step, change, live)
 
     def _size(self, lanes: np.ndarray) -> int:
         """The largest of some supports."""
@@ -272,7 +277,7 @@ class Search:
     def _product(self, D: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         """Some models' matrices times D (k, len(lanes))."""
         m = self.m
-        return self.shared.times(D) + m.low.lanes(lanes).product(D) + m.l2[:, lanes] * D
+        return self.shared.times(D) + m.low.lanes(lanes).product(D) + columns(m.l2, lanes) * D
 
     def _along(self, p: np.ndarray, Hp: np.ndarray, live: np.ndarray) -> None:
         """Take the longest of some steps along p that lowers each replicate's model.
@@ -293,12 +298,12 @@ class Search:
                 HD = self._product(D, everyone)  # a difference of two long steps would be rounding
             else:
                 HD = whole * Hp
-                some = np.flatnonzero(stopped.any(axis=0))
+                some = np.flatnonzero(column_any(stopped))
                 if len(some):
-                    HD[:, some] += self._product(stopped[:, some], some)
-            gain = (self.s * D + 0.5 * D * HD + m.l1 * (np.abs(y + D) - np.abs(y))).sum(axis=0)
+                    HD[:, some] += self._product(columns(stopped, some), some)
+            gain = column_sum(self.s * D + 0.5 * D * HD + m.l1 * (np.abs(y + D) - np.abs(y)))
             good = waiting & (gain < 0)
-            chosen[:, good], change[:, good] = D[:, good], HD[:, good]
+            chosen, change = np.where(good, D, chosen), np.where(good, HD, change)
             waiting &= ~good
             if not waiting.any():
                 break

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from ...backends.tall import column_max, row_any
 from ...backends.threads import ThreadPool
 from . import products
 
@@ -23,7 +24,7 @@ WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than 
 
 def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.ndarray]:
     """Vectors (k, B) in units of their largest entries, which fit any precision, and the units."""
-    size = np.abs(x).max(axis=0, initial=0.0)
+    size = column_max(np.abs(x))
     size = np.where((size > 0) & np.isfinite(size), size, 1.0)
     return (x / size).astype(dtype), size
 
@@ -76,7 +77,7 @@ class SharedMatrix:
         f, G = self.f, self.G
         z, size = as_precision(x, G.dtype)
         z[f] = 0.0
-        some = np.flatnonzero(z.any(axis=1))
+        some = np.flatnonzero(row_any(z))
         if len(some) > (MOST if x.shape[1] > 1 else ALONE) * self.k:
             out = products.times(self.rows, z, self.pool)
         else:
@@ -92,7 +93,7 @@ class SharedMatrix:
         delta = delta.copy()
         delta[self.f[(self.f >= a) & (self.f < b)] - a] = 0.0
         z, size = as_precision(delta, self.G.dtype)
-        some = np.flatnonzero(z.any(axis=1))
+        some = np.flatnonzero(row_any(z))
         out = products.transposed_times(self.rows, z[some], self.pool, (0, self.k), a + some)
         out *= size
         if len(self.f):

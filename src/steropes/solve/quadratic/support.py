@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...backends.tall import column_any, column_sum, columns
 from .low_rank import LowRank
 from .shared import SharedMatrix
 
@@ -47,29 +48,30 @@ def support_steps(
     r = np.where(support, residual, 0.0)
     z = inverse(r, at) * support
     v, p, Hp = z.copy(), np.zeros(r.shape), np.zeros(r.shape)
-    rz = (r * z).sum(axis=0)
+    rz = column_sum(r * z)
     aim = EXACT**2 * rz
     iterations = 0
     while iterations < ITERATIONS:
-        go = (rz > aim) & (np.abs(r) > enough).any(axis=0)
+        go = (rz > aim) & column_any(np.abs(r) > enough)
         if not go.all():
             P[:, at], HP[:, at] = p, Hp
             at, aim, rz = at[go], aim[go], rz[go]
+            some = np.flatnonzero(go)
             r, v, p, Hp, enough, support, l2 = (
-                x[:, go] for x in (r, v, p, Hp, enough, support, l2)
+                columns(x, some) for x in (r, v, p, Hp, enough, support, l2)
             )
             low = low.lanes(go)
         if not len(at):
             break
         iterations += 1
         q = shared.times(v) + l2 * v + low.product(v)
-        curve = (v * q).sum(axis=0)
+        curve = column_sum(v * q)
         a = np.where(curve > 0, rz / np.where(curve > 0, curve, 1.0), 0.0)
         p += a * v
         Hp += a * q
         r -= a * q * support
         z = inverse(r, at) * support
-        new = np.where(curve > 0, (r * z).sum(axis=0), 0.0)
+        new = np.where(curve > 0, column_sum(r * z), 0.0)
         v = z + new / np.where(rz > 0, rz, 1.0) * v
         rz = new
     P[:, at], HP[:, at] = p, Hp
