@@ -218,3 +218,42 @@ def test_folds_that_have_not_come_to_their_end_are_told(monkeypatch):
     monkeypatch.setattr("steropes.federated.lanes.ITERATIONS", 0)
     with pytest.warns(NotConvergedWarning, match=r"fits stopped before .*fold 0, 1, 2 at variance"):
         run(plan, tables)
+
+
+def _one_set_that_says_something(model):
+    """At one site; every other row is alone in its set."""
+    d = tables_of(model)["north"]
+    d["set"] = np.where(np.arange(len(d)) < 4, -1, np.arange(len(d)))
+    d.loc[d.index[:4], "y"] = [1, 0, 0, 0]
+    return {"north": d}
+
+
+@pytest.mark.parametrize("prior", ["laplace", "normal"])
+@pytest.mark.parametrize("model", ["conditional", "sccs"])
+def test_a_fold_whose_training_rows_say_nothing_is_refused_as_on_one_machine(model, prior):
+    tables = _one_set_that_says_something(model)
+    plan = plan_of(model, tables, folds=2, prior=prior)
+    for fit in (run, pooled):
+        with pytest.raises(DataError, match=r"training rows of fold \d say nothing"):
+            fit(plan, tables)
+
+
+def _last_events(n_events):
+    """The last people have the events, each before the next: who is last is alone at risk."""
+    d = tables_of("cox")["north"]
+    n = len(d)
+    last = np.arange(n) >= n - n_events
+    return {"north": d.assign(e=0.0, t=1.0 + np.arange(n), y=last * 1, w=1.0)}
+
+
+@pytest.mark.parametrize("baseline", ["site", "common"])
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [(1, "No variance can be chosen: there is no event"), (3, "that a fold holds out say nothing")],
+)
+def test_events_that_are_alone_choose_no_variance(events, why, baseline):
+    tables = _last_events(events)
+    plan = plan_of("cox", tables, baseline=baseline, search=(0.1, 10.0, 100.0))
+    for fit in (run, pooled):
+        with pytest.raises(DataError, match=why):
+            fit(plan, tables)

@@ -87,13 +87,14 @@ class Intervals:
             raise DataError("breaks must enclose at least one interval.")
         return cls(t)
 
-    def cut(self, outcome: Survival) -> AtRisk:
+    def cut(self, outcome: Survival, counted: np.ndarray) -> AtRisk:
         """Find the intervals at whose start each person is at risk.
 
         That is entry ≤ t_{k−1} < time. Time after the last break is not looked at: a person
-        still at risk then is censored there.
+        still at risk then is censored there. Of people that are not ``counted`` (n,), bool,
+        nothing is refused.
         """
-        self._refuse_events_at_start(outcome)
+        self._refuse_events_at_start(outcome, counted)
         last = self._before(outcome.time)
         within = last <= self.K
         last = np.minimum(last, self.K)
@@ -102,11 +103,11 @@ class Intervals:
         event = ((outcome.event == 1) & within & (last > first)).astype(np.int8)
         return AtRisk(first.astype(np.int32), last.astype(np.int32), event)
 
-    def _refuse_events_at_start(self, outcome: Survival) -> None:
+    def _refuse_events_at_start(self, outcome: Survival, counted: np.ndarray) -> None:
         """Refuse events that lie in no interval since time begins with the first."""
         if self.breaks[0] > 0:
             return  # whoever chooses to begin later leaves out what was before
-        lost = (outcome.event == 1) & (outcome.time <= self.breaks[0])
+        lost = counted & (outcome.event == 1) & (outcome.time <= self.breaks[0])
         if lost.any():
             i = int(lost.argmax())
             raise DataError(
@@ -128,7 +129,8 @@ class Intervals:
         counted from 0, that of the next one to start.
         """
         if self.width is not None:
-            return np.minimum(_snap(np.maximum(t, 0.0) / self.width, np.ceil), self.K + 1)
+            t = np.clip(t, 0.0, self.width * (self.K + 2))
+            return np.minimum(_snap(t / self.width, np.ceil), self.K + 1)
         return np.searchsorted(self.breaks, t, side="left")
 
 

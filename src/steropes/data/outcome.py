@@ -25,6 +25,11 @@ class Survival(NamedTuple):
     event: np.ndarray
     entry: np.ndarray | None
 
+    def at(self, rows: np.ndarray) -> Survival:
+        """Some of the rows."""
+        entry = None if self.entry is None else self.entry[rows]
+        return Survival(self.time[rows], self.event[rows], entry)
+
 
 def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> np.ndarray:
     """Build a survival outcome.

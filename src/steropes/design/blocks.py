@@ -146,6 +146,29 @@ class SparseBlock:
         """Number of columns."""
         return len(self.indptr) - 1
 
+    def scaled_by(self, counted: np.ndarray) -> SparseBlock:
+        """The same columns, those that need it scaled by the rows ``counted`` (n,), bool.
+
+        What is far out in a row without weight would make the values of all others tiny.
+        """
+        if not len(self.data):
+            return self
+        used = slice(0, int(self.indptr[-1]))
+        column = np.repeat(np.arange(self.p), np.diff(self.indptr))
+        there = counted[self.indices[used]]
+        some, size = column[there], np.abs(self.data[used][there])
+        largest = np.zeros(self.p)
+        np.maximum.at(largest, some, size)
+        top = power_of_two(largest)
+        square = np.bincount(some, (size / top[some]) ** 2, minlength=self.p)
+        rows = np.maximum(np.bincount(some, minlength=self.p), 1)
+        rest = top * power_of_two(np.sqrt(square / rows))
+        rest[(rest >= 0.5) & (rest <= 2.0)] = 1.0  # near enough, without a copy
+        if (rest == 1.0).all():
+            return self
+        data = self.data[used] / rest[column]
+        return SparseBlock(self.n, self.indptr, self.indices[used], data, self.scale * rest)
+
     def only(self, local: np.ndarray) -> SparseBlock:
         """Some of the columns, ascending, as a block of their own."""
         counts = np.diff(self.indptr)

@@ -17,6 +17,7 @@ from .design import Design
 
 __all__ = ["Moments", "moments_of", "pooled", "rescaled"]
 
+NEAR = 8.0  # times as large or small, or sizes away, is near enough
 CONSTANT = 1e-13  # a spread below that share of the mean is rounding
 
 
@@ -55,6 +56,18 @@ class Moments:
             size = np.where(self.dense & ~flat, spread, size)
         return np.where(self.ones, 1.0, power_of_two(size))
 
+    def serves(self, other: Moments) -> bool:
+        """Whether the scale and centre of these rows do as well for those of ``other``.
+
+        Where some of a column's entries are far out they do not.
+        """
+        near = True
+        for center in (False, True):
+            ratio = self.scale(center) / other.scale(center)
+            near &= bool(((ratio >= 1 / NEAR) & (ratio <= NEAR)).all())
+        apart = np.abs(self.center() - other.center()) <= NEAR * other.scale(True)
+        return near and bool(apart.all()) and np.array_equal(self.constant, other.constant)
+
     def center(self) -> np.ndarray:
         """What dense columns are moved by, (p,)."""
         return np.where(self.dense, self.mean, 0.0)
@@ -66,28 +79,32 @@ class Moments:
         return self.dense & (spread <= CONSTANT * np.abs(self.mean))
 
 
-def moments_of(design: Design) -> Moments:
-    """The moments of a block's columns."""
-    parts = [_of_block(b) for b in design.uncentered().blocks]
+def moments_of(design: Design, counted: np.ndarray | None = None) -> Moments:
+    """The moments of a block's columns, by the rows ``counted`` (n,), bool; None is all."""
+    parts = [_of_block(b, counted) for b in design.uncentered().blocks]
     joined = [np.concatenate([p[i] for p in parts]) for i in range(5)]
-    return Moments(design.n, *joined)
+    return Moments(design.n if counted is None else int(counted.sum()), *joined)
 
 
-def _of_block(b: Block) -> tuple[np.ndarray, ...]:
+def _of_block(b: Block, counted: np.ndarray | None) -> tuple[np.ndarray, ...]:
     p = b.p
     if isinstance(b, DenseBlock):
-        mean = b.values.mean(axis=0) if b.n else np.zeros(p)
-        away = b.values - mean
+        values = b.values if counted is None else b.values[counted]
+        mean = values.mean(axis=0) if len(values) else np.zeros(p)
+        away = values - mean
         square = np.einsum("ij,ij->j", away, away) * b.scale**2
-        every = np.full(p, b.n, np.int64)
+        every = np.full(p, len(values), np.int64)
         return np.ones(p, bool), np.zeros(p, bool), mean * b.scale, square, every
     if isinstance(b, ConstantBlock):
         raise ValueError("moments are of X's own columns, before there is an intercept")
     counts = np.diff(b.indptr)
+    column = np.repeat(np.arange(p), counts)
+    there = slice(None) if counted is None else counted[b.indices[: len(column)]]
+    counts = np.bincount(column[there], minlength=p)
     square = counts.astype(np.float64)
     if len(b.data):
-        column = np.repeat(np.arange(p), counts)
-        square = np.bincount(column, b.data**2, minlength=p) * b.scale**2
+        data = b.data[: len(column)][there]
+        square = np.bincount(column[there], data**2, minlength=p) * b.scale**2
     ones = np.full(p, len(b.data) == 0) & (b.scale == 1.0)
     return np.zeros(p, bool), ones, np.zeros(p), square, counts
 

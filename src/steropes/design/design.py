@@ -198,11 +198,20 @@ class Design(Estimated):
 
         ``counted`` (n,), bool, are the rows to centre and scale by; None is all.
         """
+        return self._standardized(True, counted)
+
+    def scaled_by(self, counted: np.ndarray) -> Design:
+        """Return the same design with columns scaled by the rows ``counted`` (n,), bool."""
+        return self._standardized(False, counted)
+
+    def _standardized(self, center: bool, counted: np.ndarray | None) -> Design:
         blocks: list[Block] = []
         for b in self.blocks:
             if isinstance(b, DenseBlock):
-                z = DenseBlock.standardized(b.values, True, counted)
+                z = DenseBlock.standardized(b.values, center, counted)
                 b = replace(z, center=b.center + z.center * b.scale, scale=b.scale * z.scale)
+            elif isinstance(b, SparseBlock) and counted is not None and counted.any():
+                b = b.scaled_by(counted)
             blocks.append(b)
         return Design(blocks, self.names)
 

@@ -15,10 +15,12 @@ import pandas as pd
 from ..priors import Prior
 from ..select.curve import STEP
 from ..select.fold_refusals import ShortFits
-from ..select.search import VariancePath, first_variance, own_information, readable
+from ..select.search import SAMPLE, VariancePath, first_variance, own_information, readable
+from ..select.silent_folds import ROUNDING, nothing_held_out, nothing_to_train
 from .evaluations import Known
 from .exchange import Exchange
 from .lanes import Lane, hessian_of, together
+from .plan import SURVIVAL, WITHIN
 from .terms import FederatedModel
 
 __all__ = ["Chosen", "choose_variance"]
@@ -58,6 +60,7 @@ def choose_variance(exchange: Exchange, model: FederatedModel, prior: Prior) -> 
     """Find the variance with the best cross-validated score."""
     path = _SitesPath(exchange, model, prior)
     found = path.search()
+    path.refuse_unheard()
     path.short.warn()
     known = path.lanes[found.variance][0].evaluations.known
     return Chosen(found.variance, found.prior, found.beta, found.results, known)
@@ -118,11 +121,43 @@ class _SitesPath(VariancePath):
         own = self.lanes[variance]
         while not all(lane.done for lane in own):
             together(self.exchange, [lane for each in self.lanes.values() for lane in each])
+        if not self.scores:
+            self._refuse_silent(own)
         self.short.note(variance, range(self.K), own[1:], SHORT * own[0].tol)
         theta = own[0].theta
         parts = np.array([lane.known.held_out for lane in own[1:]])
         scores = self.model.family.score_of(parts.T)
         return theta, int(np.count_nonzero(theta[self.penalised])), np.asarray(scores)
+
+    def _refuse_silent(self, lanes: list[Lane]) -> None:
+        """Raise where lanes' rows say nothing, as a likelihood that compares rows may not.
+
+        Nothing is lost and nothing gained by any coefficient then: slopes and curvatures are zero.
+        """
+        model, head = self.model, self.model.head
+        columns = np.arange(head, len(model.names))[:SAMPLE]
+        for lane in lanes if model.plan.model in (*SURVIVAL, *WITHIN) else ():
+            none = ROUNDING * lane.weight
+            slope = lane.evaluations.value(lane.theta)[1] / model.scale
+            if lane.theta[head:].any() or (np.abs(slope) > none).any():
+                continue
+            H, _ = hessian_of(self.exchange, lane, columns)
+            if (np.diag(H) <= none * model.scale[columns] ** 2).all():
+                raise nothing_to_train(lane.fold)
+
+    def refuse_unheard(self) -> None:
+        """Raise where no fold's score depends on coefficients: the variance is chosen by nothing.
+
+        Where all coefficients are zero at all variances scores are equal too, of any rows.
+        """
+        if self.model.plan.model not in (*SURVIVAL, *WITHIN):
+            return
+        scores = np.array(list(self.scores.values()))
+        done = [self.lanes[v] for v in self.scores if v in self.lanes]
+        known = np.array([[lane.theta for lane in own[1:]] for own in done])
+        moved = (np.ptp(known, axis=0) > 0).any(axis=1)  # of each fold
+        if moved.any() and (np.ptp(scores, axis=0) <= ROUNDING * self.model.weight).all():
+            raise nothing_held_out()
 
     def _coming(self, variance: float) -> list[float]:
         """The variance, and those that come next where that is known; others are given up."""

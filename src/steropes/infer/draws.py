@@ -31,7 +31,7 @@ def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray
     if cluster is None:
         return together, "rows" if together is None else "strata"
     if together is not None:
-        cut = cut_rows(together, cluster)
+        cut = cut_rows(together, cluster, problem.weights)
         if len(cut):
             raise DataError(
                 f"cluster cuts the stratum of row {cut[0]}: the model compares the rows of a "
@@ -41,17 +41,25 @@ def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray
     return cluster, "clusters"
 
 
-def cut_rows(together: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Rows that are in another cluster than the first row of their stratum.
+def cut_rows(together: np.ndarray, cluster: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rows with weight that are in another cluster than the first such row of their stratum.
 
     Parameters
     ----------
     together, cluster : (n,) int arrays
         Codes of strata and of clusters.
+    weights : (n,) array
     """
+    used = np.flatnonzero(weights > 0)
     first = np.full(int(together.max()) + 1, -1, np.int64)
-    first[together[::-1]] = np.arange(len(together))[::-1]
-    return np.flatnonzero(cluster[first[together]] != cluster)
+    first[together[used[::-1]]] = used[::-1]
+    return used[cluster[first[together[used]]] != cluster[used]]
+
+
+def _in_order(unit: np.ndarray) -> np.ndarray:
+    """Codes in the order of their first rows: rows without weight, which are not here, moved it."""
+    codes, first = np.unique(unit, return_index=True)
+    return codes[np.argsort(first)]
 
 
 class Draws:
@@ -79,7 +87,7 @@ class Draws:
         self.weights, self.unit = weights, unit
         self.size = len(weights) if unit is None else int(unit.max()) + 1
         used = np.flatnonzero(weights > 0)
-        self.present = used if unit is None else np.unique(unit[used])
+        self.present = used if unit is None else _in_order(unit[used])
         self.seeds = rng.integers(0, 2**63, size=count)
 
     def of(self, seeds: np.ndarray) -> Draws:

@@ -71,7 +71,9 @@ def proportionality_test(
     if isinstance(transform, str) and transform == "log" and early.any():
         row = int(early.argmax())
         raise DataError(f"transform='log' needs positive event times; row {row} has none.")
-    g = _transformed(likelihood.risk.group_time, time[there], event[there], late, transform)
+    at, seen = likelihood.risk.group_time, time[there & (event == 1)]
+    at = np.where(np.isin(at, seen), at, seen[0])  # of an event without weight any will do
+    g = _transformed(at, time[there], event[there], late, transform)
     eta, weights = fitted_state(problem, beta)
     rows = problem.design.by_rows(np.arange(len(beta)), likelihood.order, likelihood.backend)
     host = likelihood.backend.to_host

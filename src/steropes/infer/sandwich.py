@@ -52,7 +52,7 @@ def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = 
     """Σ U_i U_i' over rows or clusters, in the scaled columns, (p, p)."""
     scores = UnitScores(problem, beta, cluster)
     strata = problem.fold_together
-    whole = strata is None or cluster is None or not len(cut_rows(strata, cluster))
+    whole = strata is None or cluster is None or not len(cut_rows(strata, cluster, problem.weights))
     if problem.likelihood.additive and problem.design.plain and whole:
         return _by_rows(problem, scores)
     return _by_blocks(problem, scores)

@@ -52,13 +52,15 @@ def of_response(family: Family, kind: str, y: np.ndarray, eta: np.ndarray) -> np
         if kind == "response":
             return side * expit(-margin)
         if kind == "pearson":
-            return side * np.exp(-margin / 2)
+            with np.errstate(over="ignore"):  # of rows that the model all but excludes
+                return side * np.exp(-margin / 2)
         return side * np.sqrt(2.0 * np.logaddexp(0.0, -margin))
-    mean = np.exp(eta)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.exp(eta)
+        if kind == "pearson":  # (y − μ) / √μ, where μ is beyond all numbers too
+            return np.where(y > 0, y * np.exp(-eta / 2), 0.0) - np.exp(eta / 2)
     if kind == "response":
         return y - mean
-    if kind == "pearson":
-        return (y - mean) / np.sqrt(mean)
     unit = xlogy(y, y) - y * eta - (y - mean)
     return np.sign(y - mean) * np.sqrt(np.maximum(2.0 * unit, 0.0))
 
@@ -82,4 +84,5 @@ def row_scores(problem: Any, response: np.ndarray, columns: np.ndarray) -> np.nd
         D[some, np.arange(len(some))] = design.scale[some]
         X = backend.to_host(design.matmul(D, backend))[:, : len(some)]
         out[:, a : a + COLUMNS] = X + center[some]
-    return out * response[:, None]
+    with np.errstate(invalid="ignore"):  # 0 · ∞, of rows that are beyond all numbers
+        return out * response[:, None]

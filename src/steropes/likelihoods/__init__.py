@@ -7,7 +7,7 @@ weights and linear predictors. Adding a family is one file here.
 
 from .base import Likelihood
 from .conditional_logistic import ConditionalLogisticLikelihood
-from .conditional_poisson import ConditionalPoissonLikelihood
+from .conditional_poisson import CaseSeriesLikelihood, ConditionalPoissonLikelihood
 from .cox import CoxLikelihood
 from .curvature import AnyCurvature
 from .fine_gray import FineGrayLikelihood
@@ -18,6 +18,7 @@ from .poisson import PoissonLikelihood
 
 __all__ = [
     "AnyCurvature",
+    "CaseSeriesLikelihood",
     "ConditionalLogisticLikelihood",
     "ConditionalPoissonLikelihood",
     "CoxLikelihood",

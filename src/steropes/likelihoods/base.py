@@ -220,6 +220,18 @@ class Likelihood(ABC):
         """
         return 0.0
 
+    def unpublished_constant(self, w: Any, offset: Any) -> Any:
+        """What of `score` R's Cyclops leaves out, (B,): its search goes by sizes of scores.
+
+        Parameters
+        ----------
+        w : (n, B) array
+            Of held-out rows, in the model's order.
+        offset : (n, 1) array
+            In the same order.
+        """
+        return 0.0
+
     def score_parts(self, eta: Any, held_out: Any, train: Any) -> Any:
         """What of `score` is a sum over rows, (m, B); see `score_of`."""
         return self.score(eta, held_out, train)[None]

@@ -25,7 +25,7 @@ from .base import Likelihood, Part
 from .curvature import GroupedCurvature
 from .strata import gather_strata, lone_rows, parts_of_strata, single_rows, within_strata
 
-__all__ = ["ConditionalPoissonLikelihood"]
+__all__ = ["CaseSeriesLikelihood", "ConditionalPoissonLikelihood"]
 
 
 @dataclass
@@ -96,14 +96,23 @@ class ConditionalPoissonLikelihood(Likelihood):
 
         A row that is alone in its stratum says nothing.
         """
-        bk, own = self.backend, w[self.rows]
-        wy = own * self.y
+        bk = self.backend
+        wy = w[self.rows] * self.y
         lone = lone_rows(w, wy, self.rows, self.event_start, self.pointers, bk)
-        total = bk.segment_sum(wy, self.event_start)
+        return bk.column_sum(lone + self._ways(w))
+
+    def _ways(self, w: Array) -> Array:
+        """log n_s! − Σ w log y! of each stratum with two rows or more, zero of others, (S, B)."""
+        bk, own = self.backend, w[self.rows]
+        total = bk.segment_sum(own * self.y, self.event_start)
         ways = bk.asarray(gammaln(bk.to_host(total) + 1.0))
         ways = ways - bk.segment_sum(own * self.log_factorial, self.event_start)
         several = bk.segment_sum((w > 0).astype(np.float64), self.pointers) > 1
-        return bk.column_sum(bk.xp.where(several, ways, lone))
+        return bk.xp.where(several, ways, 0.0)
+
+    def unpublished_constant(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.unpublished_constant`: in how many ways the events can fall."""
+        return self.backend.column_sum(self._ways(w))
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`."""
@@ -171,3 +180,13 @@ def _of_part(
 ) -> ConditionalPoissonLikelihood | None:
     """The likelihood of a part of the rows; None where they say nothing."""
     return ConditionalPoissonLikelihood(y, strata, backend) if y.any() else None
+
+
+class CaseSeriesLikelihood(ConditionalPoissonLikelihood):
+    """The same, of a case series: R's Cyclops knows its lengths of intervals as such."""
+
+    def unpublished_constant(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.unpublished_constant`: the intervals' lengths are in it too."""
+        wy = w[self.rows] * self.y
+        lengths = self.backend.column_sum(wy * offset[self.rows])
+        return super().unpublished_constant(w, offset) + lengths

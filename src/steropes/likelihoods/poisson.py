@@ -94,6 +94,10 @@ class PoissonLikelihood(Likelihood):
         """See `Likelihood.score_constant`: −Σ w log y!."""
         return self.log_likelihood_constant(w)
 
+    def unpublished_constant(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.unpublished_constant`: −Σ w log y!."""
+        return self.log_likelihood_constant(w)
+
     def log_likelihood_constant(self, weights: Array) -> Array:
         """−Σ w log y!."""
         return -(weights * self.log_factorial).sum(axis=0)

@@ -351,8 +351,11 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
     def _arrange(self, design: Any, likelihood: Likelihood, weights: np.ndarray) -> Any:
         """The columns as the model has them: centred where that changes nothing, an intercept."""
         self._has_intercept = intercept = self._wants_intercept()
+        counted = None if weights.all() else weights > 0
         if intercept or likelihood.shift_invariant:
-            design = design.centered(None if weights.all() else weights > 0)
+            design = design.centered(counted)
+        elif counted is not None:
+            design = design.scaled_by(counted)
         return design.with_intercept() if intercept else design
 
     def _read_vectors(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from ..errors import DataError
+from ..likelihoods import CaseSeriesLikelihood
 from .conditional import ConditionalPoissonRegression
 
 __all__ = ["SelfControlledCaseSeries"]
@@ -54,6 +55,7 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
     """
 
     _what = "the person"
+    _law = CaseSeriesLikelihood
 
     def fit(
         self,

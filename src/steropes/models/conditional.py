@@ -183,6 +183,7 @@ class ConditionalPoissonRegression(_ConditionalModel):
 
     _ratio = "rr"
     _what = "the stratum"
+    _law: type[ConditionalPoissonLikelihood] = ConditionalPoissonLikelihood
 
     def _likelihood(
         self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
@@ -193,4 +194,4 @@ class ConditionalPoissonRegression(_ConditionalModel):
         extras = _folds(y, strata)
         if log_exposure is not None:
             extras["offset"] = log_exposure
-        return ConditionalPoissonLikelihood(y, strata, backend), extras
+        return self._law(y, strata, backend), extras

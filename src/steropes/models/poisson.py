@@ -126,6 +126,8 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
             eta, own = eta + log_exposure, own + log_exposure
         if (known := check_offset(offset, n)) is not None:
             own = own + known
+        there = w > 0  # in others anything may stand
+        y, w, eta, own = y[there], w[there], eta[there], own[there]
         events = float(w @ y)
         with np.errstate(over="ignore"):
             left = float(w @ of_response("poisson", "deviance", y, eta) ** 2)

@@ -172,15 +172,17 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         weights, offset = self._read_vectors(sample_weight, offset, n)
         self._has_intercept = self._wants_intercept()
         outcome = check_survival(y, n)
+        used = weights > 0
+        seen = outcome if used.all() else outcome.at(used)  # others make no intervals
         if self.interval is not None:
-            intervals = Intervals.of_width(self.interval, outcome)
+            intervals = Intervals.of_width(self.interval, seen)
         else:
             assert self.breaks is not None  # one of the two, as the settings say
-            intervals = Intervals.at(self.breaks, outcome)
+            intervals = Intervals.at(self.breaks, seen)
         self._time = time = PersonTime.of(intervals, self.baseline, self.time_varying, design.names)
-        whole = time.design(design).centered(None if weights.all() else weights > 0)
+        whole = time.design(design).centered(None if used.all() else used)
         backend = get_backend("cpu", self.n_jobs)
-        at_risk = intervals.cut(outcome)
+        at_risk = intervals.cut(outcome, used)
         likelihood = PooledLogisticLikelihood(
             at_risk.first, at_risk.last, at_risk.event, whole.scaled, backend
         )
@@ -190,13 +192,12 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
                 "finite logarithm."
             )
         label = at_risk.event.astype(np.int32)
-        self._refuse_weightless(label[weights > 0])
+        self._refuse_weightless(label[used])
         if isinstance(self.baseline, str):
             refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
             # Events of each interval are spread over the folds: none may lose all of them.
             label = np.where(at_risk.event, at_risk.last, 0).astype(np.int32)
         self.breaks_ = intervals.breaks
-        used = weights > 0
         self._end = float(intervals.breaks[at_risk.last[used].max()])  # no one is seen after it
         self.n_person_intervals_ = int((at_risk.last - at_risk.first)[used].sum(dtype=np.int64))
         return Problem(

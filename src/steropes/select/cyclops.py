@@ -30,6 +30,10 @@ class CyclopsSearch:
     where an evaluated variance has a better score; it is evaluated here as well, so that it is
     in ``cv_results_``. ``CrossValidation(search="auto")`` costs little more and is far more exact.
 
+    The sizes of scores are part of these rules. As in R, those of counts are without −log y! and
+    without the number of ways in which a stratum's events can fall, those of case series without
+    the logarithms of the intervals' lengths; ``cv_results_`` has them with these constants.
+
     Parameters
     ----------
     start : float, optional
@@ -74,7 +78,8 @@ def cyclops_variance(path: Any, settings: CyclopsSearch) -> float:
     path : VariancePath
     settings : CyclopsSearch
     """
-    variance = mean_square(path.design) if settings.start is None else float(settings.start)
+    variance = settings.start
+    variance = mean_square(path.design, path.counted) if variance is None else float(variance)
     tried: dict[float, tuple[float, float]] = {}
     for _ in range(settings.steps):
         path.score(variance)
@@ -86,6 +91,7 @@ def cyclops_variance(path: Any, settings: CyclopsSearch) -> float:
                 "(a score of -inf): take search='auto', or look for columns or offsets of "
                 "extreme size."
             )
+        scores = scores - path.unpublished
         tried[variance] = float(scores.mean()), float(scores.std())
         more, variance = next_variance(tried, float(settings.factor))
         if not more or variance in tried:
@@ -134,8 +140,11 @@ def _parabola(x: list[float], scores: list[tuple[float, float]]) -> np.ndarray:
     return np.linalg.lstsq(A * root[:, None], mean * root, rcond=None)[0]
 
 
-def mean_square(design: Any) -> float:
-    """‖X‖² / (n p) over the columns that are not constant by construction."""
+def mean_square(design: Any, counted: np.ndarray | None = None) -> float:
+    """‖X‖² / (n p) over the columns that are not constant by construction.
+
+    Of the rows ``counted`` (n,), bool; None is all.
+    """
     if not isinstance(design, Design):
         raise DataError(
             "Cyclops' search has no start of its own where X is in blocks of rows or effects vary "
@@ -147,10 +156,14 @@ def mean_square(design: Any) -> float:
             continue
         p += block.p
         if isinstance(block, DenseBlock):
-            total += float((((block.values * block.scale) + block.center) ** 2).sum())
+            values = block.values if counted is None else block.values[counted]
+            total += float((((values * block.scale) + block.center) ** 2).sum())
         elif isinstance(block, SparseBlock):
             size = np.repeat(block.scale, np.diff(block.indptr))
-            total += float((size**2 * (block.data**2 if len(block.data) else 1.0)).sum())
+            square = size**2 * (block.data**2 if len(block.data) else 1.0)
+            there = slice(None) if counted is None else counted[block.indices[: len(square)]]
+            total += float(square[there].sum())
     if not total > 0:
         raise DataError("X is zero; Cyclops' search has no variance to begin with.")
-    return total / design.n / p
+    n = design.n if counted is None else int(counted.sum())
+    return total / n / p

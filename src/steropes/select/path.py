@@ -11,6 +11,7 @@ from ..backends.tall import row_any, row_max, row_min
 from ..fit import Problem, Replicates, solve_under
 from ..solve.data_term import DataTerm
 from .beginning import beginning
+from .cyclops import CyclopsSearch
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import cut
 from .search import DEAR, Progress, Selection, VariancePath, standard_error
@@ -63,6 +64,9 @@ class FoldsPath(VariancePath):
         alone = cv.scoring == "held_out"
         refuse_silent_folds(problem, len(pairs), self._train, alone)
         refuse_loose_folds(problem, len(pairs), self._train)
+        if isinstance(cv.search, CyclopsSearch):
+            self.counted = None if problem.weights.all() else problem.weights > 0
+            self.unpublished = np.array([self._unpublished(k) for k in range(len(pairs))])
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
         self.folds = Replicates(
@@ -183,6 +187,17 @@ class FoldsPath(VariancePath):
         return np.concatenate(
             [w * (self.fold[:, [r]] != f) for r, f in (self.pairs[k] for k in numbers)], axis=1
         )
+
+    def _unpublished(self, k: int) -> float:
+        """What of a fold's score the published search does not have."""
+        problem, likelihood = self.problem, self.problem.likelihood
+        held, offset = problem.weights - self._train([k])[:, 0], problem.offset
+        offset = np.zeros(len(held)) if offset is None else offset[: len(held)]
+        if likelihood.order is not None:
+            held, offset = held[likelihood.order], offset[likelihood.order]
+        asarray, host = likelihood.backend.asarray, likelihood.backend.to_host
+        columns = (asarray(np.ascontiguousarray(x[:, None])) for x in (held, offset))
+        return float(np.ravel(host(likelihood.unpublished_constant(*columns)))[0])
 
     def _held_out(self, term: DataTerm) -> np.ndarray:
         """Log-likelihood of all held-out rows, one score a fold."""

@@ -101,7 +101,10 @@ class VariancePath(ABC):
         self.within = 0.0  # standard errors below the best within which the simplest is taken
         self.selects = True  # whether small variances make coefficients zero
         self.nothing = 0.0  # a fold's score so near to zero is rounding
-        self.design: Any = None  # whose density the published search begins with
+        # Of the published search: whose density it begins with, the rows that count,
+        self.design: Any = None
+        self.counted: np.ndarray | None = None
+        self.unpublished: Any = 0.0  # and what of each fold's score it does not have
 
     @abstractmethod
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:

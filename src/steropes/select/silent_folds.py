@@ -12,10 +12,11 @@ from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import NuisanceLikelihood
 from .fold_refusals import REMEDY
 
-__all__ = ["refuse_silent_folds", "says_nothing"]
+__all__ = ["nothing_held_out", "nothing_to_train", "refuse_silent_folds", "says_nothing"]
 
 ROUNDING = 1e-9  # of a row's weight: a slope in its own predictor that is none
 SEED = 20  # of linear predictors at which the slopes are looked at
+WHAT = "no event that could have been that of another row at risk, or of the same stratum"
 
 
 def refuse_silent_folds(
@@ -44,23 +45,36 @@ def refuse_silent_folds(
         return
     if not likelihood.shift_invariant:
         return  # each row says something by itself
-    what = "no event that could have been that of another row at risk, or of the same stratum"
     if says_nothing(likelihood, problem.weights):
-        raise DataError(f"No variance can be chosen: there is {what}.")
+        raise nothing_to_train(-1)
     heard = not alone
     for k in range(folds):
         weights = train([k])[:, 0]
         if says_nothing(likelihood, weights):
-            raise DataError(
-                f"The training rows of fold {k} say nothing of the coefficients: there is {what}. "
-                f"{REMEDY} With stratify=True (the default) events are spread evenly over them."
+            raise nothing_to_train(
+                k, " With stratify=True (the default) events are spread evenly over them."
             )
         heard = heard or not says_nothing(likelihood, problem.weights - weights)
     if not heard:
-        raise DataError(
-            "No variance can be chosen: the rows that a fold holds out say nothing by themselves, "
-            f"in any fold: there is {what}. Use fewer folds, or scoring='difference'."
-        )
+        raise nothing_held_out(", or scoring='difference'")
+
+
+def nothing_to_train(k: int, more: str = "") -> DataError:
+    """What is raised where a fold's training rows, or with k = −1 all rows, say nothing."""
+    if k < 0:
+        return DataError(f"No variance can be chosen: there is {WHAT}.")
+    return DataError(
+        f"The training rows of fold {k} say nothing of the coefficients: there is {WHAT}. "
+        f"{REMEDY}{more}"
+    )
+
+
+def nothing_held_out(more: str = "") -> DataError:
+    """What is raised where no fold's held-out rows say anything."""
+    return DataError(
+        "No variance can be chosen: the rows that a fold holds out say nothing by themselves, in "
+        f"any fold: there is {WHAT}. Use fewer folds{more}."
+    )
 
 
 def _begin(likelihood: NuisanceLikelihood, weights: np.ndarray, k: int) -> None:

@@ -243,12 +243,15 @@ def _let_go(client: Any, tokens: Sequence[str]) -> None:
 # -- from collections ------------------------------------------------------------------------------
 
 
-def surveys(client: Any, sources: Sequence[Source]) -> list[Survey]:
-    """Let the workers read all blocks for the first time."""
+def surveys(
+    client: Any, sources: Sequence[Source], counted: Sequence[np.ndarray] | None = None
+) -> list[Survey]:
+    """Let the workers read all blocks for the first time, or again: see `survey`."""
+    rows: Sequence[np.ndarray | None] = [None] * len(sources) if counted is None else counted
     out: dict[int, Survey] = {}
     for _ in range(ROUNDS):
         futures = {
-            k: client.submit(survey, k, scattered(client, source), pure=False)
+            k: client.submit(survey, k, scattered(client, source), rows[k], pure=False)
             for k, source in enumerate(sources)
             if k not in out
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -53,6 +53,19 @@ class _Store:
             ]
             self.made[key] = self._place(recipes)
         return self.made[key]
+
+    def by(self, counted: np.ndarray | None) -> _Store:
+        """The blocks with the scale and centre of the rows ``counted`` (n,), bool.
+
+        The same blocks where those of all rows are near enough, as nearly always.
+        """
+        if counted is None or not counted.any():
+            return self
+        parts = split(counted, self.rows)
+        own = pooled([s.moments for s in _surveyed(self.client, self.sources, parts)])
+        if self.moments.serves(own):
+            return self
+        return replace(self, moments=own, made={})
 
     @property
     def _threads(self) -> int | None:
@@ -197,12 +210,7 @@ class ShardedDesign(Estimated):
             raise DataError("folder is for blocks of this process; leave it out beside client.")
         if memory is not None and folder is None:
             raise DataError("memory says what a design in a folder may keep; give folder too.")
-        if client is None:
-            found = [survey(k, s) for k, s in enumerate(sources)]
-        else:
-            from .dask import surveys
-
-            found = surveys(client, sources)
+        found = _surveyed(client, sources)
         names = _same_names(found) if names is None else [str(s) for s in names]
         if len(names) != len(found[0].names):
             raise DataError(f"{len(names)} names for {len(found[0].names)} columns.")
@@ -262,9 +270,13 @@ class ShardedDesign(Estimated):
         own = self._store.moments.center() if self._centered else np.zeros(len(self._store.names))
         return np.append(0.0, own) if self._intercept else own
 
-    def centered(self, counted: Any = None) -> ShardedDesign:
-        """The same design with dense columns centred, by all rows: the store has their moments."""
-        return ShardedDesign(self._store, True, self._intercept)
+    def centered(self, counted: np.ndarray | None = None) -> ShardedDesign:
+        """The same design with dense columns centred; see `Design.centered`."""
+        return ShardedDesign(self._store.by(counted), True, self._intercept)
+
+    def scaled_by(self, counted: np.ndarray) -> ShardedDesign:
+        """See `Design.scaled_by`."""
+        return ShardedDesign(self._store.by(counted), self._centered, self._intercept)
 
     def uncentered(self) -> ShardedDesign:
         """The same design with every column as the user gave it."""
@@ -304,6 +316,19 @@ class ShardedDesign(Estimated):
     def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
         """See `DesignLike.by_rows`."""
         return ShardedRows(self.blocks, chosen, order, backend)
+
+
+def _surveyed(
+    client: Any, sources: list[Source], counted: Sequence[np.ndarray] | None = None
+) -> list[Survey]:
+    """What blocks say of themselves, wherever they are; see `survey`."""
+    if client is not None:
+        from .dask import surveys
+
+        return surveys(client, sources, counted)
+    if counted is None:
+        return [survey(k, s) for k, s in enumerate(sources)]
+    return [survey(k, s, c) for k, (s, c) in enumerate(zip(sources, counted, strict=True))]
 
 
 def _total(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -148,13 +148,13 @@ class Survey:
     entries: int
 
 
-def survey(number: int, source: Source) -> Survey:
-    """Read a block for the first time."""
+def survey(number: int, source: Source, counted: np.ndarray | None = None) -> Survey:
+    """Read a block for the first time, or look again at its rows ``counted`` (n,), bool."""
     try:
         design = as_design(source.load())
     except DataError as error:
         raise DataError(f"Block {number}: {error}") from None
-    return Survey(design.names, moments_of(design), design.nnz)
+    return Survey(design.names, moments_of(design, counted), design.nnz)
 
 
 @dataclass(frozen=True)
