@@ -185,6 +185,9 @@ def _of_part(
 class CaseSeriesLikelihood(ConditionalPoissonLikelihood):
     """The same, of a case series: R's Cyclops knows its lengths of intervals as such."""
 
+    ccd = "strata"
+    has_third = True
+
     def unpublished_constant(self, w: Array, offset: Array) -> Array:
         """See `Likelihood.unpublished_constant`: the intervals' lengths are in it too."""
         wy = w[self.rows] * self.y
