@@ -87,12 +87,12 @@ class Intervals:
             raise DataError("breaks must enclose at least one interval.")
         return cls(t)
 
-    def cut(self, outcome: Survival, counted: np.ndarray) -> AtRisk:
+    def cut(self, outcome: Survival, counted: np.ndarray | None = None) -> AtRisk:
         """Find the intervals at whose start each person is at risk.
 
         That is entry ≤ t_{k−1} < time. Time after the last break is not looked at: a person
-        still at risk then is censored there. Of people that are not ``counted`` (n,), bool,
-        nothing is refused.
+        still at risk then is censored there. Of people that are not ``counted`` (n,), bool
+        (None is all), nothing is refused.
         """
         self._refuse_events_at_start(outcome, counted)
         last = self._before(outcome.time)
@@ -103,11 +103,12 @@ class Intervals:
         event = ((outcome.event == 1) & within & (last > first)).astype(np.int8)
         return AtRisk(first.astype(np.int32), last.astype(np.int32), event)
 
-    def _refuse_events_at_start(self, outcome: Survival, counted: np.ndarray) -> None:
+    def _refuse_events_at_start(self, outcome: Survival, counted: np.ndarray | None) -> None:
         """Refuse events that lie in no interval since time begins with the first."""
         if self.breaks[0] > 0:
             return  # whoever chooses to begin later leaves out what was before
-        lost = counted & (outcome.event == 1) & (outcome.time <= self.breaks[0])
+        lost = (outcome.event == 1) & (outcome.time <= self.breaks[0])
+        lost &= True if counted is None else counted
         if lost.any():
             i = int(lost.argmax())
             raise DataError(
