@@ -179,6 +179,18 @@ def test_weights_are_repeated_rows():
         assert a.vcov == pytest.approx(b.vcov, rel=1e-8)
 
 
+def test_as_many_coefficients_as_rows_have_no_residual_variance():
+    tables = {"north": site_tables("linear")["north"].iloc[:2].assign(w=1.0)}
+    plan = plan_of("linear", tables, prior="normal", variance=0.1)
+    found = run(plan, tables)
+    pooled = pooled_fit("linear", tables, prior=Normal(0.1))
+    np.testing.assert_allclose(found.coef, pooled.coef_, rtol=1e-8)
+    assert pooled.vcov().isna().all(axis=None)
+    assert found.vcov is None
+    assert found.summary()["se"].isna().all()
+    assert "residual variance" in found.notes[-1]
+
+
 def test_the_result_tells_what_was_sent():
     tables = site_tables("linear")
     found = run(plan_of("linear", tables), tables)

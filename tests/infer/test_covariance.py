@@ -21,6 +21,7 @@ from steropes import (
     SelfControlledCaseSeries,
     Surv,
 )
+from steropes.infer.information import Information
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 
@@ -124,6 +125,15 @@ def test_what_rounding_has_taken_is_no_standard_error(unit):
     for kind in ("model", "robust"):
         with pytest.raises(DataError, match=r"'x0'.* lost in rounding.*stronger prior"):
             other.vcov(kind)
+
+
+def test_an_information_without_an_inverse_is_refused(rng):
+    model = PoissonRegression().fit(rng.normal(size=(30, 2)), rng.poisson(1.0, 30))
+    problem = model._problem
+    information = Information(problem, model._beta, *problem.penalties(None))
+    information.H = np.ones((3, 3))  # of a fit that ended nowhere
+    with pytest.raises(DataError, match="There are no standard errors where the fit ended"):
+        information.vcov()
 
 
 @pytest.mark.parametrize("prior", [Laplace(0.1, exclude=["x0"]), ElasticNet(0.1, 0.1)])

@@ -9,6 +9,7 @@ from simulators import FAMILIES, problem
 from steropes import (
     CoxRegression,
     DataError,
+    FineGrayRegression,
     Laplace,
     LinearRegression,
     LogisticRegression,
@@ -16,6 +17,7 @@ from steropes import (
     NotConvergedWarning,
     PoissonRegression,
     SeparationError,
+    ShardedDesign,
     Surv,
 )
 
@@ -165,6 +167,39 @@ def test_cox_offsets_further_apart_than_exp_reaches_are_refused():
         CoxRegression(prior=Normal(1.0)).fit(x[:, None], Surv(time, event), offset=offset)
     with pytest.raises(DataError, match="offsets are further"):
         PoissonRegression(fit_intercept=False).fit(x[:, None], x, offset=offset)
+
+
+@pytest.mark.parametrize("rows", [20, 400])  # exactly, and by bins of event times
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CoxRegression(),
+        CoxRegression(ties="breslow"),
+        FineGrayRegression(),
+    ],
+)
+def test_risk_sets_far_below_others_have_their_part(model, blocks, rows, rng):
+    """Early events of rows at e^300, late ones of rows at e^-300: as good as two strata."""
+    X, late = rng.normal(size=(2 * rows, 2)), np.arange(2 * rows) >= rows
+    time = 1.0 + np.arange(2 * rows) // 2 * 2 + (rng.random(2 * rows) < 0.5)
+    y = Surv(time, rng.random(2 * rows) < 0.7)
+    given = ShardedDesign.from_blocks([X[: rows // 2], X[rows // 2 :]]) if blocks else X
+    found = model.fit(given, y, offset=np.where(late, -300.0, 300.0))
+    ties = getattr(model, "ties", "breslow")
+    apart = CoxRegression(ties=ties).fit(X, y, strata=late)
+    assert found.converged_
+    assert found.n_iter_ < 20
+    np.testing.assert_allclose(found.coef_, apart.coef_, rtol=1e-6)
+    np.testing.assert_allclose(found.vcov(), apart.vcov(), rtol=1e-7)
+    if blocks or not isinstance(model, CoxRegression):
+        return
+    np.testing.assert_allclose(found.vcov("robust"), apart.vcov("robust"), rtol=1e-7)
+    of_steps, others = found.baseline_hazard(), apart.baseline_hazard()
+    share = of_steps["se"] / of_steps["cumulative_hazard"]
+    own = np.arange(len(share)) >= (others["stratum"] == 0).sum()
+    same = others["se"] / others["cumulative_hazard"]
+    np.testing.assert_allclose(share[own], same[own], rtol=1e-6)
 
 
 def test_an_optimum_that_exp_cannot_reach_is_not_called_one():

@@ -102,10 +102,16 @@ def _result(
         notes.append("under a Laplace prior there are no standard errors")
     log_likelihood = described.constant - loss
     if plan.model == "linear":
-        degrees = weight - used
-        sigma2 = 2.0 * loss / degrees
-        log_likelihood = -0.5 * weight * (np.log(2 * np.pi * 2.0 * loss / weight) + 1.0)
-        vcov = None if vcov is None else vcov * sigma2
+        with np.errstate(divide="ignore"):  # no residuals at all
+            log_likelihood = -0.5 * weight * (np.log(2 * np.pi * 2.0 * loss / weight) + 1.0)
+        if weight > used:
+            degrees = weight - used
+            vcov = None if vcov is None else vcov * (2.0 * loss / degrees)
+        else:
+            vcov = None
+            notes.append(
+                "as many coefficients as rows leave nothing to estimate the residual variance from"
+            )
     if plan.times:
         notes.append(
             f"times were rounded up to a grid of {len(plan.times)}: the estimate is that of the "

@@ -116,7 +116,7 @@ class Information:
         self._refuse_rounding()
         H = self.H + np.diag(self.kappa)
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
-        inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]
+        inverse = _inverse(H / size / size[:, None]) / size / size[:, None]
         out = np.zeros((len(self.scale), len(self.scale)))
         out[self.columns] = inverse @ self._to_units[self.columns]
         return out
@@ -129,7 +129,7 @@ class Information:
         H = part.in_steps(np.asarray(self.H) * scale * scale[:, None])[np.ix_(at, at)]
         H += part.hessian(theta)[np.ix_(at, at)]
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
-        inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]
+        inverse = _inverse(H / size / size[:, None]) / size / size[:, None]
         C = part.coefficients(np.eye(len(self.columns))[:, at])  # what a step moves
         out = np.zeros((len(self.scale), len(self.scale)))
         moved = (C @ inverse @ C.T) * scale * scale[:, None]  # of the scaled columns
@@ -140,6 +140,18 @@ class Information:
     def _to_units(self) -> np.ndarray:
         """Columns: what one of the coefficients in X's units is of the scaled ones, (p, p)."""
         return self.design.uncentered_coefficients(np.diag(1.0 / self.scale)).T
+
+
+def _inverse(H: np.ndarray) -> np.ndarray:
+    """The inverse of an information; a fit that ended nowhere may have one without any."""
+    try:
+        return np.asarray(linalg.inv(H))
+    except (linalg.LinAlgError, ValueError):
+        raise DataError(
+            "There are no standard errors where the fit ended: the information there has no "
+            "inverse. See that the fit converges (converged_), with other units or offsets, "
+            "without collinear columns, or under a prior."
+        ) from None
 
 
 def refuse_separated(

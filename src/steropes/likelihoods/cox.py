@@ -26,15 +26,15 @@ from .event_bins import BINS, merge_hazards
 from .risk_exchange import RiskExchange
 from .risk_set_lines import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
+from .small_risk_sets import lifted
 from .strata import parts_of_strata
 
-__all__ = ["TINY", "CoxLikelihood", "Ties"]
+__all__ = ["CoxLikelihood", "Ties"]
 
 Ties = Literal["efron", "breslow"]
 
 SAFE = 100.0  # |η| within which exp(η) is summed as it is; beyond, it is shifted
 FEW_STRATA = 1000  # events a stratum from which a part of a stratum's rows is like the whole
-TINY = 1e-150  # a risk set that far below the largest has no part in the curvature: c = h / S
 
 
 @dataclass
@@ -294,8 +294,7 @@ class CoxLikelihood(Likelihood):
 
     def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> AnyCurvature:
         """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
-        r, S, h = self._hazards(eta, weights)
-        h[S <= TINY] = 0.0
+        r, S, h = self._lifted(eta, weights)
         if exact or self.risk.m <= 1.5 * BINS:
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
@@ -317,8 +316,7 @@ class CoxLikelihood(Likelihood):
 
         What tests of time-varying effects need: Σ_g factor_g D_g Var_g(x).
         """
-        r, S, h = self._hazards(eta, weights)
-        return self._exact(r, S, self.backend.xp.where(S > TINY, h, 0.0), weights, factor)
+        return self._exact(*self._lifted(eta, weights), weights, factor)
 
     def third(self, eta: Array, weights: _Weights, Z: Array) -> Array:
         """See `Likelihood.third`: Σ_k w̄_k p_ki [(z_i − z̄_k)² − var_k z] of the shares k.
@@ -410,9 +408,9 @@ class CoxLikelihood(Likelihood):
         """
         xp = self.backend.xp
         _, S, h = self._hazards(eta, weights)
-        total = self.over_shares(h)[:, 0]
-        spread = self.over_shares(h / xp.where(S > 0, S, 1.0))[:, 0]
-        return xp.where(total > 0, spread / xp.where(total > 0, total, 1.0) ** 2, 0.0)
+        total = self.over_shares(h)
+        own = xp.where(total > 0, total, 1.0)[self.group]  # whose square may be beyond numbers
+        return self.over_shares(h / own / xp.where(S > 0, S * own, 1.0))[:, 0]
 
     def hazard_means(self, eta: Array, weights: _Weights, Z: Array) -> Array:
         """Means of columns Z (n, L) over the risk set of each event time, (m, L).
@@ -428,6 +426,12 @@ class CoxLikelihood(Likelihood):
         _, r = self._rates(eta, weights)
         _, S, h = self._shares(r, weights)
         return r, S, h
+
+    def _lifted(self, eta: Array, weights: _Weights) -> tuple[Array, Array, Array]:
+        """The same for a curvature: in units in which small risk sets have a part in it."""
+        r, S, h = self._hazards(eta, weights)
+        factor, S, h = lifted(S, h)
+        return r if factor == 1.0 else r * factor, S, h
 
     def _exact(
         self, r: Array, S: Array, h: Array, weights: _Weights, factor: np.ndarray | None = None

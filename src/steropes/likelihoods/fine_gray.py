@@ -23,12 +23,13 @@ import numpy as np
 from ..backends.face import Array, Backend
 from .base import Bound, Part
 from .censoring import CensoringDistribution
-from .cox import TINY, CoxLikelihood
+from .cox import CoxLikelihood
 from .curvature import SubdistributionCurvature
 from .event_bins import BINS, merge_hazards
 from .observation import ObservationDistribution
 from .risk_exchange import RiskExchange
 from .risk_set_lines import risk_set_lines
+from .small_risk_sets import TINY
 
 __all__ = ["FineGrayLikelihood"]
 
@@ -266,8 +267,7 @@ class FineGrayLikelihood(CoxLikelihood):
     ) -> SubdistributionCurvature:
         """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
         host = self.backend.to_host
-        r, S, h = self._hazards(eta, weights)
-        h[S <= TINY] = 0.0
+        r, S, h = self._lifted(eta, weights)
         if not exact and self.risk.m > 1.5 * BINS:
             squares = host(self._squares(r, weights))
             h = merge_hazards(host(h), host(S), squares, self.risk.groups_start, len(r))

@@ -23,10 +23,9 @@ from ..backends.face import Array, Backend
 from .event_bins import BINS, merge_hazards
 from .risk_part import FineGrayPart, Hazards, RiskPart, RiskRows
 from .risk_sets import RiskGroups, RiskSets
+from .small_risk_sets import lifted
 
 __all__ = ["RiskExchange", "RiskHessian", "RiskModel"]
-
-TINY = 1e-150  # a risk set that far below the largest has no part in the curvature: c = h / S
 
 
 class RiskModel(Protocol):
@@ -80,19 +79,23 @@ class RiskHessian:
         Pairs (f, c).
     apart : bool
         Whether tied events' sums are wanted apart.
+    factor : float
+        By which sums are multiplied for these c; see `lifted`.
     """
 
     hazards: Hazards
     groups: np.ndarray
     nodes: list[tuple[np.ndarray, np.ndarray]]
     apart: bool
+    factor: float
 
     def moments(self, sums: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Pairs (m (F, k), c (F,)) from the blocks' sums."""
-        N = sums["at_risk"]
+        N = sums["at_risk"] * self.factor
         if not self.apart:
             return [(N, c) for _, c in self.nodes]
-        return [(N + f[:, None] * sums["tied"], c) for f, c in self.nodes]
+        E = sums["tied"] * self.factor
+        return [(N + f[:, None] * E, c) for f, c in self.nodes]
 
 
 class RiskExchange:
@@ -184,23 +187,25 @@ class RiskExchange:
         whole = self.likelihood
         weights = whole.weigh(w)
         _, S, h = self._shares(sums, weights)
-        h = np.where(S <= TINY, 0.0, h)
+        factor, S, h = lifted(S, h)
         if whole.risk.m <= 1.5 * BINS:
             rest, own = whole.steps_of(h, weights)
             nodes = whole.nodes(S, h, weights)
         else:
             total = whole.whole_of(S)
+            squares = sums["squares"] * factor**2
             merged = merge_hazards(
-                whole.over_shares(h), total, sums["squares"], whole.risk.groups_start, whole.n
+                whole.over_shares(h), total, squares, whole.risk.groups_start, whole.n
             )
             rest = own = merged[:, None]
             c = np.divide(merged, total[:, 0], out=np.zeros_like(merged), where=merged > 0)
             nodes = [(np.ones(len(c)), c)]
         at = np.flatnonzero(np.any([c != 0 for _, c in nodes], axis=0))
         apart = any((f[at] != 1.0).any() for f, _ in nodes)
+        # Blocks multiply their rates, which are in units as before.
+        hazards = Hazards(rest * factor, own * factor if own is not rest else None, shift)
         return RiskHessian(
-            Hazards(rest, own if own is not rest else None, shift), at,
-            [(f[at], c[at]) for f, c in nodes], apart,
+            hazards, at, [(f[at], c[at]) for f, c in nodes], apart, factor
         )  # fmt: skip
 
 
