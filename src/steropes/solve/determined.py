@@ -22,6 +22,7 @@ __all__ = ["refuse_separated", "refuse_undetermined_columns"]
 LEAST = 1e-12  # the same, of a maximum of a likelihood that is not concave
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
 FLAT = 1e-4  # information along a direction, relative to that at the start
+LEFT = (1e-10, 1e-7)  # the same, where next to none is left
 NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 FAR = 10.0  # how far to walk in η along a direction that looks flat
 ROUNDING = 1e-9  # of a loss
@@ -103,7 +104,7 @@ def refuse_separated(
 ) -> None:
     """Raise `SeparationError` where the likelihood rises for ever along some direction of β.
 
-    The direction with the least information, relative to the start, is walked in both senses
+    Directions with hardly any information, relative to the start, are walked in both senses
     with α fitted anew: at a finite maximum the likelihood has fallen by the time η has changed by
     ten; along a direction of separation it has not. A likelihood that is not concave may be flat
     at a maximum, and higher elsewhere than at a point that is none: of it a fit that converged
@@ -132,21 +133,52 @@ def refuse_separated(
     H, at = batch.prepare(free, whole=True), _places(batch, free)
     S = H[np.ix_(at, at)]
     root = np.sqrt(h0)
-    value, vector = linalg.eigh(S / root / root[:, None], subset_by_index=[0, 0])
-    if outside:  # the way that the fit has gone
-        way = (fit.beta * design.scale)[free] * root
+    way = (fit.beta * design.scale)[free] * root
+    if outside:
         way[np.abs(way) < SMALL * np.abs(way).max()] = 0.0
-        vector = (way / np.linalg.norm(way))[:, None]
-    elif value[0] > FLAT:
-        return
-    d = np.zeros((design.p, 1))
-    d[free, 0] = vector[:, 0] / root
-    step = design.matmul(d, backend)[:, 0]
-    reach = float(np.ptp(step[counted]))
-    if reach == 0:
-        return
+        directions = [way / np.linalg.norm(way)]
+    else:
+        directions = _flat(S / root / root[:, None], way)
     if problem.offset is not None:
         eta = eta + problem.offset
+    for vector in directions:
+        d = np.zeros((design.p, 1))
+        d[free, 0] = vector / root
+        step = design.matmul(d, backend)[:, 0]
+        if not _rises(problem, fit, eta, step, spread):
+            continue
+        names, share = problem.design.names, np.abs(vector)
+        bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
+        raise SeparationError(
+            "The likelihood has no finite maximum: it keeps rising as the coefficients of "
+            f"{_listed(bad)} go to infinity (the outcome is separated by them). Drop or "
+            "merge these columns, or give them a prior.",
+            bad,
+        )
+
+
+def _flat(C: np.ndarray, way: np.ndarray) -> list[np.ndarray]:
+    """Directions with hardly any information, which the likelihood may rise along for ever.
+
+    That with the least; and what the fit has walked, ``way``, of those with next to none: of
+    several, one may rise only together with others.
+    """
+    value, vector = linalg.eigh(C, subset_by_value=(-np.inf, FLAT))
+    out = list(vector[:, :1].T)
+    counts = {int(np.count_nonzero(value <= left)) for left in (*LEFT, FLAT)}
+    for k in sorted(counts - {0, 1}):
+        gone = vector[:, :k] @ (vector[:, :k].T @ way)
+        if gone.any():
+            out.append(gone / np.linalg.norm(gone))
+    return out
+
+
+def _rises(problem: Any, fit: Fit, eta: np.ndarray, step: np.ndarray, spread: float) -> bool:
+    """Whether the likelihood rises from η along ± ``step`` (n,), however far one goes."""
+    counted, concave = problem.weights > 0, problem.likelihood.convex
+    reach = float(np.ptp(step[counted]))
+    if reach == 0:
+        return False
     slack = ROUNDING * abs(fit.loss)
     if concave:
         # At a maximum a row that moves costs its weight, and more, on the way.
@@ -159,14 +191,8 @@ def refuse_separated(
             as_far_again = sense * (FAR + spread) / reach
             rises = _loss_there(problem, fit, eta + as_far_again * step) <= there + slack
         if rises:
-            names, share = problem.design.names, np.abs(vector[:, 0])
-            bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
-            raise SeparationError(
-                "The likelihood has no finite maximum: it keeps rising as the coefficients of "
-                f"{_listed(bad)} go to infinity (the outcome is separated by them). Drop or "
-                "merge these columns, or give them a prior.",
-                bad,
-            )
+            return True
+    return False
 
 
 def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:

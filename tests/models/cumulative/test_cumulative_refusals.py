@@ -71,6 +71,19 @@ def test_column_that_has_only_the_highest_outcome(link, data):
         Model(link=link).fit(X, y)
 
 
+@pytest.mark.parametrize("link", ["probit", "loglog"])
+def test_nested_columns_that_have_only_the_highest_outcome(link):
+    """There are directions without information along which the likelihood does not rise, too."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 3 + seed % 3, 80).astype(float)
+        wide = (y == y.max()) & (rng.random(80) < 0.5)
+        inner = wide & (rng.random(80) < 0.4)
+        X = np.column_stack([inner, wide, rng.integers(0, 2, (80, 2))])
+        with pytest.raises(SeparationError, match="no finite maximum"):
+            Model(link=link).fit(X, y)
+
+
 def test_constant_and_collinear_columns(data):
     X, y = data
     with pytest.raises(SeparationError, match=r"'x3'.*constant"):
