@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from .baseline import fitted_state
 
 __all__ = ["HazardState", "relative_hazard"]
 
 COLUMNS = 64  # worked on together
 TOP = 300.0  # of log hazards: nobody lives on from there, and squares are finite
+WIDE = 250.0  # between the logarithms of steps whose squares are added up
 
 
 def relative_hazard(eta: np.ndarray, shift: float) -> np.ndarray:
@@ -68,9 +70,17 @@ class HazardState:
         self.time = risk.group_time[self._flip]
         self.shift = np.zeros(len(sizes))
         log_step, some = log_step[self._flip], np.flatnonzero(sizes)
-        top = np.maximum.reduceat(log_step, self.start[some]) if len(some) else np.empty(0)
+        top = np.maximum.reduceat(log_step, self.start[some])
         self.shift[some] = np.where(np.isfinite(top), top, 0.0)
         self.weighted = log_step > -np.inf
+        least = np.minimum.reduceat(np.where(self.weighted, log_step, np.inf), self.start[some])
+        if (top - least > WIDE).any():
+            raise DataError(
+                "Within a stratum the baseline hazard's steps differ by more than e^250, as with "
+                "offsets of extreme size; standard errors of curves would be lost in rounding. "
+                "Give such rows a stratum of their own. predict_survival and "
+                "predict_cumulative_incidence give curves alone."
+            )
         self.hazard = np.exp(log_step - self.shift[self.run])
         self.variance = spread[self._flip] * self.hazard**2
         self.center = np.asarray(problem.design.center, np.float64)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from .hazard_state import HazardState, relative_hazard
+from .hazard_state import TOP, HazardState
 
-__all__ = ["cumulative_hazards", "log_log_limits", "time_grid"]
+__all__ = ["cumulative_hazards", "log_hazards", "log_log_limits", "time_grid"]
 
 ENTRIES = 5_000_000  # numbers worked on together
 
@@ -35,6 +35,27 @@ def cumulative_hazards(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cumulative hazards of people of one stratum and their standard errors, (n, T) each.
 
+    No larger than makes a difference to a survival; the arguments are those of `log_hazards`.
+    """
+    log_hazard, share = log_hazards(state, V, Z, acts, eta, stratum, times)
+    total = np.exp(np.minimum(log_hazard, TOP))
+    return total, share * total
+
+
+def log_hazards(
+    state: HazardState,
+    V: np.ndarray,
+    Z: np.ndarray,
+    acts: np.ndarray,
+    eta: np.ndarray,
+    stratum: int,
+    times: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of cumulative hazards of people of one stratum, and the errors of these.
+
+    (n, T) each. The errors are of the logarithm: shares of the hazard, which has a size at any
+    distance from the data; the square of e^-400 has none.
+
     Parameters
     ----------
     state : HazardState
@@ -50,23 +71,30 @@ def cumulative_hazards(
     times : (T,) array
     """
     n, p, T = len(Z), Z.shape[1], len(times)
-    total, se = np.zeros((n, T)), np.zeros((n, T))
+    log_hazard, error = np.full((n, T), -np.inf), np.zeros((n, T))
     runs = [int(r) for r in np.flatnonzero(state.stratum == stratum)]
-    parts = [(*state.until(r, times), state.integrated_until(r, times)) for r in runs]
+    logs, parts = [], []
+    for r in runs:
+        hazard, spread = state.until(r, times)
+        some = np.where(hazard > 0, hazard, 1.0)
+        with np.errstate(divide="ignore"):  # before the first event
+            logs.append(np.log(hazard) + state.shift[r])
+        parts.append((spread / some**2, state.integrated_until(r, times) / some[:, None]))
     step = max(1, ENTRIES // max(1, T * p))
-    for a in range(0, n, step):
+    for a in range(0, n if runs else 0, step):
         at = slice(a, a + step)
         d, variance = np.zeros((len(Z[at]), T, p)), np.zeros((len(Z[at]), T))
-        for r, (hazard, spread, means) in zip(runs, parts, strict=True):
-            q = state.interval[r]
-            factor = relative_hazard(eta[at, q], state.shift[r])[:, None]
-            total[at] += factor * hazard
-            variance += factor**2 * spread
-            z = Z[at] * acts[:, q]
-            d += factor[:, :, None] * (z[:, None, :] * hazard[:, None] - means)
+        size = [eta[at, state.interval[r], None] + log for r, log in zip(runs, logs, strict=True)]
+        whole = np.logaddexp.reduce(size, axis=0)
+        some = np.where(np.isfinite(whole), whole, 0.0)
+        for r, own, (spread, means) in zip(runs, size, parts, strict=True):
+            share = np.exp(own - some)
+            variance += share**2 * spread
+            z = Z[at] * acts[:, state.interval[r]]
+            d += share[:, :, None] * (z[:, None, :] - means)
         variance += np.einsum("itj,jk,itk->it", d, V, d, optimize=True)
-        se[at] = np.sqrt(np.maximum(variance, 0.0))
-    return total, se
+        log_hazard[at], error[at] = whole, np.sqrt(np.maximum(variance, 0.0))
+    return log_hazard, error
 
 
 def log_log_limits(

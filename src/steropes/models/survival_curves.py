@@ -13,7 +13,7 @@ from ..data.checks import vector
 from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_state import HazardState
-from ..infer.survival_curves import cumulative_hazards, log_log_limits, time_grid
+from ..infer.survival_curves import cumulative_hazards, log_hazards, log_log_limits, time_grid
 from .inference import Inference
 from .standardized import StandardizedSurvival, people_of_groups, reaching, standardize
 from .tables import check_level, quantile
@@ -130,17 +130,17 @@ class SurvivalCurves(Inference):
         state, V = self._curve_state()
         table = self.baseline_hazard_.copy()
         p = len(state.center)
-        errors = []
+        shares = []
         for s in np.unique(state.stratum):
             at = time_grid(state, int(s))
             if len(at):
                 zero, eta = -state.center[None, :], -state.center_predictor[None, :]
-                errors.append(cumulative_hazards(state, V, zero, self._acts(p), eta, int(s), at)[1])
-        table["se"] = np.concatenate(errors, axis=1)[0]
+                shares.append(log_hazards(state, V, zero, self._acts(p), eta, int(s), at)[1])
+        share = np.concatenate(shares, axis=1)[0]
         H = table["cumulative_hazard"]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            width = np.exp(z * table["se"] / H)
-        table["lower"], table["upper"] = H / width, H * width
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = np.exp(z * share)
+            table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
         return table
 
     def standardized_survival(

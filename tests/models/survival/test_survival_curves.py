@@ -115,6 +115,36 @@ def test_baseline_hazard_has_the_curve_at_zero(rng):
     assert (table["lower"] < table["cumulative_hazard"]).all()
 
 
+@pytest.mark.parametrize("effect", [0.25, -0.25])
+@pytest.mark.parametrize("steps", [None, {0: [1.0]}])
+def test_a_baseline_far_from_the_data_has_its_error(effect, steps, rng):
+    """Calendar years of about 2010: e^±500 at year 0, whose square is beyond all numbers."""
+    year = rng.integers(2005, 2016, 300) + 0.0
+    time = np.round(rng.exponential(np.exp(-effect * (year - 2010))), 3) + 0.001
+    y = Surv(time, rng.random(300) < 0.8)
+
+    def table(origin):
+        model = CoxRegression(time_varying=steps, tol=1e-12).fit((year - origin)[:, None], y)
+        return model.baseline_hazard()
+
+    def variance(origin):  # of the logarithm, which is a parabola in where the origin is
+        found = table(origin).iloc[[3, 100, -1]]
+        return (found["se"] / found["cumulative_hazard"]).to_numpy() ** 2
+
+    at = np.array([2000.0, 2010.0, 2020.0])
+    near = np.stack([variance(origin) for origin in at])
+    far = table(0.0)
+    assert (far["lower"] < far["cumulative_hazard"]).all()
+    assert (far["cumulative_hazard"] < far["upper"]).all()
+    if steps is None:
+        parabola = np.polynomial.Polynomial.fit
+        expected = [parabola(at - 2010, x, 2)(-2010.0) for x in near.T]
+        np.testing.assert_allclose(variance(0.0), expected, rtol=1e-5)
+    else:  # until the effect changes
+        first = np.polynomial.Polynomial.fit(at - 2010, near[:, 0], 2)(-2010.0)
+        np.testing.assert_allclose(variance(0.0)[0], first, rtol=1e-5)
+
+
 # -- averages --------------------------------------------------------------------------------------
 
 
