@@ -75,3 +75,8 @@ def test_a_group_without_events_has_an_upper_limit():
     assert table["observed"].tolist() == [0, 1]
     limit = 0.025 ** (1 / 3)
     np.testing.assert_allclose(table[["lower", "upper"]], [[0, 1 - limit], [limit, 1]])
+
+
+def test_risks_that_differ_by_rounding_are_in_one_group():
+    risk = np.where(np.arange(40) % 2, 0.3, np.nextafter(0.3, 1))
+    assert list(calibration_table(risk, np.arange(40) % 4 == 0, bins=2)["people"]) == [40]

@@ -14,6 +14,7 @@ from ..data.checks import vector
 from ..data.kaplan_meier import product_limit
 from ..data.outcome import check_survival
 from ..errors import DataError
+from .ties import tied
 
 __all__ = ["calibration_table"]
 
@@ -98,7 +99,7 @@ def calibration_table(
 
 def _groups(risk: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:
     """Groups 0, 1, … of about equal weight by risk; equal risks are together."""
-    place = np.unique(risk, return_inverse=True)[1]
+    place = np.unique(tied(risk), return_inverse=True)[1]
     mass = np.bincount(place, weights=weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
     bin_of = np.minimum((middle * bins).astype(np.int64), bins - 1)

@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 from ..data.checks import vector
 from ..errors import DataError
 from ..infer.concordance import censoring_share, concordance_influence
+from ..infer.ties import tied
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
 from .tables import check_level, cluster_codes, quantile
 
@@ -44,6 +45,7 @@ def concordance_of(
     share : (N,) array, optional
         What pairs count by the row with the event.
     """
+    score = tied(score)
     value, influence = concordance_influence(score, time, event, entry, strata, weight, share)
     if not return_se:
         return value
@@ -102,7 +104,7 @@ def auc_table(
     check_level(level)
     at = vector(np.atleast_1d(times), None, "times")
     censoring = CensoringWeights(time, event, weight)
-    pairs = [auc_at(risk[:, i], time, event, float(t), censoring) for i, t in enumerate(at)]
+    pairs = [auc_at(tied(risk[:, i]), time, event, float(t), censoring) for i, t in enumerate(at)]
     auc, se = np.array(pairs).reshape(-1, 2).T
     inside = (auc > 0) & (auc < 1)
     middle = np.where(inside, auc, 0.5)

@@ -344,7 +344,9 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         tau: float | None = None,
     ) -> float | tuple[float, float]:
         """Concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
-        risk = self.predict(X, offset)
+        survival = self.predict_survival(X, self._end, offset)[:, 0]
+        with np.errstate(divide="ignore"):  # of risks of zero and of one
+            risk = np.log(-np.log(survival))  # where many are near one they differ still
         n = len(risk)
         time, event, entry = check_survival(y, n)
         weight = check_weights(sample_weight, n)

@@ -7,8 +7,16 @@ from sksurv.metrics import concordance_index_ipcw, cumulative_dynamic_auc
 from test_cox_against_r import CASES, fit, outcome
 
 from reference_numbers import data, numbers
-from steropes import CoxRegression, DataError, FineGrayRegression, PooledLogisticRegression, Surv
+from steropes import (
+    CoxRegression,
+    DataError,
+    FineGrayRegression,
+    Normal,
+    PooledLogisticRegression,
+    Surv,
+)
 from steropes.infer.concordance import concordance_influence
+from steropes.infer.ties import tied
 from steropes.infer.time_dependent_auc import CensoringWeights, auc_at
 
 
@@ -209,3 +217,41 @@ def test_times_without_cases_or_controls_are_refused(rng):
     late = Surv(y["time"], y["event"], y["time"] - 1)
     with pytest.raises(DataError, match="leave entry out"):
         m.time_dependent_auc(X, late, [3.0])
+
+
+@pytest.mark.parametrize("columns", [3, 10, 16, 19, 31])
+def test_people_with_the_same_values_are_tied(columns):
+    """Whatever rounding makes of them: a product adds up the last rows in another order."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        kind = rng.integers(0, 9, 701)
+        X = rng.normal(size=(9, columns)).round(2)[kind] * np.where(np.arange(columns), 1.0, 1e3)
+        y = Surv(np.ceil(rng.exponential(1, 701) * 30), rng.random(701) < 0.6)
+        m = CoxRegression(prior=Normal(0.1)).fit(X, y)
+        eta = m.linear_predictor(X)
+        rank = np.argsort(np.argsort([eta[kind == k][0] for k in range(9)]))[kind]
+        event = (y["event"] == 1).astype(int)
+        expected = concordance_influence(rank.astype(float), y["time"], event)[0]
+        assert m.concordance(X, y) == pytest.approx(expected, rel=1e-12)
+        at = auc_at(rank, y["time"], event, 20.0, CensoringWeights(y["time"], event, np.ones(701)))
+        assert m.time_dependent_auc(X, y, [20.0])["auc"].iloc[0] == pytest.approx(at[0], rel=1e-12)
+
+
+def test_scores_that_differ_by_rounding_are_tied():
+    score = np.array([3.0, 1.0, 3.0 + 4e-16, -np.inf, 2.0, -np.inf, 1.0 - 1e-16, np.inf])
+    same = [3, 1 - 1e-16, 3, -np.inf, 2, -np.inf, 1 - 1e-16, np.inf]
+    np.testing.assert_array_equal(tied(score), same)
+    assert len(tied(np.empty(0))) == 0
+    apart = np.linspace(-1, 1, 10_001)
+    np.testing.assert_array_equal(tied(apart), apart)
+
+
+def test_pooled_risks_that_are_all_but_one_are_not_tied(rng):
+    """Whoever has a risk of 1 - e^-50 is less at risk than at 1 - e^-60."""
+    x = rng.normal(size=300)
+    time = np.ceil(rng.exponential(np.exp(-2 * x)) * 4)
+    y = Surv(np.minimum(time, 60), time <= 60)
+    m = PooledLogisticRegression(interval=1.0, baseline=1).fit(x[:, None], y)
+    assert (m.predict(x[:, None]) == 1.0).mean() > 0.2
+    order = concordance_influence(x, y["time"], y["event"])[0]
+    assert m.concordance(x[:, None], y) == pytest.approx(order, rel=1e-12)
