@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,7 +27,7 @@ from steropes import (
     Surv,
     demo_database,
 )
-from steropes.infer.held import Value
+from steropes.infer.held import HeldFits, Value
 from steropes.infer.profile import Maximum, find_end
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
@@ -290,6 +292,70 @@ def test_intervals_are_in_the_units_of_the_columns(name, rng):
     one = own.fit().confint(names, method="profile").to_numpy()
     two = own.fit(own.X * units).confint(names, method="profile").to_numpy()
     np.testing.assert_allclose(two * units[:, None], one, rtol=1e-4)
+
+
+def _driven(search, f, sure):
+    """Answers of a profile f whose fits come to their end where ``sure`` says so."""
+    done, asked = [0.0], next(search)
+    while True:
+        (at,) = asked
+        value = Value(at, f(at), -at, sure(at, done))
+        done += [at] if value.sure else []
+        try:
+            asked = search.send([value if value.sure else replace(value, f=-1e9, g=1e9)])
+        except StopIteration as stop:
+            return stop.value, done
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_fits_that_need_a_nearer_start_end_no_profile(side):
+    top = Maximum(Value(0.0, 0.0, 0.0), 0)
+    search = find_end(top, side, HALF, 3.0, 1e3)  # its first step is three times too long
+    end, done = _driven(
+        search, lambda x: -0.5 * x**2, lambda x, done: min(abs(x - np.array(done))) < 1.0
+    )
+    assert end.at == pytest.approx(side * 1.959964, rel=1e-6)
+    assert len(done) < 12
+
+
+def test_where_no_fit_comes_to_its_end_a_limit_is_not_known():
+    top = Maximum(Value(0.0, 0.0, 0.0), 0)
+    end, _ = _driven(
+        find_end(top, 1, HALF, 1.0, 1e3), lambda x: -0.5 * x**2, lambda x, done: x < 1.2
+    )
+    assert np.isnan(end.at)
+    assert end.last == pytest.approx(1.2, abs=1e-3)
+
+
+def test_far_points_whose_fits_stop_early_make_no_interval_narrower(monkeypatch):
+    """They once counted as beyond its end, and the interval shrank to them."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    expected = model.confint("x0", method="profile").to_numpy()
+    whole, estimate = HeldFits.at, model.coef_[0]
+
+    def at(self, columns, values):
+        near = [estimate, *(v.at for v in self.values.get(columns[0], []))]
+        found = whole(self, columns, values)
+        for k, v in enumerate(found):
+            if min(abs(v.at - np.array(near))) > 0.3:
+                self.values[columns[0]].remove(v)
+                found[k] = replace(v, f=v.f - 1e3, sure=False)
+        return found
+
+    monkeypatch.setattr(HeldFits, "at", at)
+    np.testing.assert_allclose(model.confint("x0", method="profile"), expected, rtol=1e-6)
+    table = model.profile("x0", [estimate + 2.0])
+    np.testing.assert_allclose(
+        table["log_likelihood"], _profile_at(X, y, estimate + 2.0), rtol=1e-8
+    )
+
+
+def _profile_at(X, y, held):
+    refit = LogisticRegression(tol=1e-10).fit(X[:, 1:], y, offset=held * X[:, 0])
+    return refit.log_likelihood_
 
 
 @pytest.mark.parametrize("far", [-30.0, -1e3, -1e5])

@@ -21,6 +21,7 @@ __all__ = ["HeldFits", "Value"]
 
 NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 TOL = 1e-6  # largest KKT violation, in units of λ or of standard errors
+MOST_PIECES = 16  # of the way to a value that fits did not come to at once
 HOLDS = 500.0  # change of η that exp can hold
 MOST_OF = 0.9  # of a column's entries: what is this many times
 OUTLYING = 10.0  # further out has no part in how far a profile may be looked at
@@ -31,11 +32,15 @@ FromObjective = Callable[[float], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Value:
-    """A point of a profile: value of the coefficient, log-likelihood, derivative."""
+    """A point of a profile: value of the coefficient, log-likelihood, derivative.
+
+    ``sure`` says whether the fit came to its tolerance; where not, f may be far too low.
+    """
 
     at: float
     f: float
     g: float
+    sure: bool = True
 
 
 class HeldFits:
@@ -54,9 +59,7 @@ class HeldFits:
     Attributes
     ----------
     values : dict
-        Of each column, all points so far.
-    short : int
-        Points that stopped before their tolerance.
+        Of each column, all points so far that came to their tolerance.
     """
 
     def __init__(
@@ -74,7 +77,6 @@ class HeldFits:
         self.full = problem.batch(common=self.common)
         self.full.start_at((beta * self.scale)[:, None])
         self.objective = self.full.solve(l1, l2, tol=TOL, look="after")[0].objective
-        self.short = 0
         self.values: dict[int, list[Value]] = {}
         self._columns: dict[int, np.ndarray] = {}
         # Of each column the values done, ascending, with where the other coefficients were.
@@ -161,12 +163,26 @@ class HeldFits:
             for b, k in enumerate(group.numbers):
                 j, fit = columns[k], group.fits[b]
                 f, slope = self.from_objective(fit.objective)
-                out.append(Value(values[k], f, slope * gradients[j, b] * self.scale[j]))
-                self.values.setdefault(j, []).append(out[-1])
-                self.short += not fit.converged
-                if np.isfinite(f):
+                sure = bool(fit.converged and np.isfinite(f))
+                out.append(Value(values[k], f, slope * gradients[j, b] * self.scale[j], sure))
+                if sure:
+                    self.values.setdefault(j, []).append(out[-1])
                     self._keep(j, values[k], fit.beta * self.scale)
         return out
+
+    def approach(self, j: int, value: float) -> Value:
+        """Hold a column at a value that was too far from those done, coming nearer by steps."""
+        (found,) = self.at([j], [value])
+        pieces = 2
+        while not found.sure and pieces <= MOST_PIECES:
+            done = np.array([v.at for v in self.values.get(j, [])] or [float(self.beta[j])])
+            nearest = float(done[np.abs(done - value).argmin()])
+            for at in np.linspace(nearest, value, pieces + 1)[1:]:
+                (found,) = self.at([j], [float(at)])
+                if not found.sure:
+                    break
+            pieces *= 2
+        return found if found.at == value else self.at([j], [value])[0]
 
     def _base(self) -> np.ndarray:
         """The problem's offset, over the rows of η where those are not rows of X: (·, 1)."""

@@ -22,6 +22,7 @@ EXACT = 1e-8  # of the log-likelihood: how near an end is to where it is wanted
 ROUNDING = 1e-13  # of the log-likelihood
 FURTHER = 3.0  # times the distance so far that a step outward may go
 STEPS = 100
+LEAST = 1e-4  # of a standard error: steps so short are in vain, and ends so near to one another one
 LIMIT = 10.0  # times the reach of a likelihood without end, beyond which nothing is looked at
 NEARLY = 1e-12  # of a distance, which has been added and taken away again
 ALMOST = 1e-6  # fall over the whole reach below which a side has no end
@@ -81,8 +82,10 @@ def find_maximum(start: float, step: float, far: float) -> Search:
     side, h = (1 if p.g > 0 else -1), step
     while True:
         (q,) = yield [p.at + side * h]
-        if not np.isfinite(q.f):
+        if not q.sure:
             h *= 0.25
+            if h < LEAST * step:
+                return Maximum(p, 0)
             continue
         if q.g * side <= 0:
             break
@@ -92,6 +95,8 @@ def find_maximum(start: float, step: float, far: float) -> Search:
     for _ in range(STEPS):
         share = p.g / (p.g - q.g) if p.g != q.g else 0.5
         (r,) = yield [p.at + min(max(share, 0.02), 0.98) * (q.at - p.at)]
+        if not r.sure:
+            break
         if abs(r.g) * step <= FLAT:
             return Maximum(r, 0)
         if r.g * side > 0:
@@ -103,7 +108,7 @@ def find_maximum(start: float, step: float, far: float) -> Search:
 
 @dataclass(frozen=True)
 class End:
-    """Where a profile has fallen by so much: ±inf where it never does.
+    """Where a profile has fallen by so much: ±inf where it never does, NaN where nobody knows.
 
     Attributes
     ----------
@@ -121,7 +126,8 @@ def find_end(
 ) -> Search:
     """Search for the value on one side where the profile is lower than its maximum by ``drop``.
 
-    The root of twice the fall is nearly linear in the value, so Newton's steps are on it.
+    The root of twice the fall is nearly linear in the value, so Newton's steps are on it. Where a
+    fit does not come to its tolerance a nearer value is asked for, from which to go on.
     """
     p, goal = top.point, np.sqrt(2.0 * drop)
     if top.rises == side:
@@ -129,6 +135,11 @@ def find_end(
     inner, outer, at = p, None, p.at + side * min(goal * step, far)
     for _ in range(STEPS):
         (q,) = yield [at]
+        if not q.sure:
+            if abs(at - inner.at) < LEAST * step:
+                return End(np.nan, inner.at)
+            at = 0.5 * (inner.at + at)
+            continue
         above = q.f - (p.f - drop)
         if abs(above) <= max(exact, ROUNDING * abs(p.f)):
             return End(q.at, q.at)
@@ -141,13 +152,14 @@ def find_end(
         at_limit = distance >= LIMIT * far
         if outer is None and distance >= far and (fall * distance < ALMOST or at_limit):
             return End(side * np.inf, inner.at)
-        root = np.sqrt(2.0 * max(p.f - q.f, 0.0)) if np.isfinite(q.f) else np.inf
-        ahead = (goal - root) * root / fall if fall > 0 and 0 < root < np.inf else np.inf
+        root = np.sqrt(2.0 * max(p.f - q.f, 0.0))
+        ahead = (goal - root) * root / fall if fall > 0 and root > 0 else np.inf
         room = min(FURTHER * max(distance, step), far if distance < far else LIMIT * far)
         at = _between(q.at + side * ahead, inner.at, outer, p.at + side * room, side)
         if at in (inner.at, getattr(outer, "at", None)):
             break
-    return End(inner.at, inner.at)
+    told = outer is not None and abs(outer.at - inner.at) <= LEAST * step
+    return End(inner.at if told else np.nan, inner.at)
 
 
 def _between(at: float, inner: float, outer: Value | None, furthest: float, side: int) -> float:
@@ -181,11 +193,16 @@ def refine(values: list[Value]) -> Search:
         found = iter((yield [float(v) for *_, new in todo for v in new]))
         parts = []
         for p, q, new in todo:
-            inside = [next(found) for _ in new]
-            off = max(abs(_cubic(p, q, (v.at - p.at) / (q.at - p.at)) - v.f) for v in inside)
+            asked = [next(found) for _ in new]
+            inside = [v for v in asked if v.sure]
             row = [p, *inside, q]
+            between = list(zip(row[:-1], row[1:], strict=True))
+            if len(inside) < len(asked):  # it gets no better there
+                done += between
+                continue
+            off = max(abs(_cubic(p, q, (v.at - p.at) / (q.at - p.at)) - v.f) for v in inside)
             share = (len(row) - 1) ** 2
-            parts += [(a, b, off / share) for a, b in zip(row[:-1], row[1:], strict=True)]
+            parts += [(a, b, off / share) for a, b in between]
     pairs = done + [(p, q) for p, q, _ in parts]
     ends = {v.at: v for pair in pairs for v in pair} or {v.at: v for v in values}
     return [ends[at] for at in sorted(ends)]
@@ -193,7 +210,7 @@ def refine(values: list[Value]) -> Search:
 
 def _pieces(p: Value, q: Value, off: float) -> int:
     """Parts into which an interval is to be cut; 1 where it is good enough."""
-    if not np.isfinite(p.f + q.f) or q.at - p.at <= 1e-9 * (abs(p.at) + abs(q.at)):
+    if q.at - p.at <= 1e-9 * (abs(p.at) + abs(q.at)):
         return 1
     chord = p.f + SAMPLES * (q.f - p.f)
     bend = float(np.abs(_cubic(p, q, SAMPLES) - chord).max())

@@ -68,6 +68,8 @@ class Intervals(Resampling, Profiling, Hypotheses):
         -----
         MonotoneLikelihoodWarning
             A profile that rises for ever on one side.
+        NotConvergedWarning
+            Fits stopped before their tolerance: of a profile, limits that are not known are NaN.
 
         References
         ----------

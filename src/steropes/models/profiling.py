@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning
-from ..infer.held import FromObjective, HeldFits
+from ..infer.held import FromObjective, HeldFits, Value
 from ..infer.profile import End, Maximum, find_end, find_maximum, refine, run
 from .inference import Inference
 from .tables import check_level, positions
@@ -63,6 +63,8 @@ class Profiling(Inference):
         -----
         MonotoneLikelihoodWarning
             Adaptive points of a profile that rises for ever.
+        NotConvergedWarning
+            Fits stopped before their tolerance; adaptive points are left out there.
 
         References
         ----------
@@ -89,7 +91,7 @@ class Profiling(Inference):
                 table["log_likelihood"] = [v.f for v in values]
                 table["gradient"] = [v.g for v in values]
                 tables.append(pd.DataFrame(table))
-            _tell_short(held)
+            _tell_short([v for values in parts for v in values])
         return pd.concat(tables, ignore_index=True)
 
     def _profile_intervals(self, chosen: list[int], level: float) -> np.ndarray:
@@ -99,7 +101,6 @@ class Profiling(Inference):
         for held, columns in self._held(chosen):
             _, ends = self._ends(held, columns, drop)
             limits |= {j: (a.at, b.at) for j, (a, b) in zip(columns, ends, strict=True)}
-            _tell_short(held)
         return np.array([limits[j] for j in chosen]).reshape(-1, 2)
 
     def _likelihood_ratios(self, chosen: list[int]) -> np.ndarray:
@@ -111,7 +112,7 @@ class Profiling(Inference):
             for j, best, zero in zip(columns, at[:m], at[m:], strict=True):
                 fall = max(2.0 * (best.f - zero.f), 0.0)
                 roots[j] = float(np.sign(held.beta[j]) * np.sqrt(fall))
-            _tell_short(held)
+            _tell_short(at)
         return np.array([roots[j] for j in chosen])
 
     # -- the lanes -------------------------------------------------------------------------------
@@ -163,7 +164,9 @@ class Profiling(Inference):
         ]
         ends = run(held, columns * 2, searches)
         both = list(zip(ends[: len(columns)], ends[len(columns) :], strict=True))
-        _tell_monotone([held.problem.design.names[j] for j in columns], both)
+        names = [held.problem.design.names[j] for j in columns]
+        _tell_monotone(names, both)
+        _tell_unknown(names, both)
         return tops, both
 
     def _adaptive(self, held: HeldFits, columns: list[int]) -> list[list[Any]]:
@@ -184,7 +187,7 @@ def _at(held: HeldFits, j: int, points: np.ndarray) -> list[Any]:
     values: list[Any] = [None] * len(distinct)
     found = held.at([j] * len(order), [float(distinct[k]) for k in order])
     for k, value in zip(order, found, strict=True):
-        values[k] = value
+        values[k] = value if value.sure else held.approach(j, value.at)
     return [values[k] for k in back]
 
 
@@ -214,10 +217,25 @@ def _tell_monotone(names: list[str], ends: list[tuple[End, End]]) -> None:
         )
 
 
-def _tell_short(held: HeldFits) -> None:
-    if held.short:
+def _tell_short(values: list[Value]) -> None:
+    """Warn of points whose fits stopped early."""
+    if short := sum(not v.sure for v in values):
         warnings.warn(
-            f"{held.short} points of a profile stopped before their tolerance.",
+            f"{short} points of a profile stopped before their tolerance.",
             NotConvergedWarning,
             stacklevel=4,
+        )
+
+
+def _tell_unknown(names: list[str], ends: list[tuple[End, End]]) -> None:
+    """Warn of sides on which fits stopped early before an end was found."""
+    said = []
+    for name, (a, b) in zip(names, ends, strict=True):
+        said += [f"{name!r} beyond {end.last:.4g}" for end in (a, b) if np.isnan(end.at)]
+    if said:
+        warnings.warn(
+            f"Fits for the profile of {', '.join(said)} stopped before their tolerance, so it is "
+            "not known where its interval ends on that side (NaN).",
+            NotConvergedWarning,
+            stacklevel=5,
         )

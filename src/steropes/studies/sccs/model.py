@@ -231,7 +231,7 @@ def _enter(
 ) -> None:
     """Fill in what follows from the limits and from the fall of the profile at a ratio of one."""
     # a profile that is flat as far as numbers go has no limit there
-    lower, upper = (x if abs(x) < FARTHEST else math.copysign(math.inf, x) for x in (lower, upper))
+    lower, upper = (math.copysign(math.inf, x) if abs(x) >= FARTHEST else x for x in (lower, upper))
     llr = max(fall, 0.0)
     root = math.copysign(math.sqrt(2 * llr), float(estimates.loc[name, "log_rr"]))
     width = (upper - lower) / (2 * float(norm.ppf(0.5 + settings.level / 2)))
