@@ -133,12 +133,13 @@ def find_end(
     if top.rises == side:
         return End(side * np.inf, p.at)
     inner, outer, at = p, None, p.at + side * min(goal * step, far)
+    wall = p.at  # where a fit did not come to its tolerance
     for _ in range(STEPS):
         (q,) = yield [at]
         if not q.sure:
             if abs(at - inner.at) < LEAST * step:
                 return End(np.nan, inner.at)
-            at = 0.5 * (inner.at + at)
+            wall, at = at, 0.5 * (inner.at + at)
             continue
         above = q.f - (p.f - drop)
         if abs(above) <= max(exact, ROUNDING * abs(p.f)):
@@ -158,6 +159,8 @@ def find_end(
         at = _between(q.at + side * ahead, inner.at, outer, p.at + side * room, side)
         if at in (inner.at, getattr(outer, "at", None)):
             break
+    if outer is None and (inner.at - wall) * side >= 0:
+        return End(side * np.inf, inner.at)
     told = outer is not None and abs(outer.at - inner.at) <= LEAST * step
     return End(inner.at if told else np.nan, inner.at)
 
