@@ -85,3 +85,9 @@ def test_a_separated_column_is_told_from_one_that_is_not():
     assert separated(dense) is None
     assert undetermined(dense) > 0.1
     assert optimise(dense)[2] < 1e-10
+
+
+def test_an_estimate_far_out_beside_penalised_columns_is_no_separation():
+    """One row is moved by a twenty-fifth of what others are, and does not cost at once."""
+    outcome = check(draw(361197, "cumulative"))
+    assert outcome.status == "ok", outcome.findings

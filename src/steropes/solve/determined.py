@@ -24,7 +24,7 @@ COLLINEAR = 1e-10  # share of a column's information that the other columns leav
 FLAT = 1e-4  # information along a direction, relative to that at the start
 LEFT = (1e-10, 1e-7)  # the same, where next to none is left
 NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
-FAR = 10.0  # how far to walk in η along a direction that looks flat
+FAR, FARTHER = 10.0, 300.0  # how far to walk in η along a direction that looks flat
 ROUNDING = 1e-9  # of a loss
 OUTSIDE = 100.0  # times the rows: a range of η that no maximum has, however heavy the tails
 SMALL = 1e-3  # share of the farthest coefficient's way below which another has not gone far
@@ -106,11 +106,11 @@ def refuse_separated(
 
     Directions with hardly any information, relative to the start, are walked in both senses
     with α fitted anew: at a finite maximum the likelihood has fallen by the time η has changed by
-    ten; along a direction of separation it has not. A likelihood that is not concave may be flat
-    at a maximum, and higher elsewhere than at a point that is none: of it a fit that converged
-    where the curvature is positive is a maximum, unless η has gone farther than the tails of the
-    link can tell apart; otherwise the likelihood has to be higher still as far out again as the
-    fit has gone.
+    ten (or by hundreds, where some rows are moved by far less than others); along a direction of
+    separation it has not. A likelihood that is not concave may be flat at a maximum, and higher
+    elsewhere than at a point that is none: of it a fit that converged where the curvature is
+    positive is a maximum, unless η has gone farther than the tails of the link can tell apart;
+    otherwise the likelihood has to be higher still as far out again as the fit has gone.
 
     Parameters
     ----------
@@ -184,13 +184,20 @@ def _rises(problem: Any, fit: Fit, eta: np.ndarray, step: np.ndarray, spread: fl
         # At a maximum a row that moves costs its weight, and more, on the way.
         moved = counted & (np.abs(step - np.median(step[counted])) > 1e-3 * reach)
         slack += 1e-3 * float(problem.weights[moved].min(initial=np.inf))
+
+    def loss(way: float) -> tuple[float, bool]:
+        return _loss_there(problem, fit, eta + way / reach * step)
+
     for sense in (1.0, -1.0):
-        there = _loss_there(problem, fit, eta + sense * FAR / reach * step)
-        rises = there <= fit.loss + slack
-        if rises and not concave:
-            as_far_again = sense * (FAR + spread) / reach
-            rises = _loss_there(problem, fit, eta + as_far_again * step) <= there + slack
-        if rises:
+        there, _ = loss(sense * FAR)
+        if not there <= fit.loss + slack:
+            continue
+        if not concave:
+            if loss(sense * (FAR + spread))[0] <= there + slack:
+                return True
+            continue
+        farther, told = loss(sense * FARTHER)  # some rows are moved by far less than others
+        if not told or farther <= fit.loss + slack:
             return True
     return False
 
@@ -208,8 +215,8 @@ def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:
     return bool(least > LEAST)
 
 
-def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> float:
-    """The loss at linear predictors (n,) with α fitted to them; ∞ where there is no number.
+def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> tuple[float, bool]:
+    """The loss at linear predictors (n,) with α fitted to them, at most, and whether it is that.
 
     With weights of one on average: how far α goes to its optimum is counted in standard errors.
     """
@@ -220,9 +227,9 @@ def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> float:
         walk = problem.batch(offset=eta[:, None])
         walk.start_at(np.zeros((p, 1)), fit.nuisance)
         found = walk.solve(np.full(p, NEVER), np.zeros(p), tol=1e-4, max_iter=60)[0]
-        return found.loss * size
+        return found.loss * size, found.converged
     except FloatingPointError:  # of the thresholds: so far out nothing can be told
-        return np.inf
+        return np.inf, False
 
 
 def _listed(names: list[str]) -> str:
