@@ -22,6 +22,7 @@ from steropes import (
     LogisticRegression,
     MonotoneLikelihoodWarning,
     Normal,
+    NotConvergedWarning,
     PoissonRegression,
     SelfControlledCaseSeries,
     Surv,
@@ -356,6 +357,24 @@ def test_far_points_whose_fits_stop_early_make_no_interval_narrower(monkeypatch)
 def _profile_at(X, y, held):
     refit = LogisticRegression(tol=1e-10).fit(X[:, 1:], y, offset=held * X[:, 0])
     return refit.log_likelihood_
+
+
+def test_where_not_even_the_estimates_fit_comes_to_its_end_nothing_is_known(monkeypatch, rng):
+    X = rng.normal(size=(60, 2))
+    model = LogisticRegression().fit(X, (X[:, 0] + rng.logistic(size=60) > 0).astype(int))
+    whole = HeldFits.at
+
+    def at(self, columns, values):
+        found = whole(self, columns, values)
+        self.values.clear()
+        return [replace(v, f=np.nan, sure=False) for v in found]
+
+    monkeypatch.setattr(HeldFits, "at", at)
+    with pytest.warns(NotConvergedWarning, match=r"'x0' beyond .* not known"):
+        limits = model.confint("x0", method="profile")
+    assert limits.isna().all(axis=None)
+    with pytest.warns(NotConvergedWarning):
+        model.profile("x0")
 
 
 @pytest.mark.parametrize("far", [-30.0, -1e3, -1e5])

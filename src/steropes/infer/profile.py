@@ -130,6 +130,8 @@ def find_end(
     fit does not come to its tolerance a nearer value is asked for, from which to go on.
     """
     p, goal = top.point, np.sqrt(2.0 * drop)
+    if not p.sure:
+        return End(np.nan, p.at)
     if top.rises == side:
         return End(side * np.inf, p.at)
     inner, outer, at = p, None, p.at + side * min(goal * step, far)

@@ -174,7 +174,7 @@ class Profiling(Inference):
         tops, ends = self._ends(held, columns, drop, exact=ROUGHLY)
         searches = []
         for j, top, (a, b) in zip(columns, tops, ends, strict=True):
-            inside = {v.at: v for v in held.values[j] if a.last <= v.at <= b.last}
+            inside = {v.at: v for v in held.values.get(j, []) if a.last <= v.at <= b.last}
             inside[top.point.at] = top.point
             searches.append(refine([inside[at] for at in sorted(inside)]))
         return run(held, columns, searches)
