@@ -21,6 +21,7 @@ __all__ = ["choose"]
 
 NEAR = 0.9  # of λ: the slope expected of a fold from which a column is let in, or λ itself
 MANY = 4000  # where there are many: columns in vain cost more then than another look,
+LOOKED = 1000  # columns from which on two steps for one that was missing cost more than a look,
 IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
 WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
 SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
@@ -117,7 +118,8 @@ class FoldsPath(VariancePath):
         scores, surprised = [], False
         scale = problem.design.scale
         g_full = self.full.gradients()[:, 0] * scale
-        look = "during" if self.surprised else "after"
+        dear = len(self.common.active.W) > LOOKED
+        look = "during" if self.surprised or dear else "after"
         for group in self.folds.solve_under(prior, tol, start, look):
             self.short.note(variance, group.numbers, group.fits, owed)
             surprised |= group.batch.surprised
