@@ -146,6 +146,11 @@ class SparseBlock:
         """Number of columns."""
         return len(self.indptr) - 1
 
+    @property
+    def entries(self) -> int:
+        """Stored entries."""
+        return len(self.indices)
+
     def scaled_by(self, counted: np.ndarray) -> SparseBlock:
         """The same columns, those that need it scaled by the rows ``counted`` (n,), bool.
 

@@ -63,9 +63,7 @@ class Design(Estimated):
     @property
     def nnz(self) -> int:
         """Stored entries."""
-        return int(
-            sum(len(b.indices) if isinstance(b, SparseBlock) else b.n * b.p for b in self.blocks)
-        )
+        return int(sum(b.entries if isinstance(b, SparseBlock) else b.n * b.p for b in self.blocks))
 
     @classmethod
     def from_entries(

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .blocks import Block
+from .blocks import Block, SparseBlock
 from .channels import ChannelDesign
 from .design import Design
+from .packed import PackedBlock
 from .piecewise import PiecewiseDesign
 
 __all__ = ["owned"]
@@ -21,7 +22,8 @@ def owned(design: Any, X: Any) -> Any:
     """The same design, with copies in the place of arrays that it shares with X.
 
     A fit reads the row numbers of a sparse X where they are, and takes a copy of them only when it
-    is done and its own arrays are gone: both are not needed at once.
+    is done and its own arrays are gone: both are not needed at once. Of many it takes a packed one
+    (`PackedBlock`): most fits are never asked for what needs X again.
 
     Parameters
     ----------
@@ -49,9 +51,12 @@ def _apart(design: Any, given: list[np.ndarray]) -> Any:
 
 def _own(block: Block, given: list[np.ndarray]) -> Block:
     arrays = {f.name: getattr(block, f.name) for f in fields(block)}
-    shared: dict[str, Any] = {
-        name: x.copy()
+    shared = {
+        name: x
         for name, x in arrays.items()
         if isinstance(x, np.ndarray) and any(np.may_share_memory(x, y) for y in given)
     }
-    return replace(block, **shared) if shared else block
+    if isinstance(block, SparseBlock) and "indices" in shared and PackedBlock.is_for(block):
+        return PackedBlock(block)
+    copies: dict[str, Any] = {name: x.copy() for name, x in shared.items()}
+    return replace(block, **copies) if copies else block
