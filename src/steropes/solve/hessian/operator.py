@@ -10,16 +10,19 @@ from ...likelihoods.curvature import OperatorCurvature
 
 __all__ = ["diagonal", "hessian"]
 
-DIRECTIONS = 8  # columns worked on at once
+DIRECTIONS = 8  # columns worked on at once,
+MORE = 1 << 21  # or as many as make so many numbers with all rows
 
 
 def hessian(rows: AnyRows, curvature: OperatorCurvature, first: int = 0) -> Array:
     """See `steropes.solve.hessian`."""
     backend, k = rows.backend, rows.k
     G = np.zeros((k, k))
-    for a in range(first, k, DIRECTIONS):
-        b = min(a + DIRECTIONS, k)
-        D = np.zeros((k, DIRECTIONS))
+    most = min(k - first, MORE // max(rows.n, 1))
+    width = DIRECTIONS * max(1, -(-most // DIRECTIONS))
+    for a in range(first, k, width):
+        b = min(a + width, k)
+        D = np.zeros((k, width))
         D[np.arange(a, b), np.arange(b - a)] = 1.0
         T = np.ascontiguousarray(backend.to_host(rows.matmul(backend.asarray(D))))
         J = curvature.product(T)
