@@ -31,7 +31,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.7, {"solve.batch": {"MANY": 1}, "solve.growth": {"ADD_AT_ONCE": 3, "AT_ONCE": 0.5}}),
     (0.5, {
         "solve.batch": {"DEAR": 4}, "solve.hessians": {"DEAR": 4, "PATIENT": 4},
-        "solve.run": {"MANY": 4}, "select.path": {"MANY": 4},
+        "solve.run": {"MANY": 4}, "select.path": {"MANY": 4, "LOOKED": 4},
     }),
     (0.5, {"select.path": {"TOGETHER": 2, "SMALL": 0}, "select.search": {"DEAR": 4}}),
     (0.5, {"solve.data_term.local": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
@@ -55,7 +55,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.8, {
         "backends.cpu": {
             "HELD": 1 << 8, "ROWS_A_CHUNK": 13, "MIN_BAND": 7, "MAX_BAND": 16, "GRAM_STRIPE": 64,
-            "GRAM_ENTRIES": 1,
+            "GRAM_ENTRIES": 1, "DENSE": 0,
         },
         "backends.cpu.groups": {"LINES": 16, "ENTRIES": 64},
         "likelihoods.cumulative.rows": {"ROWS": 11},
@@ -70,6 +70,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "likelihoods.pooled_logistic": {"PEOPLE": 11},
         "likelihoods.blocks": {"AT_ONCE": 3},
     }),
+    (0.5, {"design.packed": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
     (0.5, {"backends.threads": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
 )  # fmt: skip
 

@@ -28,10 +28,18 @@ cases = st.builds(
 )
 
 
-@given(case=cases, B=st.sampled_from([1, 4, 8, 12, 16]), n_jobs=st.sampled_from([1, 2]))
-@settings(max_examples=60, deadline=None)
-def test_every_kernel_is_its_definition(case, B, n_jobs):
-    check(CpuBackend(n_jobs), case, B)
+@given(
+    case=cases,
+    B=st.sampled_from([1, 4, 8, 12, 16]),
+    n_jobs=st.sampled_from([1, 2]),
+    small=st.booleans(),
+)
+@settings(max_examples=90, deadline=None)
+def test_every_kernel_is_its_definition(case, B, n_jobs, small):
+    with pytest.MonkeyPatch.context() as patch:
+        if not small:  # no Gram matrix is
+            patch.setattr("steropes.backends.cpu.DENSE", 0)
+        check(CpuBackend(n_jobs), case, B)
 
 
 @pytest.mark.usefixtures("eager_threads")

@@ -26,6 +26,7 @@ LINE = 8  # replicates in one
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
 GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
+DENSE, FEW_COLUMNS = 1 << 17, 128  # numbers, and columns, of a Gram matrix that BLAS makes at once
 A_THREAD = 3  # groups of stripes, where all lines are read for each; sums do not depend on them
 
 
@@ -162,6 +163,9 @@ class CpuBackend:
 
         With ``rough`` it may be rounded to single precision, if v is at least zero and G zero.
         """
+        if len(lines.starts) * len(G) <= DENSE and len(G) <= FEW_COLUMNS:
+            _small_gram(lines, v, G, first)
+            return
         parts = split_gram(lines, v, G, first, self.pool) if rough else None
         if parts is None:
             parts = lines.starts, lines.ends, lines.indices, lines.data
@@ -393,6 +397,16 @@ class CpuBackend:
         chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
         parts = self.pool.map(part, chunks, eta.size)
         return sum(parts[1:], start=parts[0]) if parts else np.zeros(B), slope
+
+
+def _small_gram(lines: Lines, v: np.ndarray, G: np.ndarray, first: int) -> None:
+    """`CpuBackend.gram` of few rows and columns: to compile the kernel would take far longer."""
+    counts = lines.ends - lines.starts
+    row = np.repeat(np.arange(len(counts)), counts)
+    at = np.arange(len(row)) + np.repeat(lines.starts - np.cumsum(counts) + counts, counts)
+    Z = np.zeros((len(counts), len(G)))
+    Z[row, lines.indices[at]] = lines.data[at] if lines.data.size else 1.0
+    G[first:] += np.tril((Z[:, first:] * v[:, None]).T @ Z, first)
 
 
 def _blocks(B: int) -> list[slice]:
