@@ -108,10 +108,13 @@ def sparse_problem(rng, family):
     return X, outcomes, Laplace(0.1 / units**2)
 
 
-@pytest.mark.parametrize("most", [10_000, 5])
+@pytest.mark.parametrize(("most", "many"), [(10_000, 500), (5, 500), (10_000, 1), (5, 1)])
 @pytest.mark.parametrize(("family", "model"), [("cox", CoxRegression), ("y", LogisticRegression)])
-def test_sparse_columns_of_any_unit_whatever_goes_together(family, model, most, rng, monkeypatch):
+def test_sparse_columns_of_any_unit_whatever_goes_together(
+    family, model, most, many, rng, monkeypatch
+):
     monkeypatch.setattr("steropes.fit.outcomes.MOST", most)
+    monkeypatch.setattr("steropes.fit.outcomes.MANY", many)  # near ones: there is a way
     X, outcomes, prior = sparse_problem(rng, family)
     table = fit_many(model(prior=prior), sparse.csc_matrix(X), outcomes).set_index("outcome")
     assert table["converged"].all()

@@ -33,6 +33,10 @@ COARSE = 1e-3  # of λ: how well the slopes at the start are told
 LONG = 1 << 16  # rows: with fewer, groups side by side mostly wait for the interpreter
 VECTORS = 10  # arrays as long as the linear predictors that a lane holds
 MEMORY = 2e9  # bytes that groups side by side may hold
+WAY = (8.0, 2.8, 1.6)  # factors of penalties on the way,
+MANY = 500  # where so many columns are near at the start
+LOOSE = 0.5  # of λ: to what those are solved,
+SOON = 0.05  # and to what it is before all columns are looked at for those that are missing
 STEPS = 40  # after which an outcome is better off with a Hessian of its own
 
 
@@ -132,6 +136,7 @@ class _Group:
             self.design, self.likelihood, weights, offset, len(problems), self.active
         )
         self.batch = Batch(self.term, self.hessian, apart=True)
+        self.fits: list[Fit] = []
 
     def fitted(self, numbers: list[int], starts: np.ndarray, max_iter: int) -> Iterator[Outcome]:
         """Outcomes under their numbers, whose intercepts begin at ``starts``; or none."""
@@ -140,35 +145,75 @@ class _Group:
         if self.problems[0].n_free:
             begin[0] = starts
         batch.start_at(begin)
-        slopes = np.abs(self.term.everywhere(COARSE)).max(axis=1) * self.design.scale
-        near = np.flatnonzero((slopes > NEAR * self.l1) | (self.l1 == 0))
-        if len(near) > MOST:
-            return
-        active.join(near)
-        self._share_hessian()
-        fits = self._steps(min(max_iter, FIRST))
-        if not self.likelihood.quadratic:  # whose Hessian is the same everywhere
+        urgency = self._urgency()
+        left = max_iter
+        way = self._way(urgency)
+        for factor in way:
+            self._let_in(urgency, factor)
+            left -= self._steps(min(left, FIRST), factor, LOOSE)
             self.hessian.forget()
             batch.prune()
-            self._share_hessian()
-        left = min(max_iter, STEPS) - FIRST
+            urgency = self._urgency()
+        if np.count_nonzero(active.inside | (urgency > NEAR)) > MOST:
+            return
+        self._let_in(urgency)
+        self._steps(min(left, FIRST))
+        self._renew()
+        left = min(left, STEPS) - FIRST
+        if way and self.tol < SOON:
+            left -= self._steps(max(left, 0), tol=SOON)
+            self._join(np.asarray(self._urgency() > 1.0))
         for _ in range(ROUNDS):
-            fits = self._steps(max(left, 0))
-            beta = np.stack([fit.beta for fit in fits], axis=1)
+            left -= self._steps(max(left, 0))
+            beta = np.stack([fit.beta for fit in self.fits], axis=1)
             values, violations, eta = certificates(
                 self.problems, self.term, beta, self.l1, self.l2, self.tol
             )
-            left -= max(fit.n_iter for fit in fits)
-            missing = (violations > self.tol * (self.l1 / self.design.scale)[:, None]).any(axis=1)
-            if left <= 0 or not active.join(np.flatnonzero(missing & (self.l1 > 0))):
+            owed = self.tol * (self.l1 / self.design.scale)[:, None]
+            missing = np.asarray((violations > owed).any(axis=1))
+            if left <= 0 or not self._join(missing):
                 break
         for b, k in enumerate(numbers):
-            yield Outcome(k, replace(fits[b], optimality=float(values[b])), eta[:, b : b + 1])
+            yield Outcome(k, replace(self.fits[b], optimality=float(values[b])), eta[:, b : b + 1])
 
-    def _steps(self, most: int) -> list[Fit]:
-        return self.batch.solve(
-            self.l1, self.l2, tol=self.tol, max_iter=most, callback=self._heed, look="after"
-        )
+    def _urgency(self) -> np.ndarray:
+        """The largest slope of each column in any of the outcomes, in units of λ, (p,)."""
+        slopes = np.abs(self.term.everywhere(COARSE)).max(axis=1) * self.design.scale
+        return np.where(self.l1 > 0, slopes / np.where(self.l1 > 0, self.l1, 1.0), np.inf)
+
+    def _way(self, urgency: np.ndarray) -> list[float]:
+        """Factors of stronger penalties on the way, largest first; none where few columns are near.
+
+        Of correlated columns many look near that are not, once the first have moved.
+        """
+        penalised = np.isfinite(urgency)
+        if np.count_nonzero(penalised & (urgency > NEAR)) < MANY:
+            return []
+        return [f for f in WAY if f < urgency[penalised].max()]
+
+    def _let_in(self, urgency: np.ndarray, factor: float = 1.0) -> None:
+        """Let columns in that are near to mattering under a penalty so much stronger."""
+        self.active.join(np.flatnonzero(urgency > NEAR * factor))
+        self._share_hessian()
+
+    def _join(self, missing: np.ndarray) -> bool:
+        """Let columns in, (p,) bool, and say if any were out."""
+        return self.active.join(np.flatnonzero(missing & (self.l1 > 0))) > 0
+
+    def _renew(self) -> None:
+        """After the first steps: columns that don't matter leave, and the Hessian is made again."""
+        if not self.likelihood.quadratic:  # whose Hessian is the same everywhere
+            self.hessian.forget()
+            self.batch.prune()
+            self._share_hessian()
+
+    def _steps(self, most: int, factor: float = 1.0, tol: float = 0.0) -> int:
+        """Take steps under a penalty so much stronger, and say how many at most."""
+        self.fits = self.batch.solve(
+            factor * self.l1, factor * self.l2, tol=max(tol, self.tol), max_iter=most,
+            callback=self._heed, look="after",
+        )  # fmt: skip
+        return max(fit.n_iter for fit in self.fits)
 
     def _heed(self, *_: Any) -> None:
         """Leave, where nobody waits for this group any more."""

@@ -19,7 +19,7 @@ class WithinColumns(LocalTerm):
     the term looks at them with `everywhere`, or has the certificate do so.
     """
 
-    _relative: tuple[int, np.ndarray] | None = None
+    _relative: tuple[np.ndarray, np.ndarray] | None = None  # columns, and theirs
 
     def gradients(self, tol: float) -> np.ndarray:
         """See `DataTerm.gradients`."""
@@ -41,10 +41,17 @@ class WithinColumns(LocalTerm):
 
     def know_relative(self, relative: np.ndarray) -> None:
         """Take what the next Hessian's `relative` is of the working set as it is."""
-        self._relative = self.active.version, relative
+        self._relative = self.W.copy(), relative
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
-        """See `DataTerm.relative`."""
-        if self._relative is not None and self._relative[0] == self.active.version:
-            return self._relative[1]
-        return super().relative(curvature)
+        """See `DataTerm.relative`; of columns that joined since what it mostly is of the others."""
+        if self._relative is None:
+            return super().relative(curvature)
+        known, relative = self._relative
+        k = len(known)
+        if len(self.W) < k or not np.array_equal(self.W[:k], known):
+            return super().relative(curvature)
+        if len(self.W) == k:
+            return relative
+        usual = np.median(relative, axis=0) if k else np.ones(self.lanes)
+        return np.vstack([relative, np.tile(usual, (len(self.W) - k, 1))])
