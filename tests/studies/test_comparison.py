@@ -16,6 +16,7 @@ from steropes.studies import (
     compare_cohorts,
     study_population,
 )
+from steropes.studies.cohorts.narrowing import Persons
 
 T, C, OUT, NEST = 1, 2, 3, 4
 OPEN = {"both": "keep all", "first_only": False, "washout_days": 0, "common_period": False}
@@ -134,6 +135,31 @@ def test_age_counts_completed_years_and_both_limits(study):
     assert kept(found)[0] == (old, 1)
     assert found.attrition["rule"].iloc[-1] == "From 18 to 40 years old"
     assert {young, older}.isdisjoint(found.entries["person_id"])
+
+
+def test_a_month_or_day_of_birth_that_there_is_not_is_the_first(study):
+    # 0 for unknown, the 30th of February, and a 29th that this year has not
+    births = ((0, 0), (2, 30), (2, 29), (13, 40), (None, 7), (6, 16), (6, 15))
+    people = [study.person((T, 0, 5), born=1950) for _ in births]
+    study.person((C, 0, 5), born=1950)
+    path = study.omop.write()
+    with duckdb.connect(str(path)) as con:
+        con.execute("ALTER TABLE person ADD COLUMN month_of_birth BIGINT")
+        con.execute("ALTER TABLE person ADD COLUMN day_of_birth BIGINT")
+        for person, (month, on) in zip(people, births, strict=True):
+            con.execute(
+                "UPDATE person SET month_of_birth = $1, day_of_birth = $2 WHERE person_id = $3",
+                [month, on, person],
+            )
+    with OmopDatabase(path) as db:
+        born, _ = Persons(db, np.array(people)).birth(np.array(people))
+        found = compare_cohorts(db, study.cohorts(), T, C, ComparisonRules(**OPEN, min_age=60))
+    dates = born.astype(int).astype("datetime64[D]").astype(str).tolist()
+    assert [d[5:] for d in dates] == [
+        *("01-01", "02-01", "02-01", "01-01", "01-07", "06-16", "06-15")
+    ]
+    assert people[5] not in set(found.entries["person_id"])
+    assert {*people[:5], people[6]} <= set(found.entries["person_id"])
 
 
 def test_sexes_study_dates_and_nesting_restrict(study):

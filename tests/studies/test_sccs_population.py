@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+import duckdb
 import numpy as np
 import pytest
 from tests.studies.conftest import OUTCOME, TARGET, day
@@ -70,6 +71,28 @@ def test_age_limits_cut_time_at_birthdays(omop):
     assert p.end.tolist() == [round(32 * 365.25) - 1 - first]
     assert p.end_known.tolist() == [True]
     assert len(found(omop.write(), min_age=33)) == 0
+
+
+def test_a_day_of_birth_that_there_is_not_stops_nobody(omop):
+    omop.person(outcome=5, observed=(0, 9), born=1980)
+    omop.person(outcome=5, observed=(0, 9), born=1980)
+    path = omop.write()
+    with duckdb.connect(str(path)) as con:
+        con.execute("ALTER TABLE person ADD COLUMN month_of_birth BIGINT")
+        con.execute("ALTER TABLE person ADD COLUMN day_of_birth BIGINT")
+        con.execute("UPDATE person SET month_of_birth = 2, day_of_birth = 30 * (person_id - 1)")
+    assert found(path).age.tolist() == [(day(0) - dt.date(1980, 2, 1)).days] * 2
+
+
+def test_of_a_person_with_two_rows_the_order_has_no_say(omop):
+    omop.person(outcome=5, observed=(0, 9), born=1980, sex=8532)
+    omop.rows["person"].append((1, 8507, 1970))
+    ages = []
+    for _ in range(2):
+        omop.rows["person"].reverse()
+        p = found(omop.write(), sexes=(8507,))
+        ages.append(p.age.tolist())
+    assert ages == [[(day(0) - dt.date(1970, 1, 1)).days]] * 2
 
 
 def test_sexes(omop):

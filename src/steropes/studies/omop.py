@@ -208,6 +208,26 @@ class OmopDatabase:
         self._check_open()
         return self._place.columns(self.schema if schema is None else schema, table)
 
+    def birth_day(self) -> str:
+        """Day of birth, for use in a SELECT from ``person`` that groups by person.
+
+        A month or day that is not known, or that there is not (0, the 30th of February), is the
+        first. Of several rows of a person the smallest values count.
+        """
+        have = self.columns("person")
+        month, day = (
+            f"min({c})::BIGINT" if c in have else "1" for c in ("month_of_birth", "day_of_birth")
+        )
+        # make_date refuses a day that there is not, and with it everybody
+        first = (
+            "make_date(min(year_of_birth)::BIGINT, "
+            f"CASE WHEN {month} BETWEEN 1 AND 12 THEN {month} ELSE 1 END, 1)"
+        )
+        return (
+            f"{first} + CASE WHEN {day} BETWEEN 1 AND day(last_day({first})) "
+            f"THEN ({day} - 1)::INTEGER ELSE 0 END"
+        )
+
     # -- concepts --------------------------------------------------------------------------------
 
     def concept_name(self, concept_id: int) -> str:

@@ -72,14 +72,9 @@ class Persons:
     def __init__(self, db: OmopDatabase, ids: NDArray) -> None:
         with db.workspace() as work:
             work.connection.register("wanted", pd.DataFrame({"person_id": ids}))
-            columns = db.columns("person")
-            month, day = (
-                f"coalesce(min({c})::BIGINT, 1)" if c in columns else "1"
-                for c in ("month_of_birth", "day_of_birth")
-            )
             self.born = work.run(
                 "SELECT p.person_id::BIGINT AS person_id, min(gender_concept_id)::BIGINT AS sex, "
-                f"make_date(min(year_of_birth)::BIGINT, {month}, {day}) AS born "
+                f"{db.birth_day()} AS born "
                 f"FROM {db.table('person')} p JOIN wanted w ON p.person_id = w.person_id GROUP BY 1"
             ).df()
             self.periods = work.run(

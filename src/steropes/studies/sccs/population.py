@@ -120,11 +120,6 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
 
 def _first_cases(db: OmopDatabase, work: Workspace) -> None:
     """Observation periods with an outcome in them."""
-    have = db.columns("person")
-    month, day = (
-        f"coalesce(p.{c}::INTEGER, 1)" if c in have else "1"
-        for c in ("month_of_birth", "day_of_birth")
-    )
     work.run(f"""
     CREATE OR REPLACE TEMP TABLE cases AS
     WITH periods AS (
@@ -135,9 +130,9 @@ def _first_cases(db: OmopDatabase, work: Workspace) -> None:
           AND observation_period_end_date IS NOT NULL),
     ends AS (SELECT max(last) AS latest FROM periods),
     people AS (
-        SELECT person_id::BIGINT AS person_id, any_value(gender_concept_id)::BIGINT AS sex,
-               any_value(make_date(p.year_of_birth::INTEGER, {month}, {day})) AS born
-        FROM {db.table("person")} p GROUP BY 1)
+        SELECT person_id::BIGINT AS person_id, min(gender_concept_id)::BIGINT AS sex,
+               {db.birth_day()} AS born
+        FROM {db.table("person")} GROUP BY 1)
     SELECT row_number() OVER (ORDER BY person_id, o.observed, o.last) AS case_id, person_id,
            o.observed, o.observed AS first, o.last, o.last = latest AS end_known, sex,
            CASE WHEN born IS NOT NULL THEN greatest(0, o.observed - born) END::DOUBLE AS age
