@@ -258,6 +258,18 @@ def test_cohorts_serve_as_covariates(omop, vocabulary):
     assert found.columns["name"].tolist() == ["frail"]
 
 
+def test_a_cohort_that_is_open_to_the_end_of_days_is_a_covariate(omop, vocabulary):
+    omop.person()
+    cohorts = CohortTable([7], [1], [day(-9)], ["9999-12-31"])
+    entries = pd.DataFrame({"person_id": [1], "start": pd.Timestamp(START)})
+    with OmopDatabase(vocabulary()) as db:
+        found = extract_features(
+            db, entries, FeatureRules(analyses=()), cohorts=cohorts, as_covariates=(7,)
+        )
+    assert values(found) == {7999: {0: 1}}
+    assert cohorts.frame()["cohort_end_date"].dt.year.tolist() == [9999]
+
+
 def test_tables_that_are_not_there_make_none_and_missing_columns_are_named(omop):
     omop.drug(omop.person(), 503, -5)
     path = omop.write()

@@ -155,7 +155,8 @@ class CohortTable:
 
     def frame(self) -> People:
         """The entries as a table with the four columns; it does not print people."""
-        dates = [d.astype("datetime64[ns]") for d in (self.start, self.end)]
+        # in seconds: open ends are often written 9999-12-31, and nanoseconds wrap around in 2262
+        dates = [d.astype("datetime64[s]") for d in (self.start, self.end)]
         return People(
             dict(zip(COLUMNS, (self.definition.copy(), self.subject.copy(), *dates), strict=True))
         )
