@@ -245,6 +245,16 @@ def test_scores_count_a_category_once(omop, vocabulary):
     assert found == {1901: {0: 3}, 1902: {0: 1}, 1903: {0: 2}, 1904: {0: 4}}
 
 
+def test_a_person_with_two_rows_has_the_points_of_age_and_sex_once(omop, vocabulary):
+    omop.person(born=1930)
+    omop.rows["person"] *= 2
+    path = vocabulary()
+    with OmopDatabase(path) as db:
+        entries = pd.DataFrame({"person_id": [1], "start": pd.Timestamp(START)})
+        found = extract_features(db, entries, FeatureRules(analyses=(903, 904)))
+    assert values(found) == {1903: {0: 1}, 1904: {0: 3}}
+
+
 def test_cohorts_serve_as_covariates(omop, vocabulary):
     omop.person()
     omop.person()

@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import math
+import shutil
 import zipfile
 
+import duckdb
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -30,7 +32,7 @@ from steropes.studies.sccs.grid import (
     run_case_series_grid,
 )
 from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
-from steropes.studies.sccs.positive import SeriesPositives
+from steropes.studies.sccs.positive import SeriesPositives, add_to_exposed_time
 
 CONTROLS = (61, 62, 63, 64, 65, 66)
 FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}
@@ -219,6 +221,19 @@ def test_positive_controls_are_made_in_exposed_time(with_positives):
         moved = own.at[row.exposures_outcome_set_id, "log_rr"] - negative[row.negative_control_id]
         assert abs(moved - math.log(row.true_effect_size)) < 0.35
     assert with_positives.estimates()["outcome_id"].tolist() == [OUTCOME]
+
+
+def test_people_with_two_rows_have_their_outcomes_once(database, tmp_path):
+    twice = shutil.copy(database, tmp_path / "twice.duckdb")
+    with duckdb.connect(str(twice)) as con:
+        con.execute("INSERT INTO person FROM person")
+    question, rule = SeriesQuestion(TARGET, CONTROLS[0], 1.0), SeriesPositives(min_outcomes=5)
+    made = []
+    for path in (database, twice):
+        with OmopDatabase(path) as db:
+            made.append(add_to_exposed_time(db, question, CaseRules(CONTROLS[0]), rule))
+    (once, _), (repeated, _) = (found[0] for found in made)
+    assert once == repeated
 
 
 def test_controls_of_an_exposure_are_grouped_by_what_they_were_made_of(with_positives):

@@ -198,8 +198,11 @@ class Statements:
         }.get(a.id)
         if more:
             points += (
-                f" UNION ALL SELECT p.row_id, -1, {more} FROM people p "
-                f"JOIN {self.db.table('person')} o ON o.person_id = p.person_id"
+                # one line a person, also where the table repeats them: points are added up
+                f" UNION ALL SELECT p.row_id, -1, {more} FROM people p JOIN ("
+                "SELECT person_id, min(year_of_birth) AS year_of_birth, "
+                "min(gender_concept_id) AS gender_concept_id "
+                f"FROM {self.db.table('person')} GROUP BY 1) o ON o.person_id = p.person_id"
             )
         yield (
             f"INSERT INTO features SELECT {1000 + a.id}, row_id, sum(weight) FROM ({points}) "

@@ -173,14 +173,16 @@ def _exposed(
         SELECT *, sum(new) OVER (PARTITION BY person_id ORDER BY lo, hi
             ROWS UNBOUNDED PRECEDING) AS number FROM marked),
     joined AS (
-        SELECT person_id, min(lo) AS lo, max(hi) AS hi FROM numbered GROUP BY person_id, number)
+        SELECT person_id, min(lo) AS lo, max(hi) AS hi FROM numbered GROUP BY person_id, number),
+    people AS (  -- a table that repeats a person would repeat the outcomes
+        SELECT person_id, min(gender_concept_id) AS sex, min(year_of_birth) AS born
+        FROM {db.table("person")} GROUP BY 1)
     SELECT j.person_id::BIGINT AS person_id, (lo - DATE '1970-01-01')::BIGINT AS lo,
            (hi - DATE '1970-01-01')::BIGINT AS hi,
-           any_value(coalesce(p.gender_concept_id, 0))::BIGINT AS sex,
-           any_value(floor((year(lo) - coalesce(p.year_of_birth, year(lo))) / 10))::BIGINT
-               AS decade,
+           any_value(coalesce(p.sex, 0))::BIGINT AS sex,
+           any_value(floor((year(lo) - coalesce(p.born, year(lo))) / 10))::BIGINT AS decade,
            count(x.on_day)::BIGINT AS n
-    FROM joined j JOIN {db.table("person")} p USING (person_id)
+    FROM joined j JOIN people p USING (person_id)
     LEFT JOIN outcomes x ON x.person_id = j.person_id AND x.on_day BETWEEN lo AND hi
     GROUP BY 1, 2, 3 ORDER BY 1, 2""").fetchnumpy()
     person, lo, hi, sex, decade, n = (np.ma.getdata(found[c]) for c in
