@@ -21,6 +21,7 @@ from steropes.studies import (
 COLUMNS = (
     "cohort_definition_id BIGINT, subject_id BIGINT, cohort_start_date DATE, cohort_end_date DATE"
 )
+COHORT = [column.split()[0] for column in COLUMNS.split(", ")]
 
 
 def with_cohorts(path, rows, table="cohort", columns=COLUMNS):
@@ -191,3 +192,13 @@ def test_a_frame_is_read_with_columns_in_any_case():
     ]
     with pytest.raises(DataError, match="it lacks subject_id"):
         CohortTable.from_frame(frame.drop(columns="SUBJECT_ID"))
+
+
+@pytest.mark.parametrize("far", [dt.date(9999, 12, 31), "9999-12-31"])
+def test_a_frame_may_hold_ends_far_away_and_other_values_are_refused_without_telling_them(far):
+    frame = pd.DataFrame([(1, 1, day(0), far)], columns=COHORT)
+    assert CohortTable.from_frame(frame).end.astype(str).tolist() == ["9999-12-31"]
+    frame["cohort_end_date"] = "12 Xember"
+    with pytest.raises(DataError, match="cohort_end_date holds a value that is not") as refused:
+        CohortTable.from_frame(frame)
+    assert "Xember" not in str(refused.value)

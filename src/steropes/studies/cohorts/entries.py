@@ -98,7 +98,7 @@ class CohortTable:
         for name, column in zip(COLUMNS, values, strict=True):
             if column.isna().any():
                 raise DataError(f"cohort table: {int(column.isna().sum())} entries have no {name}")
-        dates = [pd.to_datetime(c).to_numpy().astype("datetime64[D]") for c in values[2:]]
+        dates = [_dates(name, c) for name, c in zip(COLUMNS[2:], values[2:], strict=True)]
         return cls(values[0].to_numpy(), values[1].to_numpy(), dates[0], dates[1], database)
 
     def __add__(self, other: CohortTable) -> CohortTable:
@@ -196,6 +196,18 @@ class CohortTable:
     def _sizes(self) -> list[tuple[int, int]]:
         ids, counts = np.unique(self.definition, return_counts=True)
         return [(int(i), int(n)) for i, n in zip(ids, counts, strict=True)]
+
+
+def _dates(name: str, column: pd.Series) -> NDArray:
+    """A column of dates as days, also where they lie beyond what nanoseconds can tell."""
+    try:
+        try:
+            return pd.to_datetime(column).to_numpy().astype("datetime64[D]")
+        except pd.errors.OutOfBoundsDatetime:  # 9999-12-31 in a column of objects
+            return np.array([str(value)[:10] for value in column], dtype="datetime64[D]")
+    except (TypeError, ValueError):
+        # the value itself is not told: it is that of a person
+        raise DataError(f"cohort table: {name} holds a value that is not a date") from None
 
 
 def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:
