@@ -117,6 +117,13 @@ def test_washout_counts_days_in_the_period_that_holds_the_start(study):
     assert len(study.compare().entries) == 4
 
 
+def test_a_period_without_a_start_holds_no_day_and_hides_no_other(study):
+    person = study.person((T, 0, 5), observed=(-100, 100))
+    study.omop.rows["observation_period"].append((person, None, day(200)))
+    study.person((C, 0, 5))
+    assert study.compare(washout_days=100).entries["observed_before"].tolist() == [100, 1000]
+
+
 def test_the_common_period_is_that_of_all_entries(study):
     study.person((T, 0, 5))
     inside = study.person((T, 20, 25))

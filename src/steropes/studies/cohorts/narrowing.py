@@ -82,7 +82,9 @@ class Persons:
                 "observation_period_start_date::DATE AS observed_from, "
                 "observation_period_end_date::DATE AS observed_to "
                 f"FROM {db.table('observation_period')} o "
-                "JOIN wanted w ON o.person_id = w.person_id"
+                "JOIN wanted w ON o.person_id = w.person_id "
+                # one without a start would hold every day before its end
+                "WHERE observation_period_start_date IS NOT NULL"
             ).df()
             work.connection.unregister("wanted")
 
