@@ -147,9 +147,11 @@ def _refuse_overlap(db: OmopDatabase, work: Workspace) -> None:
     [(people,)] = work.rows(f"""
         SELECT count(DISTINCT person_id) FROM (
             SELECT person_id::BIGINT AS person_id,
-                   observation_period_start_date <= lag(observation_period_end_date) OVER (
-                       PARTITION BY person_id ORDER BY observation_period_start_date,
-                                                       observation_period_end_date) AS crossing
+                   observation_period_start_date::DATE
+                       <= lag(observation_period_end_date::DATE) OVER (
+                           PARTITION BY person_id
+                           ORDER BY observation_period_start_date::DATE,
+                                    observation_period_end_date::DATE) AS crossing
             FROM {db.table("observation_period")}
             WHERE person_id IN (SELECT person_id FROM cases))
         WHERE crossing""")
