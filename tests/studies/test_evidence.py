@@ -128,3 +128,60 @@ def test_archives_are_combined_and_blinded_results_left_out(tmp_path):
     (tmp_path / "no.zip").write_text("no")
     with pytest.raises(DataError, match="is not an archive"):
         combine_archives([tmp_path / "no.zip"])
+
+
+def rewritten(path, table, change):
+    """An archive with another text of one of its tables."""
+    with zipfile.ZipFile(path) as file:
+        texts = {name: file.read(name) for name in file.namelist()}
+    texts[f"{table}.csv"] = change(texts[f"{table}.csv"])
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in texts.items():
+            file.writestr(name, text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "message"),
+    [
+        ("cm_result", lambda text: b"", "b.zip is not an archive of results: No columns"),
+        ("cm_result", lambda text: b"\xff\xfe\x00", "b.zip is not an archive of results"),
+        ("cm_result", lambda text: text.replace(b"0.5", b"much"), "is not an archive of results"),
+        (
+            "cm_likelihood_profile",
+            lambda text: text.replace(b"log_likelihood", b"value"),
+            "b.zip: cm_likelihood_profile.csv lacks the columns log_likelihood",
+        ),
+        (
+            "cm_result",
+            lambda text: text.replace(b"database_id", b"database"),
+            "b.zip: cm_result.csv lacks the columns database_id",
+        ),
+    ],
+)
+def test_archives_that_cannot_be_read_are_named(tmp_path, table, change, message):
+    good = archive(tmp_path / "a.zip", "a", 0.1, 0.2)
+    bad = rewritten(archive(tmp_path / "b.zip", "b", 0.5, 0.2), table, change)
+    with pytest.raises(DataError, match=message):
+        combine_archives([good, bad])
+
+
+def test_a_database_without_any_result_takes_no_part(tmp_path):
+    good = archive(tmp_path / "a.zip", "a", 0.1, 0.2)
+    empty = archive(tmp_path / "b.zip", "b", 0.5, 0.2)
+    for table in ("cm_result", "cm_diagnostics_summary", "cm_likelihood_profile"):
+        rewritten(empty, table, lambda text: text.splitlines()[0] + b"\n")
+    found = combine_archives([good, empty])
+    assert found["databases"].tolist() == [1] * 4
+    pd.testing.assert_frame_equal(found, combine_archives([good]))
+    assert combine_archives([empty]).empty
+
+
+def test_a_profile_with_gaps_is_told_by_database_and_stops_its_own_lines_alone(tmp_path):
+    good = archive(tmp_path / "a.zip", "a", 0.1, 0.2)
+    bad = archive(tmp_path / "b.zip", "b", 0.5, 0.2)
+    rewritten(bad, "cm_likelihood_profile", lambda text: text.replace(b"\n-2.0,", b"\n,"))
+    found = combine_archives([good, bad]).set_index("method")
+    assert found.loc["fixed, normal", "databases"] == 2
+    for method in ("fixed, profile", "random, Bayesian"):
+        assert found.loc[method, "note"].startswith("database b: a profile has points")

@@ -63,10 +63,10 @@ class Profile:
         x, y = np.asarray(log_rr, dtype=float), np.asarray(log_likelihood, dtype=float)
         order = np.argsort(x)
         x, y = x[order], y[order]
-        if len(x) < 2 or not (np.diff(x) > 0).all():
-            raise DataError("a profile needs two or more points, each of another log ratio")
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DataError("a profile has points that are missing or infinite")
+        if len(x) < 2 or not (np.diff(x) > 0).all():
+            raise DataError("a profile needs two or more points, each of another log ratio")
         if gradient is None:
             spline = CubicSpline(x, y, bc_type="natural")
             slope = spline(x, 1)
