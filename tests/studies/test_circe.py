@@ -234,6 +234,11 @@ def test_a_grid_takes_definitions_from_files_beside_it(db, tmp_path):
     assert made.ids == (1, 2, 3)
     assert {*made.only(1).subject} == {*circe_cohorts(db, {1: NEW_USERS}).subject}
     assert spec.of_compared(db, refused).identity == db.identity
+    (tmp_path / "users.json").write_text(json.dumps(NEW_USERS), encoding="utf-8-sig")
+    assert json.loads(read_spec(path).cohorts.definitions[1]) == NEW_USERS
+    (tmp_path / "users.json").write_text("null")
+    with pytest.raises(DataError, match=r"users\.json: it is not a JSON object"):
+        read_spec(path)
     (tmp_path / "users.json").unlink()
     with pytest.raises(DataError, match=r"cannot read the cohort definition .*users\.json"):
         read_spec(path)

@@ -174,6 +174,19 @@ def test_what_is_no_toml_or_no_file_is_refused(tmp_path):
         read_spec(path)
 
 
+def test_a_file_is_read_with_a_mark_before_it_and_refused_in_another_encoding(spec, tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text(SPEC, encoding="utf-8-sig")
+    assert read_spec(path) == spec
+    path.write_bytes(b"schema = 'main'\ndatabase_id = 'caf\xe9'\n")
+    with pytest.raises(DataError, match=r"grid.toml, line 2: not UTF-8"):
+        read_spec(path)
+    deep = tmp_path / "grid.json"
+    deep.write_text("[" * 100_000)
+    with pytest.raises(DataError, match=r"grid.json: lists are nested too deeply"):
+        read_spec(deep)
+
+
 def test_json_and_toml_and_objects_are_one_specification(spec, tmp_path):
     path = tmp_path / "grid.json"
     path.write_text(spec.to_json())

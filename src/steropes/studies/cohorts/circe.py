@@ -95,10 +95,13 @@ def definition_text(source: str | Path, folder: Path | None = None) -> str:
         return source
     path = Path(source) if folder is None else folder / source
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise DataError(f"cannot read the cohort definition {path}: {reason}") from None
+    if not text.lstrip().startswith("{"):  # would be taken for the name of a file further on
+        raise DataError(f"cannot read the cohort definition {path}: it is not a JSON object")
+    return text
 
 
 def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:

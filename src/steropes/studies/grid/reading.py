@@ -41,6 +41,8 @@ class Source:
                 self.values = json.loads(text)
             except json.JSONDecodeError as error:
                 raise DataError(f"{name}, line {error.lineno}: {error.msg}") from None
+            except RecursionError:
+                raise DataError(f"{name}: lists are nested too deeply to be settings") from None
             # of a text of one line, such as values that were given as such, there is no telling
             self._lines = _json_lines(text) if "\n" in text.strip() else {}
         else:
@@ -61,9 +63,12 @@ class Source:
         if path.suffix not in (".toml", ".json"):
             raise DataError(f"{path}: a specification is a .toml or a .json file")
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
         except OSError as error:
             raise DataError(f"{path}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise DataError(f"{path}, line {line}: not UTF-8; save the file in that") from None
         return cls(text, path.name, "toml" if path.suffix == ".toml" else "json")
 
     def where(self, place: Place) -> str:
