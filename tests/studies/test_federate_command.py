@@ -49,6 +49,12 @@ def test_from_init_to_finish(sites, capsys):
     assert said["converged"]
 
 
+def test_a_place_that_cannot_be_written_to_is_named(sites, capsys):
+    (sites / "taken").write_text("")
+    assert call("init", sites / "taken", sites / "plan.toml") == 2
+    assert capsys.readouterr().err == f"steropes: {sites / 'taken'}: File exists\n"
+
+
 def test_folds_choose_the_variance(sites, capsys):
     folder = sites / "shared"
     plan = sites / "plan.toml"

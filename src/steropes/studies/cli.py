@@ -50,6 +50,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
         sys.stdout = None
         return 0
+    except OSError as error:  # a file that cannot be written, a disk that is full
+        return _fail(": ".join(str(x) for x in (error.filename, error.strerror or error) if x))
 
 
 def _call(app: Any, arguments: Sequence[str] | None) -> int:

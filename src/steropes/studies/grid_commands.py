@@ -164,10 +164,12 @@ def combine(
 ) -> None:
     """Put the results of databases together: fixed and random effects."""
     from steropes.studies.evidence.archives import combine_archives
+    from steropes.studies.page.files import write_files
 
     found = combine_archives(archives, unblind=unblind)
     if output is not None:
-        found.to_csv(output, index=False, lineterminator="\n")
+        text = found.to_csv(index=False, lineterminator="\n")
+        write_files(output.parent, {output.name: text})
     if quiet:
         return
     if found.empty:

@@ -110,6 +110,7 @@ def sccs_parity(
     """Compare with results of R's SelfControlledCaseSeries 6 on the same database."""
     from steropes.studies.demo import demo_database
     from steropes.studies.omop import OmopDatabase
+    from steropes.studies.page.files import write_files
     from steropes.studies.sccs.cohorts import make_cohorts
     from steropes.studies.sccs.parity import compare_with_r
     from steropes.studies.sccs.terminal import print_parity
@@ -121,7 +122,7 @@ def sccs_parity(
         parity = compare_with_r(db, reference, cohorts)
     print_parity(parity)
     if output is not None:
-        parity.table.to_csv(output, index=False)
+        write_files(output.parent, {output.name: parity.table.to_csv(index=False)})
     if len(parity.disagreements):
         raise typer.Exit(1)
 
