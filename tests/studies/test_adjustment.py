@@ -20,6 +20,7 @@ from steropes.studies import (
     trim,
 )
 from steropes.studies.adjust.weights import set_weights
+from steropes.studies.diagnostics import Diagnostics
 
 RNG = np.random.default_rng(7)
 N = 400
@@ -187,6 +188,20 @@ def test_balance_by_hand_and_by_repeated_rows():
         raw = [values[a == TREATED] for a in (1, 0)]
         plain = (raw[0].mean() - raw[1].mean()) / np.sqrt((raw[0].var() + raw[1].var()) / 2)
         assert line["smd_before"] == pytest.approx(plain)
+
+
+def test_without_spread_a_difference_is_none_or_infinite_and_fails():
+    treated = np.repeat([1, 0], (10, 13))  # sums of tenths and of thirteenths are not quite one
+    x = {8507001: np.ones(23), 11210: treated.astype(float), 12210: 1.0 - treated}
+    balance = covariate_balance(made(x, 23), treated, np.ones(23))
+    table = balance.table.set_index("covariate_id")
+    for when in ("before", "after"):
+        assert table.loc[[8507001, 11210, 12210], f"smd_{when}"].tolist() == [0, np.inf, -np.inf]
+        assert table.loc[[11210, 12210], f"p_{when}"].tolist() == [0, 0]
+    assert table["target_smd"].tolist() == table["comparator_smd"].tolist() == [0] * 3
+    assert balance.largest == np.inf
+    assert balance.worst()[1] in (np.inf, -np.inf)
+    assert Diagnostics(largest_difference=balance.largest).balance_verdict == "FAIL"
 
 
 def test_ideal_weights_balance_what_the_score_is_made_of():

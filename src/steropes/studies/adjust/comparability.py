@@ -100,8 +100,9 @@ def covariate_balance(
     """Compare the arms covariate by covariate.
 
     The standardised difference divides by the root of the mean of both arms' variances: those
-    before adjustment for before, those after for after. Weighted variances are
-    Σw(x − m)² / (1 − Σw²) with weights that sum to one (the usual n − 1 for equal ones; without
+    before adjustment for before, those after for after. Where both are zero it is 0 if the means
+    agree, and infinite if not: what all of one arm have and nobody of the other. Weighted variances
+    are Σw(x − m)² / (1 − Σw²) with weights that sum to one (the usual n − 1 for equal ones; without
     weights the denominator is n).
 
     Parameters
@@ -142,7 +143,7 @@ def covariate_balance(
     table["comparator_smd"] = _shift(first, second, "comparator")
     # the spread before adjustment alone, as R has it
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = (first["mean"] - second["mean"]) / first["sd"]
+        moved = _difference(first["mean"], second["mean"]) / first["sd"]
     table["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
     order = np.argsort(-table["smd_before"].abs().fillna(-1).to_numpy(), kind="stable")
     return Balance(table.iloc[order].reset_index(drop=True), threshold)
@@ -164,15 +165,16 @@ def _summary(
         numerator = numerator + (square @ u - 2 * mean * (x @ u) + mean**2 * u.sum())
     found["mean"], found["sd"] = _moments(x, square, weight / weight.sum(), False)
     spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
-    difference = found["target_mean"] - found["comparator_mean"]
+    difference = _difference(found["target_mean"], found["comparator_mean"])
     with np.errstate(divide="ignore", invalid="ignore"):
-        smd = np.where(spread > 0, difference / spread, np.where(difference == 0, 0.0, np.nan))
+        smd = np.where(difference == 0, 0.0, difference / spread)
         variance = numerator / spread**2
         if plain:  # Hedges and Olkin's for two samples
             n1, n0 = (float(weight[a].sum()) for a in (treated, ~treated))
             variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
         root = np.sqrt(variance)
         p = ndtr(-(np.abs(smd) - threshold) / root) + ndtr((-np.abs(smd) - threshold) / root)
+        p = np.where(np.isinf(smd), 0.0, p)
     found |= {"smd": smd, "smd_variance": variance, "p": p}
     return found
 
@@ -188,8 +190,14 @@ def _moments(x: NDArray, square: NDArray, w: NDArray, plain: bool) -> tuple[NDAr
     return mean, np.sqrt(variance)
 
 
+def _difference(a: NDArray, b: NDArray) -> NDArray:
+    """Of two means; none where only the last bits of their sums tell them apart."""
+    difference = a - b
+    return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+
+
 def _shift(first: dict[str, NDArray], second: dict[str, NDArray], arm: str) -> NDArray:
     spread = np.sqrt((first[f"{arm}_sd"] ** 2 + second[f"{arm}_sd"] ** 2) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = (first[f"{arm}_mean"] - second[f"{arm}_mean"]) / spread
+        moved = _difference(first[f"{arm}_mean"], second[f"{arm}_mean"]) / spread
     return np.where(np.isfinite(moved), moved, np.where(np.isnan(moved), 0.0, np.nan))
