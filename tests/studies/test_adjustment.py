@@ -172,6 +172,18 @@ def test_strata_are_quantiles_of_their_base():
     assert len(np.unique(score_strata(np.full(N, 0.5), TREATED, Stratify(10)))) == 1
 
 
+@pytest.mark.parametrize("scale", ["propensity score", "standardized", "standardized logit"])
+@pytest.mark.parametrize("caliper", [0.0, 1.1])
+def test_of_pairs_equally_close_the_keys_decide_and_not_the_last_bits(scale, caliper):
+    score = np.array([0.3, 0.5, 0.7] if "logit" in scale else [0.1, 0.2, 0.3])
+    treated = np.array([1, 0, 1])  # 0.3 - 0.2 is less than 0.2 - 0.1, by the last bits
+    taken = set()
+    for seed in range(20):
+        rule = Match(caliper=caliper, scale=scale, seed=seed)
+        taken.add(tuple(match_scores(score, treated, rule)))
+    assert taken == {(0, 0, -1), (-1, 0, 0)}
+
+
 def test_balance_by_hand_and_by_repeated_rows():
     x = {5210: RNG.integers(0, 2, N), 6901: RNG.integers(0, 5, N)}
     features = made(x, N)

@@ -86,6 +86,13 @@ def test_the_propensity_caliper_is_in_standard_deviations_of_everybody():
     assert expected.tolist() == [0, 0, -1, -1]
 
 
+def test_of_pairs_equally_close_the_keys_decide_and_not_the_last_bits():
+    for first in np.linspace(0.1, 0.9, 9):
+        logit = first + np.array([0.0, 0.1, 0.2])
+        found = {tuple(match_propensity(logit, [1, 0, 1], 1.1, seed=seed)) for seed in range(20)}
+        assert found == {(0, 0, -1), (-1, 0, 0)}
+
+
 def test_a_hundred_thousand_people_take_seconds():
     random = np.random.default_rng(1)
     score, treated = random.normal(size=100_000), random.integers(0, 2, 100_000)

@@ -13,6 +13,7 @@ from steropes.studies.ties import tie_keys
 __all__ = ["comparable_scores", "match_pairs", "match_propensity"]
 
 UNMATCHED = -1
+UNITS = 1e9  # of distances, in a standard deviation
 
 
 def match_propensity(
@@ -62,7 +63,9 @@ def match_propensity(
             f"matching: logit has shape {score.shape} and treated {treated.shape}; "
             "they must be one value a person"
         )
-    matched[order] = match_pairs(score[order], treated[order], caliper * spread)
+    if spread > 0:  # in whole units, of which differences are exact: equal distances stay so
+        score, caliper = np.rint(score / spread * UNITS), caliper * UNITS
+    matched[order] = match_pairs(score[order], treated[order], caliper)
     return _numbered(matched, treated)
 
 

@@ -16,7 +16,7 @@ from steropes.studies.ties import tie_keys
 __all__ = ["Match", "match_scores", "matched_weights"]
 
 Scale = Literal["standardized logit", "standardized", "propensity score"]
-DIGITS = 10  # distances are compared to so many decimals of the calliper's unit
+DIGITS = 10  # distances are compared to so many decimals of the calliper, or of a spread
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
 
 
 def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
-    """Scores on the scale on which they are compared, and the width of the calliper there."""
+    """Scores as they are compared, in units far below the calliper, and its width in these."""
     value = e
     if rule.scale == "standardized logit":
         if not ((e > 0) & (e < 1)).all():
@@ -143,12 +143,15 @@ def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
             )
         value = np.log(e / (1 - e))
     spread = float(np.std(value, ddof=1)) if len(value) > 1 else 0.0
-    if rule.caliper == 0 or spread == 0:
-        return value, np.inf
-    width = rule.caliper * (1.0 if rule.scale == "propensity score" else spread)
-    # what differs by rounding alone is equal, and a distance of exactly the width is too far
-    unit = max(width * 10.0**-DIGITS, 1e-18)
-    return np.round(value / unit) * unit, width * (1 - 1e-9)
+    if spread == 0:
+        return np.zeros(len(value)), np.inf
+    width = np.inf
+    if rule.caliper > 0:
+        width = rule.caliper * (1.0 if rule.scale == "propensity score" else spread)
+    # What differs by rounding alone is equal, distances too: in whole units, of which differences
+    # are exact. A distance of exactly the width is too far.
+    unit = max((width if rule.caliper > 0 else spread) * 10.0**-DIGITS, 1e-18)
+    return np.round(value / unit), width / unit * (1 - 1e-9)
 
 
 def _rounds(value: NDArray, treated: NDArray, width: float, max_ratio: int) -> NDArray:
