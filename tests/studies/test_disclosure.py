@@ -73,6 +73,12 @@ def test_neither_part_of_the_people_is_small(n, rest):
         assert rest not in SMALL
 
 
+@pytest.mark.parametrize("of", [1, 2, 3, 4])
+def test_few_people_are_not_told_by_the_bound_on_some_of_them(of):
+    assert {str(part(n, of, 5)) for n in range(of + 1)} == {"<5"}
+    assert all(np.isnan(fraction(n, of, 5)) for n in range(of + 1))
+
+
 def test_a_total_hides_what_its_parts_hide():
     assert total([30, 12]) == 42
     assert str(total([30, Bound(5)])) == "<35"
@@ -135,6 +141,43 @@ def test_nothing_small_follows_by_subtraction(study, rare):
             for what in ("people", "events"):
                 arms = [rates[key, arm][what] for arm in ("target", "comparator")]
                 assert isinstance(line[what], str) == any(isinstance(n, str) for n in arms)
+
+
+def test_an_arm_of_few_people_is_told_by_no_bound_and_no_share(omop):
+    for i in range(11):
+        arm = "target" if i < 3 else "comparator"
+        omop.condition(omop.person(**{arm: 0}, outcome=5 + i if i % 2 else None), 70 + i % 3, -5)
+    for concept in (70, 71, 72):
+        omop.concept(concept, f"thing {concept}")
+    study = comparative_study(
+        omop.write(), StudySettings(1, 2, 3, min_people=1, caliper=10, unblind=True)
+    )
+    numbers = study.to_dict()
+    assert study.pairs == 3
+    rates = {(r["analysis"], r["arm"]): r["events"] for r in numbers["rates"]}
+    assert {rates["all", "target"], rates["matched", "target"]} == {"<5"}
+    for line in numbers["balance"]["covariates"]:
+        assert line["target_before"] is line["target_after"] is line["comparator_after"] is None
+        assert line["smd_before"] is line["smd_after"] is None
+    checks = {v["name"].split(":")[0]: v["value"] for v in numbers["diagnostics"]}
+    assert checks["share of the target that matching left out"] is None
+    assert checks["equipoise"] is numbers["propensity"]["equipoise"] is None
+
+
+def test_what_nearly_everybody_has_is_counted_by_no_curve_and_no_verdict(omop):
+    for i in range(40):
+        arm = ("target", "comparator")[i % 2]
+        person = omop.person(**{arm: 0}, outcome=5 + i if i > 4 else None)
+        if i % 3 == 0:
+            omop.condition(person, 70, -5)
+    omop.concept(70, "thing")
+    study = comparative_study(omop.write(), StudySettings(1, 2, 3, unblind=True, caliper=10))
+    numbers = study.to_dict()
+    events = {r["arm"]: r["events"] for r in numbers["rates"] if r["analysis"] == "matched"}
+    assert events == {"target": "<20", "comparator": "<20"}  # two and three are without it
+    assert numbers["survival"] == {}
+    [precision] = [v["value"] for v in numbers["diagnostics"] if v["name"].startswith("precision")]
+    assert precision == "<20"
 
 
 def test_the_page_and_the_terminal_show_what_the_file_shows(rare, capsys):

@@ -46,7 +46,8 @@ def part(n: int, of: int, least: int) -> int | Bound:
     """A count of some among ``of`` people: neither they nor the others may be few."""
     if small(n, least):
         return Bound(least)
-    return Bound(of) if small(of - n, least) else n
+    # of few people the bound must not be their number
+    return Bound(max(of, least)) if small(of - n, least) else n
 
 
 def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
@@ -77,7 +78,10 @@ def fraction(n: int, of: int, least: int) -> float | Bound:
     """A share of ``of`` people, to the nearest ``least`` people or 0.001, whichever is coarser.
 
     Rounded, because two shares before and after matching give the count of those in between.
+    Missing where they are few themselves: every multiple of a share would tell how many.
     """
+    if small(of, least):
+        return float("nan")
     if least <= 1 or of == 0:
         return n / of if of else float("nan")
     if small(n, least):

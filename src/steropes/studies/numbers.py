@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from steropes import __version__
-from steropes.studies.disclosure import Bound, fraction
+from steropes.studies.disclosure import Bound
 from steropes.studies.plots import density
 from steropes.studies.published import Published, publish, published_at_risk
-from steropes.studies.verdicts import rounded_difference
+from steropes.studies.verdicts import equipoise_share, rounded_difference
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
@@ -84,10 +84,9 @@ def _propensity(study: ComparativeStudy) -> dict[str, Any] | None:
     fit = study.propensity
     if fit is None:
         return None
-    n = len(study.people)
     return {
         "auc": fit.auc,
-        "equipoise": fraction(round(fit.equipoise() * n), n, study.settings.min_cell),
+        "equipoise": equipoise_share(study),
         "variance": float(fit.model.variance_),
         "optimality": float(np.max(fit.model.optimality_)),
         "folds": fit.folds,

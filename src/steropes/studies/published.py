@@ -91,9 +91,7 @@ class Published:
 
     def count(self, analysis: str, arm: str, what: str) -> Any:
         """A cell of ``rates``."""
-        return next(
-            line[what] for line in self.rates if (line["analysis"], line["arm"]) == (analysis, arm)
-        )
+        return line_of(self.rates, analysis, arm)[what]
 
 
 def publish(study: ComparativeStudy) -> Published:
@@ -104,6 +102,11 @@ def publish(study: ComparativeStudy) -> Published:
     """
     everything = _without_small_cells(study)
     return everything if study.visible else blind(everything)
+
+
+def line_of(rates: list[dict[str, Any]], analysis: str, arm: str) -> dict[str, Any]:
+    """The line of an analysis and an arm."""
+    return next(line for line in rates if (line["analysis"], line["arm"]) == (analysis, arm))
 
 
 def main_line(hazard_ratios: list[dict[str, Any]]) -> dict[str, Any]:
@@ -127,6 +130,7 @@ def _without_small_cells(study: ComparativeStudy) -> Published:
     detectable = None if isinstance(events, Bound) else study.detectable
     around = study.beside
     main = main_line(hazards)
+    exact = {arm: int(study.rates.loc[("matched", arm), "events"]) for arm in ARMS}
     return Published(
         attrition=_attrition(study, left),
         rates=rates,
@@ -135,7 +139,8 @@ def _without_small_cells(study: ComparativeStudy) -> Published:
         curves={
             arm: coarse
             for arm, curve in study.curves().items()
-            if (coarse := _coarse(curve, least)) is not None
+            if isinstance(line_of(rates, "matched", arm)["events"], int)  # its steps add up to them
+            and (coarse := _coarse(curve, least)) is not None
         },
         pairs=part(study.pairs, study.pairs, least),
         people=total([left[arm][final] for arm in ARMS]),
@@ -146,7 +151,10 @@ def _without_small_cells(study: ComparativeStudy) -> Published:
         e_value=e_values(main["hr"], main["lower"], main["upper"]),
         other_draws=() if study.ties is None else study.ties.hazard_ratios,
         verdicts=judge(
-            study, {b["covariate"] for b in balance if b["smd_after"] is not None}, detectable
+            study,
+            {b["covariate"] for b in balance if b["smd_after"] is not None},
+            detectable,
+            line_of(rates, "matched", min(ARMS, key=exact.__getitem__))["events"],
         ),
     )
 
@@ -248,7 +256,7 @@ def _balance(study: ComparativeStudy) -> list[dict[str, Any]]:
                     line[f"{arm}_{when}"] = math.nan
                     continue
                 line[f"{arm}_{when}"] = cell = fraction(round(mean * n), n, least)
-                few |= isinstance(cell, Bound)
+                few |= isinstance(cell, Bound) or math.isnan(cell)
             smd = float(exact[f"smd_{when}"])
             line[f"smd_{when}"] = None if few else rounded_difference(smd, least)
         lines.append(line)

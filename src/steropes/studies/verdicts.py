@@ -11,14 +11,22 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.disclosure import Bound, fraction
+from steropes.studies.disclosure import Bound, fraction, small
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy
     from steropes.studies.diagnostics import Verdict
     from steropes.studies.published import Published
 
-__all__ = ["NOT_SHOWN", "NO_NOTE", "Judged", "blind", "judge", "rounded_difference"]
+__all__ = [
+    "NOT_SHOWN",
+    "NO_NOTE",
+    "Judged",
+    "blind",
+    "equipoise_share",
+    "judge",
+    "rounded_difference",
+]
 
 NOT_SHOWN = "not shown: a diagnostic failed"
 NO_NOTE = "no finite estimate, and not shown: a diagnostic failed"
@@ -52,7 +60,12 @@ class Judged:
     about: str = ""
 
 
-def judge(study: ComparativeStudy, named: set[str], detectable: float | None) -> list[Judged]:
+def judge(
+    study: ComparativeStudy,
+    named: set[str],
+    detectable: float | None,
+    fewest: int | Bound,
+) -> list[Judged]:
     """All diagnostics of a study.
 
     Parameters
@@ -62,14 +75,12 @@ def judge(study: ComparativeStudy, named: set[str], detectable: float | None) ->
         Covariates whose difference after matching is published.
     detectable : float or None
         As it is published.
+    fewest : int or Bound
+        Events of the matched arm with fewer of them, as they are published.
     """
     d, t, least = study.diagnostics, study.settings.thresholds, study.settings.min_cell
-    n = len(study.people)
-    equipoise = d.equipoise
-    share = None if math.isnan(equipoise) else fraction(round(equipoise * n), n, least)
     by_p = t.balance_p is not None
     unrounded = " before rounding" if least > 1 else ""
-    few = None if math.isnan(d.fewest) else int(d.fewest)
     return [
         Judged(
             "largest standardised difference after matching",
@@ -78,7 +89,9 @@ def judge(study: ComparativeStudy, named: set[str], detectable: float | None) ->
             d.balance_verdict,
             about=d.worst_covariate if d.worst_covariate in named else "",
         ),
-        Judged("equipoise", share, _rule("at least", t.equipoise), d.equipoise_verdict),
+        Judged(
+            "equipoise", equipoise_share(study), _rule("at least", t.equipoise), d.equipoise_verdict
+        ),
         Judged(
             "minimum detectable hazard ratio",
             detectable,
@@ -105,7 +118,7 @@ def judge(study: ComparativeStudy, named: set[str], detectable: float | None) ->
         ),
         Judged(
             "precision: outcomes in the arm with fewer of them",
-            few if few is None or few == 0 or few >= least else Bound(least),
+            None if math.isnan(d.fewest) else fewest,
             _rule("at least", t.outcomes),
             d.precision_verdict,
             hides=False,
@@ -170,8 +183,19 @@ def _rule(relation: str, threshold: float | None, unrounded: str = "") -> str:
     return "no threshold" if threshold is None else f"{relation} {threshold:g}{unrounded}"
 
 
+def equipoise_share(study: ComparativeStudy) -> float | Bound | None:
+    """Share of people in equipoise; none where an arm is small, which that would tell."""
+    least, propensity = study.settings.min_cell, study.propensity
+    arms = study.attrition[["target", "comparator"]].iloc[-1]
+    if propensity is None or any(small(int(n), least) for n in arms):
+        return None
+    n = len(study.people)
+    return fraction(round(propensity.equipoise() * n), n, least)
+
+
 def _lost(study: ComparativeStudy, least: int) -> Any:
     n = int(study.attrition["target"].iloc[-1])
     if not n or not study.matching_done:
         return None
-    return fraction(n - study.pairs, n, least)
+    lost = fraction(n - study.pairs, n, least)
+    return lost if isinstance(lost, Bound) else _known(lost)

@@ -14,7 +14,7 @@ import numpy as np
 from steropes.studies.disclosure import Bound, fraction
 from steropes.studies.published import Published
 from steropes.studies.ties import MANY_TIED
-from steropes.studies.verdicts import NOT_SHOWN, Judged
+from steropes.studies.verdicts import NOT_SHOWN, Judged, equipoise_share
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy, StudySettings
@@ -164,11 +164,9 @@ def _balance(study: ComparativeStudy) -> Check:
 
 def _equipoise(study: ComparativeStudy) -> Check:
     assert study.propensity is not None
-    n, equipoise = len(study.people), study.propensity.equipoise()
-    cell = fraction(round(equipoise * n), n, study.settings.min_cell)
     return Check(
-        equipoise >= 0.5,
-        f"Equipoise: {percent(cell, 0)} of people have a preference score "
+        study.propensity.equipoise() >= 0.5,
+        f"Equipoise: {percent(equipoise_share(study), 0)} of people have a preference score "
         "between 0.3 and 0.7 (half or more is reassuring).",
     )
 
