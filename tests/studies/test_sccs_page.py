@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
+from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, TinyOmop
 
 from steropes.studies import (
     CaseRules,
@@ -89,6 +89,33 @@ def test_the_page_hides_small_counts(study, page):
     assert 0 < inside < 8
     cell = "&lt;5" if inside < 5 else str(inside)
     assert f"{cell} outcomes during the time at risk" in page
+
+
+def test_no_table_tells_what_another_hides(omop):
+    for k in range(12):  # two have no drug of the one kind, seven none of the other
+        person = omop.person(observed=(0, 900))
+        omop.condition(person, OUTCOME, 210 if k % 2 else 400 + k)
+        if k < 10:
+            omop.drug(person, TARGET, 200, 220)
+        if k < 5:
+            omop.drug(person, COMPARATOR, 600, 620)
+    omop.observed(omop.person(outcome=5, observed=(0, 5)), 20, 30)  # cases that a rule drops
+    windows = [
+        ExposureWindow(name, (drug,), of_interest=True)
+        for name, drug in (("new", TARGET), ("old", COMPARATOR))
+    ]
+    rules = CaseRules(OUTCOME, naive_days=30)
+    found = case_series(omop.write(), CaseSeriesSettings(rules, tuple(windows), unblind=True))
+    tables = found.tables()
+    steps = tables["sccs_attrition"].groupby("sequence_number")["outcome_subjects"].agg(list)
+    assert steps.tolist()[:-1] == [[-17, -17], [12, 12], [12, 12]]  # alike for both
+    assert steps.iloc[-1] == [-12, 5]
+    result = tables["sccs_result"]
+    assert result["outcome_subjects"].tolist() == [12, 12]
+    assert result["covariate_subjects"].tolist() == [-12, 5]
+    page = found.page()
+    new, old = re.findall(r'label="People">(.*?)</td>.*?label="Days">(.*?)</td>', page)[:2]
+    assert (new, old) == (("&lt;12", "–"), ("5", "105"))
 
 
 def test_the_same_study_gives_the_same_page(study, page):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.errors import DataError
-from steropes.studies.disclosure import part, small
+from steropes.studies.disclosure import Bound, part
 from steropes.studies.page import html
 from steropes.studies.page.canvas import Picture
 from steropes.studies.page.files import write_files
@@ -18,7 +18,7 @@ from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.page_methods import attrition, methods, settings_list
 from steropes.studies.sccs.page_verdicts import verdict_parts
-from steropes.studies.sccs.results import result_tables, write_tables
+from steropes.studies.sccs.results import public_counts, result_tables, write_tables
 from steropes.studies.sccs.terminal import ratio_text, shown_estimates
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, p_value, title_case
@@ -172,10 +172,9 @@ def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:
     cases, events = (part(n, n, least) for n in study.intervals.attrition[1:3])
     yield count(cases), f"people with {count(events)} outcomes"
     if one is not None:
-        s = study.intervals.statistics.loc[one]
-        exposed, inside = (part(int(s[c]), int(s[c]), least) for c in ("subjects", "events"))
-        during = "" if one in hidden else f", {count(inside)} outcomes during the time at risk"
-        yield count(exposed), f"of them exposed{during}"
+        exposed = public_counts(study, one)
+        inside = f", {count(exposed['events'])} outcomes during the time at risk"
+        yield count(exposed["subjects"]), f"of them exposed{'' if one in hidden else inside}"
     else:
         shown = [name for name in study.of_interest if name not in hidden]
         kept = int((public.loc[shown, "log_rr"].abs() > 0).sum())
@@ -194,7 +193,7 @@ def _level(study: CaseSeries) -> str:
 
 
 def _results(study: CaseSeries) -> list[str]:
-    least, draws = study.settings.min_cell, study.model.bootstrap
+    draws = study.model.bootstrap
     shown, public, hidden = (
         shown_estimates(study),
         public_estimates(study),
@@ -204,10 +203,11 @@ def _results(study: CaseSeries) -> list[str]:
     for name in shown:
         e, s = public.loc[name], study.intervals.statistics.loc[name]
         rr, interval = ratio_text(e)
-        cells = [count(part(int(s[c]), int(s[c]), least)) for c in ("subjects", "events")]
+        told = public_counts(study, name)
+        cells = [count(told[c]) for c in ("subjects", "events")]
         if name in hidden:
             cells[1] = "–"
-        days = "–" if small(int(s["subjects"]), least) else count(int(s["days"]))
+        days = "–" if isinstance(told["subjects"], Bound) else count(int(s["days"]))
         row = [title_case(name), *cells, days, rr, interval, p_value(e["p"])]
         if draws is not None:
             drawn = name in draws.index and name not in hidden

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.disclosure import Bound, chain, small
+from steropes.studies.disclosure import Bound, chain, part, small
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.intervals import PROBE
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.study import CaseSeries
 
-__all__ = ["public_attrition", "result_tables", "write_tables"]
+__all__ = ["public_attrition", "public_counts", "result_tables", "write_tables"]
 
 FIRST_WINDOW, PROBE_ID = 1000, 99
 SPLINE_IDS = {"age": 100, "season": 200, "calendar": 300}
@@ -115,6 +115,26 @@ def public_attrition(study: CaseSeries) -> pd.DataFrame:
     return pd.DataFrame({"rule": table["rule"], **columns, "days": days}, dtype=object)
 
 
+def public_counts(study: CaseSeries, name: str) -> dict[str, int | Bound]:
+    """Cases with a covariate: ``subjects``, ``periods``, their ``observed_events`` and ``events``.
+
+    All cases are told everywhere, and so neither those with it nor those without it may be few. The
+    ``events`` are those in the covariate's own time.
+    """
+    least, line = study.settings.min_cell, study.intervals.statistics.loc[name]
+    _, subjects, events, periods, _ = study.intervals.attrition
+    inside, observed = int(line["events"]), int(line["observed_events"])
+    told = part(inside, events, least)
+    if small(observed - inside, least):
+        told = Bound(least) if small(inside, least) else Bound(max(events, least))
+    return {
+        "subjects": part(int(line["subjects"]), subjects, least),
+        "periods": part(int(line["periods"]), periods, least),
+        "observed_events": part(observed, events, least),
+        "events": told,
+    }
+
+
 # -- tables --------------------------------------------------------------------------------------
 
 
@@ -179,18 +199,16 @@ def _attrition(
     table = study.attrition
     parts = []
     for name in study.of_interest:
-        line = study.intervals.statistics.loc[name]
-        own = pd.DataFrame(
-            [("having the covariate of interest", line["subjects"], line["observed_events"],
-              line["periods"], line["observed_days"])], columns=table.columns,
-        )  # fmt: skip
-        whole = pd.concat([table, own], ignore_index=True)
+        own = public_counts(study, name)
+        told = {"subjects": "subjects", "events": "observed_events", "periods": "periods"}
+        # the rules are told alike with every covariate: one would tell what another hides
         counts = {
-            c: [_bound(n) for n in chain(whole[c].tolist(), least)]
-            for c in ("subjects", "events", "periods")
+            c: [_bound(n) for n in (*chain(table[c].tolist(), least), own[k])]
+            for c, k in told.items()
         }
-        few = np.array([counts["subjects"][i] < 0 for i in range(len(whole))])
-        days = whole["days"].to_numpy(np.int64)
+        few = np.array(counts["subjects"]) < 0
+        last = study.intervals.statistics.loc[name, "observed_days"]
+        days = np.append(table["days"].to_numpy(np.int64), np.int64(last))
         parts.append(
             pd.DataFrame(
                 {
@@ -198,8 +216,8 @@ def _attrition(
                     "outcome_events": counts["events"],
                     "outcome_observation_periods": counts["periods"],
                     "observed_days": np.where(few, -(days // 10_000 + 1) * 10_000, days),
-                    "description": whole["rule"],
-                    "sequence_number": np.arange(1, len(whole) + 1),
+                    "description": [*table["rule"], "having the covariate of interest"],
+                    "sequence_number": np.arange(1, len(days) + 1),
                     "covariate_id": ids[name],
                 }
             )
@@ -221,6 +239,7 @@ def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
     rows = []
     for name in study.of_interest:
         e, s = study.estimates.loc[name], study.intervals.statistics.loc[name]
+        told = public_counts(study, name)
         rows.append(
             {
                 "covariate_id": ids[name],
@@ -232,10 +251,10 @@ def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
                 "outcome_subjects": _hide(subjects, least),
                 "outcome_events": _hide(events, least),
                 "outcome_observation_periods": _hide(periods, least),
-                "covariate_subjects": _hide(s["subjects"], least),
+                "covariate_subjects": _bound(told["subjects"]),
                 "covariate_days": _hide(s["days"], least),
                 "covariate_eras": _hide(s["eras"], least),
-                "covariate_outcomes": _hide(s["events"], least),
+                "covariate_outcomes": _bound(told["events"]),
                 "observed_days": _hide(days, least),
                 "log_rr": e["log_rr"],
                 "se_log_rr": e["se"],
