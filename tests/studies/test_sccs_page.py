@@ -142,6 +142,17 @@ def test_pictures_are_drawn_of_numbers_for_both_kinds_of_screen(study, name):
         assert len(re.findall("<svg", text)) == (2 if "figure" in text else 1)
 
 
+def test_a_band_that_has_next_to_no_end_is_cut_at_a_ratio_of_a_thousand(study, monkeypatch):
+    def curve(study, effect, x):
+        return np.linspace(-1, 1, len(x)), np.where(x < x.mean(), 1e3, np.inf)
+
+    monkeypatch.setattr(pictures, "spline_curve", curve)
+    text = pictures.splines(study).file()
+    assert "nan" not in text
+    assert "inf" not in text
+    assert ">100<" in text
+
+
 def test_a_spline_has_a_band_around_its_curve_and_the_caption_says_which(study):
     [effect] = study.effects.effects
     x = np.arange(1, 13.0)

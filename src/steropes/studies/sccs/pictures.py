@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 HEIGHT = 220  # of a plot area, in pixels
+FARTHEST = math.log(1000)  # log rate ratio that is drawn
 
 
 def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | None:
@@ -201,13 +202,18 @@ def splines(study: CaseSeries) -> Picture | None:
             z = float(norm.ppf(0.5 + study.settings.level / 2))
             width = 0.0 if se is None else z * se
             low, high = (float((curve - width).min()), float((curve + width).max()))
-            ends = (min(low, math.log(0.9)), max(high, math.log(1.1)))
+            # of an effect that few outcomes say anything of, a band may have next to no end
+            ends = (
+                max(min(low, math.log(0.9)), -FARTHEST),
+                min(max(high, math.log(1.1)), FARTHEST),
+            )
             axes = Axes(c, (float(x[0]), float(x[-1])), ends, y, y + 180, log_y=True)
             c.line(axes.left, axes.y(0), axes.right, axes.y(0), "guide")
             if se is not None:
-                around = [*axes.at(x, curve + width), *axes.at(x, curve - width)[::-1]]
+                upper, lower = (np.clip(curve + side * width, *ends) for side in (1, -1))
+                around = [*axes.at(x, upper), *axes.at(x, lower)[::-1]]
                 c.curve(around, "band target", closed=True)
-            c.curve(axes.at(x, curve), "curve target")
+            c.curve(axes.at(x, np.clip(curve, *ends)), "curve target")
             axes.across(label, plain=True)
             axes.up("rate ratio")
             y = axes.bottom + 56
