@@ -23,6 +23,7 @@ ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in
 MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
 CACHE_LINE = 64  # bytes
 LINE = 8  # replicates in one
+DOZEN = 12  # those of ten folds, which have kernels of their own
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
 GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
 GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
@@ -73,6 +74,8 @@ class CpuBackend:
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """Return line · D for every line: D (width, B) → (lines, B), B as `lanes` has it."""
         n, B = len(lines.starts), D.shape[1]
+        if B == DOZEN:
+            return self._gather_dozen(lines, D)
         if B > LINE:
             out = np.empty((n, B))
             for block in _blocks(B):
@@ -107,9 +110,26 @@ class CpuBackend:
 
         self.pool.map(part, lines.chunks, lines.nnz * D.shape[1])
 
+    def _gather_dozen(self, lines: Lines, D: np.ndarray) -> np.ndarray:
+        """The same of twelve replicates."""
+        table = _aligned_empty((len(D), 2 * LINE), D.dtype)
+        table[:, :DOZEN] = D
+        views = table.reshape(-1, 2, LINE), table.reshape(-1, 4, 4)
+        out = np.empty((len(lines.starts), 3, 4))
+        self.pool.map(
+            lambda a, b: sparse.gather12(
+                lines.starts, lines.ends, lines.indices, lines.data, *views, out, a, b
+            ),
+            lines.chunks,
+            lines.nnz * DOZEN,
+        )
+        return out.reshape(-1, DOZEN)
+
     def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
         """Return the transposed product: R (lines, B) → (width, B)."""
         B = R.shape[1]
+        if B == DOZEN and lines.width <= MAX_BAND // LINE:  # a longer one goes by bands
+            return self._scatter_dozen(lines, R)
         if B > LINE:
             out = np.empty((lines.width, B))
             for block in _blocks(B):
@@ -155,6 +175,23 @@ class CpuBackend:
             for x in self.pool.map(part, chunks[i : i + at_once], lines.nnz * B):
                 total += x
         return total.reshape(lines.width, B)
+
+    def _scatter_dozen(self, lines: Lines, R: np.ndarray) -> np.ndarray:
+        """The same of twelve replicates, to a result that is not long."""
+        rows = np.ascontiguousarray(R, np.float64).reshape(-1, 3, 4)
+
+        def part(a: int, b: int) -> np.ndarray:
+            own = _aligned_zeros((lines.width, 2 * LINE))
+            sparse.scatter12(
+                lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, rows[a:b],
+                own.reshape(-1, 2, LINE), own.reshape(-1, 4, 4), 0, b - a,
+            )  # fmt: skip
+            return own
+
+        total = np.zeros((lines.width, DOZEN))
+        for own in self.pool.map(part, lines.chunks, lines.nnz * DOZEN):
+            total += own[:, :DOZEN]
+        return total
 
     def gram(
         self, lines: Lines, v: np.ndarray, G: np.ndarray, first: int = 0, rough: bool = False
@@ -418,12 +455,18 @@ def _blocks(B: int) -> list[slice]:
     return [slice(a, a + LINE) for a in range(0, B, LINE)]
 
 
-def _aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+def _aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64, make: Any = np.zeros) -> Any:
     """Zeros that begin with a cache line: a block of replicates then is one, and not in two."""
     size, each = int(np.prod(shape)), np.dtype(dtype).itemsize
-    whole = np.zeros(size + CACHE_LINE // each, dtype)
+    whole = make(size + CACHE_LINE // each, dtype)
     first = -whole.ctypes.data % CACHE_LINE // each
     return whole[first : first + size].reshape(shape)
+
+
+def _aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """The same where all that is read is written first."""
+    out: np.ndarray = _aligned_zeros(shape, dtype, np.empty)
+    return out
 
 
 def _aligned(x: np.ndarray) -> np.ndarray:

@@ -23,10 +23,12 @@ __all__ = [
     "gather",
     "gather4",
     "gather8",
+    "gather12",
     "gram",
     "scatter",
     "scatter4",
     "scatter8",
+    "scatter12",
 ]
 
 OPTIONS: dict[str, Any] = {
@@ -111,6 +113,48 @@ gather4, gather8 = _gather(4), _gather(8)
 
 
 @njit(**OPTIONS)
+def gather12(starts, ends, indices, data, T8, T4, out, a0, a1):
+    """out[a] = Σ_k data[k] D[indices[k]] of twelve replicates for the lines a0 … a1.
+
+    D is in the first twelve of sixteen columns that begin with a cache line, seen as T8 (·, 2, 8)
+    and as T4 (·, 4, 4): its rows are a whole number of lines, and indices are read once. ``out``
+    is (lines, 3, 4). Each replicate's sums are added as in other blocks, to the last bit.
+    """
+    for a in range(a0, a1):
+        s0, s1, s2, s3 = zero(8), zero(8), zero(8), zero(8)
+        t0, t1, t2, t3 = zero(4), zero(4), zero(4), zero(4)
+        k, e = starts[a], ends[a]
+        if data.size == 0:
+            while k + 4 <= e:
+                i, j = indices[k], indices[k + 1]
+                s0, t0 = add(s0, load(T8, i, 0, 8)), add(t0, load(T4, i, 2, 4))
+                s1, t1 = add(s1, load(T8, j, 0, 8)), add(t1, load(T4, j, 2, 4))
+                i, j = indices[k + 2], indices[k + 3]
+                s2, t2 = add(s2, load(T8, i, 0, 8)), add(t2, load(T4, i, 2, 4))
+                s3, t3 = add(s3, load(T8, j, 0, 8)), add(t3, load(T4, j, 2, 4))
+                k += 4
+            while k < e:
+                i = indices[k]
+                s0, t0 = add(s0, load(T8, i, 0, 8)), add(t0, load(T4, i, 2, 4))
+                k += 1
+        else:
+            while k + 2 <= e:
+                i, j, x, y = indices[k], indices[k + 1], data[k], data[k + 1]
+                s0 = add_scaled(s0, x, load(T8, i, 0, 8))
+                t0 = add_scaled(t0, x, load(T4, i, 2, 4))
+                s1 = add_scaled(s1, y, load(T8, j, 0, 8))
+                t1 = add_scaled(t1, y, load(T4, j, 2, 4))
+                k += 2
+            while k < e:
+                i, x = indices[k], data[k]
+                s0 = add_scaled(s0, x, load(T8, i, 0, 8))
+                t0 = add_scaled(t0, x, load(T4, i, 2, 4))
+                k += 1
+        store(out, a, 0, add(add(s0, s1), add(s2, s3)))
+        store(out, a, 2, add(add(t0, t1), add(t2, t3)))
+
+
+@njit(**OPTIONS)
 def scatter(starts, ends, indices, data, R, out, a0, a1):
     """out[indices[k]] += data[k] R[a] over the lines a0 … a1."""
     for a in range(a0, a1):
@@ -144,6 +188,26 @@ def _scatter(Q):
 
 
 scatter4, scatter8 = _scatter(4), _scatter(8)
+
+
+@njit(**OPTIONS)
+def scatter12(starts, ends, indices, data, R, T8, T4, a0, a1):
+    """Add data[k] R[a] to row indices[k] of a result seen as T8 and T4, as in `gather12`.
+
+    R is (lines, 3, 4).
+    """
+    for a in range(a0, a1):
+        r, t = load(R, a, 0, 8), load(R, a, 2, 4)
+        if data.size == 0:
+            for k in range(starts[a], ends[a]):
+                i = indices[k]
+                store(T8, i, 0, add(load(T8, i, 0, 8), r))
+                store(T4, i, 2, add(load(T4, i, 2, 4), t))
+        else:
+            for k in range(starts[a], ends[a]):
+                i, x = indices[k], data[k]
+                store(T8, i, 0, add_scaled(load(T8, i, 0, 8), x, r))
+                store(T4, i, 2, add_scaled(load(T4, i, 2, 4), x, t))
 
 
 @njit(**OPTIONS)
