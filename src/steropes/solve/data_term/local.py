@@ -282,13 +282,12 @@ class LocalTerm:
         With ``difference`` those of all rows and those of the replicates' own, (2, m, B).
         """
         likelihood, B = self.likelihood, self.B
-        whole = np.zeros((likelihood.n, self.lanes))
-        whole[:, :B] = (weights if self.order is None else weights[self.order])[:, None]
-        everything = self.backend.asarray(whole)
+        w = self.backend.asarray((weights if self.order is None else weights[self.order])[:, None])
+        asked = w + self.backend.xp.zeros_like(self.w) if difference else w - self.w
+        asked[:, B:] = 0.0
+        parts = [likelihood.score_parts(self.eta, asked, self.w)]
         if difference:
-            parts = [likelihood.score_parts(self.eta, w, self.w) for w in (everything, self.w)]
-        else:
-            parts = [likelihood.score_parts(self.eta, everything - self.w, self.w)]
+            parts.append(likelihood.score_parts(self.eta, self.w, self.w))
         return np.stack([self.backend.to_host(x)[:, :B] for x in parts])
 
 
