@@ -189,6 +189,18 @@ def test_what_makes_no_sense_is_refused(outcomes, match, rng):
         fit_many(LogisticRegression, np.ones((3, 1)), {"a": [0, 1, 1]})
 
 
+@pytest.mark.parametrize("prior", [None, Laplace(0.1)])
+def test_outcomes_with_the_labels_of_x_in_another_order_are_refused(prior, rng):
+    X = pd.DataFrame(rng.normal(size=(30, 2)), index=[f"p{i}" for i in range(30)])
+    Y = pd.DataFrame({"a": np.arange(30) % 2, "b": np.arange(30) // 2 % 2}, index=X.index)
+    with pytest.raises(DataError, match=r"Outcome 'a'.*different orders"):
+        fit_many(LogisticRegression(prior=prior), X, Y[::-1])
+    weight = pd.Series(1.0, X.index)[::-1]
+    outcomes = {"a": Y["a"], "b": {"y": Y["b"], "sample_weight": weight}}
+    with pytest.raises(DataError, match=r"Outcome 'b'.*X and sample_weight"):
+        fit_many(LogisticRegression(prior=prior), X, outcomes)
+
+
 def test_labels_of_any_type_may_be_missing_in_a_list(rng):
     X = rng.normal(size=(40, 2))
     labels = ["yes" if v else "no" for v in rng.random(40) < 0.5]

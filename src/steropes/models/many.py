@@ -104,6 +104,8 @@ def fit_many(
     }  # fmt: skip
     given = _read(outcomes, common)
     refuse_other_order(X, **{k: v for k, v in common.items() if v is not None})
+    for name, part in given.items():
+        _refuse_other_order(X, name, {k: v for k, v in part.items() if v is not common.get(k)})
     design: Any = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
     own = {name: _leave_out(part, design.n) for name, part in given.items()}
     model = clone(estimator)
@@ -175,6 +177,14 @@ def _read(outcomes: Any, common: Given) -> dict[str, Given]:
             )
         out[str(name)] = {**common, **own}
     return out
+
+
+def _refuse_other_order(X: Any, name: str, given: Given) -> None:
+    """Refuse an outcome whose rows have X's labels in another order, as a fit of it would."""
+    try:  # here, where X still has its labels: a design has none
+        refuse_other_order(X, **given)
+    except DataError as error:
+        raise DataError(f"Outcome {name!r}: {error}") from None
 
 
 def _leave_out(given: Given, n: int) -> Given:
