@@ -180,6 +180,9 @@ def test_no_digit_depends_on_the_number_of_threads(rng):
         ([1, 0], "must be a mapping"),
         ({"a": {"weights": 1, "y": 0}}, "it has 'weights'"),
         ({"a": {"offset": 1}}, "needs y"),
+        ({1: [0, 1, 1], "1": [0, 0, 1]}, "Two outcomes are called '1'"),
+        (pd.DataFrame(np.eye(3)[:, :2], columns=["a", "a"]), "Two outcomes are called 'a'"),
+        (pd.DataFrame(index=range(3)), "must be a mapping"),
     ],
 )
 def test_what_makes_no_sense_is_refused(outcomes, match, rng):
@@ -187,6 +190,22 @@ def test_what_makes_no_sense_is_refused(outcomes, match, rng):
         fit_many(LogisticRegression(), np.ones((3, 1)), outcomes)
     with pytest.raises(DataError, match="estimator must be"):
         fit_many(LogisticRegression, np.ones((3, 1)), {"a": [0, 1, 1]})
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_outcomes_may_be_a_table_of_any_library(library, rng):
+    X = rng.normal(size=(30, 2))
+    Y = {"a": np.arange(30) % 2.0, "b": np.arange(30) // 2 % 2.0}
+    missing = {name: [None, *y[1:]] for name, y in Y.items()}
+    module = pytest.importorskip(library)
+    table = module.DataFrame(missing) if library == "polars" else module.table(missing)
+    expected = fit_many(LogisticRegression(), X[1:], {name: y[1:] for name, y in Y.items()})
+    found = fit_many(LogisticRegression(), X, table)
+    assert found["outcome"].tolist() == expected["outcome"].tolist()
+    if library == "pyarrow":  # polars has no table with the same name twice
+        with pytest.raises(DataError, match="Two outcomes are called 'a'"):
+            fit_many(LogisticRegression(), X, table.rename_columns(["a", "a"]))
+    np.testing.assert_allclose(found["coef"], expected["coef"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("prior", [None, Laplace(0.1)])

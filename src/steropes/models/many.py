@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from narwhals.exceptions import DuplicateError
 from sklearn.base import clone
 
 from ..backends import get_backend
@@ -63,7 +65,7 @@ def fit_many(
     estimator : estimator
         Its settings are those of all fits; it is not fitted itself.
     X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
-    outcomes : mapping or data frame
+    outcomes : mapping or pandas, polars or pyarrow table
         The outcome of each name: y as ``fit`` takes it, or a mapping with ``"y"`` and what is the
         outcome's own of ``"sample_weight"``, ``"offset"``, ``"exposure"``, ``"strata"`` (and
         instead of the ones below). Rows whose y is missing (NaN) are left out of that outcome.
@@ -162,12 +164,16 @@ Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
 
 def _read(outcomes: Any, common: Given) -> dict[str, Given]:
     """What ``fit`` is given for each outcome."""
-    if isinstance(outcomes, pd.DataFrame):
-        outcomes = {str(name): outcomes[name] for name in outcomes.columns}
-    if not isinstance(outcomes, Mapping) or len(outcomes) == 0:
+    if isinstance(outcomes, Mapping):
+        named = list(outcomes.items())
+    else:
+        named = _columns(outcomes)
+    if not named:
         raise DataError("outcomes must be a mapping from names to outcomes, or a data frame.")
     out: dict[str, Given] = {}
-    for name, value in outcomes.items():
+    for name, value in named:
+        if str(name) in out:
+            raise DataError(f"Two outcomes are called {str(name)!r}; rename one.")
         own: Given = dict(value) if isinstance(value, Mapping) else {"y": value}
         wrong = [key for key in own if key not in ("y", *GIVEN)]
         if "y" not in own or wrong:
@@ -177,6 +183,21 @@ def _read(outcomes: Any, common: Given) -> dict[str, Given]:
             )
         out[str(name)] = {**common, **own}
     return out
+
+
+def _columns(table: Any) -> list[tuple[str, Any]]:
+    """Names and columns of a table of any library; none of what is no table."""
+    if isinstance(table, pd.DataFrame):  # whose names may be of any type, and twice
+        return [(str(name), table.iloc[:, j]) for j, name in enumerate(table.columns)]
+    try:
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+    except DuplicateError:
+        names = list(table.column_names)
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"Two outcomes are called {twice!r}; rename one.") from None
+    if not isinstance(frame, nw.DataFrame):
+        return []
+    return [(column.name, column.to_native()) for column in frame.iter_columns()]
 
 
 def _refuse_other_order(X: Any, name: str, given: Given) -> None:
