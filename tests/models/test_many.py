@@ -139,6 +139,13 @@ def test_rows_without_an_outcome_are_left_out_of_it_alone(rng):
     assert frame["o1"].isna().sum() == 50
 
 
+def test_rows_without_an_outcome_are_left_out_where_all_weigh_the_same(rng):
+    X, y = rng.normal(size=(30, 2)), np.append(np.nan, np.arange(29) % 2)
+    found = fit_many(LogisticRegression(), X, {"a": y}, sample_weight=2)
+    expected = LogisticRegression().fit(X[1:], y[1:], sample_weight=2).summary()
+    np.testing.assert_allclose(found[["coef", "se"]], expected[["coef", "se"]], rtol=1e-6)
+
+
 def test_an_outcome_that_cannot_be_fitted_says_why_and_holds_up_no_other(rng):
     X, outcomes = drawn(rng, "logistic", 3)
     outcomes["none"] = np.zeros(N)

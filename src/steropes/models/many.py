@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,8 @@ def _leave_out(given: Given, n: int) -> Given:
     if y.ndim != 1 or len(y) != n or not missing.any() or missing.all():
         return given
     weight = given["sample_weight"]
-    weight = np.ones(n) if weight is None else np.array(weight, np.float64)
+    one = weight is None or isinstance(weight, Real)  # the same for all rows
+    weight = np.full(n, 1.0 if weight is None else weight) if one else np.array(weight, np.float64)
     if weight.shape != (n,):
         return given  # refused by name in the fit
     weight[missing] = 0.0
