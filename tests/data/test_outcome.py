@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes import Surv
+from steropes import DataError, Surv
 from steropes.data import check_strata, check_survival
 
 
@@ -52,3 +52,11 @@ def test_negative_times_are_allowed_with_an_entry():
 )
 def test_strata_are_numbered_by_their_first_row_whatever_the_labels(labels):
     assert check_strata(labels, 3).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")])
+def test_strata_of_several_columns_are_refused_where_a_part_is_missing(nothing):
+    with pytest.raises(DataError, match="missing in row 1, which has"):
+        check_strata([("x", 1), ("y", nothing), ("x", ("z", nothing))], 3)
+    with pytest.raises(DataError, match="missing in row 2, which has"):
+        check_strata([("x", 1), ("y", 1), ("x", ("z", nothing))], 3)

@@ -177,6 +177,8 @@ def test_the_data_are_left_alone_and_not_kept(data):
         ("Surv(time, missing) ~ age", {}, "row 5 is nan"),
         ("Surv(time, dead) ~ missing", {}, "missing is missing in row 5: drop"),
         ("Surv(time, dead) ~ np.log(missing)", {}, r"np.log\(missing\) is missing in row 5"),
+        ("Surv(time, dead) ~ age + strata(missing)", {}, r"missing\) is missing in row 5"),
+        ("Surv(time, dead) ~ age + strata(site, missing)", {}, "strata is missing in row 5"),
         ("Surv(time, dead) ~ age | site", {}, "one right-hand side"),
         ("Surv(time, dead) ~ age + cluster(site)", {}, "no cluster.. here.*cluster=labels"),
         ("Surv(time, dead) ~ ns(age, df=3)", {}, r"cr\(x, df=4, constraints='center'\)"),

@@ -198,7 +198,22 @@ def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
     if (codes < 0).any():
         i = int((codes < 0).argmax())
         raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
+    if strata.dtype == object:  # of several columns: NaN are all different, and None is a label
+        for code, label in enumerate(labels):
+            if isinstance(label, tuple) and _incomplete(label):
+                i = int((codes == code).argmax())
+                raise DataError(
+                    f"strata is missing in row {i}, which has {label!r}; give the row a stratum or "
+                    "drop it."
+                )
     return codes.astype(np.int64), list(labels)
+
+
+def _incomplete(label: Any) -> bool:
+    """Whether a label, or a part of it, is missing."""
+    if isinstance(label, tuple):
+        return any(map(_incomplete, label))
+    return label is None or label is pd.NA or bool(label != label)  # NaN and NaT
 
 
 def in_order(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
