@@ -139,6 +139,23 @@ def test_robust_covariances_go_with_walds_test(rng):
         m.linear_hypothesis("x0", test="score", kind="robust")
 
 
+@pytest.mark.parametrize("name", ["linear", "poisson", "cox", "pooled"])
+def test_k_clusters_carry_less_than_k_equations(name, rng):
+    m = case(name, rng).fit()
+    given = {"kind": "robust", "cluster": np.arange(200) % 3}
+    assert np.isfinite(m.linear_hypothesis(["x0", "x1"], **given).chisq)
+    for columns in (["x0", "x1", "x2"], ["x0", "x1", "x2", "x3"]):
+        with pytest.raises(DataError, match="too few: one more than equations"):
+            m.linear_hypothesis(columns, **given)
+
+
+def test_a_linear_model_with_as_many_coefficients_as_rows_has_no_wald_test(rng):
+    m = LinearRegression().fit(rng.normal(size=(3, 2)), rng.normal(size=3))
+    for test in (lambda: m.linear_hypothesis("x0"), m.model_tests):
+        with pytest.raises(DataError, match="no Wald test without standard errors"):
+            test()
+
+
 def test_under_a_prior_on_the_others(rng):
     c = case("cox", rng, p=8)
     m = c.fit(prior=Laplace(0.05, exclude=[0]))

@@ -25,6 +25,7 @@ __all__ = ["Hypotheses"]
 Test = Literal["wald", "score", "likelihood ratio"]
 TESTS = ("likelihood ratio", "score", "wald")
 DEPENDENT = 1e-9  # share of a row of a hypothesis that the other rows leave it
+SINGULAR = 1e-12  # share of the variance of an equation's estimate that the others leave it
 
 
 class Hypotheses(Inference):
@@ -72,8 +73,8 @@ class Hypotheses(Inference):
         Raises
         ------
         DataError
-            Equations that depend on each other; coefficients with a prior of their own; tests
-            that there are none of under the prior.
+            Equations that depend on each other, or of which there are as many as clusters;
+            coefficients with a prior of their own; tests that there are none of under the prior.
 
         References
         ----------
@@ -96,6 +97,7 @@ class Hypotheses(Inference):
             gap = R @ np.asarray(self._coefficients()) - q
             V = R @ V @ R.T
             size = np.sqrt(np.diag(V))  # units of the columns may be worlds apart
+            _refuse_without_test(V, size, kind)
             gap, V = gap / size, V / size / size[:, None]
             statistic = float(gap @ linalg.solve(V, gap, assume_a="sym"))
             return _result(statistic, len(q))
@@ -285,6 +287,21 @@ def _read(
         return R, q, None
     columns = np.argmax(R != 0, axis=1)
     return R, q, columns if (R[np.arange(len(R)), columns] == 1).all() else None
+
+
+def _refuse_without_test(V: np.ndarray, size: np.ndarray, kind: str) -> None:
+    """Refuse a covariance matrix of the equations that has no inverse."""
+    if not (np.isfinite(V).all() and (size > 0).all()):
+        raise DataError(
+            "There is no Wald test without standard errors. A linear model has none where it has "
+            "as many coefficients as rows, or nothing is left to explain."
+        )
+    rank = int(linalg.lapack.dpstrf(V / size / size[:, None], tol=SINGULAR, lower=1)[2])
+    if rank < len(V):
+        words = "equations depend on each other as far as their covariance matrix knows"
+        if kind == "robust":  # the scores of all clusters add up to zero
+            words = "clusters (or rows, or strata) are too few: one more than equations is needed"
+        raise DataError(f"There is no Wald test of {len(V)} equations together: the {words}.")
 
 
 def _looks_like_a_row(array: np.ndarray, p: int) -> bool:
