@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from lifelines import KaplanMeierFitter
 
+from steropes import Surv, aalen_johansen, kaplan_meier
 from steropes.data.kaplan_meier import product_limit
 from steropes.errors import DataError
 
@@ -103,6 +104,28 @@ def test_limits_bracket_the_curve():
 def test_bad_input_is_refused(arguments, words):
     with pytest.raises(DataError, match=words):
         product_limit(*arguments)
+
+
+@pytest.mark.parametrize("level", [95, 1.0, 0.0, -0.5, np.nan, "0.95", None, True])
+def test_limits_need_a_level_between_zero_and_one(level):
+    y = Surv([1, 2, 3, 4], [1, 0, 1, 1])
+    curve, curves = kaplan_meier(y), aalen_johansen(y)
+    for limits in (curve.interval, curves.interval, curve.median_interval):
+        with pytest.raises(DataError, match="level must be between 0 and 1"):
+            limits(level)
+
+
+@pytest.mark.parametrize("ask", [lambda c, t: c.at(t), lambda c, t: c.at([1.0, t])])
+@pytest.mark.parametrize("time", [np.nan, None, "2"])
+def test_there_is_no_curve_at_what_is_no_time(ask, time):
+    with pytest.raises(DataError, match="times"):
+        ask(kaplan_meier(Surv([1, 2, 3, 4], [1, 0, 1, 1])), time)
+
+
+@pytest.mark.parametrize("t", [np.nan, None, "2", [1.0, 2.0], -1.0])
+def test_a_restricted_mean_is_up_to_a_time(t):
+    with pytest.raises(DataError, match="t must be a time from 0 on"):
+        kaplan_meier(Surv([1, 2, 3, 4], [1, 0, 1, 1])).restricted_mean(t)
 
 
 def test_negative_weights_are_refused():

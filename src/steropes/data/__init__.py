@@ -3,6 +3,7 @@
 from .checks import (
     check_classes,
     check_exposure,
+    check_level,
     check_offset,
     check_response,
     check_strata,
@@ -16,6 +17,7 @@ __all__ = [
     "Survival",
     "check_classes",
     "check_exposure",
+    "check_level",
     "check_offset",
     "check_response",
     "check_strata",

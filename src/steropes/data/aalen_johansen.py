@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from steropes.errors import DataError
 
-from .checks import check_weights, vector
+from .checks import check_level, check_weights, vector
 from .kaplan_meier import product_limit
 from .outcome import check_survival
 from .people import check_groups, people_of
@@ -83,7 +83,7 @@ class AalenJohansen:
         lower, upper : DataFrame, (m, K)
         """
         F = self.incidence
-        z = float(ndtri(0.5 + level / 2))
+        z = float(ndtri(0.5 + check_level(level) / 2))
         inside = (F > 0) & (F < 1)
         log_F = np.log(np.where(inside, F, 0.5))
         width = np.where(inside, z * np.sqrt(self._variance) / (np.where(inside, F, 1) * log_F), 0)

@@ -18,6 +18,7 @@ __all__ = [
     "APART",
     "check_classes",
     "check_exposure",
+    "check_level",
     "check_offset",
     "check_response",
     "check_strata",
@@ -154,6 +155,14 @@ def check_offset(
             f"{offset[high]:g} in row {high}. Check their unit: an offset is added to a logarithm."
         )
     return offset
+
+
+def check_level(level: Any) -> float:
+    """A confidence level as a number between 0 and 1."""
+    number = isinstance(level, Real) and not isinstance(level, bool | np.bool_)
+    if not (number and 0 < float(level) < 1):
+        raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
+    return float(level)
 
 
 def check_exposure(exposure: Any, n: int) -> np.ndarray | None:

@@ -6,6 +6,7 @@ Everything here is sorting and cumulative sums over people; it knows nothing of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError
 
 from .arrays import numbers
-from .checks import check_weights, vector
+from .checks import check_level, check_weights, vector
 from .crossing import first_crossings
 from .outcome import check_survival
 from .people import check_groups, people_of
@@ -64,7 +65,10 @@ class KaplanMeier:
 
     def at(self, times: ArrayLike, *, left: bool = False) -> Floats:
         """S at the given times; with ``left`` the limit S(t−), as inverse weights need it."""
-        i = np.searchsorted(self.times, np.asarray(times), side="left" if left else "right")
+        t = numbers(times, "times")
+        if np.isnan(t).any():  # they would be sorted after all others
+            raise DataError("times contains NaN, at which there is no curve.")
+        i = np.searchsorted(self.times, t, side="left" if left else "right")
         return np.concatenate(([1.0], self.survival))[i]
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -77,7 +81,7 @@ class KaplanMeier:
         """
         from scipy.special import ndtri
 
-        z = float(ndtri(0.5 + level / 2))
+        z = float(ndtri(0.5 + check_level(level) / 2))
         s = self.survival
         inside = (s > 0) & (s < 1)
         log_s = np.log(s, where=inside, out=np.full_like(s, -1.0))
@@ -118,7 +122,7 @@ class KaplanMeier:
         return self.quantile_interval(0.5, level)
 
     def _crossing(self, curve: Floats, p: float) -> float:
-        if not 0 < p < 1:
+        if not (isinstance(p, Real) and 0 < p < 1):
             raise DataError(f"p must be between 0 and 1, such as 0.5, not {p!r}.")
         return float(first_crossings(self.times, curve[None, :], 1.0 - p)[0])
 
@@ -135,11 +139,11 @@ class KaplanMeier:
         value, se : float
             The standard error is Greenwood's (Klein and Moeschberger 2003, eq. 4.5.2).
         """
-        t = float(t)
         if len(self.times) and self.times[0] < 0:
             raise DataError("A restricted mean is from time 0 on, but there are times before it.")
-        if not (np.isfinite(t) and t >= 0):
+        if not (isinstance(t, Real) and np.isfinite(t) and t >= 0):
             raise DataError(f"t must be a time from 0 on, not {t!r}.")
+        t = float(t)
         if t > self.times[-1] and self.survival[-1] > 0:
             raise DataError(
                 f"The curve ends at {self.times[-1]:g} with people still free of the event; a "

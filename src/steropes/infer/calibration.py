@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..data import check_classes, check_weights
+from ..data import check_classes, check_level, check_weights
 from ..data.aalen_johansen import aalen_johansen
 from ..data.checks import vector
 from ..data.kaplan_meier import product_limit
@@ -70,8 +70,7 @@ def calibration_table(
         raise DataError(f"predicted must be probabilities; row {i} is {risk[i]:g}.")
     if not (isinstance(bins, int | np.integer) and bins >= 1):
         raise DataError(f"bins must be a whole number from 1, not {bins!r}.")
-    if not 0 < level < 1:
-        raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
+    check_level(level)
     weight = check_weights(sample_weight, n)
     survival = getattr(np.asarray(y).dtype, "names", None) is not None
     if survival != (time is not None):

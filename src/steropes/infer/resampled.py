@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from ..data import check_level
 from ..errors import DataError
 
 __all__ = ["Bootstrap", "BootstrapMethod", "spread"]
@@ -118,8 +119,7 @@ class Bootstrap:
         Efron (1987), JASA 82:171–185. Davison and Hinkley (1997), Bootstrap Methods and Their
         Application, §5.3.
         """
-        if isinstance(level, bool) or not isinstance(level, float | int) or not 0 < level < 1:
-            raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
+        level = check_level(level)
         if method not in ("percentile", "basic", "bca"):
             raise DataError(f"method must be 'percentile', 'basic' or 'bca', not {method!r}.")
         rows = [self._interval(j, 0.5 - level / 2, method) for j in range(len(self.names))]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..backends import get_backend
 from ..backends.face import Backend
-from ..data import check_strata, check_survival, check_weights, refuse_other_order
+from ..data import check_level, check_strata, check_survival, check_weights, refuse_other_order
 from ..data.checks import vector
 from ..errors import DataError
 from ..infer.hazard_state import HazardState
@@ -22,7 +22,7 @@ from .discrimination import concordance_of
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
 from .survival_curves import curve_table, dense_columns, in_order_of_rows
-from .tables import check_level, cluster_codes
+from .tables import cluster_codes
 
 __all__ = ["FineGrayRegression"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ..data import check_level
 from ..errors import DataError
 from ..fit import Problem
 from ..infer import Information
@@ -18,7 +19,7 @@ from ..priors import Prior
 from .annotations import Kind
 from .fixed import FixedCoefficients
 from .one_thread import OneBlasThread
-from .tables import check_level, cluster_codes, coefficient_table, positions
+from .tables import cluster_codes, coefficient_table, positions
 
 __all__ = ["NO_COVARIANCE", "Inference"]
 

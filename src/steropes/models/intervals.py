@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ..data import check_level
 from ..errors import DataError
 from ..infer.resampled import spread
 from .annotations import IntervalMethod, SummaryKind
 from .hypotheses import Hypotheses
 from .profiling import Profiling
 from .resampling import Resampling
-from .tables import check_level, positions, quantile
+from .tables import positions, quantile
 
 __all__ = ["Intervals"]
 

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
-from ..data import refuse_other_order
+from ..data import check_level, refuse_other_order
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
@@ -32,7 +32,6 @@ from .logistic import LogisticRegression
 from .poisson import PoissonRegression
 from .progress import Progress
 from .settings import numerical_settings
-from .tables import check_level
 
 __all__ = ["fit_many"]
 

@@ -11,11 +11,12 @@ import pandas as pd
 from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
+from ..data import check_level
 from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning
 from ..infer.held import FromObjective, HeldFits, Value
 from ..infer.profile import End, Maximum, find_end, find_maximum, refine, run
 from .inference import Inference
-from .tables import check_level, positions
+from .tables import positions
 
 __all__ = ["Profiling"]
 

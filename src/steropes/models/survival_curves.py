@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..data import check_weights, refuse_other_order
+from ..data import check_level, check_weights, refuse_other_order
 from ..data.checks import vector
 from ..design import Design
 from ..errors import DataError
@@ -16,7 +16,7 @@ from ..infer.hazard_state import HazardState
 from ..infer.survival_curves import cumulative_hazards, log_hazards, log_log_limits, time_grid
 from .inference import Inference
 from .standardized import StandardizedSurvival, people_of_groups, reaching, standardize
-from .tables import check_level, quantile
+from .tables import quantile
 
 __all__ = ["SurvivalCurves", "curve_table", "dense_columns", "in_order_of_rows"]
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..data import check_strata
+from ..data import check_level, check_strata
 from ..errors import DataError
 
-__all__ = ["check_level", "cluster_codes", "coefficient_table", "positions", "quantile"]
-
-
-def check_level(level: Any) -> float:
-    """A confidence level as a number between 0 and 1."""
-    number = isinstance(level, Real) and not isinstance(level, bool | np.bool_)
-    if not (number and 0 < float(level) < 1):
-        raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
-    return float(level)
+__all__ = ["cluster_codes", "coefficient_table", "positions", "quantile"]
 
 
 def quantile(level: Any, df: float | None = None) -> float:

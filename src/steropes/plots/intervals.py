@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.interpolate import CubicHermiteSpline
 from scipy.stats import chi2
 
+from ..data import check_level
 from ..errors import DataError
 from .style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
 
@@ -41,8 +42,7 @@ def profile_curve(
     need_columns(profile, ("point", "log_likelihood", "gradient"), "profile_curve")
     if "param" in profile and profile["param"].nunique() > 1:
         raise DataError("profile is of several coefficients; draw one at a time.")
-    if not 0 < level < 1:
-        raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
+    check_level(level)
     table = profile.sort_values("point").drop_duplicates("point")
     table = table[np.isfinite(table["log_likelihood"])]
     if len(table) < 2:
