@@ -15,10 +15,13 @@ from ..infer.standardized import Averages, Population, averages
 from ..infer.survival_curves import log_log_limits
 from .tables import positions, quantile
 
-__all__ = ["StandardizedSurvival", "people_of_groups", "reaching", "standardize"]
+__all__ = ["COLUMNS", "StandardizedSurvival", "people_of_groups", "reaching", "standardize"]
 
 SHOWN = 20  # rows of each table that are printed
 MOST_VALUES = 20  # of a covariate that everyone is given each value of
+COLUMNS = {  # of the tables, beside the one that says which group
+    "reference", "time", "survival", "mean", "difference", "ratio", "se", "lower", "upper",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,7 +15,13 @@ from ..errors import DataError
 from ..infer.hazard_state import HazardState
 from ..infer.survival_curves import cumulative_hazards, log_hazards, log_log_limits, time_grid
 from .inference import Inference
-from .standardized import StandardizedSurvival, people_of_groups, reaching, standardize
+from .standardized import (
+    COLUMNS,
+    StandardizedSurvival,
+    people_of_groups,
+    reaching,
+    standardize,
+)
 from .tables import quantile
 
 __all__ = ["SurvivalCurves", "curve_table", "dense_columns", "in_order_of_rows"]
@@ -167,8 +173,10 @@ class SurvivalCurves(Inference):
             are NaN.
         by : name or position of a column of X, or mapping, optional
             A column that everyone is given each of its values of (at most 20); the first is the
-            reference of differences and ratios. A mapping from labels to matrices like X takes
-            what X would be, for a covariate that enters several columns. Default: X as it is.
+            reference of differences and ratios. (The tables have a column of that name; of one
+            called as another column of theirs, such as ``time``, it is ``group``.) A mapping
+            from labels to matrices like X takes what X would be, for a covariate that enters
+            several columns. Default: X as it is.
         level : float
             Of the limits: of survival on the log(−log) scale, of ratios on the log scale.
         sample_weight : (n,) array, optional
@@ -203,6 +211,8 @@ class SurvivalCurves(Inference):
         n, p = len(eta), len(state.center)
         codes, weight = self._known_strata(strata, n), check_weights(sample_weight, n)
         at = np.unique(vector(np.atleast_1d(times), None, "times"))
+        if not len(at):
+            raise DataError("times is empty; an average is at one time at least.")
         of = np.unique(codes[weight > 0])
         last = float(self._last[of].min())
         if last == -np.inf:
@@ -226,7 +236,7 @@ class SurvivalCurves(Inference):
             designs, etas, None if isinstance(by, dict) else by, self._estimated, self._source(p),
             self._acts(p), state, get_backend("cpu", self.n_jobs),
         )  # fmt: skip
-        name = by if isinstance(by, str) else "group"
+        name = by if isinstance(by, str) and by not in COLUMNS else "group"
         known = at[at <= last] if at[0] <= last else np.array([last])
         found = standardize(state, V, groups, codes, weight, known, level, name)
         return reaching(found, at)

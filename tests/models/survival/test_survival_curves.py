@@ -263,6 +263,16 @@ def test_averages_are_those_of_predict_survival(rng, storage, steps):
     )
 
 
+@pytest.mark.parametrize("name", ["time", "survival", "se", "reference", "ratio"])
+def test_a_column_called_as_one_of_the_tables_gives_its_values_all_the_same(name, rng):
+    X, y, _ = drawn(rng)
+    frame = pd.DataFrame(X, columns=[name, *"bcdefg"[: X.shape[1] - 1]])
+    found = CoxRegression().fit(frame, y).standardized_survival(frame, [1.5, 3.5], by=name)
+    expected = CoxRegression().fit(X, y).standardized_survival(X, [1.5, 3.5], by=0)
+    for table in ("survival", "restricted_means", "differences", "ratios"):
+        pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))
+
+
 def test_one_person_s_average_is_their_curve(rng):
     X, y, _ = drawn(rng)
     m = CoxRegression().fit(X, y)
@@ -322,6 +332,12 @@ def test_what_has_no_interval_is_refused(rng):
         m.standardized_survival(X, 2.0, by=1)
     with pytest.raises(DataError, match="There is no coefficient 'drug'"):
         m.standardized_survival(X, 2.0, by="drug")
+
+
+def test_an_average_is_at_one_time_at_least(rng):
+    X, y, _ = drawn(rng)
+    with pytest.raises(DataError, match="times is empty"):
+        CoxRegression().fit(X, y).standardized_survival(X, [])
 
 
 def test_averages_are_missing_after_the_last_time(rng):
