@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from numbers import Real
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -188,6 +189,8 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
             return self.linear_predictor(X, offset)
         if time is None:
             raise DataError("Effects are time-varying: say with time=… when.")
+        if not isinstance(time, Real) or np.isnan(float(time)):
+            raise DataError(f"time must be one number, the same for all rows, not {time!r}.")
         q = int(np.searchsorted(self._cuts, time, side="left"))
         return self._linear_predictors(X, offset)[:, q]
 

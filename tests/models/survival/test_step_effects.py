@@ -239,3 +239,6 @@ def test_linear_predictors_of_step_effects_need_a_time():
     with pytest.raises(steropes.DataError, match=r"predict\(X, time=…\)"):
         m.linear_predictor(X)
     assert len(m.predict(X, time=5.0)) == len(X)
+    for time in (np.nan, [1.0, 2.0], "5"):
+        with pytest.raises(steropes.DataError, match="time must be one number"):
+            m.predict(X, time=time)
