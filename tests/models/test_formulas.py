@@ -1,10 +1,12 @@
 """Formulas: the same fits as from the matrices that they stand for, and what they refuse."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
@@ -125,6 +127,31 @@ def test_other_tables(data, table):
     one = FineGrayRegression.from_formula("Surv(time, code) ~ drug + site", data, cause=2)
     two = FineGrayRegression.from_formula("Surv(time, code) ~ drug + site", table(data), cause=2)
     np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+@pytest.mark.parametrize("kind", ["string", "string[pyarrow]", "category"])
+def test_text_of_any_type_is_a_label(data, kind):
+    expected = LinearRegression.from_formula("y ~ site", data)
+    m = LinearRegression.from_formula("y ~ site", data.astype({"site": kind}))
+    pd.testing.assert_frame_equal(m.summary(), expected.summary())
+    new = data[:5].astype({"site": kind})
+    np.testing.assert_array_equal(m.design_matrix(new), expected.design_matrix(data[:5]))
+
+
+@pytest.mark.parametrize("library", ["pandas", "pandas by arrow", "polars", "pyarrow"])
+def test_decimals_are_numbers(data, library):
+    exact = [Decimal(f"{age:.2f}") for age in data["age"]]
+    table = {
+        "pandas": lambda: data.assign(age=exact),
+        "pandas by arrow": lambda: data.assign(
+            age=pd.array(exact, dtype=pd.ArrowDtype(pa.decimal128(9, 2)))
+        ),
+        "polars": lambda: pl.DataFrame({"y": data["y"].to_numpy(), "age": exact}),
+        "pyarrow": lambda: pa.table({"y": data["y"], "age": pa.array(exact)}),
+    }[library]()
+    expected = LinearRegression.from_formula("y ~ age", data.round({"age": 2}))
+    m = LinearRegression.from_formula("y ~ age", table)
+    pd.testing.assert_frame_equal(m.summary(), expected.summary())
 
 
 def test_no_intercept_a_dot_and_settings(data):

@@ -10,6 +10,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from narwhals.exceptions import DuplicateError
 
 from ..data.outcome import Surv
 from ..errors import DataError
@@ -163,12 +164,24 @@ def _unchecked(text: str, data: pd.DataFrame) -> Any:
 
 def table_of(data: Any) -> pd.DataFrame:
     """A pandas table of a pandas, polars or pyarrow one."""
-    frame = nw.from_native(data, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(data, eager_only=True, pass_through=True)
+    except DuplicateError as error:
+        raise DataError(f"Columns of data have the same name: {error}") from None
     if not isinstance(frame, nw.DataFrame):
         raise DataError(
             f"data must be a pandas, polars or pyarrow table, not {type(data).__name__}."
         )
-    return frame.to_pandas()
+    table = frame.to_pandas()
+    # To formulaic text is a label as an object only, and any other object is a label too.
+    types: dict[Any, Any] = {}
+    for name, kind in frame.schema.items():
+        plain = table[name].dtype == object
+        if kind == nw.String and not plain:
+            types[name] = object
+        elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):
+            types[name] = np.float64
+    return table.astype(types) if types else table
 
 
 def without_unused(data: pd.DataFrame) -> pd.DataFrame:
