@@ -22,6 +22,9 @@ SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
 ELEMENTWISE = {
     "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
 }  # fmt: skip
+OF_EXPRESSIONS = (
+    ValueError, NameError, SyntaxError, TypeError, AttributeError, ArithmeticError, LookupError,
+)  # fmt: skip
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in formulaic's messages
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
 # Functions of R's formulas, and what is meant by them here.
@@ -121,7 +124,7 @@ def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
             raise DataError(
                 f"A column has values that the fit has not seen ({error}). Merge or drop them."
             ) from None
-        except (errors.FormulaicError, ValueError, NameError, SyntaxError, TypeError) as error:
+        except (errors.FormulaicError, *OF_EXPRESSIONS) as error:
             cause = error.__cause__ or error
             if isinstance(cause, DataError):
                 raise cause from None
