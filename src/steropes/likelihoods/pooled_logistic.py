@@ -267,9 +267,10 @@ def baseline_alone(
     events = np.bincount(model.last[hit] - 1, weights[hit], model.K)
     total = np.maximum(np.cumsum(begin - end)[:-1], events)
     rate = events.sum() / total.sum()
-    p = (events + rate) / (total + 1.0)
-    root = np.sqrt(total * p * (1.0 - p))
-    log_odds = np.log(p) - np.log1p(-p)
+    rate = rate if rate < 1.0 else 0.5  # where everyone has the event
+    with_it, without = events + rate, total - events + (1.0 - rate)
+    root = np.sqrt(total * with_it * without) / (total + 1.0)
+    log_odds = np.log(with_it) - np.log(without)
     if offset is not None:
         log_odds = log_odds - np.median(offset[weights > 0])
     return np.linalg.lstsq(basis * root[:, None], log_odds * root, rcond=None)[0]

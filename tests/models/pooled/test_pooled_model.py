@@ -118,6 +118,16 @@ def test_free_intercepts_name_the_interval_that_has_none():
         )
 
 
+@pytest.mark.parametrize("weight", [1.0, 1e11])
+@pytest.mark.parametrize("baseline", [0, 2, "interval"])
+def test_where_everyone_has_the_event_the_baseline_is_refused_without_a_warning(baseline, weight):
+    X, time = simulate(30, seed=1)[0], np.full(30, 0.5)
+    with pytest.raises(SeparationError):
+        PooledLogisticRegression(interval=1, baseline=baseline).fit(
+            X, Surv(time, np.ones(30)), sample_weight=weight
+        )
+
+
 def test_weight_zero_makes_an_interval_without_events():
     X, y = simulate(300, seed=1)
     w = np.where((y["time"] > 2) & (y["time"] <= 3) & (y["event"] == 1), 0, 1)
