@@ -6,6 +6,7 @@ import pytest
 
 from steropes import DataError, Surv
 from steropes.data import check_strata, check_survival
+from steropes.data.checks import label_strata
 
 
 def test_surv_is_an_array_that_slices():
@@ -47,11 +48,13 @@ def test_negative_times_are_allowed_with_an_entry():
         pd.Series(pd.Categorical(["b", "a", "b"])),
         pd.Series(pd.to_datetime(["2020-01-02", "2020-01-01", "2020-01-02"])),
         np.array([7, 3, 7])[:, None],
+        np.array([("x", 1), ("y", 2), ("x", 1)], [("a", "U1"), ("b", int)]),
     ],
-    ids=["text", "tuples", "numbers", "categories", "dates", "column"],
+    ids=["text", "tuples", "numbers", "categories", "dates", "column", "fields"],
 )
 def test_strata_are_numbered_by_their_first_row_whatever_the_labels(labels):
     assert check_strata(labels, 3).tolist() == [0, 1, 0]
+    assert len(set(label_strata(labels, 3)[1])) == 2  # which can be looked up
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")])

@@ -260,7 +260,7 @@ def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
         strata = strata[:, 0]
     if strata.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {strata.shape}.")
-    return strata
+    return strata if strata.dtype.names is None else strata.astype(object)  # tuples
 
 
 def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
