@@ -11,15 +11,21 @@ from scipy import sparse
 from steropes import (
     ConditionalLogisticRegression,
     CoxRegression,
+    CumulativeProbabilityModel,
     DataError,
     Design,
+    FineGrayRegression,
     LinearRegression,
     LogisticRegression,
     Normal,
     PoissonRegression,
     PooledLogisticRegression,
     Surv,
+    aalen_johansen,
     as_design,
+    calibration_table,
+    kaplan_meier,
+    logrank_test,
 )
 from steropes.data.kaplan_meier import product_limit
 from steropes.models.cumulative import Censored
@@ -385,6 +391,62 @@ def test_offsets_for_a_prediction_in_another_order_are_refused():
     model = PoissonRegression(prior=Normal()).fit(X, WHOLE)
     with pytest.raises(DataError, match="X and offset"):
         model.predict(X, offset=pd.Series(WHOLE * 1.0).sample(frac=1, random_state=0))
+
+
+def backwards(x, index=None):
+    return pd.Series(x, index=index)[::-1]
+
+
+def test_vectors_in_another_order_than_y_are_refused_where_x_has_no_labels():
+    y = pd.Series(WHOLE)
+    for argument in ("sample_weight", "offset", "exposure", "strata"):
+        with pytest.raises(DataError, match=f"y and {argument}"):
+            PoissonRegression().fit(base()[0], y, **{argument: backwards(WHOLE + 1.0)})
+
+
+@pytest.mark.parametrize("labelled", ["X", "y"])
+@pytest.mark.parametrize("model", [PoissonRegression, CumulativeProbabilityModel])
+def test_clusters_in_another_order_than_the_rows_of_the_fit_are_refused(labelled, model):
+    index = [f"p{i}" for i in range(N)]
+    X, y = base()[0], WHOLE
+    X = pd.DataFrame(X, index=index, columns=["a", "b"]) if labelled == "X" else X
+    y = pd.Series(y, index=index) if labelled == "y" else y
+    m = model(prior=Normal()).fit(X, y)
+    cluster = np.arange(N) // 3
+    expected = m.vcov("robust", cluster=cluster)
+    pd.testing.assert_frame_equal(m.vcov("robust", cluster=pd.Series(cluster, index)), expected)
+    pd.testing.assert_frame_equal(m.vcov("robust", cluster=backwards(cluster)), expected)
+    asks = [lambda **g: m.vcov("robust", **g), lambda **g: m.summary(kind="robust", **g)]
+    asks.append(lambda **g: m.confint(method="robust", **g))
+    if model is PoissonRegression:
+        asks.append(lambda **g: m.bootstrap(2, **g))
+    for ask in asks:
+        with pytest.raises(DataError, match="X and cluster"):
+            ask(cluster=backwards(cluster, index))
+
+
+def test_vectors_of_curves_and_tables_in_another_order_are_refused():
+    y = Surv(WHOLE + 1, base()[1])
+    group, other = pd.Series(WHOLE % 2), backwards(WHOLE + 1)
+    for curves in (kaplan_meier, aalen_johansen):
+        with pytest.raises(DataError, match="groups and sample_weight"):
+            curves(y, group, sample_weight=other)
+    with pytest.raises(DataError, match="groups and strata"):
+        logrank_test(y, group, strata=other)
+    risk = pd.Series(WHOLE / 5.0)
+    for argument in ("y", "sample_weight"):
+        with pytest.raises(DataError, match=f"predicted and {argument}"):
+            calibration_table(risk, **{"y": group, argument: other})
+
+
+def test_vectors_of_a_concordance_in_another_order_are_refused():
+    X = pd.DataFrame(base()[0], columns=["a", "b"])
+    y = Surv(WHOLE + 1, base()[1])
+    for model in (CoxRegression(), FineGrayRegression(), PooledLogisticRegression(interval=1.0)):
+        m = model.set_params(prior=Normal()).fit(X, y)
+        for argument in ("sample_weight", "cluster"):
+            with pytest.raises(DataError, match=f"X and {argument}"):
+                m.concordance(X, y, return_se=True, **{argument: backwards(WHOLE + 1)})
 
 
 # -- outcomes --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from steropes.errors import DataError
 
 from .checks import check_level, check_weights, vector
 from .kaplan_meier import product_limit
+from .labels import refuse_other_order
 from .outcome import check_survival
 from .people import check_groups, people_of
 
@@ -160,6 +161,7 @@ def aalen_johansen(
     >>> curves.at([2, 4]).loc[4.0].tolist()
     [0.75, 0.25]
     """
+    refuse_other_order(groups, "groups", sample_weight=sample_weight)
     n = people_of(y)
     time, event, entry = check_survival(y, n, competing=True)
     weight = check_weights(sample_weight, n)

@@ -17,6 +17,7 @@ from steropes.errors import DataError
 from .arrays import numbers
 from .checks import check_level, check_weights, vector
 from .crossing import first_crossings
+from .labels import refuse_other_order
 from .outcome import check_survival
 from .people import check_groups, people_of
 
@@ -201,6 +202,7 @@ def kaplan_meier(
     >>> curve.median()
     3.0
     """
+    refuse_other_order(groups, "groups", sample_weight=sample_weight)
     n = people_of(y)
     time, event, entry = check_survival(y, n)
     weight = check_weights(sample_weight, n)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..data import check_classes, check_level, check_weights
+from ..data import check_classes, check_level, check_weights, refuse_other_order
 from ..data.aalen_johansen import aalen_johansen
 from ..data.checks import vector
 from ..data.kaplan_meier import product_limit
@@ -63,6 +63,7 @@ def calibration_table(
     DataError
         Risks outside of 0 to 1; a group of whom nobody was seen until ``time``.
     """
+    refuse_other_order(predicted, "predicted", y=y, sample_weight=sample_weight)
     risk = vector(predicted, None, "predicted")
     n = len(risk)
     if ((risk < 0) | (risk > 1)).any():

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
+from ..data.labels import refuse_other_order
 from ..data.outcome import check_survival
 from ..data.people import check_groups, people_of
 from ..errors import DataError
@@ -56,6 +57,7 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
     >>> steropes.logrank_test(y, ["a", "a", "a", "b", "b", "b"]).round(3).tolist()
     [4.17, 1.0, 0.041]
     """
+    refuse_other_order(groups, "groups", strata=strata)
     n = people_of(y)
     time, event, entry = check_survival(y, n)
     code, labels = check_groups(groups, n)

@@ -212,6 +212,9 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
         refuse_other_order(
             X, y=y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
         )
+        refuse_other_order(  # where X has no labels
+            y, "y", sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
+        )
         design = self._read_design(X, y)
         self._read_coefficients(start_at, fixed, design)
         if self._fixed is not None:

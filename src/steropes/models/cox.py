@@ -296,7 +296,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         Harrell, Califf, Pryor, Lee and Rosati (1982), JAMA 247:2543–2546. Uno, Cai, Pencina,
         D'Agostino and Wei (2011), Statistics in Medicine 30:1105–1117.
         """
-        refuse_other_order(X, sample_weight=sample_weight, strata=strata)
+        refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
         eta = self._linear_predictors(X, offset)
         n = len(eta)
         outcome = check_survival(y, n)

@@ -22,7 +22,6 @@ from .discrimination import concordance_of
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
 from .survival_curves import curve_table, dense_columns, in_order_of_rows
-from .tables import cluster_codes
 
 __all__ = ["FineGrayRegression"]
 
@@ -206,7 +205,7 @@ class FineGrayRegression(SurvivalModel):
                 "none of under a Laplace prior. predict_cumulative_incidence gives the curves "
                 "alone."
             )
-        codes_of_fit = cluster_codes(cluster, problem.design.n, problem.weights)
+        codes_of_fit = self._codes_of_clusters(cluster, problem)
         state = HazardState(problem, self._beta)
         eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
         codes = self._known_strata(strata, len(eta))
@@ -286,6 +285,7 @@ class FineGrayRegression(SurvivalModel):
         ----------
         Wolbers, Koller, Witteman and Steyerberg (2009), Epidemiology 20:555–561.
         """
+        refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
         eta = self.linear_predictor(X, offset)
         n = len(eta)
         time, event, entry = check_survival(y, n, competing=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import check_level
+from ..data import check_level, refuse_other_order
 from ..errors import DataError
 from ..fit import Problem
 from ..infer import Information
@@ -44,6 +44,7 @@ class Inference(OneBlasThread):
     intercept_: float
     prior_: Prior | None
     _needs_data: Any
+    _row_labels: pd.Index | None
 
     @property
     def _estimated(self) -> np.ndarray:
@@ -127,12 +128,18 @@ class Inference(OneBlasThread):
 
     def _robust_matrix(self, cluster: Any) -> np.ndarray:
         problem = self._needs_data("a robust covariance")
-        unit = cluster_codes(cluster, problem.design.n, problem.weights)
+        unit = self._codes_of_clusters(cluster, problem)
         if unit is None or problem.likelihood.whole_strata:
             unit, _ = sampling_units(problem, unit)
         l1, l2 = problem.penalties(self.prior_)
         influence = Information(problem, self._beta, l1, l2).influence()
         return robust_covariance(problem, self._beta, influence, unit)
+
+    def _codes_of_clusters(self, cluster: Any, problem: Any) -> np.ndarray | None:
+        """Codes of the clusters of the rows that the model was fitted to."""
+        if self._row_labels is not None:  # X itself is not kept
+            refuse_other_order(pd.Series(np.nan, self._row_labels), cluster=cluster)
+        return cluster_codes(cluster, problem.design.n, problem.weights)
 
     def _batched(self, what: str) -> Problem:
         """The fit's data as the replicates of `fit` take them."""

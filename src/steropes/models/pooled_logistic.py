@@ -344,6 +344,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         tau: float | None = None,
     ) -> float | tuple[float, float]:
         """Concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
+        refuse_other_order(X, sample_weight=sample_weight, cluster=cluster)
         survival = self.predict_survival(X, self._end, offset)[:, 0]
         with np.errstate(divide="ignore"):  # of risks of zero and of one
             risk = np.log(-np.log(survival))  # where many are near one they differ still

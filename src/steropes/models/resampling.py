@@ -31,7 +31,6 @@ from .annotations import Seed
 from .inference import Inference
 from .progress import Progress
 from .settings import numerical_settings
-from .tables import cluster_codes
 
 __all__ = ["Resampling"]
 
@@ -108,7 +107,7 @@ class Resampling(Inference):
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 2:
             raise DataError(f"n must be a whole number from 2, not {n!r}.")
         problem = self._batched("a bootstrap")
-        codes = cluster_codes(cluster, problem.design.n, problem.weights)
+        codes = self._codes_of_clusters(cluster, problem)
         unit, units = sampling_units(problem, codes)
         draws = Draws(problem.weights, unit, int(n), random_generator(random_state))
         if len(draws.present) < 2:

@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ...data import check_weights
+from ...data import check_weights, refuse_other_order
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import Link, check_interval
@@ -64,6 +64,7 @@ class CumulativeDiagnostics(OneBlasThread):
         Li and Shepherd (2012), Biometrika 99:473. Shepherd, Li and Liu (2016), Canadian Journal
         of Statistics 44:463.
         """
+        refuse_other_order(X, y=y)
         design, eta = self._eta(X, offset)
         outcome = check_interval(y, design.n)
         return scale_residuals(self.levels_, self.alpha_, self._link, eta, outcome)
@@ -93,6 +94,7 @@ class CumulativeDiagnostics(OneBlasThread):
         check_is_fitted(self, "coef_")
         if not len(self.coef_):
             raise DataError("The model has no covariates, so there is no effect to test.")
+        refuse_other_order(X, y=y, sample_weight=sample_weight)
         n = len(y)
         weights = check_weights(sample_weight, n)
         outcome = check_interval(y, n)

@@ -15,7 +15,7 @@ from ...infer.cumulative_divide import subset_positions
 from ...infer.cumulative_robust import RobustInformation
 from ..annotations import Kind
 from ..inference import NO_COVARIANCE, Inference
-from ..tables import cluster_codes, quantile
+from ..tables import quantile
 
 __all__ = ["CumulativeInference"]
 
@@ -82,7 +82,7 @@ class CumulativeInference(Inference):
 
     def _clusters(self, cluster: Any) -> np.ndarray | None:
         """Codes of the rows' clusters, at least two among the rows that count."""
-        return cluster_codes(cluster, self._problem.design.n, self._problem.weights)
+        return self._codes_of_clusters(cluster, self._problem)
 
     def _offset_of(self, part: Any) -> np.ndarray | None:
         offset = self._problem.offset
