@@ -41,6 +41,12 @@ def _position(item: Any, names: list[str]) -> int:
     if isinstance(item, str):
         if item not in names:
             raise DataError(f"There is no coefficient {item!r}; there are {_listed(names)}.")
+        if names.count(item) > 1:  # a model's own intercept, and a column of that name
+            at = [j for j, name in enumerate(names) if name == item]
+            raise DataError(
+                f"Two coefficients are called {item!r}, at positions {at[0]} and {at[1]}: give the "
+                "position, or rename the column of X."
+            )
         return names.index(item)
     if isinstance(item, bool | np.bool_) or not isinstance(item, Integral):
         raise DataError(f"params takes names, positions or a mask of all, not {item!r}.")
