@@ -277,6 +277,7 @@ REFUSED_X = {
     "polars dates": lambda: pl.DataFrame({"bad": [datetime.date(2020, 1, 1)] * N}),
     "polars durations": lambda: pl.DataFrame({"bad": [datetime.timedelta(1)] * N}),
     "polars null": lambda: pl.DataFrame({"bad": [1, None] * 6}),
+    "polars query": lambda: pl.DataFrame(np.ones((N, 2))).lazy(),
     "arrow null": lambda: pa.table({"bad": [1, None] * 6}),
     "arrow dictionary": lambda: pa.table({"bad": pa.array(["a", "b"] * 6).dictionary_encode()}),
     "arrow twice": lambda: pa.table([pa.array([1.0] * N)] * 2, names=["bad", "bad"]),
@@ -287,6 +288,7 @@ REFUSED_X = {
 @pytest.mark.parametrize("form", REFUSED_X)
 def test_x_that_is_not_of_numbers_is_refused_in_fit_and_predict(form):
     match = "'bad'" if any(w in form for w in ("frame", "polars", "arrow", "twice")) else None
+    match = r"collect\(\) it" if "query" in form else match
     y = [0, 1] * 6
     with pytest.raises(DataError, match=match):
         LogisticRegression(prior=Normal()).fit(REFUSED_X[form](), y)

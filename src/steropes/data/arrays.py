@@ -87,6 +87,8 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
         raise DataError(f"{what} is None; pass an array of numbers.")
     if sparse.issparse(x):
         raise DataError(f"{what} is a sparse matrix; pass {what}.toarray().ravel().")
+    if nw.dependencies.is_polars_lazyframe(x):
+        raise DataError(f"{what} is a query that has not been run; collect() it.")
     if isinstance(x, str | bytes | Mapping | Set):
         raise DataError(f"{what} must be an array, not {type(x).__name__}: it has no rows.")
     series = as_series(x)
