@@ -17,7 +17,12 @@ from .fit import Fit
 from .hessian import hessian
 from .predictor import bound_weights, linear_predictor
 
-__all__ = ["refuse_separated", "refuse_undetermined_columns"]
+__all__ = [
+    "information_at_start",
+    "refuse_separated",
+    "refuse_undetermined_columns",
+    "rising_direction",
+]
 
 LEAST = 1e-12  # the same, of a maximum of a likelihood that is not concave
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
@@ -28,6 +33,7 @@ FAR, FARTHER = 10.0, 300.0  # how far to walk in η along a direction that looks
 ROUNDING = 1e-9  # of a loss
 OUTSIDE = 100.0  # times the rows: a range of η that no maximum has, however heavy the tails
 SMALL = 1e-3  # share of the farthest coefficient's way below which another has not gone far
+CERTAIN = 1e-3  # of the lightest row's weight: a loss with which no row is in doubt
 NAMED = 8  # columns listed in a message
 
 
@@ -104,6 +110,29 @@ def refuse_separated(
 ) -> None:
     """Raise `SeparationError` where the likelihood rises for ever along some direction of β.
 
+    Parameters
+    ----------
+    problem, batch, fit, free, h0
+        See `rising_direction`.
+    """
+    vector = rising_direction(problem, batch, fit, free, h0)
+    if vector is None:
+        return
+    names, share = problem.design.names, np.abs(vector)
+    bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
+    raise SeparationError(
+        "The likelihood has no finite maximum: it keeps rising as the coefficients of "
+        f"{_listed(bad)} go to infinity (the outcome is separated by them). Drop or "
+        "merge these columns, or give them a prior.",
+        bad,
+    )
+
+
+def rising_direction(
+    problem: Any, batch: Batch, fit: Fit, free: np.ndarray, h0: np.ndarray
+) -> np.ndarray | None:
+    """The direction of β along which the likelihood rises for ever, or None.
+
     Directions with hardly any information, relative to the start, are walked in both senses
     with α fitted anew: at a finite maximum the likelihood has fallen by the time η has changed by
     ten (or by hundreds, where some rows are moved by far less than others); along a direction of
@@ -119,9 +148,14 @@ def refuse_separated(
     fit : Fit
     h0 : (k,) array
         What `refuse_undetermined_columns` returned.
+
+    Returns
+    -------
+    (k,) array or None
+        Of the free columns, times the roots of ``h0``.
     """
     if not np.isfinite(fit.loss):
-        return
+        return None
     design, backend = problem.design, problem.likelihood.backend
     eta = design.matmul((fit.beta * design.scale)[:, None], backend)[:, 0]
     counted = problem.weights > 0
@@ -129,11 +163,16 @@ def refuse_separated(
     concave = problem.likelihood.convex  # the likelihood, whose loss is convex
     outside = not concave and fit.converged and bool(spread > OUTSIDE * counted.sum())
     if not concave and not outside and _maximum(problem, fit, free, h0):
-        return
-    H, at = batch.prepare(free, whole=True), _places(batch, free)
-    S = H[np.ix_(at, at)]
+        return None
     root = np.sqrt(h0)
     way = (fit.beta * design.scale)[free] * root
+    alone = problem.offset is None and np.count_nonzero(fit.beta) == np.count_nonzero(way)
+    if concave and alone and way.any() and fit.loss < CERTAIN * problem.weights[counted].min():
+        # All rows have their outcomes next to surely, and so in their order: what has been walked
+        # separates them. The thresholds have no curvature left by which to walk on.
+        return np.asarray(way / np.linalg.norm(way))
+    H, at = batch.prepare(free, whole=True), _places(batch, free)
+    S = H[np.ix_(at, at)]
     if outside:
         way[np.abs(way) < SMALL * np.abs(way).max()] = 0.0
         directions = [way / np.linalg.norm(way)]
@@ -145,16 +184,15 @@ def refuse_separated(
         d = np.zeros((design.p, 1))
         d[free, 0] = vector / root
         step = design.matmul(d, backend)[:, 0]
-        if not _rises(problem, fit, eta, step, spread):
-            continue
-        names, share = problem.design.names, np.abs(vector)
-        bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
-        raise SeparationError(
-            "The likelihood has no finite maximum: it keeps rising as the coefficients of "
-            f"{_listed(bad)} go to infinity (the outcome is separated by them). Drop or "
-            "merge these columns, or give them a prior.",
-            bad,
-        )
+        sense = _rises(problem, fit, eta, step, spread)
+        if sense:
+            return sense * vector
+    return None
+
+
+def information_at_start(problem: Any, free: np.ndarray) -> np.ndarray:
+    """The information (k,) of columns without penalty at the start, for `rising_direction`."""
+    return np.diag(_information(problem, problem.batch(), free)[0])
 
 
 def _flat(C: np.ndarray, way: np.ndarray) -> list[np.ndarray]:
@@ -173,12 +211,12 @@ def _flat(C: np.ndarray, way: np.ndarray) -> list[np.ndarray]:
     return out
 
 
-def _rises(problem: Any, fit: Fit, eta: np.ndarray, step: np.ndarray, spread: float) -> bool:
-    """Whether the likelihood rises from η along ± ``step`` (n,), however far one goes."""
+def _rises(problem: Any, fit: Fit, eta: np.ndarray, step: np.ndarray, spread: float) -> float:
+    """The sense, ±1, in which the likelihood rises from η along ``step`` (n,) for ever; or 0."""
     counted, concave = problem.weights > 0, problem.likelihood.convex
     reach = float(np.ptp(step[counted]))
     if reach == 0:
-        return False
+        return 0.0
     slack = ROUNDING * abs(fit.loss)
     if concave:
         # At a maximum a row that moves costs its weight, and more, on the way.
@@ -194,12 +232,12 @@ def _rises(problem: Any, fit: Fit, eta: np.ndarray, step: np.ndarray, spread: fl
             continue
         if not concave:
             if loss(sense * (FAR + spread))[0] <= there + slack:
-                return True
+                return sense
             continue
         farther, told = loss(sense * FARTHER)  # some rows are moved by far less than others
         if not told or farther <= fit.loss + slack:
-            return True
-    return False
+            return sense
+    return 0.0
 
 
 def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:

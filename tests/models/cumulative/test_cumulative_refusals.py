@@ -115,6 +115,14 @@ def test_strong_but_not_separating_effects_are_fitted():
     assert m.coef_[0] == pytest.approx(30, rel=0.15)
 
 
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+def test_separation_is_told_where_the_fit_has_gone_too_far_to_walk_on(link):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2)), np.round(rng.normal(size=12), 1)
+    with pytest.raises(SeparationError, match="'x0', 'x1' go to infinity"):
+        Model(link=link).fit(X, y, sample_weight=[3, 0, 0, 0, 0, 0, 1, 1, 2, 3, 2, 0])
+
+
 def test_outcomes_by_name_are_to_be_numbered(data):
     X, y = data
     with pytest.raises(DataError, match=r"must hold numbers.*Give ordered categories as numbers"):
