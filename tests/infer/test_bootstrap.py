@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse, stats
+from scipy.optimize import linprog
 
 from every_family import EVERY, case
 from steropes import (
     CoxRegression,
     CrossValidation,
+    CumulativeProbabilityModel,
     DataError,
     Laplace,
     LinearRegression,
@@ -116,6 +118,44 @@ def test_draws_without_a_finite_optimum_are_infinite_and_counted(rng):
         assert drawn.confint().loc["x0", "lower"] == -np.inf
         assert np.isfinite(drawn.confint(0.2).loc["x1"]).all()
         assert f"{no_case.sum()} without a finite optimum" in repr(drawn)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog"])
+def test_draws_that_separate_a_cumulative_model_are_told_as_a_linear_program_tells_them(link):
+    found = 0
+    for seed in (0, 5, 12, 16):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(12, 2)), np.round(rng.normal(size=12), 1)
+        model = CumulativeProbabilityModel(link=link).fit(X, y)
+        drawn = model.bootstrap(20, random_state=0)
+        w = weights_of(model, 20, 0)
+        expected = [in_order_along_a_direction(X[w[:, k] > 0], y[w[:, k] > 0]) for k in range(20)]
+        np.testing.assert_array_equal(drawn.separated, expected)
+        found += sum(expected)
+    assert found > 3
+
+
+def in_order_along_a_direction(X, y):
+    """Whether some Xb is in the order of y, without being the same for all."""
+    D = np.array([a - b for a, u in zip(X, y, strict=True) for b, v in zip(X, y, strict=True)
+                  if u > v])  # fmt: skip
+    found = linprog(-D.sum(axis=0), A_ub=-D, b_ub=np.zeros(len(D)), bounds=[(-1, 1)] * X.shape[1])
+    return -found.fun > 1e-7
+
+
+def test_draws_of_a_cumulative_model_without_what_bounds_an_effect(rng):
+    n = 150
+    x = np.zeros(n)
+    x[:5] = 1.0
+    y = np.clip(np.round(rng.normal(size=n), 1), -2, 1)
+    y[:5] = [-0.5, 1.0, 1.0, 1.0, 1.0]  # of the exposed one is below the highest outcome
+    X = np.column_stack([x, rng.normal(size=n)])
+    model = CumulativeProbabilityModel().fit(X, y)
+    drawn = model.bootstrap(24, random_state=0)
+    w = weights_of(model, 24, 0)
+    np.testing.assert_array_equal(drawn.coef[:, 0] == np.inf, (w[0] == 0) & (w[:5].sum(axis=0) > 0))
+    np.testing.assert_array_equal(np.isnan(drawn.coef[:, 0]), w[:5].sum(axis=0) == 0)
+    assert np.isfinite(drawn.coef[:, 1]).all()
 
 
 def test_a_draw_says_nothing_about_collinear_columns(rng):

@@ -97,7 +97,7 @@ def fit_draws(
         for k, fit in zip(group.numbers, group.fits, strict=True):
             if apart and not fit.converged:
                 fit = _alone(problem, draws.one(k), fit, l1, l2)
-            marks = loose.mark(draws.one(k), fit.beta, fit.nuisance)
+            marks = loose.mark(draws.one(k), fit)
             out.coef[k] = _in_units(problem, fit.beta, marks)
             out.converged[k] = fit.converged or marks is not None
         if progress is not None:
@@ -150,7 +150,7 @@ def fit_draws_reselecting(
         )
         free = part.unbounded(chosen.prior)
         loose = LooseColumns(problem, fit.beta, free)
-        marks = loose.mark(part.weights, fit.beta, fit.nuisance)
+        marks = loose.mark(part.weights, fit)
         out.coef[k] = _in_units(problem, fit.beta, marks)
         out.converged[k] = fit.converged or marks is not None
         assert out.variance is not None

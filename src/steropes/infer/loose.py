@@ -13,6 +13,8 @@ import numpy as np
 from scipy import linalg
 
 from ..likelihoods.nuisance import Nuisance
+from ..solve import Fit
+from ..solve.determined import information_at_start, rising_direction
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 from ..solve.separation import SINGULAR, SMALL, WORN, separating_direction, undetermined_columns
@@ -49,19 +51,15 @@ class LooseColumns:
         curvature = likelihood.curvature(eta, weights, exact=True)
         return np.asarray(likelihood.backend.to_host(hessian(self.rows, curvature)))
 
-    def mark(
-        self, weights: np.ndarray, beta: np.ndarray, nuisance: Nuisance | None = None
-    ) -> np.ndarray | None:
+    def mark(self, weights: np.ndarray, fit: Fit) -> np.ndarray | None:
         """What loose coefficients are: ±inf, or NaN where the data say nothing; others zero.
 
         Parameters
         ----------
         weights : (n,) array
             Row weights of the replicate.
-        beta : (p,) array
-            Where its fit ended, in X's units,
-        nuisance : Nuisance, optional
-            and where the likelihood's own parameters did.
+        fit : Fit
+            Where it ended.
 
         Returns
         -------
@@ -71,14 +69,14 @@ class LooseColumns:
         if len(self.free) == 0:
             return None
         part = replace(self.problem, weights=weights)
-        if self._firm(part, beta, nuisance):
+        if self._firm(part, fit.beta, fit.nuisance):
             return None
         design, out = part.design, np.zeros(part.design.p)
         unknown = undetermined_columns(part, self.free, partners=True)
         out[unknown] = np.nan
         rest = np.setdiff1d(self.free, unknown)
         for _ in range(TIMES):
-            found = separating_direction(part, beta, rest) if len(rest) else None
+            found = self._direction(part, fit, rest) if len(rest) else None
             if found is None:
                 break
             direction, size = found
@@ -90,6 +88,22 @@ class LooseColumns:
             out[moved] = np.inf * np.sign(whole[moved])
             rest = np.setdiff1d(rest, moved)
         return out if (out != 0).any() else None
+
+    def _direction(
+        self, part: Any, fit: Fit, free: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """A direction along which the loss falls for ever, as of `separating_direction`."""
+        if fit.nuisance is None:
+            found: tuple[np.ndarray, np.ndarray] | None = separating_direction(part, fit.beta, free)
+            return found
+        try:  # here the likelihood's own parameters go along
+            h0, batch = information_at_start(part, free), part.batch()
+            batch.start_at((fit.beta * part.design.scale)[:, None], fit.nuisance)
+            vector = rising_direction(part, batch, fit, free, h0)
+        except FloatingPointError:  # so far out that these have no numbers
+            return None
+        root = np.sqrt(h0)
+        return None if vector is None else (vector / root, root)
 
     def _firm(self, part: Any, beta: np.ndarray, nuisance: Nuisance | None) -> bool:
         """Whether the end proves that there is a finite optimum: see `solve.separation`."""
