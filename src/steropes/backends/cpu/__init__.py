@@ -10,7 +10,8 @@ import numpy as np
 from ..tall import reduce_rows
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
-from .gram import split_gram
+from .aligned import aligned, aligned_empty, aligned_zeros
+from .gram import small_gram, split_gram
 from .lines import CHUNKS, Lines, index_type, pieces
 from .logistic import logistic_rows
 from .risk_sweeps import RiskSweeps
@@ -21,7 +22,6 @@ NO_DATA = np.empty(0)
 HELD = 1 << 24  # bytes of partial results that may wait to be added up
 ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
 MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
-CACHE_LINE = 64  # bytes
 LINE = 8  # replicates in one
 DOZEN = 12  # those of ten folds, which have kernels of their own
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
@@ -86,7 +86,7 @@ class CpuBackend:
             args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
         else:
             kernel = sparse.gather8 if B == LINE else sparse.gather4
-            args, shaped = (_aligned(D)[:, None],), out[:, None]
+            args, shaped = (aligned(D)[:, None],), out[:, None]
         self.pool.map(
             lambda a, b: kernel(
                 lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
@@ -99,10 +99,10 @@ class CpuBackend:
     def _gather_block(self, lines: Lines, D: np.ndarray, out: np.ndarray) -> None:
         """The same of a block of more replicates: into some columns of an array."""
         kernel = sparse.gather8 if D.shape[1] == LINE else sparse.gather4
-        args = _aligned(D)[:, None]
+        args = aligned(D)[:, None]
 
         def part(a: int, b: int) -> None:
-            own = _aligned_zeros((b - a, 1, D.shape[1]))
+            own = aligned_zeros((b - a, 1, D.shape[1]))
             kernel(
                 lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, args, own, 0, b - a
             )
@@ -112,7 +112,7 @@ class CpuBackend:
 
     def _gather_dozen(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """The same of twelve replicates."""
-        table = _aligned_empty((len(D), 2 * LINE), D.dtype)
+        table = aligned_empty((len(D), 2 * LINE), D.dtype)
         table[:, :DOZEN] = D
         views = table.reshape(-1, 2, LINE), table.reshape(-1, 4, 4)
         out = np.empty((len(lines.starts), 3, 4))
@@ -146,7 +146,7 @@ class CpuBackend:
             part = np.ascontiguousarray(R[a:b])
             return part[:, 0] if B == 1 else part[:, None]
 
-        total = _aligned_zeros(shape)
+        total = aligned_zeros(shape)
         chunks, n = lines.chunks, len(lines.starts)
         long = total.nbytes * len(chunks) >= HELD
         bands = pieces(lines.width, max(1, MAX_BAND // B))
@@ -164,7 +164,7 @@ class CpuBackend:
             return total.reshape(lines.width, B)
 
         def part(a: int, b: int) -> np.ndarray:
-            out = _aligned_zeros(shape)
+            out = aligned_zeros(shape)
             starts, ends = lines.starts[a:b], lines.ends[a:b]
             kernel(starts, ends, lines.indices, lines.data, own(a, b), out, 0, b - a)
             return out
@@ -181,7 +181,7 @@ class CpuBackend:
         rows = np.ascontiguousarray(R, np.float64).reshape(-1, 3, 4)
 
         def part(a: int, b: int) -> np.ndarray:
-            own = _aligned_zeros((lines.width, 2 * LINE))
+            own = aligned_zeros((lines.width, 2 * LINE))
             sparse.scatter12(
                 lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, rows[a:b],
                 own.reshape(-1, 2, LINE), own.reshape(-1, 4, 4), 0, b - a,
@@ -201,7 +201,7 @@ class CpuBackend:
         With ``rough`` it may be rounded to single precision, if v is at least zero and G zero.
         """
         if len(lines.starts) * len(G) <= DENSE and len(G) <= FEW_COLUMNS:
-            _small_gram(lines, v, G, first)
+            small_gram(lines, v, G, first)
             return
         parts = split_gram(lines, v, G, first, self.pool) if rough else None
         if parts is None:
@@ -436,16 +436,6 @@ class CpuBackend:
         return sum(parts[1:], start=parts[0]) if parts else np.zeros(B), slope
 
 
-def _small_gram(lines: Lines, v: np.ndarray, G: np.ndarray, first: int) -> None:
-    """`CpuBackend.gram` of few rows and columns: to compile the kernel would take far longer."""
-    counts = lines.ends - lines.starts
-    row = np.repeat(np.arange(len(counts)), counts)
-    at = np.arange(len(row)) + np.repeat(lines.starts - np.cumsum(counts) + counts, counts)
-    Z = np.zeros((len(counts), len(G)))
-    Z[row, lines.indices[at]] = lines.data[at] if lines.data.size else 1.0
-    G[first:] += np.tril((Z[:, first:] * v[:, None]).T @ Z, first)
-
-
 def _blocks(B: int) -> list[slice]:
     """Eight replicates at a time, and the four that are left.
 
@@ -453,29 +443,6 @@ def _blocks(B: int) -> list[slice]:
     for most, three times.
     """
     return [slice(a, a + LINE) for a in range(0, B, LINE)]
-
-
-def _aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64, make: Any = np.zeros) -> Any:
-    """Zeros that begin with a cache line: a block of replicates then is one, and not in two."""
-    size, each = int(np.prod(shape)), np.dtype(dtype).itemsize
-    whole = make(size + CACHE_LINE // each, dtype)
-    first = -whole.ctypes.data % CACHE_LINE // each
-    return whole[first : first + size].reshape(shape)
-
-
-def _aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """The same where all that is read is written first."""
-    out: np.ndarray = _aligned_zeros(shape, dtype, np.empty)
-    return out
-
-
-def _aligned(x: np.ndarray) -> np.ndarray:
-    """The array, contiguous and beginning with a cache line."""
-    if x.flags.c_contiguous and x.ctypes.data % CACHE_LINE == 0:
-        return x
-    out = _aligned_zeros(x.shape, x.dtype)
-    out[...] = x
-    return out
 
 
 def _stripes(k: int, first: int, groups: int) -> list[tuple[np.ndarray]]:

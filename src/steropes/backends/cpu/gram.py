@@ -17,7 +17,7 @@ from numba import njit
 from ..threads import ThreadPool, balanced_chunks
 from .sparse import OPTIONS
 
-__all__ = ["split_gram"]
+__all__ = ["small_gram", "split_gram"]
 
 FREQUENT = 0.15  # share of the rows from which a column counts as frequent
 FEW = 48  # frequent columns that are not worth it
@@ -126,6 +126,16 @@ def _put(T, columns, frequent, scale, first, s0, s1, G):
                         G[f, j] = scale * t[s, c]
                     else:
                         G[j, f] = scale * t[s, c]
+
+
+def small_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int) -> None:
+    """`CpuBackend.gram` of few rows and columns: to compile the kernel would take far longer."""
+    counts = lines.ends - lines.starts
+    row = np.repeat(np.arange(len(counts)), counts)
+    at = np.arange(len(row)) + np.repeat(lines.starts - np.cumsum(counts) + counts, counts)
+    Z = np.zeros((len(counts), len(G)))
+    Z[row, lines.indices[at]] = lines.data[at] if lines.data.size else 1.0
+    G[first:] += np.tril((Z[:, first:] * v[:, None]).T @ Z, first)
 
 
 def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: ThreadPool) -> Any:
