@@ -7,6 +7,7 @@ from numba import njit
 
 from ..threads import ThreadPool, balanced_chunks
 from . import NO_DATA
+from .entries import entry, put
 from .lines import CHUNKS, Lines
 from .sparse import OPTIONS
 
@@ -47,12 +48,12 @@ def _append(
     for a in range(a0, a1):
         at = pointers[a]
         for k in range(starts[a], ends[a]):
-            out_indices[at] = indices[k]
+            put(out_indices, at, entry(indices, k))
             if out_data.size != 0:
-                out_data[at] = 1.0 if data.size == 0 else data[k]
+                put(out_data, at, 1.0 if data.size == 0 else entry(data, k))
             at += 1
         for k in range(starts2[a], ends2[a]):
-            out_indices[at] = indices2[k] + shift
+            put(out_indices, at, entry(indices2, k) + shift)
             if out_data.size != 0:
-                out_data[at] = 1.0 if data2.size == 0 else data2[k]
+                put(out_data, at, 1.0 if data2.size == 0 else entry(data2, k))
             at += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
+from .entries import entry, put
 from .sparse import OPTIONS
 
 __all__ = ["sweep_columns"]
@@ -33,10 +34,10 @@ def sweep_columns(
         q = g[j] - c * m[j] * md
         if data.size == 0:
             for k in range(starts[a], ends[a]):
-                q += z[indices[k]]
+                q += entry(z, entry(indices, k))
         else:
             for k in range(starts[a], ends[a]):
-                q += data[k] * z[indices[k]]
+                q += entry(data, k) * entry(z, entry(indices, k))
         pull = h[j] * at - q
         if pull > l1[j]:
             to = (pull - l1[j]) / curve
@@ -49,7 +50,8 @@ def sweep_columns(
             d[j] = to - beta[j]
             md += m[j] * delta
             for k in range(starts[a], ends[a]):
-                i = indices[k]
-                z[i] += v[i] * delta * (1.0 if data.size == 0 else data[k])
+                i = entry(indices, k)
+                x = 1.0 if data.size == 0 else entry(data, k)
+                put(z, i, entry(z, i) + entry(v, i) * delta * x)
             largest = max(largest, abs(delta) * curve / unit[j])
     return largest

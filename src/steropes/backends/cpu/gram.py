@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from ..threads import ThreadPool, balanced_chunks
+from .entries import entry, put
 from .sparse import OPTIONS
 
 __all__ = ["small_gram", "split_gram"]
@@ -33,7 +34,8 @@ BLOCK = 64  # rows of a block that is transposed
 def _count(starts, ends, indices, a0, a1, counts):
     for a in range(a0, a1):
         for k in range(starts[a], ends[a]):
-            counts[indices[k]] += 1
+            j = entry(indices, k)
+            put(counts, j, entry(counts, j) + 1)
 
 
 @njit(**OPTIONS)
@@ -41,7 +43,7 @@ def _count_rare(starts, ends, indices, dense, a0, a1, counts):
     for a in range(a0, a1):
         c = 0
         for k in range(starts[a], ends[a]):
-            c += dense[indices[k]] < 0
+            c += entry(dense, entry(indices, k)) < 0
         counts[a] = c
 
 
@@ -50,10 +52,11 @@ def _fill_rare(starts, ends, indices, data, dense, at, a0, a1, out, out_data):
     for a in range(a0, a1):
         to = at[a]
         for k in range(starts[a], ends[a]):
-            if dense[indices[k]] < 0:
-                out[to] = indices[k]
+            j = entry(indices, k)
+            if entry(dense, j) < 0:
+                put(out, to, j)
                 if data.size != 0:
-                    out_data[to] = data[k]
+                    put(out_data, to, entry(data, k))
                 to += 1
 
 
@@ -64,9 +67,9 @@ def _fill_tiles(starts, ends, indices, data, dense, root, a0, a1, Z):
     Z[:, : a1 - a0] = 0.0
     for a in range(a0, a1):
         for k in range(starts[a], ends[a]):
-            d = dense[indices[k]]
+            d = entry(dense, entry(indices, k))
             if d >= 0:
-                x = root[a] if data.size == 0 else root[a] * data[k]
+                x = root[a] if data.size == 0 else root[a] * entry(data, k)
                 Z[d // width, a - a0, d % width] = x
 
 
@@ -76,16 +79,17 @@ def _by_column(starts, ends, indices, data, root, a0, a1, k, begin, row, value):
     begin[:] = 0
     for a in range(a0, a1):
         for e in range(starts[a], ends[a]):
-            begin[indices[e] + 1] += 1
+            j = entry(indices, e) + 1
+            put(begin, j, entry(begin, j) + 1)
     for j in range(k):
         begin[j + 1] += begin[j]
     for a in range(a0, a1):
         for e in range(starts[a], ends[a]):
-            j = indices[e]
-            at = begin[j]
-            row[at] = a - a0
-            value[at] = root[a] if data.size == 0 else root[a] * data[e]
-            begin[j] = at + 1
+            j = entry(indices, e)
+            at = entry(begin, j)
+            put(row, at, a - a0)
+            put(value, at, root[a] if data.size == 0 else root[a] * entry(data, e))
+            put(begin, j, at + 1)
     for j in range(k, 0, -1):
         begin[j] = begin[j - 1]
     begin[0] = 0

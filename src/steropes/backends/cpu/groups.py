@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from ..threads import balanced_chunks
+from .entries import entry, put
 from .sparse import ORDERED
 
 __all__ = ["Batch", "batches", "group_sums"]
@@ -43,12 +44,13 @@ def group_sums(
         n, ordered = 0, 0
         for i in range(runs[s], runs[s + 1]):
             for e in range(starts[i], ends[i]):
-                j = np.int64(indices[e])
-                if not seen[j]:
-                    seen[j] = True
+                j = np.int64(entry(indices, e))
+                if not entry(seen, j):
+                    put(seen, j, True)
                     touched[n] = j
                     n += 1
-                total[j] += u[i] * (1.0 if data.size == 0 else data[e])
+                x = u[i] * (1.0 if data.size == 0 else entry(data, e))
+                put(total, j, entry(total, j) + x)
             if flush[i]:
                 for a in range(ordered, n):  # those new since the last flush find their place
                     j = touched[a]
@@ -60,8 +62,8 @@ def group_sums(
                 ordered = n
                 to = at[g]
                 for a in range(n):
-                    out_indices[to + a] = touched[a]
-                    out_data[to + a] = total[touched[a]]
+                    put(out_indices, to + a, touched[a])
+                    put(out_data, to + a, entry(total, touched[a]))
                 out_ends[g] = to + n
                 g += 1
         for a in range(n):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from .entries import entry, put
 from .register import add, add_scaled, load, store, zero
 
 __all__ = [
@@ -56,23 +57,23 @@ def gather(starts, ends, indices, data, D, out, a0, a1):
         k, e = starts[a], ends[a]
         if data.size == 0:
             while k + 4 <= e:
-                s0 += D[indices[k]]
-                s1 += D[indices[k + 1]]
-                s2 += D[indices[k + 2]]
-                s3 += D[indices[k + 3]]
+                s0 += entry(D, entry(indices, k))
+                s1 += entry(D, entry(indices, k + 1))
+                s2 += entry(D, entry(indices, k + 2))
+                s3 += entry(D, entry(indices, k + 3))
                 k += 4
             while k < e:
-                s0 += D[indices[k]]
+                s0 += entry(D, entry(indices, k))
                 k += 1
         else:
             while k + 4 <= e:
-                s0 += data[k] * D[indices[k]]
-                s1 += data[k + 1] * D[indices[k + 1]]
-                s2 += data[k + 2] * D[indices[k + 2]]
-                s3 += data[k + 3] * D[indices[k + 3]]
+                s0 += entry(data, k) * entry(D, entry(indices, k))
+                s1 += entry(data, k + 1) * entry(D, entry(indices, k + 1))
+                s2 += entry(data, k + 2) * entry(D, entry(indices, k + 2))
+                s3 += entry(data, k + 3) * entry(D, entry(indices, k + 3))
                 k += 4
             while k < e:
-                s0 += data[k] * D[indices[k]]
+                s0 += entry(data, k) * entry(D, entry(indices, k))
                 k += 1
         out[a] += (s0 + s1) + (s2 + s3)
 
@@ -88,21 +89,22 @@ def _gather(Q):
                 k, e = starts[a], ends[a]
                 if data.size == 0:
                     while k + 4 <= e:
-                        s0 = add(s0, load(D, indices[k], b, Q))
-                        s1 = add(s1, load(D, indices[k + 1], b, Q))
-                        s2 = add(s2, load(D, indices[k + 2], b, Q))
-                        s3 = add(s3, load(D, indices[k + 3], b, Q))
+                        s0 = add(s0, load(D, entry(indices, k), b, Q))
+                        s1 = add(s1, load(D, entry(indices, k + 1), b, Q))
+                        s2 = add(s2, load(D, entry(indices, k + 2), b, Q))
+                        s3 = add(s3, load(D, entry(indices, k + 3), b, Q))
                         k += 4
                     while k < e:
-                        s0 = add(s0, load(D, indices[k], b, Q))
+                        s0 = add(s0, load(D, entry(indices, k), b, Q))
                         k += 1
                 else:
                     while k + 2 <= e:
-                        s0 = add_scaled(s0, data[k], load(D, indices[k], b, Q))
-                        s1 = add_scaled(s1, data[k + 1], load(D, indices[k + 1], b, Q))
+                        s0 = add_scaled(s0, entry(data, k), load(D, entry(indices, k), b, Q))
+                        i = entry(indices, k + 1)
+                        s1 = add_scaled(s1, entry(data, k + 1), load(D, i, b, Q))
                         k += 2
                     while k < e:
-                        s0 = add_scaled(s0, data[k], load(D, indices[k], b, Q))
+                        s0 = add_scaled(s0, entry(data, k), load(D, entry(indices, k), b, Q))
                         k += 1
                 store(out, a, b, add(load(out, a, b, Q), add(add(s0, s1), add(s2, s3))))
 
@@ -126,27 +128,28 @@ def gather12(starts, ends, indices, data, T8, T4, out, a0, a1):
         k, e = starts[a], ends[a]
         if data.size == 0:
             while k + 4 <= e:
-                i, j = indices[k], indices[k + 1]
+                i, j = entry(indices, k), entry(indices, k + 1)
                 s0, t0 = add(s0, load(T8, i, 0, 8)), add(t0, load(T4, i, 2, 4))
                 s1, t1 = add(s1, load(T8, j, 0, 8)), add(t1, load(T4, j, 2, 4))
-                i, j = indices[k + 2], indices[k + 3]
+                i, j = entry(indices, k + 2), entry(indices, k + 3)
                 s2, t2 = add(s2, load(T8, i, 0, 8)), add(t2, load(T4, i, 2, 4))
                 s3, t3 = add(s3, load(T8, j, 0, 8)), add(t3, load(T4, j, 2, 4))
                 k += 4
             while k < e:
-                i = indices[k]
+                i = entry(indices, k)
                 s0, t0 = add(s0, load(T8, i, 0, 8)), add(t0, load(T4, i, 2, 4))
                 k += 1
         else:
             while k + 2 <= e:
-                i, j, x, y = indices[k], indices[k + 1], data[k], data[k + 1]
+                i, j = entry(indices, k), entry(indices, k + 1)
+                x, y = entry(data, k), entry(data, k + 1)
                 s0 = add_scaled(s0, x, load(T8, i, 0, 8))
                 t0 = add_scaled(t0, x, load(T4, i, 2, 4))
                 s1 = add_scaled(s1, y, load(T8, j, 0, 8))
                 t1 = add_scaled(t1, y, load(T4, j, 2, 4))
                 k += 2
             while k < e:
-                i, x = indices[k], data[k]
+                i, x = entry(indices, k), entry(data, k)
                 s0 = add_scaled(s0, x, load(T8, i, 0, 8))
                 t0 = add_scaled(t0, x, load(T4, i, 2, 4))
                 k += 1
@@ -161,10 +164,12 @@ def scatter(starts, ends, indices, data, R, out, a0, a1):
         r = R[a]
         if data.size == 0:
             for k in range(starts[a], ends[a]):
-                out[indices[k]] += r
+                i = entry(indices, k)
+                put(out, i, entry(out, i) + r)
         else:
             for k in range(starts[a], ends[a]):
-                out[indices[k]] += data[k] * r
+                i = entry(indices, k)
+                put(out, i, entry(out, i) + entry(data, k) * r)
 
 
 def _scatter(Q):
@@ -177,12 +182,12 @@ def _scatter(Q):
                 r = load(R, a, b, Q)
                 if data.size == 0:
                     for k in range(starts[a], ends[a]):
-                        i = indices[k]
+                        i = entry(indices, k)
                         store(out, i, b, add(load(out, i, b, Q), r))
                 else:
                     for k in range(starts[a], ends[a]):
-                        i = indices[k]
-                        store(out, i, b, add_scaled(load(out, i, b, Q), data[k], r))
+                        i = entry(indices, k)
+                        store(out, i, b, add_scaled(load(out, i, b, Q), entry(data, k), r))
 
     return scatter_block
 
@@ -200,12 +205,12 @@ def scatter12(starts, ends, indices, data, R, T8, T4, a0, a1):
         r, t = load(R, a, 0, 8), load(R, a, 2, 4)
         if data.size == 0:
             for k in range(starts[a], ends[a]):
-                i = indices[k]
+                i = entry(indices, k)
                 store(T8, i, 0, add(load(T8, i, 0, 8), r))
                 store(T4, i, 2, add(load(T4, i, 2, 4), t))
         else:
             for k in range(starts[a], ends[a]):
-                i, x = indices[k], data[k]
+                i, x = entry(indices, k), entry(data, k)
                 store(T8, i, 0, add_scaled(load(T8, i, 0, 8), x, r))
                 store(T4, i, 2, add_scaled(load(T4, i, 2, 4), x, t))
 
@@ -215,7 +220,7 @@ def _first_from(indices, s, e, row):
     """The first place from s to e whose index is at least ``row``; the indices increase."""
     while s < e:
         m = (s + e) >> 1
-        if indices[m] < row:
+        if entry(indices, m) < row:
             s = m + 1
         else:
             e = m
@@ -237,7 +242,7 @@ def gram(starts, ends, indices, data, v, G, cuts, at, line, upto):
     for i in range(n):
         lo, hi = starts[i], ends[i]
         s = hi
-        if v[i] != 0.0 and hi > lo and indices[hi - 1] >= b0:
+        if v[i] != 0.0 and hi > lo and entry(indices, hi - 1) >= b0:
             s = _first_from(indices, lo, hi, b0)
         at[i] = s - lo
         total += hi - s
@@ -247,21 +252,23 @@ def gram(starts, ends, indices, data, v, G, cuts, at, line, upto):
             for i in range(n):
                 lo, hi = starts[i], ends[i]
                 s = lo + at[i]
-                if s >= hi or indices[s] >= b1:
+                if s >= hi or entry(indices, s) >= b1:
                     continue
                 if data.size == 0:
                     x = v[i]
-                    while s < hi and indices[s] < b1:
-                        row = G[indices[s]]
+                    while s < hi and entry(indices, s) < b1:
+                        row = G[entry(indices, s)]
                         for k in range(lo, s + 1):
-                            row[indices[k]] += x
+                            j = entry(indices, k)
+                            put(row, j, entry(row, j) + x)
                         s += 1
                 else:
-                    while s < hi and indices[s] < b1:
-                        row = G[indices[s]]
-                        x = v[i] * data[s]
+                    while s < hi and entry(indices, s) < b1:
+                        row = G[entry(indices, s)]
+                        x = v[i] * entry(data, s)
                         for k in range(lo, s + 1):
-                            row[indices[k]] += x * data[k]
+                            j = entry(indices, k)
+                            put(row, j, entry(row, j) + x * entry(data, k))
                         s += 1
                 at[i] = s - lo
         return
@@ -274,8 +281,8 @@ def gram(starts, ends, indices, data, v, G, cuts, at, line, upto):
         last, total = first, 0
         while last < n and total + ends[last] - starts[last] - at[last] <= len(line):
             s, hi = starts[last] + at[last], ends[last]
-            while s < hi and indices[s] < b1:
-                begin[stripe[indices[s] - b0] + 1] += 1
+            while s < hi and entry(indices, s) < b1:
+                begin[stripe[entry(indices, s) - b0] + 1] += 1
                 total += 1
                 s += 1
             last += 1
@@ -284,23 +291,25 @@ def gram(starts, ends, indices, data, v, G, cuts, at, line, upto):
         for i in range(first, last):
             lo, hi = starts[i], ends[i]
             s = lo + at[i]
-            while s < hi and indices[s] < b1:
-                to = begin[stripe[indices[s] - b0]]
-                begin[stripe[indices[s] - b0]] = to + 1
+            while s < hi and entry(indices, s) < b1:
+                to = begin[stripe[entry(indices, s) - b0]]
+                begin[stripe[entry(indices, s) - b0]] = to + 1
                 line[to], upto[to] = i, s - lo
                 s += 1
         for e in range(total):
             i = line[e]
             lo, s = starts[i], starts[i] + upto[e]
-            row = G[indices[s]]
+            row = G[entry(indices, s)]
             if data.size == 0:
                 x = v[i]
                 for k in range(lo, s + 1):
-                    row[indices[k]] += x
+                    j = entry(indices, k)
+                    put(row, j, entry(row, j) + x)
             else:
-                x = v[i] * data[s]
+                x = v[i] * entry(data, s)
                 for k in range(lo, s + 1):
-                    row[indices[k]] += x * data[k]
+                    j = entry(indices, k)
+                    put(row, j, entry(row, j) + x * entry(data, k))
         first = last
 
 
@@ -319,16 +328,17 @@ def csc_to_csr(
     for a in range(len(starts)):
         j = locals_[a]
         for k in range(_first_from(indices, starts[a], ends[a], r0), ends[a]):
-            if indices[k] >= r1:
+            i = entry(indices, k)
+            if i >= r1:
                 break
-            r = position[indices[k]]
+            r = entry(position, i)
             if r >= 0:
-                at = cursor[r]
+                at = entry(cursor, r)
                 if writes:
-                    out_indices[at] = j
+                    put(out_indices, at, j)
                 if out_data.size != 0:
-                    out_data[at] = 1.0 if data.size == 0 else data[k]
-                cursor[r] = at + 1
+                    put(out_data, at, 1.0 if data.size == 0 else entry(data, k))
+                put(cursor, r, at + 1)
 
 
 @njit(**OPTIONS)

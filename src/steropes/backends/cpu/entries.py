@@ -1,0 +1,68 @@
+"""Entries of arrays by numbers that are read from memory.
+
+Whether a number is below zero, which in Python counts from the end, compiled code asks at each
+entry unless it can be told from the code around it, as it can't of the row numbers of a sparse
+matrix. A product with one of ones alone takes twice as long by that. Here nothing is asked.
+
+For compiled code only: ``entry(x, i)`` is x[i] of an array of one dimension, i at least zero, and
+``put(x, i, value)`` writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic, is_jitted
+
+__all__ = ["entry", "put"]
+
+
+def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind = signature.args[0]
+    array = context.make_array(kind)(context, builder, args[0])
+    i = context.cast(builder, args[1], signature.args[1], types.intp)
+    return cgutils.get_item_pointer(context, builder, kind, array, [i])
+
+
+def _is_row(x: Any, i: Any) -> bool:
+    return isinstance(x, types.Array) and x.ndim == 1 and isinstance(i, types.Integer)
+
+
+def _entry(typing: Any, x: Any, i: Any) -> Any:
+    if not _is_row(x, i):
+        return None
+
+    def make(context, builder, signature, args):
+        return context.unpack_value(builder, x.dtype, _pointer(context, builder, signature, args))
+
+    return x.dtype(x, i), make
+
+
+def _put(typing: Any, x: Any, i: Any, value: Any) -> Any:
+    if not _is_row(x, i) or not isinstance(value, types.Number | types.Boolean):
+        return None
+
+    def make(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature, args)
+        cast = context.cast(builder, args[2], value, x.dtype)
+        context.pack_value(builder, x.dtype, cast, pointer)
+        return context.get_dummy_value()
+
+    return types.void(x, i, value), make
+
+
+def _read(x: Any, i: int) -> Any:
+    return x[i]
+
+
+def _write(x: Any, i: int, value: Any) -> None:
+    x[i] = value
+
+
+entry: Any = intrinsic(_entry)
+put: Any = intrinsic(_put)
+
+if not is_jitted(njit(_write)):  # the compiler is off (``NUMBA_DISABLE_JIT``): the same as Python
+    entry, put = _read, _write
