@@ -25,7 +25,8 @@ MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
 LINE = 8  # replicates in one
 DOZEN = 12  # those of ten folds, which have kernels of their own
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
-GRAM_STRIPE = 768 * 1024  # bytes of the Gram matrix that one stripe covers
+GRAM_STRIPE = 3 << 20  # bytes of a square of the Gram matrix, of which a stripe covers the half
+FEWEST = 4  # stripes for several threads; no sum depends on what they are
 GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
 DENSE, FEW_COLUMNS = 1 << 17, 128  # numbers, and columns, of a Gram matrix that BLAS makes at once
 A_THREAD = 3  # groups of stripes, where all lines are read for each; sums do not depend on them
@@ -213,7 +214,8 @@ class CpuBackend:
             sparse.gram(*parts, v, G, cuts, *(np.empty(size, np.int32) for size in (n, room, room)))
 
         groups = min(CHUNKS, A_THREAD * self.pool.n_threads) if first else CHUNKS
-        self.pool.map(some, _stripes(len(G), first, groups))
+        fewest = 1 if self.pool.n_threads == 1 else FEWEST
+        self.pool.map(some, _stripes(len(G), first, groups, fewest))
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
@@ -445,7 +447,7 @@ def _blocks(B: int) -> list[slice]:
     return [slice(a, a + LINE) for a in range(0, B, LINE)]
 
 
-def _stripes(k: int, first: int, groups: int) -> list[tuple[np.ndarray]]:
+def _stripes(k: int, first: int, groups: int, fewest: int = FEWEST) -> list[tuple[np.ndarray]]:
     """Cuts between stripes of rows of a lower triangle, of equal area and at most one cache each.
 
     In about so many groups of consecutive ones, each for one thread.
@@ -454,7 +456,7 @@ def _stripes(k: int, first: int, groups: int) -> list[tuple[np.ndarray]]:
         return []
     area = np.arange(k + 1, dtype=np.float64) ** 2
     area -= area[first]
-    n = max(4, int(np.ceil(area[-1] * 4 / GRAM_STRIPE)))
+    n = max(fewest, int(np.ceil(area[-1] * 4 / GRAM_STRIPE)))
     stripes = balanced_chunks(np.maximum(area, 0.0), n)
     cuts = np.array([max(a, first) for a, _ in stripes] + [k])
     together = np.array_split(np.arange(len(stripes)), min(groups, len(stripes)))
