@@ -20,7 +20,8 @@ from steropes.studies import (
     demo_database,
     new_user_cohort,
 )
-from steropes.studies.disclosure import Bound, chain, fraction, part, total
+from steropes.studies.disclosure import Bound, chain, falling, fraction, part, total
+from steropes.studies.pictures import study_pictures
 from steropes.studies.published import publish
 from steropes.studies.report import study_page
 from steropes.studies.terminal import print_study
@@ -56,6 +57,19 @@ def test_no_difference_of_published_counts_is_small(drops, least):
     exact = [n for n in published if isinstance(n, int)]
     for i, n in enumerate(exact):
         assert not 0 < n < least
+        assert not any(0 < n - later < least for later in exact[i:])
+    for n, cell in zip(counts, published, strict=True):
+        if isinstance(cell, Bound):
+            assert n < cell.limit
+
+
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=7), st.integers(1, 8))
+def test_no_difference_to_a_count_that_is_known_is_small(drops, least):
+    first, *counts = np.cumsum(drops)[::-1].tolist()
+    published = falling(first, counts, least)
+    exact = [first, *(n for n in published if isinstance(n, int))]
+    for i, n in enumerate(exact):
+        assert i == 0 or not 0 < n < least
         assert not any(0 < n - later < least for later in exact[i:])
     for n, cell in zip(counts, published, strict=True):
         if isinstance(cell, Bound):
@@ -210,6 +224,53 @@ def test_every_step_of_a_curve_holds_five_events(study):
         assert coarse.events.sum() == curve.events.sum()
         assert (-np.diff(coarse.at_risk) >= 5).all()
         np.testing.assert_array_equal(coarse.survival, curve.at(coarse.times))
+
+
+@pytest.fixture
+def one_arm_rare(omop):
+    """A study with so many events among 40 people of the target, three of the comparator's 40."""
+
+    def make(events):
+        for i in range(80):
+            arm = ("target", "comparator")[i % 2]
+            had = i // 2 < (events if arm == "target" else 3)
+            person = omop.person(**{arm: 0}, outcome=5 + i if had else None)
+            if i % 3 == 0:
+                omop.condition(person, 70, -5)
+        omop.concept(70, "thing")
+        settings = StudySettings(1, 2, 3, unblind=True, caliper=10, tie_orders=0)
+        return comparative_study(omop.write(), settings)
+
+    return make
+
+
+def test_an_arm_whose_events_are_not_told_has_no_curve(one_arm_rare):
+    study = one_arm_rare(25)
+    picture, caption = study_pictures(study, publish(study))["survival"]
+    drawn = picture.file()
+    assert "of the target arm (Newdrug) are without" in picture.said
+    assert "100.0%" not in picture.said  # three of the comparator arm had it
+    assert 'class="curve target"' in drawn
+    assert 'class="curve comparator"' not in drawn
+    assert "That of olddrug is not drawn" in caption
+
+
+def test_without_a_curve_of_either_arm_there_is_no_picture(one_arm_rare):
+    study = one_arm_rare(4)
+    assert "survival" not in study_pictures(study, publish(study))
+
+
+def test_those_at_risk_count_no_few_who_have_left(one_arm_rare):
+    study = one_arm_rare(25)
+    texts = re.findall(
+        r">([^<>]+)</text>", study_pictures(study, publish(study))["survival"][0].file()
+    )
+    rows = {name: texts[texts.index(name) + 1 :] for name in ("Newdrug", "Olddrug")}
+    assert rows["Newdrug"][0] == "40"  # all of them, as the table of rates has it
+    assert {*rows["Olddrug"]} == {"40", "&lt;40"}
+    for arm, curve in study.to_dict()["survival"].items():
+        people = [40, *(n for n in curve["at_risk"] if isinstance(n, int))]
+        assert all(a - b >= 5 for a, b in zip(people, people[1:], strict=False)), arm
 
 
 @pytest.mark.parametrize("pairs", [3, 22])

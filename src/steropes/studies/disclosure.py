@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["LEAST", "Bound", "chain", "fraction", "part", "shown", "total"]
+__all__ = ["LEAST", "Bound", "chain", "falling", "fraction", "part", "shown", "total"]
 
 LEAST = 5
 
@@ -66,6 +66,24 @@ def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
             published.append(n)
             after = n
     return published[::-1]
+
+
+def falling(first: int, counts: Iterable[int], least: int) -> list[int | Bound]:
+    """Counts each of which holds the next, after a first one that is told elsewhere.
+
+    The earlier ones have precedence, for the first is known whatever they say.
+    """
+    published: list[int | Bound] = []
+    before = first
+    for n in map(int, counts):
+        if small(n, least):
+            published.append(Bound(least))
+        elif small(before - n, least):
+            published.append(Bound(before))
+        else:
+            published.append(n)
+            before = n
+    return published
 
 
 def total(parts: Sequence[int | Bound]) -> int | Bound:

@@ -60,7 +60,8 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
         **_beside(study, public),
         "detectable_hazard_ratio": public.detectable,
         "survival": {
-            arm: _curve(curve, study.settings.min_cell) for arm, curve in public.curves.items()
+            arm: _curve(curve, study.pairs, study.settings.min_cell)
+            for arm, curve in public.curves.items()
         },
     }
     return _plain(numbers)
@@ -169,7 +170,7 @@ def preference_densities(study: ComparativeStudy, points: int = 101) -> dict[str
     return curves
 
 
-def _curve(curve: KaplanMeier, least: int) -> dict[str, Any]:
+def _curve(curve: KaplanMeier, people: int, least: int) -> dict[str, Any]:
     """The curve at its published steps; between them it is flat."""
     lower, upper = curve.interval()
     return {
@@ -177,7 +178,7 @@ def _curve(curve: KaplanMeier, least: int) -> dict[str, Any]:
         "survival": curve.survival,
         "lower": lower,
         "upper": upper,
-        "at_risk": published_at_risk(curve.at_risk, least),
+        "at_risk": published_at_risk(people, curve.at_risk, least),
         "events": curve.events,
     }
 

@@ -37,7 +37,7 @@ def study_pictures(study: ComparativeStudy, public: Published) -> dict[str, tupl
     """The pictures that there are, with their captions, by their names in ``FIGURES``."""
     found = {
         "attrition": (_attrition(study, public), "What each rule leaves of both arms."),
-        "survival": (_survival(study, public), _survival_caption(study)),
+        "survival": (_survival(study, public), _survival_caption(study, public)),
         "adjustments": (_adjustments(public), "Hazard ratios with 95% limits."),
         "preference": (
             None if study.propensity is None else _preference(study),
@@ -57,13 +57,18 @@ def study_pictures(study: ComparativeStudy, public: Published) -> dict[str, tupl
     return {name: (p, caption) for name, (p, caption) in found.items() if p is not None}
 
 
-def _survival_caption(study: ComparativeStudy) -> str:
+def _survival_caption(study: ComparativeStudy, public: Published) -> str:
     caption = (
         "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
         "need not start at zero; the picture ends soon after the last event."
     )
     least = study.settings.min_cell
-    return caption + (f" Each step stands for {least} events or more." if least > 1 else "")
+    if least > 1:
+        caption += f" Each step stands for {least} events or more."
+    for arm in ARMS:
+        if not _has_curve(public, arm):
+            caption += f" That of {study.names[arm]} is not drawn, because its events are not told."
+    return caption
 
 
 def _attrition(study: ComparativeStudy, public: Published) -> Picture | None:
@@ -81,20 +86,20 @@ def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
         return None
     watched = study.curves()
     end = _end(watched, study.pairs)
-    if not watched or end <= 0:
+    if not watched or end <= 0 or not any(_has_curve(public, arm) for arm in ARMS):
         return None
     marks = np.array([t for t in ticks(0.0, end, 7) if t >= 0])
     known = [c.times[c.times <= end] for c in public.curves.values()]
     days = np.unique(np.concatenate([[0.0, end], marks, *known]))
     table = pd.DataFrame({"time_day": days})
     for arm in ARMS:
-        curve = public.curves.get(arm)
-        steps = _steps(curve, days)
+        steps = _steps(public.curves.get(arm), days)
+        if not _has_curve(public, arm):
+            steps = [np.full(len(days), np.nan)] * 3
         for name, values in zip(("", "_lb", "_ub"), steps, strict=True):
             table[f"{arm}_survival{name}"] = values
-        told = published_at_risk(
-            (still_at_risk(watched[arm], t) for t in marks), study.settings.min_cell
-        )
+        at_risk = [still_at_risk(watched[arm], t) for t in marks]
+        told = published_at_risk(study.pairs, at_risk, study.settings.min_cell)
         at = dict(zip(marks.tolist(), (_signed(n) for n in told), strict=True))
         table[f"{arm}_at_risk"] = [at.get(float(t), math.nan) for t in days]
     return survival_curves("survival", table, _names(study))
@@ -176,8 +181,13 @@ def _signed(n: int | Bound) -> float:
     return -float(n.limit) if isinstance(n, Bound) else float(n)
 
 
+def _has_curve(public: Published, arm: str) -> bool:
+    """Whether an arm's curve may be drawn: its events are told, or that there are none."""
+    return arm in public.curves or public.count("matched", arm, "events") == 0
+
+
 def _steps(curve: KaplanMeier | None, days: NDArray) -> list[NDArray]:
-    """Survival and its limits on some days; one until the first step that is told."""
+    """Survival and its limits on some days; one where there is no event."""
     if curve is None:
         return [np.ones(len(days))] * 3
     at = np.searchsorted(curve.times, days, side="right")

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.beside import e_values
-from steropes.studies.disclosure import Bound, chain, fraction, part, small, total
+from steropes.studies.disclosure import Bound, chain, falling, fraction, part, small, total
 from steropes.studies.verdicts import Judged, blind, judge, rounded_difference
 
 if TYPE_CHECKING:
@@ -284,9 +284,9 @@ def _coarse(curve: KaplanMeier, least: int) -> KaplanMeier | None:
     return replace(curve, **(parts | {"events": sums}))
 
 
-def published_at_risk(counts: Any, least: int) -> list[int | Bound]:
-    """Numbers at risk at successive times."""
-    return chain([round(float(n)) for n in counts], least)
+def published_at_risk(people: int, counts: Any, least: int) -> list[int | Bound]:
+    """Numbers at risk at successive times, of so many people, who are told with the rates."""
+    return falling(people, [round(float(n)) for n in counts], least)
 
 
 def _digits(x: float, digits: int) -> float:

@@ -26,6 +26,7 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
     table : DataFrame
         ``time_day`` and, for each arm, ``_survival``, ``_survival_lb``, ``_survival_ub`` and
         ``_at_risk`` (missing between the marks; below zero where it stands for "fewer than").
+        The curve of an arm may be missing, not that of both.
     names : dict of str
         Of the arms ``target`` and ``comparator``.
     """
@@ -34,17 +35,22 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
     t = table["time_day"].to_numpy(float)
     lowest = float(table[[f"{a}_survival_lb" for a in ARMS]].min().min())
     floor = next((1 - r for r in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5) if lowest > 1 - r), 0.0)
-    ends = [float(table[f"{a}_survival"].iloc[-1]) for a in ARMS]
+    drawn = [a for a in ARMS if table[f"{a}_survival"].notna().all()]
+    shares = [
+        f"{decimals(100 * float(table[f'{a}_survival'].iloc[-1]), 1)}% of the {a} arm ({names[a]})"
+        for a in drawn
+    ]
     said = (
-        f"Survival curves over {t.max():,.0f} days: at the end {decimals(100 * ends[0], 1)}% of "
-        f"the target arm ({names['target']}) and {decimals(100 * ends[1], 1)}% of the comparator "
-        f"arm ({names['comparator']}) are without the outcome."
+        f"Survival curves over {t.max():,.0f} days: at the end {' and '.join(shares)} are without "
+        "the outcome."
     )
+    left = 70.0 if floor >= 0.98 else 58.0  # "99.5%" is wider than "100%"
     marks = table[table["target_at_risk"].notna() | table["comparator_at_risk"].notna()]
 
     def draw(c: Canvas) -> None:
-        axes = Axes(c, (0, max(float(t.max()), 1.0)), (floor, 1.0), 8, 268, right=c.width - 22)
-        for arm in ARMS:
+        ends = (0, max(float(t.max()), 1.0)), (floor, 1.0)
+        axes = Axes(c, *ends, 8, 268, left=left, right=c.width - 22)
+        for arm in drawn:
             s, low, high = (table[f"{arm}_survival{e}"].to_numpy(float) for e in ("", "_lb", "_ub"))
             band = [*_steps(t, high), *_steps(t, np.maximum(low, floor))[::-1]]
             c.curve([(axes.x(a), axes.y(b)) for a, b in band], f"band {arm}", closed=True)
