@@ -84,6 +84,15 @@ def test_fewer_than_two_months_say_nothing():
     assert p == 1
 
 
+def test_time_within_one_month_is_no_verdict_on_stability(omop):
+    for i in range(30):
+        omop.person(target=3 if i % 3 else None, observed=(-5, 12), outcome=3 if i % 2 else 8)
+    study = case_series(omop.write(), case_series_settings(OUTCOME, TARGET, risk_end=2))
+    found = study.diagnostics[0].verdicts["time stability"]
+    assert found.verdict == "NOT EVALUATED"
+    assert "nan" not in found.finding
+
+
 @pytest.fixture(scope="module")
 def biased(tmp_path_factory):
     """Events before exposure and before the end of observation."""

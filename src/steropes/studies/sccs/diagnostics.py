@@ -165,6 +165,13 @@ def diagnose(
 
 def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
     ratio, p = time_stability(monthly, limits.time_ratio)
+    if math.isnan(ratio):
+        nan = math.nan
+        return Verdict(
+            "time stability", nan, nan, nan, nan, NOT_EVALUATED,
+            "Whether the rate of the outcome is stable over calendar time cannot be told: all "
+            "time lies within one month.",
+        )  # fmt: skip
     passed = p > limits.time_alpha
     how = "is stable" if passed else "is not stable"
     return Verdict(
