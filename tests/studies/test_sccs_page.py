@@ -22,6 +22,7 @@ from steropes.studies.sccs import pictures
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.page import bands
+from steropes.studies.sccs.results import public_counts
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (CaseRules, CaseSeriesSettings, ExposureWindow, Spline, Thresholds)
@@ -89,6 +90,15 @@ def test_the_page_hides_small_counts(study, page):
     assert 0 < inside < 8
     cell = "&lt;5" if inside < 5 else str(inside)
     assert f"{cell} outcomes during the time at risk" in page
+
+
+def test_none_among_few_is_told_as_none(omop):
+    for k in range(40):
+        outcome = 10 * (k % 20) - 200 + k
+        omop.person(target=50 if k < 3 else None, observed=(-300, 300), outcome=outcome)
+    study = case_series(omop.write(), case_series_settings(OUTCOME, TARGET, risk_end=5))
+    told = {k: str(n) for k, n in public_counts(study, "exposure").items()}
+    assert told == {"subjects": "<5", "periods": "<5", "observed_events": "<5", "events": "0"}
 
 
 def test_no_table_tells_what_another_hides(omop):

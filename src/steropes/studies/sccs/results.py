@@ -125,7 +125,7 @@ def public_counts(study: CaseSeries, name: str) -> dict[str, int | Bound]:
     _, subjects, events, periods, _ = study.intervals.attrition
     inside, observed = int(line["events"]), int(line["observed_events"])
     told = part(inside, events, least)
-    if small(observed - inside, least):
+    if inside and small(observed - inside, least):  # of none inside, all observed are outside
         told = Bound(least) if small(inside, least) else Bound(max(events, least))
     return {
         "subjects": part(int(line["subjects"]), subjects, least),
