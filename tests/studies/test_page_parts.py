@@ -2,6 +2,7 @@
 
 import html.parser
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies.page.balance import balance_scatter, love_plot
-from steropes.studies.page.canvas import Canvas, log_ticks, ticks
+from steropes.studies.page.canvas import Axes, Canvas, log_ticks, ticks
 from steropes.studies.page.controls import calibration_plot
 from steropes.studies.page.files import write_files
 from steropes.studies.page.flow import attrition_diagram
@@ -109,6 +110,13 @@ def test_ticks_are_round_and_few():
     assert log_ticks(0.8, 1.7) == [0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.6]
     assert log_ticks(0.05, 20)[0] == 0.1 or 1 in log_ticks(0.05, 20)
     assert Canvas.wrapped("", 100) == [""]
+
+
+def test_the_last_number_of_an_axis_is_within_the_picture():
+    canvas = Canvas(344)
+    Axes(canvas, (1980, 2020), (0, 1), 8, 100).across("year", plain=True)
+    places = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="118', "".join(canvas.parts))]
+    assert max(places) + 4 * 13 * 0.636 / 2 <= canvas.width  # four digits of DejaVu Sans
 
 
 def test_numbers_and_cells():

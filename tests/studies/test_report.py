@@ -88,6 +88,15 @@ def test_a_folder_in_the_way_is_refused(study, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["study.json"]
 
 
+def test_words_for_one_score_and_for_a_p_value_that_stay_together(study):
+    one = dataclasses.replace(study, ties=dataclasses.replace(study.ties, distinct=1))
+    found = [c.finding for c in checks(one, publish(one))]
+    assert any(f.startswith("Ties: there is only one score and ") for f in found)
+    hazards = study.hazard_ratios.assign(p=1e-6)
+    certain = dataclasses.replace(study, hazard_ratios=hazards)
+    assert "p\N{NO-BREAK SPACE}&lt;\N{NO-BREAK SPACE}0.001" in study_page(certain)
+
+
 def test_words_for_numbers():
     assert [p_value(p) for p in (0.0001, 0.0123, 0.5, math.nan)] == [
         "< 0.001",

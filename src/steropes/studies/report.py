@@ -106,4 +106,4 @@ def _cards(study: ComparativeStudy, public: Published) -> Iterator[tuple[str, st
 
 
 def _equals(p: str) -> str:
-    return p if p.startswith(("<", "–")) else f"={NO_BREAK}{p}"
+    return (p if p.startswith(("<", "–")) else f"= {p}").replace(" ", NO_BREAK)

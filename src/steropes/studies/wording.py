@@ -176,8 +176,13 @@ def _ties(study: ComparativeStudy, public: Published) -> Check | None:
     ties = study.ties
     if ties is None or ties.share < MANY_TIED:
         return None
+    distinct = (
+        "is only one score"
+        if ties.distinct == 1
+        else f"are only {count(ties.distinct)} distinct scores"
+    )
     said = (
-        f"Ties: there are only {count(ties.distinct)} distinct scores and "
+        f"Ties: there {distinct} and "
         f"{math.floor(100 * ties.share)}% of people share theirs with somebody, so a draw "
         f"(seed {study.settings.seed}) decides which of them are matched"
     )

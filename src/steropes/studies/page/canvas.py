@@ -19,6 +19,7 @@ __all__ = ["NARROW", "WIDE", "Axes", "Canvas", "Picture", "log_ticks", "ticks"]
 
 WIDE, NARROW = 720, 344  # pixels in which a picture is drawn for either kind of screen
 LETTER = 7.3  # width of an average letter of 13 pixels
+DIGIT = 8.3  # width of a digit of 13 pixels in the widest of common fonts
 
 
 class Canvas:
@@ -210,7 +211,7 @@ class Axes:
             half = LETTER * len(said) / 2
             c.line(self.x(v), self.bottom, self.x(v), self.bottom + 4, "axis")
             if self.x(v) - half > end + 5:
-                middle = min(self.x(v), c.width - half)  # not beyond the picture
+                middle = min(self.x(v), c.width - DIGIT * len(said) / 2)  # within the picture
                 c.text(middle, self.bottom + 18, said, anchor="middle")
                 end = middle + half
         c.text((self.left + self.right) / 2, self.bottom + 38, label, "faint", "middle")
