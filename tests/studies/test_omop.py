@@ -133,7 +133,8 @@ def test_the_memory_of_the_database_can_be_limited(omop):
     with OmopDatabase(path, memory="300MB") as db:
         [(limit,)] = db.rows("SELECT current_setting('memory_limit')")
         assert float(limit.split()[0]) < 301
-    for wrong in ("much", "5", "1GB'; DROP TABLE x", 3):
+    none = (".KB", "1.2.3GB", "0GB", "2KB", "9999999TB")
+    for wrong in ("much", "5", "1GB'; DROP TABLE x", 3, *none):
         with pytest.raises(DataError, match="memory must be an amount"):
             OmopDatabase(path, memory=wrong)
     con = duckdb.connect(str(path), read_only=True)

@@ -83,8 +83,8 @@ class OmopDatabase:
     ) -> None:
         if not isinstance(schema, str) or not schema:
             raise DataError(f"schema must be the name of a schema, not {schema!r}")
-        if memory is not None and not re.fullmatch(r"[0-9.]+ ?[KMGT]i?B", str(memory)):
-            raise DataError(f'memory must be an amount such as "500MB" or "2GB", not {memory!r}')
+        if memory is not None:
+            _refuse_amount(memory)
         if memory is not None and not isinstance(database, str | Path):
             raise DataError("the memory of an open connection is set where it is opened")
         self._place = open_place(database)
@@ -337,6 +337,18 @@ def opened(database: str | Path | OmopDatabase | Any, schema: str) -> Iterator[O
         return
     with OmopDatabase(database, schema) as db:
         yield db
+
+
+def _refuse_amount(memory: Any) -> None:
+    """Refuse what is no amount of memory with which a database can do anything."""
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([KMGT])i?B", str(memory))
+    megabytes = 0.0
+    if found is not None:
+        megabytes = float(found[1]) * 1000.0 ** ("KMGT".index(found[2]) - 1)
+    if not 1 <= megabytes <= 1e9:  # with less DuckDB answers nothing, more it cannot count
+        raise DataError(
+            f'memory must be an amount from 1MB to 1000TB, such as "500MB" or "2GB", not {memory!r}'
+        )
 
 
 def _some(table: str, column: str, concepts: Iterable[int]) -> RecordsOf:
