@@ -24,6 +24,7 @@ from steropes import (
     aalen_johansen,
     as_design,
     calibration_table,
+    fit_many,
     kaplan_meier,
     logrank_test,
 )
@@ -295,6 +296,27 @@ def test_x_that_is_not_of_numbers_is_refused_in_fit_and_predict(form):
     model = LogisticRegression(prior=Normal()).fit(np.eye(N, 2), y)
     with pytest.raises(DataError):
         model.predict(REFUSED_X[form]())
+
+
+def test_a_query_is_to_be_collected_wherever_it_is_given():
+    y = [0, 1] * 6
+    table = pd.DataFrame({"y": y, "g": [0, 0, 1, 1] * 3})
+    query, groups = pl.DataFrame(table).lazy(), pl.DataFrame(table[["g"]]).lazy()
+    times = Surv(np.arange(1, N + 1), y)
+    model = LogisticRegression(prior=Normal())
+    for asked in (
+        lambda: CoxRegression().fit(np.eye(N, 2), times, strata=groups),
+        lambda: CoxRegression().fit(np.eye(N, 2), query),
+        lambda: ConditionalLogisticRegression().fit(np.eye(N, 2), y, strata=groups),
+        lambda: LogisticRegression.from_formula("y ~ g", query),
+        lambda: fit_many(model, np.eye(N, 2), query),
+        lambda: Design.from_long(query, rows=y),
+        lambda: kaplan_meier(query),
+        lambda: kaplan_meier(times, groups=groups),
+        lambda: logrank_test(times, groups),
+    ):
+        with pytest.raises(DataError, match=r"query that has not been run; collect\(\) it"):
+            asked()
 
 
 # -- sparse matrices that are not what they say ------------------------------------------------

@@ -17,7 +17,15 @@ from scipy import sparse
 
 from ..errors import DataError
 
-__all__ = ["MASKED", "NotNumbers", "as_series", "numbers", "plain_array", "unmasked"]
+__all__ = [
+    "MASKED",
+    "NotNumbers",
+    "as_series",
+    "numbers",
+    "plain_array",
+    "refuse_query",
+    "unmasked",
+]
 
 MASKED = "masked. Drop it, or fill it in with numpy.ma.filled if you know its value."
 DAYS = (
@@ -79,6 +87,12 @@ def numbers(
     raise DataError(f"{what} must hold numbers, not {x.dtype}.")
 
 
+def refuse_query(x: Any, what: str) -> None:
+    """Refuse a polars LazyFrame: how many rows it has is not known until it is run."""
+    if nw.dependencies.is_polars_lazyframe(x):
+        raise DataError(f"{what} is a query that has not been run; collect() it.")
+
+
 def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row) -> np.ndarray:
     """A NumPy array of whatever type, with nothing masked and nothing that has no order."""
     if isinstance(x, np.ma.MaskedArray):
@@ -87,8 +101,7 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
         raise DataError(f"{what} is None; pass an array of numbers.")
     if sparse.issparse(x):
         raise DataError(f"{what} is a sparse matrix; pass {what}.toarray().ravel().")
-    if nw.dependencies.is_polars_lazyframe(x):
-        raise DataError(f"{what} is a query that has not been run; collect() it.")
+    refuse_query(x, what)
     if isinstance(x, str | bytes | Mapping | Set):
         raise DataError(f"{what} must be an array, not {type(x).__name__}: it has no rows.")
     series = as_series(x)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .arrays import as_series, numbers, plain_array, unmasked
+from .arrays import as_series, numbers, plain_array, refuse_query, unmasked
 
 __all__ = [
     "APART",
@@ -238,6 +238,7 @@ def in_order(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
 
 def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
     """Labels as a 1-D array, of objects where they are not of a NumPy type."""
+    refuse_query(strata, what)
     frame = nw.from_native(strata, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         if frame.shape[1] != 1:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import DataError
-from .arrays import unmasked
+from .arrays import refuse_query, unmasked
 from .checks import vector
 from .labels import refuse_other_order
 
@@ -109,6 +109,7 @@ def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
 
 
 def _plain(y: Any) -> np.ndarray:
+    refuse_query(y, "y")
     try:
         return np.asarray(y)
     except (TypeError, ValueError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from .arrays import refuse_query
 from .checks import in_order, label_strata
 
 __all__ = ["check_groups", "people_of"]
@@ -14,6 +15,7 @@ __all__ = ["check_groups", "people_of"]
 
 def people_of(y: Any) -> int:
     """Number of rows of a survival outcome."""
+    refuse_query(y, "y")
     shape = np.shape(y)
     if len(shape) != 1 or shape[0] == 0:
         raise DataError(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from ..data.arrays import refuse_query
 from ..data.checks import labels_of, vector
 from ..errors import DataError
 from .design import Design
@@ -29,6 +30,7 @@ def from_long(
     names: Mapping[Any, str] | None = None,
 ) -> Design:
     """See `Design.from_long`."""
+    refuse_query(table, "The long table")
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         raise DataError("A long table must be a pandas, polars or pyarrow table.")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from narwhals.exceptions import DuplicateError
 
+from ..data.arrays import refuse_query
 from ..data.outcome import Surv
 from ..errors import DataError
 
@@ -167,6 +168,7 @@ def _unchecked(text: str, data: pd.DataFrame) -> Any:
 
 def table_of(data: Any) -> pd.DataFrame:
     """A pandas table of a pandas, polars or pyarrow one."""
+    refuse_query(data, "data")
     try:
         frame = nw.from_native(data, eager_only=True, pass_through=True)
     except DuplicateError as error:

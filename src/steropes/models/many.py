@@ -17,6 +17,7 @@ from sklearn.base import clone
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import check_level, refuse_other_order
+from ..data.arrays import refuse_query
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
@@ -164,6 +165,7 @@ Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
 
 def _read(outcomes: Any, common: Given) -> dict[str, Given]:
     """What ``fit`` is given for each outcome."""
+    refuse_query(outcomes, "The table of outcomes")
     if isinstance(outcomes, Mapping):
         named = list(outcomes.items())
     else:
