@@ -1,6 +1,7 @@
 """Cohorts as tables: read, made of eras and records, kept apart, never printed."""
 
 import datetime as dt
+import decimal
 
 import duckdb
 import numpy as np
@@ -89,6 +90,82 @@ def test_entries_without_meaning_are_refused_without_naming_people(omop, rows, m
         pytest.raises(DataError, match=message),
     ):
         read_cohorts(db)
+
+
+def four(**change):
+    """A cohort table of three entries, with other columns in place of some."""
+    days = [dt.date(2020, 1, 1)] * 3
+    plain = {COHORT[0]: [1, 1, 1], COHORT[1]: [1, 2, 3], COHORT[2]: days, COHORT[3]: days}
+    return pd.DataFrame({**plain, **change})
+
+
+@pytest.mark.parametrize("name", COHORT[:2])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [1, 2.5, 3],
+        [1, 2.0**53 + 2, 3],
+        [1, 1e300, 3],
+        pd.Series([1, decimal.Decimal("2.5"), 3], dtype=object),
+        np.array([1, 2**63, 3], np.uint64),
+    ],
+)
+def test_an_id_that_would_be_cut_is_refused_with_its_row(name, ids):
+    with pytest.raises(DataError, match=f"{name} is no whole number in row 1"):
+        CohortTable.from_frame(four(**{name: ids}))
+
+
+def test_ids_that_are_no_numbers_are_refused_and_whole_ones_are_not():
+    day = np.array(["2020-01-01"], "datetime64[D]")
+    for wrong in (["a"], [None], day, [True]):
+        with pytest.raises(DataError, match="subject_id"):
+            CohortTable([1], wrong, day, day)
+    with pytest.raises(DataError, match="subject_id is no whole number in row 0"):
+        CohortTable([1], [np.nan], day, day)
+    whole = CohortTable.from_frame(four(**{COHORT[0]: [1.0, 1.0, 2.0], COHORT[1]: ["7", "8", "9"]}))
+    assert (whole.ids, whole.subject.tolist()) == ((1, 2), [7, 8, 9])
+    assert len(whole.only(1.0)) == 2
+
+
+def test_a_cohort_of_a_broken_number_is_no_other_cohort(omop):
+    omop.person(target=0)
+    rows = [(1, 1, day(0), day(3)), (2, 1, day(0), day(3))]
+    with OmopDatabase(with_cohorts(omop.write(), rows)) as db:
+        whole = read_cohorts(db)
+        for asked in (
+            lambda: read_cohorts(db, [1.5]),
+            lambda: read_cohorts(db, names={1.5: "x"}),
+            lambda: drug_era_cohorts(db, {1.5: TARGET}),
+            lambda: whole.only([1.5]),
+            lambda: whole.name(1.5),
+        ):
+            with pytest.raises(DataError, match=r"id of a cohort must be a whole number, not 1\.5"):
+                asked()
+
+
+def test_a_site_s_table_of_broken_numbers_is_refused(omop):
+    columns = COLUMNS.replace("BIGINT", "DOUBLE")
+    rows = [(1.0, 1.0, day(0), day(3)), (1.0, 2.0, day(0), day(3))]
+    with OmopDatabase(with_cohorts(omop.write(), rows, columns=columns)) as db:
+        assert read_cohorts(db).subject.tolist() == [1, 2]
+    rows.append((1.0, 2.6, day(0), day(3)))
+    with (
+        OmopDatabase(with_cohorts(omop.write(), rows, columns=columns)) as db,
+        pytest.raises(DataError, match="1 entries have a subject_id that is no whole number"),
+    ):
+        read_cohorts(db)
+
+
+def test_a_cohort_table_may_be_of_polars_or_pyarrow():
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    plain = four()
+    expected = entries(CohortTable.from_frame(plain))
+    for made in (polars.DataFrame(plain), pyarrow.Table.from_pandas(plain)):
+        assert entries(CohortTable.from_frame(made)) == expected
+    with pytest.raises(DataError, match=r"collect\(\) it"):
+        CohortTable.from_frame(polars.DataFrame(plain).lazy())
+    with pytest.raises(DataError, match="pandas, polars or pyarrow table, not dict"):
+        CohortTable.from_frame({"subject_id": [1]})
 
 
 def test_what_is_not_there_is_named(omop):

@@ -16,7 +16,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.cohorts.entries import COLUMNS, CohortTable
+from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
 from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
 
 __all__ = ["circe_cohorts", "definition_text", "entry_records"]
@@ -73,11 +73,12 @@ def circe_cohorts(
     called: dict[int, str] = {}
     frames = []
     for cohort, source in definitions.items():
-        values = _values(int(cohort), source)
-        called |= {int(cohort): str(values["name"])} if values.get("name") else {}
-        frames.append(_entries(db, int(cohort), values.get("expression", values)))
+        cohort = cohort_id(cohort)
+        values = _values(cohort, source)
+        called |= {cohort: str(values["name"])} if values.get("name") else {}
+        frames.append(_entries(db, cohort, values.get("expression", values)))
     made = CohortTable.from_frame(pd.concat(frames, ignore_index=True), db.identity)
-    given = {int(i): str(name) for i, name in (names or {}).items()}
+    given = {cohort_id(i): str(name) for i, name in (names or {}).items()}
     return CohortTable(
         made.definition, made.subject, made.start, made.end, made.database, {**called, **given}
     )

@@ -7,13 +7,17 @@ two sets of cohorts that come from one connection cannot mix.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.arrays import refuse_query
 from steropes.errors import DataError
 from steropes.studies.omop import Workspace
 from steropes.studies.people import People
@@ -45,7 +49,8 @@ class CohortTable:
     Raises
     ------
     DataError
-        Arrays of different lengths, missing dates, or an end before the start.
+        Arrays of different lengths, ids that are no whole numbers, missing dates, or an end before
+        the start.
     """
 
     definition: NDArray
@@ -57,8 +62,8 @@ class CohortTable:
 
     def __post_init__(self) -> None:
         columns = {
-            "definition": np.array(self.definition, dtype=np.int64, copy=True).ravel(),
-            "subject": np.array(self.subject, dtype=np.int64, copy=True).ravel(),
+            "definition": whole_numbers(COLUMNS[0], self.definition),
+            "subject": whole_numbers(COLUMNS[1], self.subject),
             "start": np.array(self.start, dtype="datetime64[D]", copy=True).ravel(),
             "end": np.array(self.end, dtype="datetime64[D]", copy=True).ravel(),
         }
@@ -80,14 +85,29 @@ class CohortTable:
     # -- making ----------------------------------------------------------------------------------
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, database: str = "") -> CohortTable:
+    def from_frame(cls, frame: Any, database: str = "") -> CohortTable:
         """Read a table with the columns of an OMOP cohort table, in any case.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Of pandas, polars or pyarrow.
+        database : str, default ""
+            As in the class.
 
         Raises
         ------
         DataError
             A column is missing, or what the class itself refuses.
         """
+        refuse_query(frame, "the cohort table")
+        known = nw.from_native(frame, eager_only=True, pass_through=True)
+        if not isinstance(known, nw.DataFrame):
+            raise DataError(
+                "a cohort table must be a pandas, polars or pyarrow table, not "
+                f"{type(frame).__name__}"
+            )
+        frame = known.to_pandas()
         lower = {str(c).lower(): c for c in frame.columns}
         gone = [c for c in COLUMNS if c not in lower]
         if gone:
@@ -139,12 +159,13 @@ class CohortTable:
 
     def name(self, cohort: int) -> str:
         """Name of a cohort; "cohort 3" where it has none."""
-        return (self.names or {}).get(int(cohort), f"cohort {int(cohort)}")
+        cohort = cohort_id(cohort)
+        return (self.names or {}).get(cohort, f"cohort {cohort}")
 
     def only(self, cohorts: int | Iterable[int]) -> CohortTable:
         """The entries of some cohorts."""
-        wanted = [cohorts] if isinstance(cohorts, int | np.integer) else [int(c) for c in cohorts]
-        return self._take(np.isin(self.definition, wanted))
+        some = cohorts if isinstance(cohorts, Iterable) else [cohorts]
+        return self._take(np.isin(self.definition, [cohort_id(c) for c in some]))
 
     def counts(self) -> pd.DataFrame:
         """Entries and people of each cohort: ``cohort_definition_id``, ``entries``, ``people``."""
@@ -196,6 +217,40 @@ class CohortTable:
     def _sizes(self) -> list[tuple[int, int]]:
         ids, counts = np.unique(self.definition, return_counts=True)
         return [(int(i), int(n)) for i, n in zip(ids, counts, strict=True)]
+
+
+def cohort_id(value: Any) -> int:
+    """The id of a cohort; of a float only if it is whole, so that none stands for another."""
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    if whole or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
+        return int(value)
+    raise DataError(f"the id of a cohort must be a whole number, not {value!r}")
+
+
+def whole_numbers(name: str, values: ArrayLike) -> NDArray:
+    """Ids as a copy of integers; what is cut to one would be somebody else's."""
+    given = np.asarray(values).ravel()
+    if given.dtype.kind not in "iufOUS":  # dates would pass for numbers of days
+        raise DataError(f"cohort table: {name} must hold whole numbers, not {given.dtype}")
+    try:
+        with np.errstate(invalid="ignore"):  # what is not finite is refused below
+            found = given.astype(np.int64)
+        bad = ~(found == given) if given.dtype.kind in "fu" else np.zeros(len(given), bool)
+        if given.dtype.kind == "O":
+            bad = np.array([not _same(a, b) for a, b in zip(found, given, strict=True)], bool)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"cohort table: {name} holds a value that is no whole number") from None
+    if given.dtype.kind == "f":  # beyond which neighbours are one float
+        bad |= np.abs(given) > 2.0**53
+    if bad.any():
+        # the value itself is not told: it may be that of a person
+        raise DataError(f"cohort table: {name} is no whole number in row {int(np.argmax(bad))}")
+    return found
+
+
+def _same(found: np.int64, given: Any) -> bool:
+    """Whether an id is the object that it was made of, which may be a text of digits."""
+    return isinstance(given, str) or bool(int(found) == given)
 
 
 def _dates(name: str, column: pd.Series) -> NDArray:

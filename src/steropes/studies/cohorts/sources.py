@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.cohorts.entries import COLUMNS, CohortTable
+from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
 from steropes.studies.omop import OmopDatabase, RecordsOf
 from steropes.studies.requirements import concepts, whole, yes_or_no
 
@@ -96,7 +96,7 @@ def read_cohorts(
     DataError
         No such table, missing columns or dates, or a cohort without entries.
     """
-    wanted = None if cohorts is None else sorted({int(c) for c in cohorts})
+    wanted = None if cohorts is None else sorted({cohort_id(c) for c in cohorts})
     if wanted == []:
         raise DataError("no cohort was asked for; name one or more ids, or leave cohorts out")
     where = f"{db.schema if schema is None else schema}.{table}"
@@ -181,8 +181,14 @@ def _entries(
         db,
         "SELECT cohort_definition_id::BIGINT AS cohort_definition_id, "
         "subject_id::BIGINT AS subject_id, cohort_start_date::DATE AS cohort_start_date, "
-        f"cohort_end_date::DATE AS cohort_end_date FROM {source} AS entries",
+        "cohort_end_date::DATE AS cohort_end_date, "
+        "cohort_definition_id <> cohort_definition_id::BIGINT AS other_cohort, "
+        f"subject_id <> subject_id::BIGINT AS other_subject FROM {source} AS entries",
     )
+    for name, other in ((COLUMNS[0], "other_cohort"), (COLUMNS[1], "other_subject")):
+        cut = int(frame[other].fillna(False).sum())  # the database rounds where it makes integers
+        if cut:
+            raise DataError(f"{table}: {cut} entries have a {name} that is no whole number")
     return CohortTable.from_frame(frame, db.identity)
 
 
@@ -202,7 +208,7 @@ def _from_records(
     if not wanted:
         raise DataError("no cohort was asked for: give an id and its concepts")
     sets = {
-        int(cohort): s if isinstance(s, ConceptSet) else ConceptSet((s,))
+        cohort_id(cohort): s if isinstance(s, ConceptSet) else ConceptSet((s,))
         for cohort, s in wanted.items()
     }
     concept = "drug_concept_id" if prefix == "drug_era" else "condition_concept_id"
@@ -266,5 +272,5 @@ def _named(table: CohortTable, names: Mapping[int, str]) -> CohortTable:
         table.start,
         table.end,
         table.database,
-        {int(i): str(name) for i, name in names.items()},
+        {cohort_id(i): str(name) for i, name in names.items()},
     )
