@@ -239,6 +239,27 @@ def test_an_interrupt_leaves_nothing_behind(small, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        (["grid", "study.toml"], True),
+        (["sccs-grid", "study.toml"], True),
+        (["demo", "--output", "x", "--grid"], True),
+        (["demo", "--controls"], True),
+        (["demo"], False),
+        (["sccs", "x.duckdb"], False),
+    ],
+)
+def test_an_interrupted_command_says_whether_it_goes_on(capsys, monkeypatch, arguments, kept):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("steropes.studies.cli._call", interrupted)
+    assert run(arguments) == 130
+    said = "what is done is kept" if kept else "nothing was written"
+    assert f"interrupted; {said}" in capsys.readouterr().err
+
+
 def test_a_missing_extra_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert run(["demo"]) == 2

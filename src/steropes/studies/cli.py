@@ -45,13 +45,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         given = sys.argv[1:] if arguments is None else arguments
         kept = "what is done is kept, and the same command goes on from there"
-        said = kept if [*given][:1] in (["grid"], ["sccs-grid"]) else "nothing was written"
+        said = kept if _goes_on([*given]) else "nothing was written"
         return _fail(f"interrupted; {said}", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
         sys.stdout = None
         return 0
     except OSError as error:  # a file that cannot be written, a disk that is full
         return _fail(": ".join(str(x) for x in (error.filename, error.strerror or error) if x))
+
+
+def _goes_on(arguments: Sequence[str]) -> bool:
+    """Whether a command keeps what it has done: grids do, those of the demonstration too."""
+    demonstrates = arguments[:1] == ["demo"] and {"--grid", "--controls"} & {*arguments}
+    return arguments[:1] in (["grid"], ["sccs-grid"]) or bool(demonstrates)
 
 
 def _call(app: Any, arguments: Sequence[str] | None) -> int:
