@@ -269,6 +269,16 @@ def test_the_minimum_of_days_counts_both_ends(study):
     assert people["treated"].tolist() == [0]
 
 
+def test_without_a_minimum_of_days_those_who_have_none_are_counted_too(study):
+    study.person((T, 0, 0))
+    study.person((T, 0, 9))
+    study.person((C, 0, 9))
+    population = study.population(TimeAtRisk(start=1, min_days=0))
+    last = population.attrition.iloc[-1]
+    assert last["rule"] == "Have a day at risk"
+    assert last["target_entries"] == int((population.people["treated"] == 1).sum()) == 1
+
+
 def test_the_order_of_rows_does_not_matter(study):
     rng = np.random.default_rng(1)
     for _ in range(40):

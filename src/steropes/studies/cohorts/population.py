@@ -184,6 +184,7 @@ def study_population(
         count(f"Have at least {rule.min_days} days at risk")
     else:
         entries = entries[entries["risk_end"] >= entries["risk_start"]].copy()
+        count("Have a day at risk")
     people = _with_outcomes(entries, events)
     if competing is not None:
         people = _with_competing(people, _outcome_days(entries, cohorts.only(int(competing))))
