@@ -112,6 +112,21 @@ def test_estimates_that_fail_a_diagnostic_are_hidden(results):
     assert hidden.loc[~failed, "rr"].equals(shown.loc[~failed, "rr"])
 
 
+def test_that_no_outcome_fell_in_a_hidden_exposure_is_hidden_too(omop, tmp_path):
+    for k in range(30):
+        person = omop.person(observed=(0, 400), outcome=10 + k)
+        omop.drug(person, TARGET, 200, 210)
+    grid = CaseSeriesGrid(
+        (SeriesQuestion(TARGET, OUTCOME),),
+        (SeriesAnalysis(1, "the era", {"pre_exposure_days": 0, "end_of_observation_days": 0}),),
+        thresholds=Thresholds(detectable=1),
+    )
+    results = run_case_series_grid(omop.write(), grid, tmp_path)
+    assert "no event in it" in results.estimates(unblind=True)["note"].iloc[0]
+    assert results.estimates()["note"].tolist() == ["not shown: a diagnostic failed"]
+    assert "no event in it" not in case_series_grid_page(results)
+
+
 def test_an_interrupted_run_goes_on_and_ends_the_same(database, results, tmp_path):
     def stop(line):
         if "(5 of" in line:

@@ -33,6 +33,7 @@ from steropes.studies.sccs.layout import KEYS, TABLES
 from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
 from steropes.studies.sccs.specification import read_case_series_grid
 from steropes.studies.sccs.study import case_series
+from steropes.studies.verdicts import NOT_SHOWN
 
 __all__ = [
     "CaseSeriesGrid",
@@ -97,8 +98,11 @@ class CaseSeriesGridResults:
                 c for c in found if any(p in c for p in ("rr", "ci_95", "llr")) or c.endswith("p")
             ]
             found = found.astype({"covariate_outcomes": "Int64"})  # the effect follows from them
-            found.loc[found["unblind"] == 0, hidden] = np.nan
-            found.loc[found["unblind"] == 0, "covariate_outcomes"] = pd.NA
+            failed = found["unblind"] == 0
+            # that all or no outcomes fell in the time at risk is an effect too
+            found.loc[failed & found["log_rr"].notna(), "note"] = NOT_SHOWN
+            found.loc[failed, hidden] = np.nan
+            found.loc[failed, "covariate_outcomes"] = pd.NA
         return found
 
 
