@@ -302,6 +302,7 @@ def test_weights_are_the_lengths_of_the_rows(omop):
     whole = model.weights(p.age, p.start, p.end, p.end_known, p.start[one], p.end[one])
     by_case = np.bincount(d.case, d.days)
     np.testing.assert_allclose(by_case, whole, rtol=1e-4)
+    assert d.attrition[-1] == (p.end - p.start + 1).sum()  # days, not what they weigh
     plain = case_series(omop.write(), replace(settings, event_dependent_observation=False))
     assert plain.intervals.days.sum() == (p.end - p.start + 1).sum()
     assert (plain.intervals.events == d.events).all()

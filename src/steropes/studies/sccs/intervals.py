@@ -193,6 +193,7 @@ def _chunk(
     if scri:
         cut = _without(cut, n_eras - 1)
     days = (cut.last - cut.first + 1).astype(float)
+    tally.days += int(days.sum())
     if censoring is not None:
         of = spans.a + cut.case
         days = censoring.weights(
@@ -235,6 +236,7 @@ class _Tally:
         self.population = population
         self.table = np.zeros((n_columns, len(STATISTICS)), np.int64)
         self.last_person = np.full(n_columns, -1)
+        self.days = 0  # of all rows, whatever they weigh
 
     def add(
         self,
@@ -303,6 +305,6 @@ def _assemble(
         len(sorted_distinct(population.person[cases])),
         int(events.sum()),
         len(cases),
-        round(float(days.sum())),
+        tally.days,
     )
     return Intervals(X, time, events, days, case, columns, names, statistics, attrition)
