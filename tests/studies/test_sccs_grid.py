@@ -358,3 +358,18 @@ def test_the_days_after_an_era_and_each_concept_by_itself(database, tmp_path):
     found = run_case_series_grid(database, grid, tmp_path).tables["sccs_result"]
     assert found["rr"].tolist() == pytest.approx([expected["rr"]])
     assert "after" in case_series_grid_page(run_case_series_grid(database, grid, tmp_path))
+
+
+def test_the_note_on_one_of_several_exposures_is_not_that_of_the_others(omop, tmp_path):
+    for concept in (51, 52):
+        omop.concept(concept, f"drug {concept}")
+        omop.ancestor(TARGET, concept)
+    for k in range(60):
+        person = omop.person(observed=(0, 400), outcome=10 + k)
+        omop.drug(person, 51, 200, 210)  # never with the outcome
+        omop.drug(person, 52, 30, 60)
+    analysis = SeriesAnalysis(1, "each", {**FAST, "by_concept": True})
+    grid = CaseSeriesGrid((SeriesQuestion(TARGET, OUTCOME),), (analysis,))
+    found = run_case_series_grid(omop.write(), grid, tmp_path).estimates(unblind=True)
+    assert found["covariate_outcomes"].min() == 0 < found["covariate_outcomes"].max()
+    assert found["note"].tolist() == ["", ""]

@@ -307,8 +307,10 @@ def _step(
             for name, table in study.tables(analysis.id, question.number, grid.database_id).items()
             if name not in (*SPECIFIED, "sccs_covariate_analysis")
         }
-        said = study.estimates.loc[study.of_interest[0], "note"]
-        note = study.model.status if study.model.status != "OK" else str(said)
+        said = study.estimates.loc[study.of_interest, "note"].unique()
+        # of several exposures the one note is told beside each, and so must be true of each
+        own = str(said[0]) if len(said) == 1 else ""
+        note = study.model.status if study.model.status != "OK" else own
     except REFUSED as error:
         return _refusal(grid, question, analysis, str(error))
     return {**tables, "note": [{**key, "note": note, "database_id": grid.database_id}]}
