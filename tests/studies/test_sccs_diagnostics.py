@@ -84,6 +84,21 @@ def test_fewer_than_two_months_say_nothing():
     assert p == 1
 
 
+def test_a_ratio_without_end_is_told_as_such(omop):
+    for k in range(20):
+        omop.person(target=100 + k, observed=(0, 300), outcome=90 + k)
+    study = case_series(omop.write(), case_series_settings(OUTCOME, TARGET, unblind=True))
+    before = study.diagnostics[0].verdicts["pre-exposure"]
+    assert math.isinf(before.value)
+    assert "rate ratio ∞ (" in before.finding
+    assert " to ∞)" in before.finding
+    flipped = case_series(omop.write(), case_series_settings(
+        OUTCOME, TARGET, risk_start=-10, risk_end=-10, risk_end_at="start", pre_exposure_days=0,
+        unblind=True,
+    ))  # fmt: skip
+    assert "rate ratio ∞ (" in repr(flipped)
+
+
 def test_time_within_one_month_is_no_verdict_on_stability(omop):
     for i in range(30):
         omop.person(target=3 if i % 3 else None, observed=(-5, 12), outcome=3 if i % 2 else 8)

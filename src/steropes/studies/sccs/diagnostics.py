@@ -21,6 +21,7 @@ from steropes.studies.sccs.model import CaseSeriesModel
 from steropes.studies.sccs.population import Population
 from steropes.studies.sccs.power import minimal_detectable_ratio
 from steropes.studies.sccs.thresholds import Thresholds
+from steropes.studies.wording import decimals
 
 __all__ = ["Diagnostics", "Verdict", "diagnose", "findings_of", "own_verdicts", "time_stability"]
 
@@ -190,8 +191,8 @@ def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, fl
     passed = low <= bounds[1] and high >= bounds[0]
     return Verdict(
         name, float(line["rr"]), low, high, float(line["p"]), PASS if passed else FAIL,
-        f"{text}: rate ratio {line['rr']:.2f} ({low:.2f} to {high:.2f}); the interval "
-        f"{'meets' if passed else 'does not meet'} {bounds[0]:g} to {bounds[1]:g}.",
+        f"{text}: rate ratio {decimals(line['rr'])} ({decimals(low)} to {decimals(high)}); the "
+        f"interval {'meets' if passed else 'does not meet'} {bounds[0]:g} to {bounds[1]:g}.",
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from steropes.studies.sccs.timing import (
     time_to_event,
 )
 from steropes.studies.verdicts import NOT_SHOWN
+from steropes.studies.wording import decimals
 
 __all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
 
@@ -94,7 +95,8 @@ class CaseSeries:
             line = public_estimates(self).loc[name]
             said = NOT_SHOWN if line["note"] == NOT_SHOWN else "no estimate"
             if math.isfinite(line["lower"]) or math.isfinite(line["upper"]):
-                said = f"rate ratio {line['rr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
+                rr, lower, upper = (decimals(line[c]) for c in ("rr", "lower", "upper"))
+                said = f"rate ratio {rr} ({lower} to {upper})"
             found.append(f"{name}: {said}")
         cases = shown(len(self.population), self.settings.min_cell)
         return f"CaseSeries({', '.join([self.outcome, f'{cases} cases', *found])})"
