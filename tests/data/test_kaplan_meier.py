@@ -131,3 +131,18 @@ def test_a_restricted_mean_is_up_to_a_time(t):
 def test_negative_weights_are_refused():
     with pytest.raises(DataError, match="weights must be a number >= 0 in row 0"):
         product_limit([1, 2], [1, 0], weights=[-1, 1])
+
+
+def test_after_the_last_person_there_is_no_curve_unless_it_is_zero():
+    # R's summary(survfit, times) leaves such times out; predictions are missing there too.
+    open_end = kaplan_meier(Surv([1, 2, 3], [1, 0, 0]))
+    assert open_end.at([3, 3.5, np.inf]).tolist() == pytest.approx(
+        [2 / 3, np.nan, np.nan], nan_ok=True
+    )
+    assert open_end.at([3, 3.5], left=True).tolist() == pytest.approx([2 / 3, np.nan], nan_ok=True)
+    assert np.isnan(open_end.at(4))
+    closed = kaplan_meier(Surv([1, 2, 3], [1, 0, 1]))
+    assert closed.at([3, 3.5, np.inf]).tolist() == [0, 0, 0]
+    for y in (Surv([1, 2, 3], [1, 0, 0]), Surv([1, 2, 3], [1, 0, 1])):
+        incidence = aalen_johansen(y).at([0.5, 1, 2.5, 3, 4])[1].to_numpy()
+        np.testing.assert_allclose(kaplan_meier(y).at([0.5, 1, 2.5, 3, 4]), 1 - incidence)

@@ -65,12 +65,16 @@ class KaplanMeier:
         return f"{type(self).__name__}({_events(self.events)})"
 
     def at(self, times: ArrayLike, *, left: bool = False) -> Floats:
-        """S at the given times; with ``left`` the limit S(t−), as inverse weights need it."""
+        """S at the given times; with ``left`` the limit S(t−), as inverse weights need it.
+
+        NaN after the last time at which anybody was seen, unless the curve is zero there.
+        """
         t = numbers(times, "times")
         if np.isnan(t).any():  # they would be sorted after all others
             raise DataError("times contains NaN, at which there is no curve.")
         i = np.searchsorted(self.times, t, side="left" if left else "right")
-        return np.concatenate(([1.0], self.survival))[i]
+        known = (t <= self.times[-1]) | (self.survival[-1] == 0)
+        return np.where(known, np.concatenate(([1.0], self.survival))[i], np.nan)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Pointwise confidence limits of S at ``self.times`` on the log(−log) scale.
