@@ -1,5 +1,7 @@
 """The product-limit estimate: against lifelines, by its identities, and what it refuses."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from lifelines import KaplanMeierFitter
@@ -146,3 +148,39 @@ def test_after_the_last_person_there_is_no_curve_unless_it_is_zero():
     for y in (Surv([1, 2, 3], [1, 0, 0]), Surv([1, 2, 3], [1, 0, 1])):
         incidence = aalen_johansen(y).at([0.5, 1, 2.5, 3, 4])[1].to_numpy()
         np.testing.assert_allclose(kaplan_meier(y).at([0.5, 1, 2.5, 3, 4]), 1 - incidence)
+
+
+def exactly(time, event, entry, weight, censoring):
+    """The curve in rational numbers."""
+    w = [Fraction(float(x)) for x in weight]
+    value, out = Fraction(1), []
+    for t in np.unique(time):
+        before = entry < t
+        risk = before & ((time > t) | ((time == t) & ~(censoring & event)))
+        gone = before & (time == t) & (event != censoring)
+        d, n = (sum((w[i] for i in np.flatnonzero(x)), Fraction(0)) for x in (gone, risk))
+        value *= 1 - d / n if d else 1
+        out.append(float(value))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("censoring", [False, True])
+@pytest.mark.parametrize("entry", [np.full(N, -1.0), ENTRY], ids=["from the start", "late entry"])
+def test_a_heavy_row_drowns_no_other(entry, censoring):
+    weight = np.ones(N)
+    weight[RANDOM.permutation(N)[:3]] = 1e12, 1e-9, 1e6
+    start = None if (entry < 0).all() else entry
+    curve = product_limit(TIME, EVENT, start, weights=weight, censoring=censoring)
+    expected = exactly(TIME, EVENT, entry, weight, censoring)
+    np.testing.assert_allclose(curve.survival, expected, rtol=1e-13)
+
+
+def test_incidences_beside_a_row_that_outweighs_all_others_have_standard_errors():
+    weight = np.full(N, 1e-11)
+    first = int(np.argmin(TIME))
+    weight[first] = 1e7  # which all others together do not change
+    event = EVENT.copy()
+    event[first] = True
+    curve = aalen_johansen(Surv(TIME, event, ENTRY), sample_weight=weight)
+    assert (curve.survival[:-1] > 0).all()
+    assert np.isfinite(curve.standard_error(curve.times).to_numpy()).all()

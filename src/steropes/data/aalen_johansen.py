@@ -112,9 +112,11 @@ class AalenJohansen:
         d_k = self.events
         d = d_k.sum(axis=1, keepdims=True)
         before = np.append(1.0, self.survival[:-1])[:, None]
-        # After the last ones at risk have all had an event nothing changes any more.
+        # After the last ones at risk have all had an event nothing changes any more. Those who
+        # have none, n − d, as the curve knows them: the difference may be all rounding.
         left = self.survival[:, None] > 0
-        a = np.where(left, d / (n * np.where(left, n - d, 1.0)), 0.0)
+        stay = n * np.where(left, self.survival[:, None] / np.where(before > 0, before, 1.0), 1.0)
+        a = np.where(left, d / n / stay, 0.0)
         b = before * d_k / n**2
         # F at each time less F at u, squared out: sums over u of 1, F(u), F(u)².
         total = (

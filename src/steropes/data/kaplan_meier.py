@@ -20,6 +20,7 @@ from .crossing import first_crossings
 from .labels import refuse_other_order
 from .outcome import check_survival
 from .people import check_groups, people_of
+from .ranges import sums_over_ranges
 
 __all__ = ["KaplanMeier", "RestrictedMean", "kaplan_meier", "product_limit"]
 
@@ -272,25 +273,27 @@ def product_limit(
     times, place = np.unique(time, return_inverse=True)
     enters = None if start is None else np.searchsorted(times, start, side="right")
 
-    def count(weight: Floats) -> tuple[Floats, Floats, Floats]:
-        """Events, departures and people at risk at each time."""
-        m = len(times)
-        d = np.bincount(place, weights=weight * failed, minlength=m)
-        left = np.bincount(place, weights=weight * ~failed, minlength=m)
-        n = _from_the_end(d + left)
-        if enters is not None:  # not yet at risk: those who come in at t or later
-            n = n - _from_the_end(np.bincount(enters, weights=weight, minlength=m + 1))[1:]
-        return (left, d, n - d) if censoring else (d, left, n)
+    def there(last: NDArray) -> Floats:
+        """Sum of weights at each of the times, of people who are there up to and including one.
 
-    d, _, n = count(weight)
-    # Sums of weights are rounded; whether everyone at risk had the event is a matter of counting.
-    heads_d, _, heads_n = count((weight > 0).astype(float))
+        No sum is the difference of two larger ones, which a heavy row would drown: what is left
+        of others beside it counts, and it is zero only where nobody is.
+        """
+        if enters is None:
+            leaves = np.bincount(last + 1, weights=weight, minlength=len(times) + 1)
+            return _from_the_end(leaves)[1:]
+        return sums_over_ranges(enters, last + 1, weight, len(times))
+
+    # Of those at the same time the event comes first, and who leaves is there for it.
+    if censoring:
+        counted, n, stay = ~failed, there(place - failed), there(place - 1)
+    else:
+        counted, n, stay = failed, there(place), there(place - failed)
+    d = np.bincount(place, weights=weight * counted, minlength=len(times))
     dies = d > 0
-    share = np.divide(d, n, out=np.zeros_like(d), where=dies)
-    share[dies & (heads_d == heads_n)] = 1.0
-    survival = np.cumprod(1 - share)
-    with np.errstate(divide="ignore"):
-        terms = np.divide(share, n * (1 - share), out=np.zeros_like(d), where=dies)
+    survival = np.cumprod(np.divide(stay, n, out=np.ones_like(d), where=dies))
+    with np.errstate(divide="ignore", over="ignore"):
+        terms = np.divide(d / np.where(dies, n, 1.0), stay, out=np.zeros_like(d), where=dies)
     log_variance = np.cumsum(terms)
     variance = np.where(survival > 0, survival**2 * np.where(survival > 0, log_variance, 0), 0.0)
     return KaplanMeier(times, survival, variance, n, d, log_variance)
