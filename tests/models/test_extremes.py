@@ -303,3 +303,19 @@ def test_the_score_test_of_a_column_beside_one_that_tells_nearly_all(rng):
     expected = (x @ r) ** 2 / (x @ x) / (r @ r / 200)
     found = m.linear_hypothesis(["x1"], test="score")
     assert found["chisq"] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("size", [1e-150, 1e-140, 1e150])
+def test_intervals_and_tests_of_a_column_in_units_of_1e150_are_those_of_any_other(
+    family, size, rng
+):
+    X, y = data(family, rng)
+    a = MODELS[family]().fit(X, y)
+    b = MODELS[family]().fit(X * [size, 1, 1, 1], y)
+    for j in ("x0", "x1"):  # held, and beside what is held
+        limits = b.confint([j], method="profile") * (size if j == "x0" else 1)
+        np.testing.assert_allclose(limits, a.confint([j], method="profile"), rtol=1e-4)
+        for test in ("likelihood ratio", "score"):
+            ours, theirs = (m.linear_hypothesis([j], test=test)["chisq"] for m in (a, b))
+            assert ours == pytest.approx(theirs, rel=1e-5)

@@ -16,10 +16,10 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..fit import Replicates
+from ..priors import HELD
 
 __all__ = ["HeldFits", "Value"]
 
-NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 TOL = 1e-6  # largest KKT violation, in units of λ or of standard errors
 MOST_PIECES = 16  # of the way to a value that fits did not come to at once
 HOLDS = 500.0  # change of η that exp can hold
@@ -141,7 +141,7 @@ class HeldFits:
                 )
         lanes = np.arange(count)
         l1, l2 = (np.repeat(x[:, None], count, axis=1) for x in (self.l1, self.l2))
-        l1[columns, lanes], l2[columns, lanes] = NEVER, 0.0
+        l1[columns, lanes], l2[columns, lanes] = HELD, 0.0
         base = self._base()
 
         def weights(numbers: list[int]) -> np.ndarray:

@@ -9,12 +9,12 @@ import numpy as np
 from scipy import linalg
 
 from ..errors import DataError
+from ..priors import HELD
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 
 __all__ = ["RestrictedFit", "held_fit", "restricted_fit", "score_statistic"]
 
-NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 TOL = 1e-8  # largest step or violation, in standard errors or units of λ
 STEPS = 100
 HALVINGS = 40
@@ -59,7 +59,7 @@ def held_fit(
     D[columns, 0] = values * design.scale[columns]
     offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
     l1, l2 = l1.copy(), l2.copy()
-    l1[columns], l2[columns] = NEVER, 0.0
+    l1[columns], l2[columns] = HELD, 0.0
     moved = problem if not D.any() else replace(problem, offset=offset[:, 0])
     batch = moved.batch(offset=offset) if D.any() else problem.batch()
     if start is not None:

@@ -11,12 +11,12 @@ import numpy as np
 
 from ..errors import NotConvergedWarning, SeparationError
 from ..likelihoods.nuisance import NuisanceLikelihood
+from ..priors import HELD
 from ..solve.determined import refuse_separated, refuse_undetermined_columns
 from ..solve.separation import named, separating_without_others, undetermined_columns
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
 
-NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 NAMED = 8  # columns, or fits, listed in a message
 REMEDY = "Use fewer folds, or other ones."
 
@@ -66,7 +66,7 @@ def _refuse_with_nuisance(
     """The same where α goes along: the free columns alone are fitted, and looked at there."""
     if len(free) == 0:
         return
-    l1 = np.full(problem.design.p, NEVER)
+    l1 = np.full(problem.design.p, HELD)
     l1[free] = 0.0
     for k in range(-1, folds):
         part = problem if k < 0 else replace(problem, weights=train([k])[:, 0])

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import linalg
 
 from ..errors import DataError
-from ..priors import Prior
+from ..priors import HELD, Prior
 from .curve import CLEAR, FLAT, STEP, near, next_step, promise
 from .cyclops import CyclopsSearch, cyclops_variance
 
@@ -365,7 +365,7 @@ def first_variance(
     penalised = (l1 > 0) | (l2 > 0)
     if not penalised.any():
         raise DataError("Every column is excluded from the prior; there is nothing to choose.")
-    g = np.abs(gradient(np.where(penalised, 1e200, 0.0)))
+    g = np.abs(gradient(np.where(penalised, HELD, 0.0)))
     if (l1 > 0).any():
         largest = float((g[l1 > 0] / l1[l1 > 0]).max())
         # λ ∝ variance^(-1/2): start one step below the threshold.

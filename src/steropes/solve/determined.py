@@ -12,6 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from ..errors import SeparationError
+from ..priors import HELD
 from .batch import Batch
 from .fit import Fit
 from .hessian import hessian
@@ -28,7 +29,6 @@ LEAST = 1e-12  # the same, of a maximum of a likelihood that is not concave
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
 FLAT = 1e-4  # information along a direction, relative to that at the start
 LEFT = (1e-10, 1e-7)  # the same, where next to none is left
-NEVER = 1e200  # an ℓ1 penalty that keeps a column out, whatever its unit
 FAR, FARTHER = 10.0, 300.0  # how far to walk in η along a direction that looks flat
 ROUNDING = 1e-9  # of a loss
 OUTSIDE = 100.0  # times the rows: a range of η that no maximum has, however heavy the tails
@@ -264,7 +264,7 @@ def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> tuple[float, bool]:
         problem = replace(problem, weights=problem.weights / size)
         walk = problem.batch(offset=eta[:, None])
         walk.start_at(np.zeros((p, 1)), fit.nuisance)
-        found = walk.solve(np.full(p, NEVER), np.zeros(p), tol=1e-4, max_iter=60)[0]
+        found = walk.solve(np.full(p, HELD), np.zeros(p), tol=1e-4, max_iter=60)[0]
         return found.loss * size, found.converged
     except FloatingPointError:  # of the thresholds: so far out nothing can be told
         return np.inf, False
