@@ -30,6 +30,7 @@ COLLINEAR = 1e-10  # share of a column's information that the other columns leav
 FLAT = 1e-4  # information along a direction, relative to that at the start
 LEFT = (1e-10, 1e-7)  # the same, where next to none is left
 FAR, FARTHER = 10.0, 300.0  # how far to walk in η along a direction that looks flat
+NOT_SO_FAR = 30.0  # the same, where that is too far to tell
 ROUNDING = 1e-9  # of a loss
 OUTSIDE = 100.0  # times the rows: a range of η that no maximum has, however heavy the tails
 SMALL = 1e-3  # share of the farthest coefficient's way below which another has not gone far
@@ -180,12 +181,15 @@ def rising_direction(
         directions = _flat(S / root / root[:, None], way)
     if problem.offset is not None:
         eta = eta + problem.offset
+    own = np.zeros((design.p, 1))
+    own[free, 0] = (fit.beta * design.scale)[free]
+    beside = bool(np.ptp((eta - design.matmul(own, backend)[:, 0])[counted]) > FAR)
     for vector in directions:
         d = np.zeros((design.p, 1))
         d[free, 0] = vector / root
         step = design.matmul(d, backend)[:, 0]
         sense = _rises(problem, fit, eta, step, spread)
-        if sense:
+        if sense and (not concave or not beside or _rises_alone(problem, sense * step)):
             return sense * vector
     return None
 
@@ -240,6 +244,22 @@ def _rises(problem: Any, fit: Fit, eta: np.ndarray, step: np.ndarray, spread: fl
     return 0.0
 
 
+def _rises_alone(problem: Any, step: np.ndarray) -> bool:
+    """Whether the likelihood rises along ``step`` (n,) for ever, with nothing else in η.
+
+    Where a convex loss never rises along a direction, it does so from every point. Of offsets
+    and penalised columns that have η spread over thousands, a walk is too short to overcome them.
+    """
+    step = step / np.ptp(step[problem.weights > 0])
+    near, _ = _loss_there(problem, None, FAR * step)
+    slack = ROUNDING * near + 1e-3 * float(problem.weights[problem.weights > 0].min())
+    for far in (FARTHER, NOT_SO_FAR):
+        there, told = _loss_there(problem, None, far * step)
+        if told:
+            return there <= near + slack
+    return True
+
+
 def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:
     """Whether a fit has converged where the curvature over the free columns is positive."""
     if not fit.converged or fit.nuisance is None:
@@ -253,8 +273,10 @@ def _maximum(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> bool:
     return bool(least > LEAST)
 
 
-def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> tuple[float, bool]:
+def _loss_there(problem: Any, fit: Fit | None, eta: np.ndarray) -> tuple[float, bool]:
     """The loss at linear predictors (n,) with α fitted to them, at most, and whether it is that.
+
+    α starts from a fit's, where there is one.
 
     With weights of one on average: how far α goes to its optimum is counted in standard errors.
     """
@@ -263,7 +285,8 @@ def _loss_there(problem: Any, fit: Fit, eta: np.ndarray) -> tuple[float, bool]:
         size = float(problem.weights.sum()) / max(int((problem.weights > 0).sum()), 1)
         problem = replace(problem, weights=problem.weights / size)
         walk = problem.batch(offset=eta[:, None])
-        walk.start_at(np.zeros((p, 1)), fit.nuisance)
+        if fit is not None:
+            walk.start_at(np.zeros((p, 1)), fit.nuisance)
         found = walk.solve(np.full(p, HELD), np.zeros(p), tol=1e-4, max_iter=60)[0]
         return found.loss * size, found.converged
     except FloatingPointError:  # of the thresholds: so far out nothing can be told

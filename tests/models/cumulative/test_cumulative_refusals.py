@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from steropes import DataError, SeparationError
+from steropes import DataError, Normal, SeparationError
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, EqualQuantileBins
 
 Model = CumulativeProbabilityModel
@@ -210,3 +210,18 @@ def test_a_difference_of_columns_that_splits_the_outcome_is_named(link):
         CumulativeProbabilityModel(link=link).fit(X, y)
     y[5] = 3  # one of the two elsewhere
     assert CumulativeProbabilityModel(link=link).fit(X, y).converged_
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog"])
+@pytest.mark.parametrize("variance", [1e2, 1e8, 1e12])
+def test_a_column_beside_a_penalised_one_that_splits_the_outcome_is_not_separated(link, variance):
+    """Its likelihood has a maximum: the prior ends where the other column goes, however far."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(166, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    prior = Normal(variance, exclude=["x1"])
+    m = CumulativeProbabilityModel(link=link, prior=prior).fit(X, y)
+    assert m.converged_
+    y = np.digitize(X[:, 1], [-0.5, 0.5])  # by itself it is
+    with pytest.raises(SeparationError, match="'x1'"):
+        CumulativeProbabilityModel(link=link, prior=prior).fit(X, y)
