@@ -247,5 +247,20 @@ def test_labels_that_the_fit_has_not_seen_are_refused(data):
         LinearRegression.from_formula("y ~ x", {"y": [1], "x": [2]})
 
 
+def test_a_query_that_has_not_been_run_is_told_so(data):
+    table = pl.DataFrame({"y": data["y"].to_numpy(), "x": data["age"].to_numpy()})
+    m = LinearRegression.from_formula("y ~ x", table)
+    X = table.select("x")
+    calls = {
+        "data": lambda q: LinearRegression.from_formula("y ~ x", q),
+        "data is": lambda q: m.design_matrix(q),
+        "outcomes": lambda q: steropes.fit_many(LinearRegression(), X, q.select("y")),
+        "cluster": lambda q: m.vcov("robust", cluster=q.select("x")),
+    }
+    for what, call in calls.items():
+        with pytest.raises(DataError, match=rf"{what}.* that has not been run; collect\(\) it"):
+            call(table.lazy())
+
+
 def test_the_module_is_an_extra():
     assert "formulaic" not in steropes.__dict__
