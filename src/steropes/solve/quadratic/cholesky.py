@@ -69,11 +69,15 @@ class Cholesky:
             Its first rows are those of ``L``.
         """
         self.L = A
-        new = A[first:]
-        for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
-            if a:
-                new[:, a:b] -= new[:, :a] @ A[a:b, :a].T
-            new[:, a:b] = new[:, a:b] @ inverse.T
+
+        def some(i: int, j: int) -> None:
+            new = A[i:j]
+            for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
+                if a:
+                    new[:, a:b] -= new[:, :a] @ A[a:b, :a].T
+                new[:, a:b] = new[:, a:b] @ inverse.T
+
+        self.pool.map(some, _stripes(first, len(A)))
 
     def forward(self, Z: np.ndarray) -> None:
         """From R (n, B) to L⁻¹R of the rows that are eliminated, in place."""

@@ -31,6 +31,7 @@ SWEEPS_ALONE = 2  # the same of a single replicate, whose sweeps no other thread
 SLOW = 0.5  # contraction in a round with a Newton step from which its system is solved exactly,
 DEAR = 150  # which is dear with more columns than that: it is left to the driver's next step
 EASY = 0.7  # if the violation is no more than such a share of the first one
+LONG = 3000  # coordinates of a single replicate from which on moves are told by all threads, as replicates'
 RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
 WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
 CUTS = 5  # times that a Newton step is shortened
@@ -164,7 +165,7 @@ class Search:
         Those whose violation is no more than ``rest`` (B,) stay where they are.
         """
         m, shared, s, y = self.m, self.shared, self.s, self.y
-        if y.shape[1] == 1:
+        if y.shape[1] == 1 and len(y) < LONG:
             self._sweep_alone()
             return
         h = np.where(live, self.h, 0.0)
