@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.cpu.sparse import cut_lines
 from .blocks import SparseBlock
 
 __all__ = ["PackedBlock"]
@@ -39,7 +40,7 @@ class PackedBlock(SparseBlock):
         low = np.empty(len(indices), np.uint16)
         for a in range(0, len(indices), AT_ONCE):
             part = slice(a, a + AT_ONCE)
-            np.bitwise_and(indices[part], BAND - 1, out=low[part], casting="unsafe")
+            low[part] = indices[part]  # its last bits
         own: dict[str, Any] = {
             "n": block.n, "indptr": indptr, "data": block.data.copy(),
             "scale": block.scale.copy(), "_low": low, "_dtype": indices.dtype,
@@ -84,15 +85,7 @@ class PackedBlock(SparseBlock):
 
 def _cuts(indices: np.ndarray, indptr: np.ndarray, bands: int) -> np.ndarray:
     """Where the row numbers of each column reach each band of rows, (bands + 1, columns)."""
-    cuts = np.empty((bands + 1, len(indptr) - 1), indptr.dtype)
-    cuts[0], cuts[-1] = indptr[:-1], indptr[1:]
-    for band in range(1, bands):
-        first, last = cuts[band - 1].copy(), cuts[-1].copy()
-        while (open_ := first < last).any():  # bisection, of all columns at once
-            middle = (first + last) // 2
-            below = np.zeros(len(first), bool)
-            below[open_] = indices[middle[open_]] < band * BAND
-            first = np.where(open_ & below, middle + 1, first)
-            last = np.where(open_ & ~below, middle, last)
-        cuts[band] = first
+    edges = BAND * np.arange(bands + 1)
+    cuts = np.empty((bands + 1, len(indptr) - 1), np.int64)
+    cut_lines(indptr[:-1], indptr[1:], indices, edges, cuts)
     return cuts

@@ -110,7 +110,7 @@ class SharedMatrix:
             A[a:b] = self.between(at[a:b], at, dtype)
 
         self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
-        inside = np.flatnonzero(np.isin(at, self.f))
+        inside = np.flatnonzero(self.apart[at])
         A[inside, inside] = 1.0
         return A
 
@@ -139,8 +139,8 @@ class SharedMatrix:
             A -= self.Y[:, rows].astype(dtype, copy=False).T @ self.Y[:, columns].astype(
                 dtype, copy=False
             )
-            A[np.isin(rows, self.f)] = 0.0
-            A[:, np.isin(columns, self.f)] = 0.0
+            A[self.apart[rows]] = 0.0
+            A[:, self.apart[columns]] = 0.0
         return A
 
     def taken(self, at: np.ndarray, last: Part | None, whole: float = WHOLE) -> Part:
@@ -148,13 +148,13 @@ class SharedMatrix:
 
         From a share ``whole`` of all on it is the whole one.
         """
-        at = np.union1d(at, self.f)
-        if (
-            last is not None
-            and len(last.at) <= SPARE * len(at)
-            and np.isin(at, last.at, assume_unique=True).all()
-        ):
-            return last
+        mine = self.apart.copy()
+        mine[at] = True
+        at = np.flatnonzero(mine)
+        if last is not None and len(last.at) <= SPARE * len(at):
+            mine[last.at] = False
+            if not mine.any():
+                return last
         if len(at) > whole * self.k:
             return Part(np.arange(self.k), self)
         G = np.empty((len(at), len(at)), self.G.dtype)
