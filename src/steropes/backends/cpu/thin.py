@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .entries import entry
 from .register import add, add_scaled, load, load_single, store, widen, zero_single
 from .sparse import OPTIONS
 
@@ -19,7 +20,7 @@ __all__ = ["Q", "add_products", "add_transposed_products", "side_by_side"]
 Q = 8  # vectors in a register
 TERMS = 1024  # added up in single precision, of rows
 LINES = 512  # the same, of columns
-TILE = 1024  # columns whose sums are in the cache
+TILE = 4096  # columns whose sums are in the cache
 
 
 def side_by_side(z: np.ndarray, Q: int) -> np.ndarray:
@@ -92,20 +93,29 @@ def _transposed_products(Q):
                     for i in range(width):
                         store(sums, i, 0, zero_single(Q))
                     j = j0
-                    while j + 3 < j1:
-                        r0, r1, r2, r3 = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
+                    while j + 7 < j1:
+                        A0, A1, A2, A3 = A[rows[j]], A[rows[j + 1]], A[rows[j + 2]], A[rows[j + 3]]
+                        A4, A5, A6, A7 = (
+                            A[rows[j + 4]], A[rows[j + 5]], A[rows[j + 6]], A[rows[j + 7]]
+                        )  # fmt: skip
                         z0, z1 = load_single(Z, j, b, Q), load_single(Z, j + 1, b, Q)
                         z2, z3 = load_single(Z, j + 2, b, Q), load_single(Z, j + 3, b, Q)
+                        z4, z5 = load_single(Z, j + 4, b, Q), load_single(Z, j + 5, b, Q)
+                        z6, z7 = load_single(Z, j + 6, b, Q), load_single(Z, j + 7, b, Q)
                         for i in range(width):
-                            s = add_scaled(load_single(sums, i, 0, Q), A[r0, c + i], z0)
-                            s = add_scaled(s, A[r1, c + i], z1)
-                            s = add_scaled(s, A[r2, c + i], z2)
-                            store(sums, i, 0, add_scaled(s, A[r3, c + i], z3))
-                        j += 4
+                            s = add_scaled(load_single(sums, i, 0, Q), entry(A0, c + i), z0)
+                            s = add_scaled(s, entry(A1, c + i), z1)
+                            s = add_scaled(s, entry(A2, c + i), z2)
+                            s = add_scaled(s, entry(A3, c + i), z3)
+                            s = add_scaled(s, entry(A4, c + i), z4)
+                            s = add_scaled(s, entry(A5, c + i), z5)
+                            s = add_scaled(s, entry(A6, c + i), z6)
+                            store(sums, i, 0, add_scaled(s, entry(A7, c + i), z7))
+                        j += 8
                     while j < j1:
-                        r, z = rows[j], load_single(Z, j, b, Q)
+                        A0, z = A[rows[j]], load_single(Z, j, b, Q)
                         for i in range(width):
-                            s = add_scaled(load_single(sums, i, 0, Q), A[r, c + i], z)
+                            s = add_scaled(load_single(sums, i, 0, Q), entry(A0, c + i), z)
                             store(sums, i, 0, s)
                         j += 1
                     for i in range(width):
