@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+from steropes.backends.cpu import entries
 from steropes.backends.cpu.entries import entry, put
 
 
@@ -30,3 +31,12 @@ def test_what_is_written_is_of_the_arrays_type(rng):
     out = np.zeros(3, np.float32)
     _doubled(np.array([0.1, 0.2, 0.3]), np.array([2, 0]), out)
     np.testing.assert_array_equal(out, np.array([0.2, 0.0, 0.6], np.float32))
+
+
+def test_without_the_compiler_a_negative_number_is_an_error():
+    x = np.arange(3.0)
+    with pytest.raises(IndexError, match="entry -1"):
+        entries._read(x, -1)
+    with pytest.raises(IndexError, match="entry -2"):
+        entries._write(x, np.int32(-2), 1.0)
+    np.testing.assert_array_equal(x, np.arange(3.0))

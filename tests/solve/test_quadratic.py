@@ -53,6 +53,29 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
         np.testing.assert_allclose(step[:, b], best, atol=1e-9 if dtype == np.float64 else 1e-5)
 
 
+@pytest.mark.parametrize("free", [0, 2])
+def test_a_long_single_model_ends_at_the_minimum_of_a_short_one(free, rng, monkeypatch):
+    G, sigma, g, beta, l1, l2 = model(rng, 600, 1)  # of two panels
+    l1[:free] = l2[:free] = 0.0
+    alone, swept = search_module.Search._sweep_alone, []
+    monkeypatch.setattr(
+        search_module.Search, "_sweep_alone", lambda self: (swept.append(1), alone(self))
+    )
+
+    def minimum(long):
+        monkeypatch.setattr(search_module, "LONG", long)
+        swept.clear()
+        step = Quadratic(G, np.arange(600) < free, ThreadPool(2)).minimize(
+            sigma, g, beta, l1, l2, np.ones((600, 1)), np.full(1, 1e-9), None, True
+        )
+        return step, len(swept)
+
+    short, by_itself = minimum(601)
+    long, by_none = minimum(600)
+    assert by_itself > 0 == by_none
+    np.testing.assert_allclose(long, short, atol=1e-9)
+
+
 @pytest.mark.parametrize("B", [1, 3])
 def test_what_is_behind_the_matrix_in_its_rows_is_not_looked_at(B, rng):
     G, sigma, g, beta, l1, l2 = model(rng, 40, B)
@@ -206,3 +229,22 @@ def test_a_coefficient_without_curvature_goes_to_zero_under_a_penalty():
     zero = np.zeros((2, 1))
     step = model.minimize(np.ones((2, 1)), g, beta, l1, zero, np.ones((2, 1)), np.array([1e-9]))
     np.testing.assert_allclose(step[:, 0], [0.2, 7.5], rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_factor_grows_by_many_rows_as_if_it_had_had_them_from_the_start(dtype, rng):
+    n, first, m = 900, 310, 300  # rows behind go in several stripes
+    Z = rng.normal(size=(2 * n, n)).astype(dtype)
+    A = Z.T @ Z / (2 * n)
+    whole = Cholesky(A[:, :m].copy(), ThreadPool(1)).L
+    grown = []
+    for threads in (1, 2):
+        factor = Cholesky(A[:first, :m].copy(), ThreadPool(threads))
+        room = A[:, :m].copy()
+        room[:first] = factor.L
+        factor.append(room, first)
+        grown.append(factor.L)
+    np.testing.assert_array_equal(grown[0], grown[1])
+    np.testing.assert_allclose(
+        np.tril(grown[0]), np.tril(whole), atol=1e-12 if dtype == np.float64 else 1e-4
+    )

@@ -25,7 +25,7 @@ MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
 LINE = 8  # replicates in one
 DOZEN = 12  # those of ten folds, which have kernels of their own
 SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
-GRAM_STRIPE = 3 << 20  # bytes of a square of the Gram matrix, of which a stripe covers the half
+GRAM_STRIPE = 3 << 20  # bytes of single precision that a stripe covers, its upper half among them
 FEWEST = 4  # stripes for several threads; no sum depends on what they are
 GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
 DENSE, FEW_COLUMNS = 1 << 17, 128  # numbers, and columns, of a Gram matrix that BLAS makes at once
@@ -447,10 +447,10 @@ def _blocks(B: int) -> list[slice]:
     return [slice(a, a + LINE) for a in range(0, B, LINE)]
 
 
-def _stripes(k: int, first: int, groups: int, fewest: int = FEWEST) -> list[tuple[np.ndarray]]:
+def _stripes(k: int, first: int, groups: int, fewest: int) -> list[tuple[np.ndarray]]:
     """Cuts between stripes of rows of a lower triangle, of equal area and at most one cache each.
 
-    In about so many groups of consecutive ones, each for one thread.
+    At least ``fewest``, in about so many groups of consecutive ones, each for one thread.
     """
     if first >= k:
         return []

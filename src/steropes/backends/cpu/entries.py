@@ -54,10 +54,14 @@ def _put(typing: Any, x: Any, i: Any, value: Any) -> Any:
 
 
 def _read(x: Any, i: int) -> Any:
+    if i < 0:  # compiled code would read what is before the array
+        raise IndexError(f"entry {i}")
     return x[i]
 
 
 def _write(x: Any, i: int, value: Any) -> None:
+    if i < 0:
+        raise IndexError(f"entry {i}")
     x[i] = value
 
 
