@@ -11,6 +11,7 @@ from ..tall import reduce_rows
 from ..threads import ThreadPool, balanced_chunks
 from . import groups, scans, softmax, sparse
 from .aligned import aligned, aligned_empty, aligned_zeros
+from .compiler import load_compiler
 from .gram import small_gram, split_gram
 from .lines import CHUNKS, Lines, index_type, pieces
 from .logistic import logistic_rows
@@ -49,6 +50,7 @@ class CpuBackend:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.pool = ThreadPool(n_jobs)
+        load_compiler()
 
     @staticmethod
     def lanes(B: int) -> int:

@@ -1,0 +1,53 @@
+"""What Numba knows is loaded once, and Python's garbage collector is left as it was."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+from steropes.backends.cpu import compiler
+
+PROGRAM = """
+import gc
+from numba.core.registry import cpu_target
+from steropes.backends.cpu import CpuBackend, compiler
+
+count = []
+refresh = cpu_target.target_context.refresh
+def counted():
+    count.append(gc.isenabled())
+    refresh()
+cpu_target.target_context.refresh = counted
+{before}
+CpuBackend(1)
+first = len(count)
+CpuBackend(1)
+print(first > 0, len(count) == first, any(count), gc.isenabled())
+"""
+
+
+@pytest.mark.parametrize(("before", "after"), [("", True), ("gc.disable()", False)])
+def test_a_first_backend_loads_it_without_collections_and_a_second_does_not(
+    before: str, after: bool
+) -> None:
+    program = PROGRAM.format(before=before)
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0"},
+    )  # fmt: skip
+    assert answer.stdout.strip() == f"True True False {after}"
+
+
+def test_collections_are_back_after_an_error() -> None:
+    assert gc.isenabled()
+    meanwhile = []
+    with suppress(RuntimeError), compiler.without_collection():
+        meanwhile.append(gc.isenabled())
+        raise RuntimeError
+    assert meanwhile == [False]
+    assert gc.isenabled()
