@@ -7,10 +7,12 @@ import pytest
 from scipy import sparse, special
 
 import steropes
+import steropes.models.base
 from drawn_families import FAMILIES, N, drawn
 from every_family import case
 from steropes.solve.certificate import certificate
 from steropes.solve.data_term import ActiveColumns
+from steropes.solve.predictor import linear_predictor
 
 MATCHED = ("conditional exact", "conditional efron", "conditional poisson", "case series")
 
@@ -48,6 +50,21 @@ def test_a_fit_is_an_optimum_by_the_certificate_from_x(family, prior, rng):
     l1, l2 = problem.penalties(m.prior_)
     assert m.converged_
     assert certificate(problem, m._beta, l1, l2) <= 1e-8
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_looks_for_separation_has_the_predictors_of_the_end(monkeypatch, family, rng):
+    model, settings, X, y, more, _ = drawn(family, rng)
+    given = []
+
+    def seen(problem, beta, l1, l2, eta=None):
+        given.append((problem, beta, eta))
+
+    monkeypatch.setattr(steropes.models.base, "refuse_separated", seen)
+    model(**settings, prior=steropes.Laplace(1.0)).fit(X, y, **more)
+    for problem, beta, eta in given:
+        own = linear_predictor(problem, beta * problem.design.scale)
+        assert np.array_equal(eta, own)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -420,7 +420,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
             fit, problem, trace = by_newton(problem, start, self.tol, self.max_iter, progress.step)
         del start  # with its copy of the active columns
         if prior is None or not prior.bounds_all:
-            refuse_separated(problem, fit.beta, *problem.penalties(prior))
+            refuse_separated(problem, fit.beta, *problem.penalties(prior), fit.eta)
         self._settle(problem, prior, fit)
         self.trace_ = trace.table()
 

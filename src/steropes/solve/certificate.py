@@ -12,7 +12,14 @@ from ..likelihoods.nuisance import Nuisance
 from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
-__all__ = ["certificate", "certificates", "informative", "units", "violations"]
+__all__ = [
+    "certificate",
+    "certificate_at",
+    "certificates",
+    "informative",
+    "units",
+    "violations",
+]
 
 COLUMNS = 1024  # whose curvature is taken at once,
 ENTRIES = 1 << 22  # and their entries, about
@@ -80,12 +87,20 @@ def certificate(
     nuisance : Nuisance, optional
         The likelihood's own parameters where the fit ended. The certificate is of both together.
     """
+    return certificate_at(problem, beta, l1, l2, tol, nuisance)[0]
+
+
+def certificate_at(
+    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
+    nuisance: Nuisance | None = None,
+) -> tuple[float, Any]:  # fmt: skip
+    """`certificate`, and the linear predictors (rows of η, 1) that it was made of."""
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
     beta, l1, l2 = beta * design.scale, l1 / design.scale, l2 / design.scale / design.scale
     there = _at(problem, beta, nuisance, tol)
     if not np.isfinite(there.loss[0]):
-        return np.inf
+        return np.inf, there.eta
     r, order = there.r, likelihood.order
     if order is not None:
         whole = backend.xp.zeros((design.n, 1))
@@ -93,7 +108,7 @@ def certificate(
         r = whole
     g = backend.to_host(design.rmatmul(r, backend))[:, 0]
     there, r = there._replace(r=None), None  # as large as the predictors, and of no more use
-    return _largest(problem, g, beta, l1, l2, tol, there)[0]
+    return _largest(problem, g, beta, l1, l2, tol, there)[0], there.eta
 
 
 def certificates(
@@ -139,7 +154,7 @@ def certificates(
         order = problem.likelihood.order
         own = eta[:, b : b + 1] if order is None else eta[order, b : b + 1]
         curvature = partial(problem.likelihood.curvature, own, bound_weights(problem))
-        there = _There(loss[b : b + 1], None, order, curvature, 0.0)
+        there = _There(own, loss[b : b + 1], None, order, curvature, 0.0)
         values[b], v[:, b] = _largest(problem, g[:, b], scaled[:, b], l1, l2, tol, there)
     return values, v, eta
 
@@ -188,6 +203,7 @@ def _largest(
 class _There(NamedTuple):
     """A likelihood where the fit ended."""
 
+    eta: Any
     loss: np.ndarray
     r: Any
     order: np.ndarray | None  # of the curvature's rows
@@ -201,16 +217,17 @@ def _at(problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float)
         weights = bound_weights(problem)
         loss, r = likelihood.evaluate(eta, weights)
         loss = likelihood.backend.to_host(loss)
-        return _There(loss, r, likelihood.order, lambda: likelihood.curvature(eta, weights), 0.0)
+        curvature = partial(likelihood.curvature, eta, weights)
+        return _There(eta, loss, r, likelihood.order, curvature, 0.0)
     own = np.ascontiguousarray(eta[:, 0])
     point = nuisance.at(own)
     loss = np.array([point.loss])
     if not np.isfinite(point.loss):
-        return _There(loss, None, None, point.curvature, np.inf)
+        return _There(eta, loss, None, None, point.curvature, np.inf)
     r = point.gradient()[:, None]
     unsettled = np.inf if nuisance.readmitted(own, tol) is not None else point.unsettled
 
-    def curvature() -> Any:  # in the order of X's rows, which need not be moved then
+    def in_rows_of_x() -> Any:  # which need not be moved then
         return point.curvature().among(likelihood.order, problem.design.n)
 
-    return _There(loss, r, None, curvature, unsettled)
+    return _There(eta, loss, r, None, in_rows_of_x, unsettled)

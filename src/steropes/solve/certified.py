@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .batch import Batch
-from .certificate import certificate
+from .certificate import certificate_at
 from .fit import Fit
 
 __all__ = ["certified_fit"]
@@ -60,5 +60,5 @@ def _certified(
     problem: Any, fit: Fit, l1: np.ndarray, l2: np.ndarray, tol: float, taken: int
 ) -> Fit:
     """The fit with its certificate from X."""
-    optimality = certificate(problem, fit.beta, l1, l2, tol, fit.nuisance)
-    return replace(fit, optimality=optimality, n_iter=taken)
+    optimality, eta = certificate_at(problem, fit.beta, l1, l2, tol, fit.nuisance)
+    return replace(fit, optimality=optimality, n_iter=taken, eta=eta)

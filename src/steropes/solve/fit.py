@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class Fit:
         Gram matrices computed for the batch that the replicate was in.
     nuisance : Nuisance or None
         The likelihood's own parameters, where it has some.
+    eta : (rows of η, 1) array or None
+        Linear predictors at ``beta`` that the certificate was made of, where it was X's own; for
+        whoever looks at the fit next, and not to be kept.
     """
 
     beta: np.ndarray
@@ -48,6 +52,7 @@ class Fit:
     n_iter: int
     n_hessian: int = 0
     nuisance: Nuisance | None = field(default=None, repr=False)
+    eta: Any = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
