@@ -62,6 +62,7 @@ def test_what_looks_for_separation_has_the_predictors_of_the_end(monkeypatch, fa
 
     monkeypatch.setattr(steropes.models.base, "refuse_separated", seen)
     model(**settings, prior=steropes.Laplace(1.0)).fit(X, y, **more)
+    assert given
     for problem, beta, eta in given:
         own = linear_predictor(problem, beta * problem.design.scale)
         assert np.array_equal(eta, own)
