@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -252,12 +252,12 @@ def _batched(
     for name, given in own.items():
         model = clone(estimator)
         model._names, model.n_features_in_ = design.names, design.p
-        if problems:
-            _share(model, models[0]._has_intercept, problems[0].design)
+        like = (models[0]._has_intercept, problems[0].design) if problems else None
         rest = {key: given[key] for key in GIVEN}
         try:
             refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
-            problem = model._make_problem(design, given["y"], *rest.values())
+            with _arranged(model, like):
+                problem = model._make_problem(design, given["y"], *rest.values())
             l1, l2 = problem.penalties(problem.prior)
             if not (problems and _as_determined(problem, problems[-1])):
                 refuse_undetermined(problem, problem.batch(), l1, l2)
@@ -291,14 +291,22 @@ def _as_determined(problem: Problem, other: Problem) -> bool:
     return np.array_equal(problem.weights, other.weights)
 
 
-def _share(model: Any, intercept: bool, design: Any) -> None:
-    """Let a model arrange its columns as another did."""
+@contextlib.contextmanager
+def _arranged(model: Any, like: tuple[bool, Any] | None) -> Iterator[None]:
+    """Let a model arrange its columns meanwhile as another did, which had an intercept or not."""
+    if like is None:
+        yield
+        return
 
     def arrange(*_: Any) -> Any:
-        model._has_intercept = intercept
-        return design
+        model._has_intercept = like[0]
+        return like[1]
 
     model.__dict__["_arrange"] = arrange
+    try:
+        yield
+    finally:  # or the model would hold itself
+        del model.__dict__["_arrange"]
 
 
 def _finish(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 from ..errors import DataError
 from .units import classes_of, units_of
 
-__all__ = ["Seed", "cut", "make_folds", "random_generator", "read_splits"]
+__all__ = ["Seed", "TrainingRows", "cut", "make_folds", "random_generator", "read_splits"]
 
 # What `random_generator` takes.
 Seed: TypeAlias = (
@@ -74,6 +75,31 @@ def cut(
         if not weights[fold[:, r] != f].any():
             raise DataError(f"All weight is in fold {f}; use fewer folds.")
     return fold, pairs
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Row weights of folds, as `steropes.fit.Replicates` asks for them.
+
+    An object of its own: a method of what holds the replicates would keep both, and all of their
+    arrays, until Python looks for cycles.
+
+    Parameters
+    ----------
+    weights : (n,) array
+    fold, pairs
+        As `cut` gives them.
+    """
+
+    weights: np.ndarray
+    fold: np.ndarray
+    pairs: list[tuple[int, int]]
+
+    def __call__(self, numbers: Sequence[int]) -> np.ndarray:
+        """Those of all rows, zero where a row is held out, (n, b)."""
+        w = self.weights[:, None]
+        held = (self.pairs[k] for k in numbers)
+        return np.concatenate([w * (self.fold[:, [r]] != f) for r, f in held], axis=1)
 
 
 def make_folds(

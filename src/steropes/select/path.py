@@ -13,7 +13,7 @@ from ..solve.data_term import DataTerm
 from .beginning import beginning
 from .cyclops import CyclopsSearch
 from .fold_refusals import ShortFits, refuse_loose_folds
-from .folds import cut
+from .folds import TrainingRows, cut
 from .search import DEAR, Progress, Selection, VariancePath, standard_error
 from .silent_folds import refuse_silent_folds
 
@@ -60,18 +60,18 @@ class FoldsPath(VariancePath):
         self.penalised = np.ones(problem.design.p, bool)
         self.penalised[: problem.n_free] = False
         self.penalised[problem.unbounded(problem.prior)] = False
-        self.fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
-        self.pairs = pairs
+        fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
+        self.pairs, self.train = pairs, TrainingRows(problem.weights, fold, pairs)
         alone = cv.scoring == "held_out"
-        refuse_silent_folds(problem, len(pairs), self._train, alone)
-        refuse_loose_folds(problem, len(pairs), self._train)
+        refuse_silent_folds(problem, len(pairs), self.train, alone)
+        refuse_loose_folds(problem, len(pairs), self.train)
         if isinstance(cv.search, CyclopsSearch):
             self.counted = None if problem.weights.all() else problem.weights > 0
             self.unpublished = np.array([self._unpublished(k) for k in range(len(pairs))])
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
         self.folds = Replicates(
-            problem, self.common, len(pairs), self._train, cv.memory, lanes=_together(len(pairs))
+            problem, self.common, len(pairs), self.train, cv.memory, lanes=_together(len(pairs))
         )
         # How far the folds' slopes went beyond the full data's the last time, up and down.
         self.above, self.below = np.zeros(problem.design.p), np.zeros(problem.design.p)
@@ -183,17 +183,10 @@ class FoldsPath(VariancePath):
             self.full.keep(kept)
         active.join(np.flatnonzero(slope > (NEAR if len(active.W) < MANY else 1.0) * l1))
 
-    def _train(self, numbers: list[int]) -> np.ndarray:
-        """Row weights of folds: those of the problem, zero where a row is held out."""
-        w = self.problem.weights[:, None]
-        return np.concatenate(
-            [w * (self.fold[:, [r]] != f) for r, f in (self.pairs[k] for k in numbers)], axis=1
-        )
-
     def _unpublished(self, k: int) -> float:
         """What of a fold's score the published search does not have."""
         problem, likelihood = self.problem, self.problem.likelihood
-        held, offset = problem.weights - self._train([k])[:, 0], problem.offset
+        held, offset = problem.weights - self.train([k])[:, 0], problem.offset
         offset = np.zeros(len(held)) if offset is None else offset[: len(held)]
         if likelihood.order is not None:
             held, offset = held[likelihood.order], offset[likelihood.order]

@@ -55,8 +55,10 @@ class Quadratic:
     def of_lane(self, b: int) -> Quadratic:
         """The same model for one replicate by itself, with a part and a factor of its own."""
         if b not in self._lanes:
-            out = self._lanes[b] = copy.copy(self)
+            out = copy.copy(self)
+            out._lanes = {}  # it is in this one's
             out.factors = Factors(self.shared, self.factors)
+            self._lanes[b] = out
         return self._lanes[b]
 
     @property

@@ -1,0 +1,93 @@
+"""What a fit has held goes with it: nothing waits for Python to look for cycles.
+
+Few objects hold many gigabytes here, and Python looks once there are many objects.
+"""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import steropes
+from drawn_families import FAMILIES, drawn
+
+
+def left_behind(do: Callable[[], Any]) -> list[str]:
+    """Kinds of this library's objects that are there after a second run, and were not before."""
+    do()  # what is kept for good
+    gc.collect()
+    gc.disable()
+    try:
+        before = {id(x) for x in gc.get_objects()}
+        do()
+        new = [x for x in gc.get_objects() if id(x) not in before]
+        return sorted({type(x).__name__ for x in new if _ours(x)})
+    finally:
+        gc.enable()
+
+
+def _ours(x: Any) -> bool:
+    return type(x).__module__.split(".")[0] == "steropes"
+
+
+def _fit(family: str, after: Callable[[Any], Any] | None = None, **options: Any) -> None:
+    model, settings, X, y, more, _ = drawn(family, np.random.default_rng(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        m = model(**settings, **options).fit(sparse.csc_array(X), y, **more)
+        if after is not None:
+            after(m)
+
+
+FOLDS = steropes.CrossValidation(3, random_state=1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"prior": steropes.Laplace()}, {"prior": steropes.Laplace(), "cv": FOLDS}],
+    ids=["free", "lasso", "folds"],
+)
+def test_of_a_fit(family: str, options: dict[str, Any]) -> None:
+    assert left_behind(lambda: _fit(family, **options)) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda m: m.summary(),
+        lambda m: m.confint(method="profile"),
+        lambda m: m.bootstrap(5, random_state=1),
+    ],
+    ids=["summary", "profiles", "bootstrap"],
+)
+def test_of_what_is_asked_of_a_fit(family: str, after: Callable[[Any], Any]) -> None:
+    assert left_behind(lambda: _fit(family, after)) == []
+
+
+@pytest.mark.parametrize("cv", [None, FOLDS], ids=["one", "folds"])
+def test_of_a_cumulative_model(cv: steropes.CrossValidation | None) -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(150, 3)), rng.normal(size=150)
+
+    def fit() -> None:
+        m = steropes.CumulativeProbabilityModel(prior=steropes.Laplace(), cv=cv)
+        m.fit(X, y)
+        m.predict_quantile(X, 0.5)
+
+    assert left_behind(fit) == []
+
+
+def test_of_many_outcomes() -> None:
+    rng = np.random.default_rng(1)
+    X = sparse.csc_array((rng.random((200, 5)) < 0.3).astype(float))
+    outcomes = {k: (rng.random(200) < 0.3).astype(int) for k in "abc"}
+    model = steropes.LogisticRegression(prior=steropes.Laplace(0.1))
+    assert left_behind(lambda: steropes.fit_many(model, X, outcomes)) == []
