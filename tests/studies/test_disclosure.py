@@ -1,5 +1,7 @@
 """Small cells: none in any output, none that follows by subtraction; no person in a repr."""
 
+import dataclasses
+import itertools
 import json
 import logging
 import math
@@ -25,7 +27,7 @@ from steropes.studies.pictures import study_pictures
 from steropes.studies.published import publish
 from steropes.studies.report import study_page
 from steropes.studies.terminal import print_study
-from steropes.studies.wording import checks
+from steropes.studies.wording import checks, title_case
 
 SMALL = range(1, 5)
 
@@ -72,6 +74,21 @@ def test_no_difference_to_a_count_that_is_known_is_small(drops, least):
         assert i == 0 or not 0 < n < least
         assert not any(0 < n - later < least for later in exact[i:])
     for n, cell in zip(counts, published, strict=True):
+        if isinstance(cell, Bound):
+            assert n < cell.limit
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=2, max_size=9),
+       st.integers(1, 8))  # fmt: skip
+def test_no_difference_to_a_count_of_the_series_told_elsewhere_is_small(drops, least):
+    counts = np.cumsum([n for n, _ in drops])[::-1].tolist()
+    first = counts[0]
+    there = falling(first, [n for n, (_, t) in zip(counts, drops, strict=True) if t], least)
+    rest = [n for n, (_, t) in zip(counts, drops, strict=True) if not t]
+    here = falling(first, rest, least, there)
+    exact = sorted({first, *(n for n in [*there, *here] if isinstance(n, int))})
+    assert not any(0 < b - a < least for a, b in itertools.pairwise(exact) if a or b != first)
+    for n, cell in zip(rest, here, strict=True):
         if isinstance(cell, Bound):
             assert n < cell.limit
 
@@ -271,6 +288,21 @@ def test_those_at_risk_count_no_few_who_have_left(one_arm_rare):
     for arm, curve in study.to_dict()["survival"].items():
         people = [40, *(n for n in curve["at_risk"] if isinstance(n, int))]
         assert all(a - b >= 5 for a, b in zip(people, people[1:], strict=False)), arm
+
+
+def test_marks_of_the_picture_and_steps_of_the_file_count_no_few_between_them(study):
+    study = dataclasses.replace(study, settings=dataclasses.replace(study.settings, min_cell=9))
+    picture, _ = study_pictures(study, publish(study))["survival"]
+    texts = re.findall(r">([^<>]+)</text>", picture.file())
+    for arm, curve in study.to_dict()["survival"].items():
+        after = texts[texts.index(title_case(study.names[arm])) + 1 :]
+        cells = itertools.takewhile(lambda t: re.fullmatch(r"(&lt;)?[\d,]+", t), after)
+        marks = [int(t.replace(",", "")) for t in cells if "&" not in t]
+        steps = [n for n in curve["at_risk"] if isinstance(n, int)]
+        assert marks, "the picture tells some"
+        assert steps, "the file tells some"
+        told = sorted({*marks, *steps})
+        assert min(np.diff(told)) >= 9, arm
 
 
 @pytest.mark.parametrize("pairs", [3, 22])

@@ -68,21 +68,28 @@ def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
     return published[::-1]
 
 
-def falling(first: int, counts: Iterable[int], least: int) -> list[int | Bound]:
+def falling(
+    first: int, counts: Iterable[int], least: int, others: Iterable[int | Bound] = ()
+) -> list[int | Bound]:
     """Counts each of which holds the next, after a first one that is told elsewhere.
 
-    The earlier ones have precedence, for the first is known whatever they say.
+    The earlier ones have precedence, for the first is known whatever they say. So have ``others``
+    of the same series that are told elsewhere.
     """
+    known = [first, *(n for n in others if not isinstance(n, Bound))]
     published: list[int | Bound] = []
-    before = first
     for n in map(int, counts):
+        above = min((k for k in known if k > n), default=n)
+        below = max((k for k in known if k < n), default=n)
         if small(n, least):
             published.append(Bound(least))
-        elif small(before - n, least):
-            published.append(Bound(before))
+        elif small(above - n, least):
+            published.append(Bound(above))
+        elif small(n - below, least):
+            published.append(Bound(below + least))
         else:
             published.append(n)
-            before = n
+            known.append(n)
     return published
 
 

@@ -98,8 +98,11 @@ def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
             steps = [np.full(len(days), np.nan)] * 3
         for name, values in zip(("", "_lb", "_ub"), steps, strict=True):
             table[f"{arm}_survival{name}"] = values
+        least = study.settings.min_cell
+        steps_at_risk = public.curves[arm].at_risk if arm in public.curves else ()
+        in_file = published_at_risk(study.pairs, steps_at_risk, least)
         at_risk = [still_at_risk(watched[arm], t) for t in marks]
-        told = published_at_risk(study.pairs, at_risk, study.settings.min_cell)
+        told = published_at_risk(study.pairs, at_risk, least, in_file)
         at = dict(zip(marks.tolist(), (_signed(n) for n in told), strict=True))
         table[f"{arm}_at_risk"] = [at.get(float(t), math.nan) for t in days]
     return survival_curves("survival", table, _names(study))

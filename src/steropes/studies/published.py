@@ -8,7 +8,7 @@ tell too much. The tables of the study itself are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -284,9 +284,14 @@ def _coarse(curve: KaplanMeier, least: int) -> KaplanMeier | None:
     return replace(curve, **(parts | {"events": sums}))
 
 
-def published_at_risk(people: int, counts: Any, least: int) -> list[int | Bound]:
-    """Numbers at risk at successive times, of so many people, who are told with the rates."""
-    return falling(people, [round(float(n)) for n in counts], least)
+def published_at_risk(
+    people: int, counts: Any, least: int, others: Iterable[int | Bound] = ()
+) -> list[int | Bound]:
+    """Numbers at risk at successive times, of so many people, who are told with the rates.
+
+    ``others`` are those told at other times: whoever left between two of them is a cell too.
+    """
+    return falling(people, [round(float(n)) for n in counts], least, others)
 
 
 def _digits(x: float, digits: int) -> float:
