@@ -296,6 +296,26 @@ def test_curves_end_at_the_ninety_percent_quantile_and_carry_weights():
     assert (plain["target_survival_lb"] <= plain["target_survival"]).all()
 
 
+def test_the_curve_of_an_arm_ends_where_the_arm_does():
+    people = pd.DataFrame(
+        {"treated": [1] * 20 + [0] * 5, "time": [*range(2, 42, 2), *(4, 6, 8, 10, 12)]}
+    )
+    people["event"] = people["time"].isin([6, 30]).astype(int)
+    table = curve_table(people).set_index("time_day")
+    ours = ["comparator_survival", "comparator_survival_lb", "comparator_survival_ub"]
+    assert table.loc[12, "comparator_survival"] == 0.75  # everybody is censored by that day
+    assert table.loc[13:, ours].isna().to_numpy().all()
+    assert table.loc[:12, ours].notna().to_numpy().all()
+    assert table["target_survival"].notna().all()
+    assert table.loc[30, "target_survival"] < table.loc[12, "target_survival"]
+    people.loc[people["treated"] == 0, "event"] = 1
+    table = curve_table(people).set_index("time_day")
+    assert table.loc[12:, "comparator_survival"].eq(0).all()  # all had it: it is known to stay zero
+    table = curve_table(people[people["treated"] == 1])
+    assert table["comparator_survival"].isna().all()
+    assert table["comparator_at_risk"].dropna().eq(0).all()
+
+
 def test_the_detectable_ratio_of_schoenfeld():
     # exp(sqrt((0.8416212 + 1.959964)^2 / (100 * 0.25)))
     people = pd.DataFrame({"treated": [0, 1] * 100, "event": [1, 0, 0, 1] * 50})

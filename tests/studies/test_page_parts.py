@@ -104,6 +104,25 @@ def test_pictures_of_nothing_are_none():
     assert survival_curves("a", pd.DataFrame(), NAMES) is None
 
 
+def test_a_survival_curve_is_drawn_as_far_as_it_goes():
+    curve = pd.DataFrame({"time_day": [0, 50, 100]})
+    for arm, last in (("target", 0.8), ("comparator", np.nan)):
+        curve = curve.assign(
+            **{f"{arm}_survival{e}": [1.0, 0.9, last] for e in ("", "_lb", "_ub")},
+            **{f"{arm}_at_risk": [100, np.nan, 0]},
+        )
+    picture = survival_curves("f", curve, NAMES)
+    assert "80.0% of the target arm" in picture.said
+    assert "90.0% of the comparator arm (old drug, whose curve ends on day 50) are" in picture.said
+    ends = {
+        arm: max(float(p.split(",")[0]) for p in re.search(
+            rf'<polyline points="([^"]+)" class="curve {arm}"', picture.file()
+        )[1].split())
+        for arm in ("target", "comparator")
+    }  # fmt: skip
+    assert ends["comparator"] < ends["target"]
+
+
 def test_ticks_are_round_and_few():
     assert ticks(0, 1, 6) == [0, 0.2, 0.4, 0.6, 0.8, 1]
     assert ticks(-0.3, 0.3, 5) == [-0.2, 0.0, 0.2]

@@ -11,6 +11,7 @@ import pytest
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
 from steropes.studies.numbers import study_numbers
+from steropes.studies.pictures import study_pictures
 from steropes.studies.published import publish
 from steropes.studies.report import study_page, write_report
 from steropes.studies.terminal import print_study
@@ -245,6 +246,24 @@ def test_an_estimate_from_few_events_is_said_to_be_imprecise(omop, events, passe
     (said,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Precision:"))
     assert said.passed == passed
     assert ("can be relied on" in said.finding) == (not passed)
+
+
+def test_the_curve_of_an_arm_that_is_watched_for_less_time_ends_before_the_other(omop):
+    for i in range(80):
+        arm = ("target", "comparator")[i % 2]
+        last = 400 if arm == "target" else 60 + i % 7
+        person = omop.person(**{arm: 0}, observed=(-1000, last), outcome=9 + i if i < 40 else None)
+        if i % 3 == 0:
+            omop.condition(person, 70, -5)
+    omop.condition(omop.person(target=0, outcome=300), 70, -5)
+    omop.condition(omop.person(comparator=0, observed=(-1000, 66)), 70, -5)
+    settings = StudySettings(1, 2, 3, caliper=9.0, unblind=True, tie_orders=0, min_cell=0)
+    study = comparative_study(omop.write(), settings)
+    assert study.curves()["comparator"].times[-1] == 66
+    said = study_pictures(study, publish(study))["survival"][0].said
+    assert "over 300 days" in said
+    assert "of the comparator arm (Olddrug, whose curve ends on day 66)" in said
+    assert said.count("whose curve ends") == 1
 
 
 def test_fewer_folds_than_asked_for_are_said(omop):

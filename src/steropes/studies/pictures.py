@@ -84,21 +84,22 @@ def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
     """Kaplan–Meier curves of the matched arms, as far as the last event."""
     if public.blinded or study.pairs < max(study.settings.min_cell, 1):
         return None
-    watched = study.curves()
+    watched, least = study.curves(), study.settings.min_cell
     end = _end(watched, study.pairs)
     if not watched or end <= 0 or not any(_has_curve(public, arm) for arm in ARMS):
         return None
     marks = np.array([t for t in ticks(0.0, end, 7) if t >= 0])
     known = [c.times[c.times <= end] for c in public.curves.values()]
-    days = np.unique(np.concatenate([[0.0, end], marks, *known]))
+    ends = {a: min(end, _arm_end(watched[a], public.curves.get(a), least)) for a in ARMS}
+    days = np.unique(np.concatenate([[0.0, end, *ends.values()], marks, *known]))
     table = pd.DataFrame({"time_day": days})
     for arm in ARMS:
         steps = _steps(public.curves.get(arm), days)
+        beyond = (days > ends[arm]) & (steps[0] > 0)
         if not _has_curve(public, arm):
-            steps = [np.full(len(days), np.nan)] * 3
+            beyond[:] = True
         for name, values in zip(("", "_lb", "_ub"), steps, strict=True):
-            table[f"{arm}_survival{name}"] = values
-        least = study.settings.min_cell
+            table[f"{arm}_survival{name}"] = np.where(beyond, np.nan, values)
         steps_at_risk = public.curves[arm].at_risk if arm in public.curves else ()
         in_file = published_at_risk(study.pairs, steps_at_risk, least)
         at_risk = [still_at_risk(watched[arm], t) for t in marks]
@@ -195,6 +196,15 @@ def _steps(curve: KaplanMeier | None, days: NDArray) -> list[NDArray]:
         return [np.ones(len(days))] * 3
     at = np.searchsorted(curve.times, days, side="right")
     return [np.append(1.0, v)[at] for v in (curve.survival, *curve.interval())]
+
+
+def _arm_end(watched: KaplanMeier, told: KaplanMeier | None, least: int) -> float:
+    """Where an arm's curve ends: when fewer are left than are told, but not before its last step.
+
+    Without small cells that is when its last person was seen.
+    """
+    enough = float(watched.times[watched.at_risk >= max(least, 1)].max(initial=0.0))
+    return enough if told is None else max(enough, float(told.times.max(initial=0.0)))
 
 
 def _end(curves: dict[str, Any], pairs: int) -> float:

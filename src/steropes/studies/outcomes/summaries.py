@@ -73,8 +73,10 @@ def detectable_ratio(
 def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.DataFrame:
     """Kaplan–Meier curves of both arms at every time at which either of them changes.
 
-    Up to the 90 % quantile of all follow-up. Limits are those of log S, at most one; numbers at
-    risk stand at 0 and every 50, 100 or 250 days.
+    Up to the 90 % quantile of all follow-up. The curve of an arm whose last person was seen before
+    that ends there, with a line of its own, unless it has come to zero; so an arm of nobody has
+    none. Limits are those of log S, at most one; numbers at risk stand at 0 and every 50, 100 or
+    250 days.
 
     Parameters
     ----------
@@ -85,8 +87,8 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     Returns
     -------
     DataFrame
-        ``time_day``, and for each arm ``_survival``, ``_survival_lb``, ``_survival_ub`` and
-        ``_at_risk`` (missing between those days).
+        ``time_day``, and for each arm ``_survival``, ``_survival_lb``, ``_survival_ub`` (missing
+        after its end) and ``_at_risk`` (missing between those days).
     """
     if people.empty:
         return pd.DataFrame()
@@ -101,21 +103,24 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
         table = table.assign(
             **_arm_curve(people[of_arm], None if w is None else w[of_arm], times, marks, arm)
         )
-    shown = table.drop(columns="time_day").duplicated()
-    return table[~shown].reset_index(drop=True)
+    ends = people.groupby("treated")["time"].max()
+    same = table.drop(columns="time_day").duplicated() & ~table["time_day"].isin(ends[ends < last])
+    return table[~same].reset_index(drop=True)
 
 
 def _arm_curve(
     people: pd.DataFrame, weights: NDArray | None, times: NDArray, marks: NDArray, arm: str
 ) -> dict[str, NDArray]:
     """One arm's columns at the given times."""
-    survival, lower, upper = (np.ones(len(times)) for _ in range(3))
+    survival, lower, upper = (np.full(len(times), math.nan) for _ in range(3))
     if len(people):
         curve = product_limit(people["time"], people["event"] == 1, weights=weights)
         at = np.searchsorted(curve.times, times, side="right") - 1
         s = np.where(at >= 0, curve.survival[at], 1.0)
         spread = Z * np.sqrt(np.where(at >= 0, curve.log_variance[at], 0.0))
         spread = np.where(s > 0, spread, 0.0)  # where nobody is left there is no width
+        # nobody was seen later, of whom the last value could be told
+        s = np.where((times <= curve.times[-1]) | (s == 0), s, math.nan)
         survival, lower, upper = s, s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
     t = people["time"].to_numpy()
     risk = np.array([float((t >= m).sum()) if m in marks else math.nan for m in times])

@@ -26,7 +26,8 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
     table : DataFrame
         ``time_day`` and, for each arm, ``_survival``, ``_survival_lb``, ``_survival_ub`` and
         ``_at_risk`` (missing between the marks; below zero where it stands for "fewer than").
-        The curve of an arm may be missing, not that of both.
+        A curve ends where its values begin to be missing; that of an arm may be missing whole,
+        not that of both.
     names : dict of str
         Of the arms ``target`` and ``comparator``.
     """
@@ -35,9 +36,11 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
     t = table["time_day"].to_numpy(float)
     lowest = float(table[[f"{a}_survival_lb" for a in ARMS]].min().min())
     floor = next((1 - r for r in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5) if lowest > 1 - r), 0.0)
-    drawn = [a for a in ARMS if table[f"{a}_survival"].notna().all()]
+    known = {a: int(table[f"{a}_survival"].notna().sum()) for a in ARMS}
+    drawn = [a for a in ARMS if known[a]]
     shares = [
-        f"{decimals(100 * float(table[f'{a}_survival'].iloc[-1]), 1)}% of the {a} arm ({names[a]})"
+        f"{decimals(100 * float(table[f'{a}_survival'].iloc[known[a] - 1]), 1)}% of the {a} arm "
+        f"({names[a]}{_ended(t, known[a])})"
         for a in drawn
     ]
     said = (
@@ -51,10 +54,13 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
         ends = (0, max(float(t.max()), 1.0)), (floor, 1.0)
         axes = Axes(c, *ends, 8, 268, left=left, right=c.width - 22)
         for arm in drawn:
-            s, low, high = (table[f"{arm}_survival{e}"].to_numpy(float) for e in ("", "_lb", "_ub"))
-            band = [*_steps(t, high), *_steps(t, np.maximum(low, floor))[::-1]]
+            u, of_arm = t[: known[arm]], table.iloc[: known[arm]]
+            s, low, high = (
+                of_arm[f"{arm}_survival{e}"].to_numpy(float) for e in ("", "_lb", "_ub")
+            )
+            band = [*_steps(u, high), *_steps(u, np.maximum(low, floor))[::-1]]
             c.curve([(axes.x(a), axes.y(b)) for a, b in band], f"band {arm}", closed=True)
-            c.curve([(axes.x(a), axes.y(b)) for a, b in _steps(t, s)], f"curve {arm}")
+            c.curve([(axes.x(a), axes.y(b)) for a, b in _steps(u, s)], f"curve {arm}")
         days = marks["time_day"].to_numpy(float)
         room = max(1, int((axes.right - axes.left) / 62))
         every = -(-len(days) // room)
@@ -71,6 +77,11 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
                 c.text(axes.x(day), y, counted(at), anchor="middle")
 
     return Picture(name, said, draw)
+
+
+def _ended(t: NDArray, n: int) -> str:
+    """That a curve of so many of the times ends before the picture does."""
+    return "" if n == len(t) else f", whose curve ends on day {t[n - 1]:,.0f}"
 
 
 def _steps(t: NDArray, s: NDArray) -> list[tuple[float, float]]:
