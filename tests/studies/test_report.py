@@ -248,6 +248,17 @@ def test_an_estimate_from_few_events_is_said_to_be_imprecise(omop, events, passe
     assert ("can be relied on" in said.finding) == (not passed)
 
 
+@pytest.mark.parametrize("more", [0, 3])
+def test_neither_of_two_arms_of_one_size_is_called_the_smaller(omop, more):
+    path = groups(omop)
+    for _ in range(more):
+        omop.condition(omop.person(comparator=0), 70, -5)
+    study = comparative_study(path.write(), StudySettings(1, 2, 3, tie_orders=0, min_cell=0))
+    (said,) = (c.finding for c in checks(study, publish(study)) if "pairs hold" in c.finding)
+    assert ("smaller arm (newdrug)" in said) == (more > 0)
+    assert ("100% of either arm (both have as many people); 0% of either" in said) == (more == 0)
+
+
 def test_the_curve_of_an_arm_that_is_watched_for_less_time_ends_before_the_other(omop):
     for i in range(80):
         arm = ("target", "comparator")[i % 2]

@@ -128,11 +128,17 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
     kept = {arm: percent(fraction(study.pairs, n, least), 0) for arm, n in arms.items()}
     gone = percent(fraction(arms[large] - study.pairs, arms[large], least), 0)
     names = study.names
-    said = (
-        f"Matching: {count(public.pairs)} pairs hold {kept[small]} of the smaller arm "
-        f"({names[small]}) and {kept[large]} of the larger ({names[large]}); "
-        f"{gone} of the larger arm went."
-    )
+    if arms[small] == arms[large]:  # one share is that of both
+        said = (
+            f"Matching: {count(public.pairs)} pairs hold {kept[small]} of either arm (both have as "
+            f"many people); {gone} of either went."
+        )
+    else:
+        said = (
+            f"Matching: {count(public.pairs)} pairs hold {kept[small]} of the smaller arm "
+            f"({names[small]}) and {kept[large]} of the larger ({names[large]}); "
+            f"{gone} of the larger arm went."
+        )
     close = 100 * study.pairs // arms[small] >= 95
     about = (
         "Estimand: the effect among the matched people, those of either drug for whom somebody "
@@ -212,7 +218,7 @@ def _propensity(study: ComparativeStudy) -> list[Check]:
             Check(
                 False,
                 f"Propensity model: {fit.folds} folds instead of {settings.folds}, "
-                "for the smaller arm has no more people.",
+                "for an arm has no more people.",
             )
         )
     return found
