@@ -33,6 +33,7 @@ from steropes.studies.sccs.grid import (
 )
 from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
 from steropes.studies.sccs.positive import SeriesPositives, add_to_exposed_time
+from steropes.studies.sccs.terminal import print_grid
 
 CONTROLS = (61, 62, 63, 64, 65, 66)
 FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}
@@ -373,3 +374,26 @@ def test_the_note_on_one_of_several_exposures_is_not_that_of_the_others(omop, tm
     found = run_case_series_grid(omop.write(), grid, tmp_path).estimates(unblind=True)
     assert found["covariate_outcomes"].min() == 0 < found["covariate_outcomes"].max()
     assert found["note"].tolist() == ["", ""]
+
+
+def test_each_drug_of_a_class_is_named(omop, tmp_path, capsys):
+    for concept in (51, 52):
+        omop.concept(concept, f"drug {concept}")
+        omop.ancestor(TARGET, concept)
+    for k in range(60):
+        person = omop.person(observed=(0, 400), outcome=10 + k)
+        omop.drug(person, 51 + k % 2, 30, 60)
+    analyses = (
+        SeriesAnalysis(1, "each", {**FAST, "by_concept": True}),
+        SeriesAnalysis(2, "all", FAST),
+    )
+    grid = CaseSeriesGrid((SeriesQuestion(TARGET, OUTCOME),), analyses)
+    results = run_case_series_grid(omop.write(), grid, tmp_path)
+    print_grid(results, True, tmp_path / "report.html")
+    said = capsys.readouterr().out
+    assert "exposure 1 (drug 51), outcome 3, analysis 1: " in said
+    assert "exposure 1 (drug 52), outcome 3, analysis 1: " in said
+    assert "exposure 1, outcome 3, analysis 2: " in said
+    page = case_series_grid_page(results, unblind=True)
+    assert page.count(">each, drug 52</td>") == 2  # estimates and verdicts
+    assert page.count(">all</td>") >= 2

@@ -78,6 +78,9 @@ class CaseSeriesGridResults:
     def estimates(self, unblind: bool = False) -> pd.DataFrame:
         """Estimates of the questions of interest; blinded where a diagnostic fails.
 
+        ``era_id`` is the exposure that was asked for; where each of its concepts is a covariate of
+        its own, ``covariate_name`` says which one a row is of.
+
         Parameters
         ----------
         unblind : bool, default False
@@ -92,6 +95,8 @@ class CaseSeriesGridResults:
         found = found.merge(t["sccs_exposures_outcome_set"], on="exposures_outcome_set_id")
         found = found.merge(t["sccs_exposure"], on="exposures_outcome_set_id")
         found = found.merge(t["note"][[*key, "note"]], on=key, how="left")
+        named = t["sccs_covariate"][[*key, "covariate_id", "covariate_name"]]
+        found = found.merge(named, on=[*key, "covariate_id"], how="left")
         found = found[found["true_effect_size"].isna()].reset_index(drop=True)
         if not unblind:
             hidden = [

@@ -16,13 +16,14 @@ from steropes.studies.controls.shown import performance_parts, performance_words
 from steropes.studies.page import html
 from steropes.studies.page.files import write_files
 from steropes.studies.page.forest import Row, forest
+from steropes.studies.sccs.presets import EXPOSURE
 from steropes.studies.sccs.settings import Spline
 from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.grid import CaseSeriesGridResults
 
-__all__ = ["case_series_grid_page", "series_controls", "write_case_series_grid"]
+__all__ = ["case_series_grid_page", "member_name", "series_controls", "write_case_series_grid"]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 KEY = ["analysis_id", "exposures_outcome_set_id"]
@@ -84,6 +85,12 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
     return html.document(title, body)
 
 
+def member_name(line: Any) -> str:
+    """Of a row of ``estimates``: which drug of a class it is of; empty where it is of them all."""
+    name = line["covariate_name"]
+    return name.partition(f"{EXPOSURE}: ")[2] if isinstance(name, str) else ""
+
+
 def _names(results: CaseSeriesGridResults) -> dict[int, str]:
     """Names of exposures, and of outcomes by minus their id, as the database has them."""
     table = results.tables["question_name"]
@@ -114,11 +121,8 @@ def _outcome(
 ) -> list[str]:
     """Estimates and verdicts of one exposure and outcome, all analyses side by side."""
     rows, lines = [], []
-    several = of.groupby("analysis_id")["covariate_id"].count().max() > 1
     for line in of.to_dict("records"):
-        label = labels[line["analysis_id"]]
-        if several:
-            label += f", covariate {line['covariate_id']}"
+        label = _label(line, labels)
         why = "not shown: a diagnostic failed" if not line["unblind"] and not unblind else "none"
         why = line["note"] if isinstance(line["note"], str) and line["note"] else why
         plain, after = _ends(line, ""), _ends(line, "calibrated_")
@@ -147,6 +151,11 @@ def _outcome(
     return parts
 
 
+def _label(line: dict[str, Any], labels: dict[int, str]) -> str:
+    """An analysis, with the drug where each of a class is a covariate of its own."""
+    return ", ".join(s for s in (labels[line["analysis_id"]], member_name(line)) if s)
+
+
 def _ends(line: dict[str, Any], prefix: str) -> tuple[float, float, float]:
     """An estimate with its limits."""
     rr, low, high = (float(line[prefix + e]) for e in ("rr", "ci_95_lb", "ci_95_ub"))
@@ -154,12 +163,12 @@ def _ends(line: dict[str, Any], prefix: str) -> tuple[float, float, float]:
 
 
 def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int, str]) -> str:
-    checks = of[[*KEY, "covariate_id"]].merge(
+    checks = of[[*KEY, "covariate_id", "covariate_name"]].merge(
         results.tables["sccs_diagnostics_summary"], on=[*KEY, "covariate_id"]
     )
     lines = [
         (
-            labels[line["analysis_id"]],
+            _label(line, labels),
             *(_verdict(line, check, value) for check, (_, value) in CHECKS.items()),
         )
         for line in checks.to_dict("records")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
+from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.sccs.results import public_attrition
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, decimals, p_value, title_case
@@ -101,7 +102,9 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
         blind = "not shown: a diagnostic failed" if not line["unblind"] else "none"
         effect = f"{rr} ({interval})" if rr != "–" else line["note"] or blind
         where = f"outcome {line['outcome_id']}, analysis {line['analysis_id']}"
-        console.print(escape(f"  exposure {line['era_id']}, {where}: {effect}"))
+        drug = member_name(line)
+        exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]
+        console.print(escape(f"  exposure {exposure}, {where}: {effect}"))
     console.print(f"[bold]{escape(str(page))}[/]")
     console.print(f"[bold]{escape(str(results.path))}[/]")
     console.print(f"[bold]{escape(str(results.path.with_suffix('.zip')))}[/]")
