@@ -397,3 +397,41 @@ def test_each_drug_of_a_class_is_named(omop, tmp_path, capsys):
     page = case_series_grid_page(results, unblind=True)
     assert page.count(">each, drug 52</td>") == 2  # estimates and verdicts
     assert page.count(">all</td>") >= 2
+
+
+def test_the_drugs_of_a_class_are_calibrated_by_their_own_controls(omop, tmp_path):
+    """Whoever has one drug tells nothing of another, so a class is as its drugs one by one."""
+    rng = np.random.default_rng(5)
+    for concept in (51, 52):
+        omop.concept(concept, f"drug {concept}")
+        omop.ancestor(TARGET, concept)
+    for outcome in (OUTCOME, *CONTROLS):
+        if outcome != OUTCOME:
+            omop.concept(outcome, f"control {outcome}")
+        for k in range(72):
+            drug = 52 if outcome == CONTROLS[0] else 51 + k % 2  # 51 has a control less
+            person = omop.person(observed=(0, 400))
+            start = int(rng.integers(20, 350))
+            omop.drug(person, drug, start, start + 40)
+            ratio = 41 * (1.2 if drug == 52 else 3.0)
+            inside = rng.random() < ratio / (ratio + 360)
+            day = start + int(rng.integers(0, 41)) if inside else int(rng.integers(0, 401))
+            omop.condition(person, outcome, day)
+    path = omop.write()
+
+    def calibrated(exposure, **settings):
+        questions = [SeriesQuestion(exposure, OUTCOME)]
+        questions += [SeriesQuestion(exposure, c, 1.0) for c in CONTROLS]
+        analysis = SeriesAnalysis(1, "each", {**FAST, **settings})
+        more = {"thresholds": Thresholds(prevalence=1.0, detectable=20)}
+        grid = CaseSeriesGrid(tuple(questions), (analysis,), **more)
+        results = run_case_series_grid(path, grid, tmp_path / f"{exposure}")
+        checks = results.tables["sccs_diagnostics_summary"]
+        key = ["exposures_outcome_set_id", "covariate_id"]
+        found = results.estimates(unblind=True).merge(checks[[*key, "ease"]], on=key)
+        return found[["log_rr", "calibrated_log_rr", "calibrated_se_log_rr", "ease"]]
+
+    together = calibrated(TARGET, by_concept=True)
+    alone = np.vstack([calibrated(drug).to_numpy() for drug in (51, 52)])
+    assert np.isfinite(alone).all()
+    np.testing.assert_allclose(together, alone, rtol=1e-5)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
@@ -65,7 +66,8 @@ def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
     eras = results["exposures_outcome_set_id"].map(exposure["era_id"])
     truth = results["exposures_outcome_set_id"].map(exposure["true_effect_size"])
     usable = ~checks[[f"{c}_diagnostic" for c in CHECKS]].eq(FAIL).any(axis=1)
-    groups = results.groupby([eras, results["analysis_id"], results["covariate_id"]]).groups
+    drugs = _drugs(results, store.table("sccs_covariate")).fillna(eras)
+    groups = results.groupby([eras, results["analysis_id"], drugs]).groups
     for rows in groups.values():
         of = results.loc[rows]
         se, log_rr = of["se_log_rr"].astype(float), of["log_rr"].astype(float)
@@ -93,3 +95,14 @@ def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
     checks["unblind"] = (fit & checks["mdrr_diagnostic"].ne(FAIL)).astype(int)
     store.replace("sccs_result", results)
     store.replace("sccs_diagnostics_summary", checks)
+
+
+def _drugs(results: pd.DataFrame, covariates: pd.DataFrame) -> pd.Series:
+    """Whose effect each result is, where each drug of a class is a covariate of its own.
+
+    Numbers of covariates count the drugs that an outcome's cases have: the first need not be the
+    same drug for another outcome.
+    """
+    key = ["analysis_id", "exposures_outcome_set_id", "covariate_id"]
+    ids = covariates.set_index(key)["era_id"]
+    return ids.reindex(pd.MultiIndex.from_frame(results[key])).set_axis(results.index)
