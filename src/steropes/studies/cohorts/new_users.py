@@ -13,6 +13,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.domains import domain_hint
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
@@ -135,8 +136,10 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
             f"target {rules.target} ({names[rules.target]}) and comparator {rules.comparator} "
             f"({names[rules.comparator]}) overlap: both hold concept {shared[0]}"
         )
+    outcome = members(rules.outcome)
+    _refuse_no_condition(db, rules.outcome, outcome)
     with db.workspace() as work:
-        _judge(db, work, rules, target, comparator, members(rules.outcome))
+        _judge(db, work, rules, target, comparator, outcome)
         _keep(work)
         attrition = _attrition(work, rules)
         people = work.run(
@@ -147,13 +150,24 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
     return Cohort(table, attrition, drugs, db.identity)
 
 
+def _refuse_no_condition(db: OmopDatabase, outcome: int, members: list[int]) -> None:
+    """Refuse an outcome that is no condition, in the vocabulary as in the records."""
+    hint = domain_hint(db, outcome, "condition_occurrence")
+    if hint and not db.rows(
+        f"SELECT 1 FROM {db.table('condition_occurrence')} "
+        f"WHERE condition_concept_id IN ({_list(members)}) LIMIT 1"
+    ):
+        raise DataError(f"nobody has the outcome {outcome} ({db.concept_name(outcome)}){hint}")
+
+
 def why_empty(db: OmopDatabase, rules: CohortRules, attrition: pd.DataFrame) -> str:
     """Which arm has nobody, and the rule that emptied it; nothing if both have people."""
     for arm in ARMS:
         concept_id = getattr(rules, arm)
         name = db.concept_name(concept_id)
         if attrition[arm].iloc[0] == 0:
-            return f"nobody has a drug era of the {arm} {concept_id} ({name})"
+            hint = domain_hint(db, concept_id, "drug_era")
+            return f"nobody has a drug era of the {arm} {concept_id} ({name}){hint}"
         if attrition[arm].iloc[-1] == 0:
             rule = attrition["rule"][attrition[arm] == 0].iloc[0]
             return f"nobody is left in the {arm} arm, {concept_id} ({name}), after the rule: {rule}"

@@ -10,6 +10,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
+from steropes.studies.domains import domain_hint
 from steropes.studies.omop import OmopDatabase, RecordsOf
 from steropes.studies.requirements import concepts, whole, yes_or_no
 
@@ -137,7 +138,8 @@ def drug_era_cohorts(
     Raises
     ------
     DataError
-        A concept that does not exist, or an era that ends before it begins.
+        A concept that does not exist or is of another domain and in nobody's records, or an era
+        that ends before it begins.
     """
     whole("gap", gap, 0)
     return _from_records(db, drugs, "drug_era", "drug_era", gap, names)
@@ -162,7 +164,8 @@ def condition_cohorts(
     Raises
     ------
     DataError
-        A concept or table that does not exist.
+        A concept or table that does not exist, or a concept of another domain that is in nobody's
+        records.
     """
     if table not in ("condition_occurrence", "condition_era"):
         raise DataError(f'table must be "condition_occurrence" or "condition_era", not {table!r}')
@@ -234,6 +237,11 @@ def _from_records(
     frame = _frame(db, " UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
     found = CohortTable.from_frame(frame, db.identity)
     default = {cohort: db.concept_name(s.include[0]) for cohort, s in sets.items()}
+    for cohort in {*sets} - {*found.ids}:
+        hints = [domain_hint(db, c, table) for c in sets[cohort].include]
+        if all(hints):  # a cohort of the right records may be empty
+            named = f"{sets[cohort].include[0]} ({default[cohort]})"
+            raise DataError(f"cohort {cohort}: nobody has a record of {named}{hints[0]}")
     return _named(found, {**default, **(names or {})})
 
 

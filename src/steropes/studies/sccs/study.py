@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.disclosure import shown
+from steropes.studies.domains import domain_hint
 from steropes.studies.omop import OmopDatabase, Workspace, opened
 from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.sccs.columns import era_columns
@@ -267,7 +268,8 @@ def _refuse_nobody(sources: Sources, population: Population) -> None:
     rules = population.attrition
     outcome = f"{sources.rules.outcome} ({sources.outcome_name()})"
     if rules["periods"].iloc[0] == 0:
-        raise DataError(f"nobody has the outcome {outcome} during an observation period")
+        hint = domain_hint(sources.db, sources.rules.outcome, sources.rules.outcomes_from)
+        raise DataError(f"nobody has the outcome {outcome} during an observation period{hint}")
     rule = rules["rule"][rules["periods"] == 0].iloc[0]
     raise DataError(f"no case of the outcome {outcome} is left after the rule: {rule}")
 
@@ -289,6 +291,7 @@ def _refuse_unseen(eras: Eras, settings: CaseSeriesSettings) -> None:
             "cases' observation"
             if any_
             else "nor has anybody else in the database"
+            + "".join(dict.fromkeys(domain_hint(sources.db, i, table) for i in window.eras))
         )
         raise DataError(f"no case has an era of the exposure {names} while observed; {why}")
 
