@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from tests.studies.test_features import made
 
 from steropes.errors import DataError
 from steropes.studies import (
@@ -26,6 +27,7 @@ from steropes.studies import (
     OutcomeModel,
     Question,
     StudyAnalysis,
+    covariate_balance,
 )
 from steropes.studies.cli import run as command
 from steropes.studies.concepts import find_concepts
@@ -33,6 +35,7 @@ from steropes.studies.grid import answer
 from steropes.studies.grid.blinding import blinded
 from steropes.studies.grid.report import grid_page, write_grid_report
 from steropes.studies.grid.run import run_grid
+from steropes.studies.grid.shared_tables import balance_rows
 from steropes.studies.grid.spec import GridSpec, grid_schema, read_spec
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.grid.tables import KEYS, TABLES
@@ -245,6 +248,34 @@ def test_families_scores_after_and_absolute_effects_are_told(results):
     assert notes["precision_diagnostic"].tolist() == ["PASS", "PASS"]
     assert notes.loc[2, "target_lost"] == notes.loc[2, "comparator_lost"] == 0
     assert (notes["e_value_limit"] <= notes["e_value"]).all()
+
+
+def test_means_of_covariates_tell_no_few_people_before_or_after_matching():
+    rng = np.random.default_rng(3)
+    treated = np.repeat([1, 0], (600, 200))
+    x = {1000 * k + 210: rng.random(800) < k / 400 for k in range(1, 25)}
+    kept = np.arange(800) >= 400  # 200 of each arm
+    balance = covariate_balance(made(x, 800), treated, kept.astype(float))
+    rows = pd.DataFrame(balance_rows(balance, {}, 5)).set_index("covariate_id")
+    exact = {
+        (arm, when): pd.Series({i: v[(treated == a) & people].sum() for i, v in x.items()})
+        for arm, a in (("target", 1), ("comparator", 0))
+        for when, people in (("before", kept | True), ("after", kept))
+    }
+    sizes = {("target", "before"): 600}
+    for (arm, when), n in exact.items():
+        mean, size = rows[f"{arm}_mean_{when}"], sizes.get((arm, when), 200)
+        few = (n > 0) & (n < 5)
+        assert few.any()
+        assert (mean[few.index[few]] == round(-5 / size, 3)).all(), (arm, when)
+        assert np.allclose(mean[n.index[~few]], n[~few] / size, atol=5.01e-4)
+    for when in ("before", "after"):
+        arms = exact["target", when], exact["comparator", when]
+        mean, total = rows[f"mean_{when}"], arms[0] + arms[1]
+        hidden = total.index[(arms[0].between(1, 4)) | arms[1].between(1, 4)]
+        assert (mean[hidden] < 0).all()  # else the few would follow
+        true = total / (800 if when == "before" else 400)
+        assert (true[hidden] < -mean[hidden] + 5.01e-4).all()
 
 
 def test_small_cells_are_not_written(database, spec, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -27,10 +27,13 @@ class Balance:
         ``p`` (that the difference is within the threshold); then how far adjustment has moved
         the ``target_smd``, the ``comparator_smd`` and ``both_smd``.
     threshold : float
+    people : dict of str to (int, int)
+        How many of target and comparator count ``before`` and ``after`` adjustment.
     """
 
     table: pd.DataFrame
     threshold: float
+    people: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         name, smd = self.worst()
@@ -146,7 +149,11 @@ def covariate_balance(
         moved = _difference(first["mean"], second["mean"]) / first["sd"]
     table["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
     order = np.argsort(-table["smd_before"].abs().fillna(-1).to_numpy(), kind="stable")
-    return Balance(table.iloc[order].reset_index(drop=True), threshold)
+    people = {
+        when: (int((w[t] > 0).sum()), int((w[~t] > 0).sum()))
+        for when, w in (("before", w0), ("after", w1))
+    }
+    return Balance(table.iloc[order].reset_index(drop=True), threshold, people)
 
 
 def _summary(

@@ -90,7 +90,7 @@ def outcome_tables(
         "note": [{**key, **_note(result)}],
     }
     if with_balance and result.balance is not None:
-        tables["cm_covariate_balance"] = balance_rows(result.balance, key, result.shared, least)
+        tables["cm_covariate_balance"] = balance_rows(result.balance, key, least)
     return tables
 
 

@@ -35,7 +35,7 @@ def shared_tables(
     }
     tables: dict[str, Rows] = {}
     if shared.balance is not None:
-        tables["cm_shared_covariate_balance"] = balance_rows(shared.balance, key, shared, least)
+        tables["cm_shared_covariate_balance"] = balance_rows(shared.balance, key, least)
         tables["covariate_family"] = _families(shared.balance, key)
     if shared.scores is not None:
         model = shared.scores.coefficients
@@ -72,21 +72,25 @@ def shared_tables(
     return tables
 
 
-def balance_rows(balance: Balance, key: dict[str, Any], shared: Shared, least: int) -> Rows:
-    """Means to three digits; a 0/1 covariate that fewer than ``least`` people have is censored."""
-    people = shared.population.people
-    arms = [int((people["treated"] == a).sum()) for a in (1, 0)]
-    columns = {
-        "target_mean": arms[0],
-        "comparator_mean": arms[1],
-        "mean": sum(arms),
-    }
+def balance_rows(balance: Balance, key: dict[str, Any], least: int) -> Rows:
+    """Means to three digits; of a 0/1 covariate that fewer than ``least`` people have, a bound.
+
+    That is minus the share that ``least`` people are of those who count, before or after
+    adjustment. The mean of both arms is bounded where that of one is, which would follow from it.
+    """
     t = balance.table
-    ps = {"before": balance.threshold, "after": balance.threshold}
     made: dict[str, Any] = {"covariate_id": t["covariate_id"]}
-    for when in ps:
-        for name, n in columns.items():
-            made[f"{name}_{when}"] = _censored_share(t[f"{name}_{when}"].to_numpy(), n, least)
+    for when, sizes in balance.people.items():
+        target, comparator, both = (
+            t[f"{of}mean_{when}"].to_numpy() for of in ("target_", "comparator_", "")
+        )
+        few = _few(target, sizes[0], least), _few(comparator, sizes[1], least)
+        made[f"target_mean_{when}"] = _bounded(target, few[0], least / max(sizes[0], 1))
+        made[f"comparator_mean_{when}"] = _bounded(comparator, few[1], least / max(sizes[1], 1))
+        smaller = max(min(sizes), 1)
+        limit = np.maximum(least / smaller, np.where(few[0] | few[1], [target, comparator], 0))
+        few_of_both = few[0] | few[1] | _few(both, smaller, least)
+        made[f"mean_{when}"] = _bounded(both, few_of_both, limit.max(axis=0))
         made[f"std_diff_{when}"] = t[f"smd_{when}"].round(3)
         made[f"std_diff_var_{when}"] = t[f"smd_variance_{when}"]
         made[f"balanced_{when}"] = (t[f"smd_{when}"].abs() <= balance.threshold).astype(int)
@@ -98,11 +102,12 @@ def balance_rows(balance: Balance, key: dict[str, Any], shared: Shared, least: i
     return [{**line, **key} for line in pd.DataFrame(made).to_dict("records")]
 
 
-def _censored_share(mean: np.ndarray, n: int, least: int) -> np.ndarray:
-    if n == 0:
-        return np.full(len(mean), np.nan)
-    few = (mean > 0) & (mean * n < least - 1e-9)
-    return np.where(few, -least / n, mean).round(3)
+def _few(mean: np.ndarray, n: int, least: int) -> np.ndarray:
+    return (mean > 0) & (mean * n < least - 1e-9)
+
+
+def _bounded(mean: np.ndarray, few: np.ndarray, limit: np.ndarray | float) -> np.ndarray:
+    return np.where(few, -np.asarray(limit), mean).round(3)
 
 
 def _preference(shared: Shared, key: dict[str, Any], least: int, *, after: bool = False) -> Rows:
