@@ -79,19 +79,30 @@ def test_random_effects_without_spread_between_databases_are_near_the_fixed():
     assert found.lower == pytest.approx(found.log_rr - 1.96 * found.se, abs=5e-3)
 
 
-def test_random_effects_agree_with_a_direct_double_integral():
-    m, t = np.linspace(-2.5, 2.5, 401), np.linspace(0, 3, 1501)
-    joint = np.exp(-(m[:, None] ** 2) / 8 - t**2 / 0.5)
-    for y, s in zip(Y, S, strict=True):
-        v = s**2 + t**2
-        joint *= np.exp(-((y - m[:, None]) ** 2) / (2 * v)) / np.sqrt(v)
-    p = joint.sum(axis=1)
+@pytest.mark.parametrize(
+    ("y", "s"),
+    [
+        (Y, S),
+        ([0.5], [0.02]),
+        ([-0.653, 0.659, -0.612], [0.579, 0.016, 0.564]),  # the precise one contradicts the rest
+        ([2.4, -0.1, 1.0], [0.7, 0.065, 0.3]),
+    ],
+)
+def test_random_effects_agree_with_a_direct_double_integral(y, s):
+    m, t = np.linspace(-8, 8, 8001), (np.arange(1000) + 0.5) * 0.003
+    log_joint = -(m[:, None] ** 2) / 8 - t**2 / 0.5
+    for y_, s_ in zip(y, s, strict=True):
+        v = s_**2 + t**2
+        log_joint = log_joint - (y_ - m[:, None]) ** 2 / (2 * v) - np.log(v) / 2
+    p = np.exp(log_joint - log_joint.max()).sum(axis=1)
     p /= p.sum()
     found = random_effects(
-        [lambda b, y=y, s=s: -(((b - y) / s) ** 2) / 2 for y, s in zip(Y, S, strict=True)]
+        [lambda b, y=y_, s=s_: -(((b - y) / s) ** 2) / 2 for y_, s_ in zip(y, s, strict=True)]
     )
     assert found.log_rr == pytest.approx(float(m @ p), abs=2e-3)
     assert found.se == pytest.approx(math.sqrt(float((m - m @ p) ** 2 @ p)), abs=2e-3)
+    ends = np.interp([0.025, 0.975], np.cumsum(p) - p / 2, m)
+    assert (found.lower, found.upper) == pytest.approx(tuple(ends), abs=5e-3)
     assert found.predicted_lower < found.lower < found.log_rr < found.upper < found.predicted_upper
 
 

@@ -19,6 +19,8 @@ __all__ = ["RandomEffects", "random_effects"]
 
 NOTHING = -300.0  # log of a density that adds nothing; what is below it is slow to compute with
 
+GROWTH = 1.08  # of one step to the next in the tails of the grid of means
+
 Likelihood = Callable[[ArrayLike], NDArray]
 
 
@@ -143,12 +145,21 @@ def _averaged(
 def _grid_of_mean(
     effect: NDArray, logs: NDArray, mean_sd: float, tau_sd: float, points: int
 ) -> NDArray:
-    """Means that can have any posterior mass: about what the likelihoods allow, and 6 τ more."""
+    """Means that can have any posterior mass.
+
+    Evenly about what the likelihoods allow together, as if the effect were the same, and 4 τ more.
+    Where databases contradict each other the mean may be far from there: the less precise ones
+    count the more the larger τ is. So the grid goes on to both ends, in steps that grow.
+    """
     total = logs.sum(axis=0) - 0.5 * (effect / mean_sd) ** 2
     likely = effect[total > total.max() - 30]
     low, high = float(likely[0]), float(likely[-1])
     more = 4 * tau_sd / math.sqrt(len(logs)) + 0.05
-    return np.linspace(max(low - more, effect[0]), min(high + more, effect[-1]), points)
+    middle = np.linspace(max(low - more, effect[0]), min(high + more, effect[-1]), points)
+    step = float(middle[1] - middle[0])
+    beyond = step * (GROWTH ** np.arange(1, 400) - 1) / (1 - 1 / GROWTH)
+    below, above = middle[0] - beyond, middle[-1] + beyond
+    return np.concatenate((below[below > effect[0]][::-1], middle, above[above < effect[-1]]))
 
 
 def _grid_of_tau(tau_sd: float, points: int) -> NDArray:
@@ -165,8 +176,9 @@ def _widths(x: NDArray) -> NDArray:
 
 
 def _quantiles(x: NDArray, mass: NDArray, at: Sequence[float] = (0.025, 0.975)) -> list[float]:
-    total = np.cumsum(mass) - mass / 2  # half of a point's mass lies below it
-    return [float(np.interp(q, total / mass.sum(), x)) for q in at]
+    density = mass / _widths(x)
+    below = np.concatenate(([0.0], np.cumsum(np.diff(x) * (density[1:] + density[:-1]) / 2)))
+    return [float(np.interp(q * below[-1], below, x)) for q in at]
 
 
 def _predicted(mu: NDArray, tau: NDArray, mass: NDArray) -> tuple[float, float]:
