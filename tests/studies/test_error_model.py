@@ -14,6 +14,7 @@ from steropes.studies.controls import (
     leave_one_group_out,
     performance_by_ratio,
 )
+from steropes.studies.controls.error_model import _line_through
 
 RNG = np.random.default_rng(7)
 T = np.log(np.tile([1.0, 1.5, 2.0, 4.0], 30))
@@ -35,6 +36,28 @@ def test_the_fit_is_the_maximum_and_near_the_truth():
         assert minus_log_likelihood(*(at + step)) > best
     assert best < minus_log_likelihood(0.1, 0.9, 0.1, 0.15)
     np.testing.assert_allclose(at, [0.1, 0.9, 0.1, 0.15], atol=0.12)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_no_pair_of_spreads_is_better_than_those_that_are_found(seed):
+    """The likelihood may have several maxima, and is flat where a spread is zero."""
+    rng = np.random.default_rng(seed)
+    for _ in range(15):
+        n = int(rng.integers(5, 20))
+        t = np.repeat(np.log([1.0, 1.5, 2.0, 4.0]), n)
+        s = rng.uniform(0.05, 0.5, 4 * n)
+        spread = np.clip(rng.choice([0, 0.1, 0.3]) + rng.choice([-0.1, -0.03, 0.2]) * t, 0, None)
+        y = 0.1 + t + rng.normal(0, np.hypot(s, spread))
+        m = fit_error_model(y, s, t)
+
+        def value(low, high, y=y, s=s, t=t):
+            v = (low + (high - low) * t / t.max()) ** 2 + s**2
+            a, b = _line_through(y, t, 1 / v)
+            return 0.5 * (np.log(v) + (y - a - b * t) ** 2 / v).sum()
+
+        found = value(m.sd, m.sd_at(t.max()))
+        sds = [0, *np.geomspace(0.01, 1, 15)]
+        assert found <= min(value(low, high) for low in sds for high in sds) + 1e-6
 
 
 def test_the_order_of_controls_changes_no_digit():

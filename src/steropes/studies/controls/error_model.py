@@ -90,7 +90,7 @@ def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) ->
     y, s, t = y[order], s[order], t[order]
     share = np.abs(t) / np.abs(t).max()
     with single_threaded_blas():  # the digits are those of one thread
-        fits = [_descend(start, y, s, t, share) for start in (0.3, 0.03)]
+        fits = [_descend(start, y, s, t, share) for start in _starts(y, s, t, share)]
     _, (a, b), (low, high) = min(fits, key=lambda fit: fit[0])
     return ErrorModel(a, b, low, (high - low) / float(np.abs(t).max()), len(y))
 
@@ -103,28 +103,52 @@ def _line_through(y: NDArray, t: NDArray, w: NDArray) -> tuple[float, float]:
     return float(centre_y - slope * centre_t), float(slope)
 
 
-def _descend(
-    start: float, y: NDArray, s: NDArray, t: NDArray, share: NDArray
-) -> tuple[float, tuple[float, float], tuple[float, float]]:
-    """Minus the log-likelihood at a minimum, (a, b), and the sd at no effect and at the largest.
+def _value(
+    ends: NDArray, y: NDArray, s: NDArray, t: NDArray, share: NDArray
+) -> tuple[float, NDArray]:
+    """Minus the log-likelihood at the best a and b for two sds, and its slopes in these.
 
     Given both sds, a and b are those of weighted least squares, so that two numbers are sought.
     """
-    from scipy.optimize import minimize
+    sd = ends[0] * (1 - share) + ends[1] * share
+    v = sd**2 + s**2
+    a, b = _line_through(y, t, 1 / v)
+    r = y - a - b * t
+    by_sd = sd / v * (1 - r**2 / v)
+    slopes = np.array([(by_sd * (1 - share)).sum(), (by_sd * share).sum()])
+    return float(0.5 * (np.log(v) + r**2 / v).sum()), slopes
 
-    def value(ends: NDArray) -> tuple[float, NDArray]:
-        sd = ends[0] * (1 - share) + ends[1] * share
-        v = sd**2 + s**2
-        a, b = _line_through(y, t, 1 / v)
-        r = y - a - b * t
-        by_sd = sd / v * (1 - r**2 / v)
-        slopes = np.array([(by_sd * (1 - share)).sum(), (by_sd * share).sum()])
-        return float(0.5 * (np.log(v) + r**2 / v).sum()), slopes
+
+def _starts(y: NDArray, s: NDArray, t: NDArray, share: NDArray) -> list[tuple[float, float]]:
+    """Where to begin: at two usual places, and at the best points of a coarse grid.
+
+    An sd of zero is flat on the way out, so that a descent that runs into it stays there, though
+    the likelihood may have its maximum elsewhere: inside, or with the other of the two at zero.
+    """
+    sds = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+    grids = (
+        [(low, high) for low in sds for high in sds],
+        [(low, 0.0) for low in sds],
+        [(0.0, high) for high in sds],
+    )
+
+    def value(ends: tuple[float, float]) -> float:
+        return _value(np.array(ends), y, s, t, share)[0]
+
+    return [(0.3, 0.3), (0.03, 0.03), *(min(grid, key=value) for grid in grids)]
+
+
+def _descend(
+    start: tuple[float, float], y: NDArray, s: NDArray, t: NDArray, share: NDArray
+) -> tuple[float, tuple[float, float], tuple[float, float]]:
+    """Minus the log-likelihood at a minimum, (a, b), and the sd at no effect and at the largest."""
+    from scipy.optimize import minimize
 
     limits = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 500}
     found: Any = minimize(
-        value, [start, start], jac=True, bounds=[(0, None)] * 2, method="L-BFGS-B", options=limits
-    )
+        _value, start, (y, s, t, share), jac=True, bounds=[(0, None)] * 2, method="L-BFGS-B",
+        options=limits,
+    )  # fmt: skip
     low, high = (float(x) for x in found.x)
     sd = low * (1 - share) + high * share
     return float(found.fun), _line_through(y, t, 1 / (sd**2 + s**2)), (low, high)
