@@ -2,16 +2,19 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 import warnings
+from importlib import metadata
 
+import numpy as np
 import pytest
 
-from steropes.studies import DiagnosticThresholds
+from steropes.studies import DiagnosticThresholds, environment
 from steropes.studies.cli import run
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
@@ -44,6 +47,24 @@ def refused(capsys, *arguments):
 def test_version(capsys):
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("steropes 0.")
+
+
+def test_info_tells_versions_threads_and_extras(capsys, monkeypatch):
+    assert run(["info"]) == 0
+    said = dict(re.split(r"  +", line, maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert said["numpy"] == np.__version__
+    assert int(said["threads"]) >= 1
+    assert said["GPU"].startswith(("usable", "not usable: "))
+    assert "duckdb " in said["extra study"]
+    assert not {"extra dev", "extra test"} & {*said}
+
+    def version(package):
+        if package == "duckdb":
+            raise metadata.PackageNotFoundError(package)
+        return "1.0"
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert environment()["extra study"] == "lacks duckdb"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["study", "--help"], ["demo", "-h"]])

@@ -78,6 +78,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .grid.positive import PositiveControls
     from .grid.run import GridResults, run_grid
     from .grid.spec import CohortSources, ControlSet, GridSpec, RiskWindow, read_spec
+    from .installed import environment
     from .matching import match_pairs, match_propensity
     from .omop import OmopDatabase
     from .outcomes import (
@@ -167,6 +168,7 @@ _WHERE = {
     "hazard_ratio": "effects",
     "incidence_rates": "effects",
     "minimum_detectable_ratio": "effects",
+    "environment": "installed",
     "combine_normal": "evidence",
     "combine_profiles": "evidence",
     "random_effects": "evidence",
@@ -313,6 +315,7 @@ __all__ = [
     "demo_database",
     "detectable_ratio",
     "drug_era_cohorts",
+    "environment",
     "estimate_effect",
     "extract_covariates",
     "extract_features",

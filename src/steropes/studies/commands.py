@@ -155,6 +155,17 @@ def demo(
     _run(demo_database(), StudySettings(**asked), output, quiet)
 
 
+@app.command()
+def info() -> None:
+    """Tell versions, threads, the GPU and which extras are installed."""
+    from steropes.studies.installed import environment
+
+    found = environment()
+    width = max(map(len, found))
+    for name, value in found.items():
+        print(f"{name:{width}}  {value}")
+
+
 add_commands(app)
 app.command()(sccs)
 app.command("sccs-grid")(sccs_grid)

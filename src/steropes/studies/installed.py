@@ -1,0 +1,69 @@
+"""What a report of a fault should say: versions, threads, the graphics processor, what is missing.
+
+Nothing of a database, of a user's name or of the machine's name is in it.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from importlib import metadata
+
+__all__ = ["environment"]
+
+DEVELOPMENT = ("test", "dev")
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+
+
+def environment() -> dict[str, str]:
+    """Versions of what steropes stands on, the threads it may use, and which extras are whole.
+
+    Returns
+    -------
+    dict of str to str
+        "steropes", "Python", "system", "threads", "GPU"; then a package each with its version; then
+        an extra each, "extra plots", with "installed" or what it lacks.
+    """
+    from steropes import __version__
+    from steropes.backends.cuda.device import why_not
+    from steropes.backends.threads import count_threads
+
+    why = why_not()
+    found = {
+        "steropes": __version__,
+        "Python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": str(count_threads(None)),
+        "GPU": f"not usable: {why}" if why else 'usable (device="cuda")',
+    }
+    always, extras = _requirements()
+    found |= {name: _version(name) or "missing" for name in always}
+    for extra, names in extras.items():
+        gone = [name for name in names if not _version(name)]
+        whole = ", ".join(f"{name} {_version(name)}" for name in names)
+        found[f"extra {extra}"] = f"lacks {', '.join(gone)}" if gone else whole
+    return found
+
+
+def _requirements() -> tuple[list[str], dict[str, list[str]]]:
+    """Packages that are always needed, and those of each extra for users."""
+    always: list[str] = []
+    extras: dict[str, list[str]] = {}
+    for line in metadata.requires("steropes") or ():
+        named = NAME.match(line)
+        if named is None:
+            continue
+        extra = EXTRA.search(line)
+        if extra is None:
+            always.append(named[0])
+        elif extra[1] not in DEVELOPMENT:
+            extras.setdefault(extra[1], []).append(named[0])
+    return sorted({*always}), {e: sorted({*n}) for e, n in sorted(extras.items())}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
