@@ -31,8 +31,10 @@ from steropes.studies import (
 )
 from steropes.studies.cli import run as command
 from steropes.studies.concepts import find_concepts
+from steropes.studies.controls import ErrorModel
 from steropes.studies.grid import answer
 from steropes.studies.grid.blinding import blinded
+from steropes.studies.grid.calibrating import _fill
 from steropes.studies.grid.report import grid_page, write_grid_report
 from steropes.studies.grid.run import run_grid
 from steropes.studies.grid.shared_tables import balance_rows
@@ -248,6 +250,19 @@ def test_families_scores_after_and_absolute_effects_are_told(results):
     assert notes["precision_diagnostic"].tolist() == ["PASS", "PASS"]
     assert notes.loc[2, "target_lost"] == notes.loc[2, "comparator_lost"] == 0
     assert (notes["e_value_limit"] <= notes["e_value"]).all()
+
+
+def test_a_calibrated_limit_without_end_is_infinite_and_not_missing():
+    columns = [c for c in TABLES["cm_result"] if c.startswith("calibrated_")]
+    table = pd.DataFrame({"log_rr": [1.0, np.nan], "se_log_rr": [0.1, np.nan]})
+    table[columns] = np.nan
+    _fill(table, table.index, ErrorModel(0.0, 0.5, 0.05, 0.6, 20))  # spread outgrows the mean
+    assert table.loc[0, "calibrated_ci_95_lb"] > 1
+    assert table.loc[0, "calibrated_ci_95_ub"] == math.inf
+    assert table.loc[1, columns].isna().all()
+    _fill(table, table.index[:1], ErrorModel(0.0, -0.2, 0.1, 0.0, 20))  # estimates say nothing
+    assert table.loc[0, ["calibrated_ci_95_lb", "calibrated_ci_95_ub"]].tolist() == [0, math.inf]
+    assert math.isnan(table.loc[0, "calibrated_rr"])
 
 
 def test_means_of_covariates_tell_no_few_people_before_or_after_matching():

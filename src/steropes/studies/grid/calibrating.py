@@ -83,7 +83,7 @@ def _fill(table: pd.DataFrame, rows: pd.Index, model: ErrorModel) -> None:
 
 
 def _exp(x: float) -> float:
-    return math.exp(min(x, 700)) if math.isfinite(x) else math.nan
+    return math.inf if x == math.inf else math.exp(min(x, 700))  # of NaN it is NaN
 
 
 def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str, Any]:

@@ -81,9 +81,8 @@ def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
         for row in rows:
             c = calibrate_interval(float(log_rr[row]), float(se[row]), model)
             for name, x in (("rr", c.log_rr), ("ci_95_lb", c.lower), ("ci_95_ub", c.upper)):
-                results.loc[row, f"calibrated_{name}"] = (
-                    math.exp(x) if math.isfinite(x) else math.nan
-                )
+                end = math.inf if x == math.inf else math.exp(min(x, 700))  # of NaN it is NaN
+                results.loc[row, f"calibrated_{name}"] = end
             results.loc[row, ["calibrated_p", "calibrated_one_sided_p"]] = [c.p, c.one_sided_p]
             results.loc[row, ["calibrated_log_rr", "calibrated_se_log_rr"]] = [c.log_rr, c.se]
         checks.loc[rows, "ease"] = error.expected_absolute
