@@ -20,6 +20,7 @@ from steropes import (
     LinearRegression,
     LogisticRegression,
     Normal,
+    PooledLogisticRegression,
     Surv,
 )
 from steropes.infer import bootstrap
@@ -156,6 +157,22 @@ def test_draws_of_a_cumulative_model_without_what_bounds_an_effect(rng):
     np.testing.assert_array_equal(drawn.coef[:, 0] == np.inf, (w[0] == 0) & (w[:5].sum(axis=0) > 0))
     np.testing.assert_array_equal(np.isnan(drawn.coef[:, 0]), w[:5].sum(axis=0) == 0)
     assert np.isfinite(drawn.coef[:, 1]).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 40.0])
+def test_a_draw_without_an_event_in_an_interval_has_no_finite_baseline_there(offset, rng):
+    """Free intercepts of intervals: those that are not finite leave, and the others are looked at."""
+    event = np.zeros(60, int)
+    event[[0, 1, 2, 3, 20, 40, 41, 42]] = 1  # four, one and three in intervals of twenty people
+    y = Surv(np.repeat([1.0, 2.0, 3.0], 20), event)
+    model = PooledLogisticRegression(interval=1.0, baseline="interval")
+    model.fit(rng.normal(size=(60, 1)), y, offset=np.full(60, offset))
+    drawn = model.bootstrap(20, random_state=1)
+    w = weights_of(model, 20, 1)[:60]
+    lacks = np.stack([w[(y["time"] == k) & (event == 1)].sum(axis=0) == 0 for k in (1, 2, 3)], 1)
+    assert lacks.any(axis=0).tolist() == [False, True, True]
+    np.testing.assert_array_equal(np.isneginf(drawn.coef[:, :3]), lacks)
+    assert np.isfinite(drawn.coef[:, 3]).all()
 
 
 def test_a_draw_says_nothing_about_collinear_columns(rng):

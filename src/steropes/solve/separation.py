@@ -157,9 +157,10 @@ def _start(problem: Any, loss: FreeLoss, free: np.ndarray) -> tuple[np.ndarray, 
     start, direction = np.zeros(len(free)), None
     lead = int((free < problem.n_free).sum())  # they are the first
     if lead:
-        at = slice(problem.n_constant)
-        start[at] = problem.design.scale[at] * problem.start
-        start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
+        constant = free < problem.n_constant  # not all of them need be free
+        start[constant] = problem.design.scale[free[constant]] * problem.start
+        if constant[0]:
+            start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
     if 0 < lead < len(free):
         null = FreeLoss(problem, loss.base, free[:lead])
         start[:lead], runs = _follow(null, start[:lead])
