@@ -227,6 +227,26 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
     np.testing.assert_allclose(pooled.beta, fitted(problem).beta, atol=1e-8)
 
 
+def test_a_coarse_hessian_knows_stiff_links_behind_a_weak_one(rng, monkeypatch):
+    """Links of which the first is next to none, as beside outcomes far from all others."""
+    from steropes.likelihoods.blocks import Chain
+
+    n, K, k = 80, 12, 6
+    low, up, pointers, a, b, _, _, _ = draws_of_curvature(rng, n, K, True)
+    rows = as_design(rng.normal(size=(n, k))).by_rows(np.arange(k), None, get_backend("cpu", 1))
+    monkeypatch.setattr(profiled, "POOL", 7)
+    monkeypatch.setattr(profiled, "MANY", 10)
+    monkeypatch.setattr(profiled, "WIDE", 2)
+
+    def coarse(weak):
+        block = Chain(np.full(K, 200.0), np.r_[0.0, weak, np.full(K - 2, 50.0)])
+        at = np.arange(n)
+        return hessian(rows, ProfiledCurvature(a + b, at, low, up, a, b, pointers, block, True))
+
+    np.testing.assert_allclose(coarse(1e-18), coarse(1e-9), rtol=1e-9)
+    assert np.abs(coarse(1e-18) / coarse(50.0) - 1).max() > 1e-3
+
+
 def test_draws_start_near_the_fit_that_they_are_of(data, rng):
     """Thresholds read off a fit are its own where the weights are, and near it elsewhere."""
     X, y = data

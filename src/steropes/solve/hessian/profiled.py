@@ -217,10 +217,11 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
     first = np.unique((place * block.K).astype(np.int64))
     u, d = np.add.reduceat(block.u, first), np.empty(len(first))
     edges = np.append(first, block.K)
-    # From the middle of one group to the next the links are springs in a row.
-    slack = np.concatenate([[0.0], np.cumsum(1.0 / block.W[1:])])
-    middle = slack[(edges[:-1] + edges[1:] - 1) // 2]
-    W = np.concatenate([[0.0], 1.0 / np.diff(middle)])
+    # From the middle of one group to the next the links are springs in a row. (Each sum is its
+    # own: stiff springs are lost in the sum of all from the first one on.)
+    middle = (edges[:-1] + edges[1:] - 1) // 2
+    slack = (1.0 / block.W[1:])[: middle[-1]]
+    W = np.concatenate([[0.0], 1.0 / np.add.reduceat(slack, middle[:-1])])
     if not tridiagonal.factor(u, W, d):
         return None
     a, b = curvature.a, curvature.b
