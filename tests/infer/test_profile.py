@@ -241,6 +241,23 @@ def test_a_side_on_which_the_likelihood_rises_for_ever_is_infinite(family, rng):
     assert abs(covered.log_likelihood.iloc[0] - top.log_likelihood[0]) < 1e-6
 
 
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("name", EVERY)
+def test_a_column_that_is_the_same_in_all_rows_has_no_ends_at_any_level(name, storage, rng):
+    """Its profile is flat, and where values are so far out that η is rounded nothing is an end."""
+    if name == "cox by step":
+        pytest.skip("a column has a coefficient an interval")
+    c = case(name, rng, n=150)
+    c.X[:, 2] = 1.0
+    c.extras["offset"] = rng.normal(size=150)
+    model = c.fit(storage(c.X), prior=Laplace(0.5))
+    assert np.count_nonzero(model.coef_) > 0
+    for level in (0.05, 0.5, 0.95):
+        with pytest.warns(MonotoneLikelihoodWarning):
+            limits = model.confint("x2", level=level, method="profile").to_numpy()
+        np.testing.assert_array_equal(limits, [[-np.inf, np.inf]])
+
+
 def test_weights_are_repeated_rows_and_the_fit_stays_as_it_is(rng):
     c = case("conditional poisson", rng)
     w = rng.integers(0, 3, len(c.y)).astype(float)

@@ -122,6 +122,21 @@ class HeldFits:
         size = float(likelihood.extent(column[:, None], self.problem.weights))
         return change / size if size > 0 else np.inf
 
+    def idle(self, j: int) -> bool:
+        """Whether the column moves all rows alike, which the level takes back whatever its value.
+
+        Its profile is flat, and shows nothing but rounding of η at values far out.
+        """
+        problem, likelihood = self.problem, self.problem.likelihood
+        if j < problem.n_free or not (likelihood.shift_invariant or problem.n_free):
+            return False
+        column = self._column(j)
+        if likelihood.order is not None:
+            column = column[likelihood.order]
+        if not likelihood.shift_invariant:  # the first rows of η are X's
+            column = column - column[np.argmax(problem.weights > 0)]
+        return float(likelihood.extent(column[:, None], problem.weights)) == 0.0
+
     # -- points ----------------------------------------------------------------------------------
 
     def at(self, columns: Sequence[int], values: Sequence[float]) -> list[Value]:

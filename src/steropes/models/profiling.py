@@ -149,7 +149,7 @@ class Profiling(Inference):
     ) -> tuple[list[Maximum], list[tuple[End, End]]]:
         """Maxima, and where the profiles are lower by ``drop`` on both sides."""
         se = held.standard_errors(columns)
-        far = [held.reach(j, FAR) for j in columns]
+        far = [0.0 if held.idle(j) else held.reach(j, FAR) for j in columns]
         tops = run(
             held,
             columns,
