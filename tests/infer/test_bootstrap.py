@@ -161,7 +161,7 @@ def test_draws_of_a_cumulative_model_without_what_bounds_an_effect(rng):
 
 @pytest.mark.parametrize("offset", [0.0, 40.0])
 def test_a_draw_without_an_event_in_an_interval_has_no_finite_baseline_there(offset, rng):
-    """Free intercepts of intervals: those that are not finite leave, and the others are looked at."""
+    """Intercepts that are not finite leave, and the others are looked at."""
     event = np.zeros(60, int)
     event[[0, 1, 2, 3, 20, 40, 41, 42]] = 1  # four, one and three in intervals of twenty people
     y = Surv(np.repeat([1.0, 2.0, 3.0], 20), event)

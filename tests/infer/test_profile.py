@@ -29,7 +29,7 @@ from steropes import (
     demo_database,
 )
 from steropes.infer.held import HeldFits, Value
-from steropes.infer.profile import Maximum, find_end
+from steropes.infer.profile import Maximum, find_end, find_maximum
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 HALF = 0.5 * stats.chi2.ppf(0.95, 1)
@@ -239,6 +239,19 @@ def test_a_side_on_which_the_likelihood_rises_for_ever_is_infinite(family, rng):
         covered = model.profile("x0")
     assert np.isfinite(covered.to_numpy()).all()
     assert abs(covered.log_likelihood.iloc[0] - top.log_likelihood[0]) < 1e-6
+
+
+def test_a_maximum_is_not_looked_for_beyond_the_reach():
+    """A standard error can be greater than what exp holds, where a column has no information."""
+    asked = []
+    search = find_maximum(0.0, step=750.0, far=40.0)
+    at = next(search)[0]
+    with pytest.raises(StopIteration) as end:
+        for _ in range(20):
+            asked.append(at)
+            (at,) = search.send([Value(at, -1e-3 * at, -1e-3)])
+    assert min(asked) >= -40.0
+    assert end.value.value.rises == -1
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])

@@ -79,7 +79,7 @@ def find_maximum(start: float, step: float, far: float) -> Search:
     (p,) = yield [start]
     if not abs(p.g) * step > FLAT:
         return Maximum(p, 0)
-    side, h = (1 if p.g > 0 else -1), step
+    side, h = (1 if p.g > 0 else -1), min(step, far)  # beyond far there may be no numbers
     while True:
         (q,) = yield [p.at + side * h]
         if not q.sure:
@@ -90,7 +90,7 @@ def find_maximum(start: float, step: float, far: float) -> Search:
         if q.g * side <= 0:
             break
         p, h = q, 2.0 * h
-        if abs(p.at - start) + h > far:
+        if abs(p.at - start) + h >= far:
             return Maximum(p, side)
     for _ in range(STEPS):
         share = p.g / (p.g - q.g) if p.g != q.g else 0.5
