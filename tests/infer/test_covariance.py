@@ -209,3 +209,14 @@ def test_a_case_series_has_the_robust_errors_of_its_people(rng):
     mean = np.bincount(strata, share * x)[strata] / total
     H = np.sum(events * share / total * (x - mean) ** 2)
     np.testing.assert_allclose(m.vcov("robust"), (U**2).sum() / H**2, rtol=1e-8)
+
+
+def test_one_informative_stratum_has_no_robust_errors(rng):
+    """Its scores add up to zero: the errors would be rounding, and every effect certain."""
+    X, y = rng.normal(size=(12, 1)), np.r_[2, 0, 1, 0, 3, 0, np.zeros(6)]
+    model = SelfControlledCaseSeries()
+    model.fit(X, y, strata=np.arange(12) // 6, exposure=np.ones(12))
+    assert model.vcov().to_numpy() > 0
+    for cluster in (None, np.arange(12) // 6):
+        with pytest.raises(DataError, match="only one that says anything"):
+            model.vcov("robust", cluster=cluster)

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
 from .draws import cut_rows
 from .scores import UnitScores
 
-__all__ = ["robust_covariance", "score_products"]
+__all__ = ["refuse_single_unit", "robust_covariance", "score_products"]
 
 COLUMNS = 64  # worked on together
 MOST = 2e9  # bytes of scores that are held at once
@@ -46,6 +47,28 @@ def robust_covariance(
     """
     V = inverse.T @ score_products(problem, beta, cluster) @ inverse
     return 0.5 * (V + V.T)
+
+
+def refuse_single_unit(unit: np.ndarray, weights: np.ndarray, order: np.ndarray | None) -> None:
+    """Refuse clusters or strata of which only one says anything.
+
+    The scores of all add up to zero at the optimum, so that those of one are nothing but rounding.
+
+    Parameters
+    ----------
+    unit : (n,) int array
+        Codes.
+    weights : (n,) array
+    order : array or None
+        Rows that the model is of, None for all.
+    """
+    rows = np.arange(len(unit)) if order is None else np.unique(order)
+    if len(np.unique(unit[rows[weights[rows] > 0]])) < 2:
+        raise DataError(
+            "Robust errors are made of how the scores of clusters, or of strata, differ from each "
+            "other, and there is only one that says anything about the coefficients: they would "
+            "be zero. Use kind='model', or other clusters."
+        )
 
 
 def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = None) -> np.ndarray:

@@ -14,7 +14,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..infer import Information
 from ..infer.draws import sampling_units
-from ..infer.sandwich import robust_covariance
+from ..infer.sandwich import refuse_single_unit, robust_covariance
 from ..priors import Prior
 from .annotations import Kind
 from .fixed import FixedCoefficients
@@ -131,6 +131,8 @@ class Inference(OneBlasThread):
         unit = self._codes_of_clusters(cluster, problem)
         if unit is None or problem.likelihood.whole_strata:
             unit, _ = sampling_units(problem, unit)
+        if unit is not None:
+            refuse_single_unit(unit, problem.weights, problem.likelihood.order)
         l1, l2 = problem.penalties(self.prior_)
         influence = Information(problem, self._beta, l1, l2).influence()
         return robust_covariance(problem, self._beta, influence, unit)
