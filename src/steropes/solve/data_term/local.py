@@ -251,7 +251,7 @@ class LocalTerm:
         """A curvature's diagonal, (k, 1), and those with the replicates' weights, (k, lanes)."""
         rows, xp = self.active.rows, self.backend.xp
         base = curvature.base[:, None]
-        if rows.layout != "rows" or bool(((base == 0) & (self.w > 0)).any()):
+        if rows.layout != "rows" or bool((self.w[curvature.base == 0] > 0).any()):
             return None
         v = curvature.curvature.v[:, None]
         share = v / xp.where(base > 0, base, 1.0)
