@@ -14,6 +14,7 @@ import steropes
 from steropes import (
     ConditionalLogisticRegression,
     CoxRegression,
+    CumulativeProbabilityModel,
     DataError,
     FineGrayRegression,
     Laplace,
@@ -90,6 +91,85 @@ def test_survival_with_strata_offset_entry_and_weights(data):
     theirs = other.predict_survival(new[["drug"]], [2, 5], strata=strata[:7], offset=offset.head(7))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
     assert m.formula_.startswith("Surv(")
+
+
+def _as_they_are(data):
+    return data
+
+
+def _polars(data):
+    return pl.from_pandas(data)
+
+
+@pytest.mark.parametrize("table", [_as_they_are, _polars, lambda d: pl.from_pandas(d).to_arrow()])
+def test_a_table_of_data_stands_for_its_matrix_strata_and_offset(data, table):
+    formula = (
+        "Surv(time, code{}) ~ site + bs(age, df=4) + strata(`dose level`) + offset(log(years))"
+    )
+    new = table(data)
+    cox = CoxRegression.from_formula(formula.format(" == 1"), data)
+    X, more = cox.design_matrix(new), cox.design_vectors(new)
+    y = Surv(data["time"], data["code"] == 1)
+    pairs = [
+        (cox.predict(new), cox.predict(X, offset=more["offset"])),
+        (cox.predict_survival(new, [2, 5]), cox.predict_survival(X, [2, 5], **more)),
+        (cox.predict_quantile(new, level=0.9), cox.predict_quantile(X, level=0.9, **more)),
+        (cox.survival_curves(new, [3]), cox.survival_curves(X, [3], **more)),
+        (cox.concordance(new, y), cox.concordance(X, y, **more)),
+        (cox.score(new, y), cox.score(X, y, **more)),
+        (cox.time_dependent_auc(new, y, [5]), cox.time_dependent_auc(X, y, [5], **more)),
+        (
+            cox.standardized_survival(new, [3]).survival,
+            cox.standardized_survival(X, [3], **more).survival,
+        ),
+    ]
+    fg = FineGrayRegression.from_formula(formula.format(""), data)
+    y = Surv(data["time"], data["code"])
+    pairs += [
+        (fg.predict_cumulative_incidence(new, 4), fg.predict_cumulative_incidence(X, 4, **more)),
+        (fg.incidence_curves(new, [4]), fg.incidence_curves(X, [4], **more)),
+        (fg.concordance(new, y), fg.concordance(X, y, **more)),
+    ]
+    for ours, theirs in pairs:
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("family", [PoissonRegression, CumulativeProbabilityModel])
+def test_families_without_strata_take_a_table_of_data_too(data, family):
+    m = family.from_formula("count ~ site + age + offset(log(years))", data)
+    X, more = m.design_matrix(data), m.design_vectors(data)
+    np.testing.assert_array_equal(m.predict(data), m.predict(X, **more))
+    if family is PoissonRegression:
+        assert m.score(data, data["count"]) == m.score(X, data["count"], **more)
+    else:
+        ours = m.test_parallelism(data, data["count"], quantiles=[0.1, 0.5])
+        theirs = m.test_parallelism(X, data["count"], quantiles=[0.1, 0.5], **more)
+        pd.testing.assert_frame_equal(ours.test, theirs.test)
+
+
+def test_columns_that_the_formula_does_not_name_are_left_alone(data):
+    m = LogisticRegression.from_formula("sick ~ age + drug", data)
+    expected = m.predict_proba(data[["age", "drug"]])
+    np.testing.assert_array_equal(m.predict_proba(data[["drug", "age"]]), expected)
+    new = data.assign(site=None, other=np.nan)
+    np.testing.assert_array_equal(m.predict_proba(new), expected)
+    with pytest.raises(DataError, match="`drug` is not present"):
+        m.predict_proba(data[["age", "site"]])
+    alone = LogisticRegression.from_formula("sick ~ 1", data)
+    assert np.unique(alone.predict_proba(data)[:, 1]).size == 1
+    m.fit(data[["age"]], data["sick"])  # of a matrix again
+    with pytest.raises(DataError, match="site"):
+        m.predict_proba(data)
+
+
+def test_given_coefficients_go_with_a_formula(data):
+    m = LinearRegression.from_formula("y ~ age + site", data, fixed={"age": 0.02})
+    X = m.design_matrix(data)
+    other = LinearRegression().fit(X, data["y"], fixed={"age": 0.02})
+    np.testing.assert_array_equal(m.coef_, other.coef_)
+    np.testing.assert_array_equal(m.predict(data), other.predict(X))
+    again = LinearRegression.from_formula("y ~ age + site", data, start_at={"age": 0.02})
+    np.testing.assert_allclose(again.coef_, LinearRegression().fit(X, data["y"]).coef_, rtol=1e-8)
 
 
 def test_offsets_and_outcomes_know_the_functions_that_terms_know(data):

@@ -17,7 +17,7 @@ from .design import Design
 from .from_sparse import blocks_of_sparse, runs, sparse_blocks
 from .words import column_word, refuse_empty, refuse_extreme, refuse_twice
 
-__all__ = ["as_design", "has_names", "null_design"]
+__all__ = ["as_design", "column_names", "has_names", "null_design"]
 
 SPARSE_BELOW = 0.15  # share of nonzeros under which a large dense input is stored as sparse
 LARGE = 1_000_000  # entries; a smaller dense input stays dense
@@ -90,6 +90,12 @@ def has_names(X: Any) -> bool:
         return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
     except DuplicateError:  # names it has, twice
         return True
+
+
+def column_names(X: Any) -> list[str]:
+    """Names of the columns of a table."""
+    names: Any = getattr(X, "column_names", None)  # of pyarrow, whose columns are the arrays
+    return [str(c) for c in (X.columns if names is None else names)]
 
 
 def _refuse_long(columns: Sequence[Any]) -> None:

@@ -12,7 +12,6 @@ import pandas as pd
 from ..backends import get_backend
 from ..backends.face import Backend
 from ..data import (
-    check_offset,
     check_strata,
     check_survival,
     check_weights,
@@ -170,7 +169,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         eta = self._effects.linear_predictors(design, self.coef_, get_backend("cpu", self.n_jobs))
-        offset = check_offset(offset, design.n)
+        offset = self._new_offset(X, offset, design.n)
         return eta if offset is None else eta + offset[:, None]
 
     def predict(self, X: Any, offset: Any = None, time: float | None = None) -> np.ndarray:
@@ -301,7 +300,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         n = len(eta)
         outcome = check_survival(y, n)
         weight = check_weights(sample_weight, n)
-        codes = check_strata(strata, n)
+        codes = check_strata(self._vector_of("strata", X, strata), n)
         share = pair_shares(*outcome, codes, weight, ipcw, tau)
         if self._effects is None:
             time, event, entry = outcome

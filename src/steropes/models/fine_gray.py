@@ -208,7 +208,7 @@ class FineGrayRegression(SurvivalModel):
         codes_of_fit = self._codes_of_clusters(cluster, problem)
         state = HazardState(problem, self._beta)
         eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
-        codes = self._known_strata(strata, len(eta))
+        codes = self._known_strata(X, strata, len(eta))
         Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs)) - state.center
         given = None if times is None else vector(np.atleast_1d(times), None, "times")
         errors = IncidenceErrors(problem, self._beta, V, state, codes_of_fit)
@@ -292,6 +292,7 @@ class FineGrayRegression(SurvivalModel):
         after_all = np.nextafter(time.max(), np.inf)
         time = np.where((event > 0) & (event != self._cause), after_all, time)
         ours = (event == self._cause).astype(np.int64)
-        weight, codes = check_weights(sample_weight, n), check_strata(strata, n)
+        weight = check_weights(sample_weight, n)
+        codes = check_strata(self._vector_of("strata", X, strata), n)
         rest = entry, codes, weight, return_se, cluster
         return concordance_of(eta, time, ours, *rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -90,15 +90,19 @@ class Formula:
         X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
         return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
 
+    def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Any:
+        """Strata or offset of new data; None where the formula has none."""
+        if name == "strata":
+            return None if self.strata is None else formula_value(self.strata, data)
+        if not self.offsets:
+            return None
+        parts = [np.asarray(formula_value(text, data), np.float64) for text in self.offsets]
+        return np.sum(parts, axis=0)
+
     def vectors(self, data: pd.DataFrame) -> dict[str, Any]:
         """Strata and offset of new data, where the formula has them."""
-        out: dict[str, Any] = {}
-        if self.strata is not None:
-            out["strata"] = formula_value(self.strata, data)
-        if self.offsets:
-            parts = [np.asarray(formula_value(text, data), np.float64) for text in self.offsets]
-            out["offset"] = np.sum(parts, axis=0)
-        return out
+        both = {"strata": self.vector("strata", data), "offset": self.vector("offset", data)}
+        return {name: value for name, value in both.items() if value is not None}
 
 
 def _formulaic() -> Any:

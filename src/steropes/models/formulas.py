@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+import numpy as np
 import pandas as pd
 
-from ..design import null_design
+from ..design import Design, has_names, null_design
+from ..design.build import column_names
 from ..errors import DataError, SeparationError
+from ..fit.shards import ShardedDesign
 from .formula_reading import Formula, formula_value, read_formula, table_of, without_unused
 from .one_thread import OneBlasThread
 
 __all__ = ["FormulaMixin"]
 
-FIT = ("sample_weight", "offset", "exposure", "strata")  # arguments of `fit`
+ROWS = ("sample_weight", "offset", "exposure", "strata")  # arguments of `fit`, an entry a row
+FIT = (*ROWS, "start_at", "fixed")
 CUBIC = re.compile(r"^(cr|cs)\((?!.*constraints)")  # splines whose columns add up to one
 
 
@@ -25,6 +29,7 @@ class FormulaMixin(OneBlasThread):
     _fitted: frozenset[str]
     _formula: Formula
     formula_: str
+    feature_names_in_: np.ndarray
 
     @classmethod
     def from_formula(cls, formula: str, data: Any, **fit: Any) -> Self:
@@ -42,14 +47,17 @@ class FormulaMixin(OneBlasThread):
         data : pandas, polars or pyarrow table
             Missing values are refused.
         **fit
-            Arguments of ``fit``, each also as the name of a column (``sample_weight="w"``), and
-            settings of the model (``prior=``, ``ties=``, …).
+            Arguments of ``fit``, those with an entry a row also as the name of a column
+            (``sample_weight="w"``), and settings of the model (``prior=``, ``ties=``, …).
 
         Returns
         -------
         fitted estimator
-            ``formula_`` is the formula, ``design_matrix(data)`` gives X of other people by it,
-            and ``design_vectors(data)`` their strata and offset, as predictions take them.
+            ``formula_`` is the formula. What takes X of other people (predictions, curves,
+            concordance) takes a table of their data too, from which the formula makes X, and
+            strata and offset where it has them and they are not given; columns that it does not
+            name are left alone. ``design_matrix(data)`` and ``design_vectors(data)`` are these
+            by themselves.
 
         Raises
         ------
@@ -69,7 +77,7 @@ class FormulaMixin(OneBlasThread):
         read, has_intercept = read_formula(formula, frame, cls._intercept)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
         for name, value in given.items():
-            if isinstance(value, str):
+            if name in ROWS and isinstance(value, str):
                 if value not in frame.columns:
                     raise DataError(f"{name}={value!r} is not a column of the data.")
                 given[name] = frame[value]
@@ -104,6 +112,22 @@ class FormulaMixin(OneBlasThread):
         if read is None:
             raise DataError("The model was not fitted from a formula; pass X itself.")
         return read
+
+    def _is_data(self, X: Any) -> bool:
+        """Whether X is a table of data to evaluate the formula in, and not the matrix of it."""
+        if getattr(self, "_formula", None) is None or isinstance(X, Design | ShardedDesign):
+            return False
+        return has_names(X) and column_names(X) != list(self.feature_names_in_)
+
+    def _by_formula(self, X: Any) -> Any:
+        """X, or the X of a table of data."""
+        return self._formula.matrix(table_of(X)) if self._is_data(X) else X
+
+    def _vector_of(self, name: Literal["strata", "offset"], X: Any, given: Any) -> Any:
+        """Strata or offset of the rows of X: those given, or of a table of data the formula's."""
+        if given is not None or not self._is_data(X):
+            return given
+        return self._formula.vector(name, table_of(X))
 
     def design_matrix(self, data: Any) -> pd.DataFrame:
         """X of other people, by the formula that the model was fitted from.

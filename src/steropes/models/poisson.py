@@ -124,6 +124,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         own = np.zeros(n)
         if (log_exposure := check_exposure(exposure, n)) is not None:
             eta, own = eta + log_exposure, own + log_exposure
+        offset = self._vector_of("offset", X, offset)
         if (known := check_offset(offset, n)) is not None:
             own = own + known
         there = w > 0  # in others anything may stand

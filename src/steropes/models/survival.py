@@ -88,7 +88,7 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         refuse_other_order(X, strata=strata)
         eta = self._linear_predictors(X, offset)
         times = vector(np.atleast_1d(times), None, "times")
-        codes = self._known_strata(strata, len(eta))
+        codes = self._known_strata(X, strata, len(eta))
         out = self._baseline().log_cumulative_of(eta, codes, times)
         out[times > self._last[codes][:, None]] = np.nan
         return out
@@ -103,8 +103,9 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         """
         return self.concordance(X, y, sample_weight=sample_weight, **given)
 
-    def _known_strata(self, strata: Any, n: int) -> np.ndarray:
+    def _known_strata(self, X: Any, strata: Any, n: int) -> np.ndarray:
         """Codes of strata that the fit has seen."""
+        strata = self._vector_of("strata", X, strata)
         if self._strata_labels is None:
             if strata is not None:
                 raise DataError("The model was fitted without strata; leave strata out.")

@@ -101,7 +101,7 @@ class SurvivalCurves(Inference):
         refuse_other_order(X, strata=strata)
         state, V = self._curve_state()
         eta = self._linear_predictors(X, offset) - state.center_predictor
-        codes = self._known_strata(strata, len(eta))
+        codes = self._known_strata(X, strata, len(eta))
         Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs))
         p = len(state.center)
         Z = Z[:, self._source(p)] - state.center
@@ -209,7 +209,7 @@ class SurvivalCurves(Inference):
         state, V = self._curve_state()
         eta = self._linear_predictors(X, offset)
         n, p = len(eta), len(state.center)
-        codes, weight = self._known_strata(strata, n), check_weights(sample_weight, n)
+        codes, weight = self._known_strata(X, strata, n), check_weights(sample_weight, n)
         at = np.unique(vector(np.atleast_1d(times), None, "times"))
         if not len(at):
             raise DataError("times is empty; an average is at one time at least.")

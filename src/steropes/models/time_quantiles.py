@@ -98,7 +98,7 @@ class TimeQuantiles(OneBlasThread):
         self, X: Any, points: np.ndarray, strata: Any, offset: Any
     ) -> tuple[np.ndarray, ...]:
         eta = self._linear_predictors(X, offset)
-        codes = self._known_strata(strata, len(eta))
+        codes = self._known_strata(X, strata, len(eta))
         baseline = self._baseline()
         stratum, time = baseline.steps()[:2]
         out = np.full((len(eta), len(points)), np.nan)
@@ -116,7 +116,7 @@ class TimeQuantiles(OneBlasThread):
     ) -> tuple[np.ndarray, ...]:
         table: pd.DataFrame = self._survival_table(X, level, strata, offset)
         n = len(self._linear_predictors(X, offset))
-        codes = self._known_strata(strata, n)
+        codes = self._known_strata(X, strata, n)
         of = codes[table["row"].to_numpy()]
         out = [np.full((n, len(points)), x) for x in (np.nan, np.nan, np.inf)]
         out[1][:] = self._last[codes][:, None]

@@ -50,6 +50,8 @@ class CumulativeDiagnostics(OneBlasThread):
     _fixed: FixedCoefficients | None
     coef_: np.ndarray
     _eta: Any
+    _by_formula: Any
+    _vector_of: Any
     _covariances: Any
     _no_errors: Any
 
@@ -95,6 +97,7 @@ class CumulativeDiagnostics(OneBlasThread):
         if not len(self.coef_):
             raise DataError("The model has no covariates, so there is no effect to test.")
         refuse_other_order(X, y=y, sample_weight=sample_weight)
+        offset, X = self._vector_of("offset", X, offset), self._by_formula(X)
         n = len(y)
         weights = check_weights(sample_weight, n)
         outcome = check_interval(y, n)
