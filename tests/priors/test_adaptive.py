@@ -151,6 +151,22 @@ def test_a_column_of_tiny_numbers_is_held_at_zero():
     np.testing.assert_allclose(model.coef_, np.insert(alone.coef_, 1, 0.0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-150, 1e-80, 1e140])
+@pytest.mark.parametrize("variance", [0.5, 1e-30])
+def test_columns_in_extreme_units_collapse_without_overflow(unit, variance):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(150, 3))
+    y = (X[:, 0] + rng.logistic(size=150) > 0).astype(int)
+    prior = BrokenAdaptiveRidge(variance)
+    alone = LogisticRegression(prior=prior).fit(X[:, [0, 2]], y)
+    model = LogisticRegression(prior=prior).fit(X * [1.0, unit, 1.0], y)
+    assert model.converged_
+    np.testing.assert_allclose(model.coef_, np.insert(alone.coef_, 1, 0.0), rtol=1e-6)
+    with pytest.raises(DataError, match="variance of column 'x1' is too small"):
+        start = BrokenAdaptiveRidge(variance, start_variance=[1.0, 1e-30, 1.0])
+        LogisticRegression(prior=start).fit(X * [1.0, 1e-150, 1.0], y)
+
+
 def test_there_are_no_walds_errors_even_where_every_coefficient_stays():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 2))

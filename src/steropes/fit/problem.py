@@ -84,7 +84,16 @@ class Problem:
         """λ and κ of all columns, in X's units; see `Prior.separable`."""
         if prior is None:
             return np.zeros(self.design.p), np.zeros(self.design.p)
-        return self._behind_free(prior.separable(self.names))
+        l1, l2 = self._behind_free(prior.separable(self.names))
+        with np.errstate(over="ignore"):
+            beyond = np.isinf(l2 / self.design.scale**2)
+        if beyond.any():
+            raise DataError(
+                f"The normal variance of column {self.names[beyond.argmax() - self.n_free]!r} is "
+                "too small beside the column's numbers for any float to hold its penalty. Give "
+                "the column in another unit or, to hold its coefficient at zero, say fixed={…: 0}."
+            )
+        return l1, l2
 
     def _behind_free(self, penalty: Penalty) -> tuple[np.ndarray, np.ndarray]:
         free = np.zeros(self.n_free)

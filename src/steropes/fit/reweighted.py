@@ -162,4 +162,7 @@ def _next(
         old = None if before is None else before[first:, b]
         penalty = prior.next(problem.names, beta[first:, b], old)
         l1[first:, b], l2[first:, b] = penalty.l1, penalty.l2
+    with np.errstate(over="ignore"):  # the solver's columns have another unit
+        held = np.isinf(l2 / problem.design.scale[:, None] ** 2)
+    l1[held], l2[held] = HELD, 0.0
     return l1, l2

@@ -79,8 +79,11 @@ class BrokenAdaptiveRidge(Prior):
         gone = beta == 0.0
         if before is not None:
             gone |= np.abs(beta) < COLLAPSING * np.abs(before)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            l2 = price / (beta * beta)
+        gone |= np.isinf(l2)  # no data outweigh it: the next coefficient would be zero too
         gone &= price > 0
-        l2 = price / np.where(gone | (beta == 0.0), 1.0, beta * beta)
+        l2[price == 0] = 0.0
         return Penalty(np.where(gone, HELD, 0.0), np.where(gone, 0.0, l2))
 
     def with_variance(self, variance: float) -> Self:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..likelihoods.nuisance import Nuisance
+from ..priors import HELD
 from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
@@ -108,7 +109,7 @@ def certificate_at(
     """`certificate`, and the linear predictors (rows of η, 1) that it was made of."""
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
-    beta, l1, l2 = beta * design.scale, l1 / design.scale, l2 / design.scale / design.scale
+    beta, (l1, l2) = beta * design.scale, _scaled(l1, l2, design.scale)
     there = _at(problem, beta, nuisance, tol)
     if not np.isfinite(there.loss[0]):
         return np.inf, there.eta
@@ -153,7 +154,7 @@ def certificates(
     backend = likelihood.backend
     scaled = np.zeros((design.p, term.lanes))
     scaled[:, : len(problems)] = beta * design.scale[:, None]
-    l1, l2 = l1 / design.scale, l2 / design.scale / design.scale
+    l1, l2 = _scaled(l1, l2, design.scale)
     eta = design.matmul(scaled, backend)
     eta += term.offset
     loss, r = likelihood.evaluate(eta, term.bound)
@@ -168,6 +169,13 @@ def certificates(
         there = _There(own, loss[b : b + 1], None, order, curvature, 0.0)
         values[b], v[:, b] = _largest(problem, g[:, b], scaled[:, b], l1, l2, tol, there)
     return values, v, eta
+
+
+def _scaled(l1: np.ndarray, l2: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Penalties of columns in X's units, in those of the scaled columns."""
+    with np.errstate(over="ignore"):  # what is held stays so in a column of any unit
+        first = np.minimum(l1 / scale, HELD)
+    return first, l2 / scale / scale
 
 
 def _largest(
