@@ -1,6 +1,7 @@
 """A fit is there whole or not at all, and it stays what it was until the next one."""
 
 import contextlib
+import copy
 
 import numpy as np
 import pandas as pd
@@ -241,3 +242,20 @@ def test_whole_numbers_of_numpy_are_settings(rng):
     y = Surv(rng.exponential(size=30), np.ones(30))
     m = CoxRegression(max_iter=np.int32(50), tol=np.float32(1e-6), n_jobs=np.int64(1))
     assert m.fit(rng.normal(size=(30, 1)), y).converged_
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("family", EVERY)
+def test_a_copy_of_a_fit_can_do_what_the_fit_can(family, how, rng):
+    c = case(family, rng)
+    m = c.fit(prior=Normal(1.0))
+    again = how(m)
+    for kind in ("model", "robust"):
+        pd.testing.assert_frame_equal(again.summary(kind=kind), m.summary(kind=kind))
+    interval = again.confint([-1], method="profile")
+    pd.testing.assert_frame_equal(interval, m.confint([-1], method="profile"))
+    if how is copy.deepcopy:
+        again.coef_[:] = 0.0
+        again.prior.set_params(variance=2.0)
+        assert m.coef_.any()
+        assert m.prior.variance == 1.0

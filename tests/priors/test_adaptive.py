@@ -162,9 +162,9 @@ def test_columns_in_extreme_units_collapse_without_overflow(unit, variance):
     model = LogisticRegression(prior=prior).fit(X * [1.0, unit, 1.0], y)
     assert model.converged_
     np.testing.assert_allclose(model.coef_, np.insert(alone.coef_, 1, 0.0), rtol=1e-6)
+    start = LogisticRegression(prior=BrokenAdaptiveRidge(variance, [1.0, 1e-30, 1.0]))
     with pytest.raises(DataError, match="variance of column 'x1' is too small"):
-        start = BrokenAdaptiveRidge(variance, start_variance=[1.0, 1e-30, 1.0])
-        LogisticRegression(prior=start).fit(X * [1.0, 1e-150, 1.0], y)
+        start.fit(X * [1.0, 1e-150, 1.0], y)
 
 
 def test_there_are_no_walds_errors_even_where_every_coefficient_stays():

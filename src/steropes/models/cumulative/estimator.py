@@ -110,6 +110,9 @@ class CumulativeProbabilityModel(
 
     _apart = APART
 
+    # What is left of the parts after the fit are data in another order.
+    _data = PenalizedModel._data | {"_parts", "_subset"}
+
     reduction_: Any
     reduction_reason_: str
 
@@ -254,13 +257,6 @@ class CumulativeProbabilityModel(
         if check_interval(y, len(y)).upper is not None:
             raise DataError("score is the R² of the mean and needs outcomes without censoring.")
         return super().score(X, y, sample_weight)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        # What is left of the parts after the fit are data in another order.
-        state.pop("_parts", None)
-        state.pop("_subset", None)
-        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
