@@ -6,10 +6,11 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -20,6 +21,7 @@ from steropes import (
     CrossValidation,
     DataError,
     ElasticNet,
+    FineGrayRegression,
     Laplace,
     LinearRegression,
     LogisticRegression,
@@ -230,6 +232,21 @@ def test_cross_val_score_splits_survival_outcomes(rng):
     )  # fmt: skip
     assert scores.shape == (4,)
     assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("family", [CoxRegression, FineGrayRegression])
+def test_strata_and_offsets_are_routed_to_fits_and_scores(family, rng):
+    X, y = data("cox", rng)
+    site, offset = rng.integers(0, 2, len(y)), rng.normal(size=len(y))
+    with config_context(enable_metadata_routing=True):
+        m = family().set_fit_request(strata=True, offset=True)
+        m.set_score_request(strata=True, offset=True)
+        rows = {"strata": site, "offset": offset}
+        found = cross_validate(m, X, y, cv=KFold(3), params=rows)["test_score"]
+    for score, (train, test) in zip(found, KFold(3).split(X), strict=True):
+        fit = family().fit(X[train], y[train], strata=site[train], offset=offset[train])
+        there = {"strata": site[test], "offset": offset[test]}
+        assert score == fit.concordance(X[test], y[test], **there)
 
 
 def test_feature_names_come_from_the_table_and_only_from_there(rng):

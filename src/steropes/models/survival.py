@@ -93,15 +93,26 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         out[times > self._last[codes][:, None]] = np.nan
         return out
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, **given: Any) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        **given: Any,
+    ) -> float:
         """Concordance, the higher the better, as searches over settings want it.
 
         Parameters
         ----------
-        X, y, sample_weight, **given
-            As of ``concordance``.
+        X, y, sample_weight, strata, offset, **given
+            As of ``concordance``. scikit-learn routes those that it sees by name, as
+            ``set_score_request(strata=True)`` asks it to.
         """
-        return self.concordance(X, y, sample_weight=sample_weight, **given)
+        return self.concordance(
+            X, y, sample_weight=sample_weight, strata=strata, offset=offset, **given
+        )
 
     def _known_strata(self, X: Any, strata: Any, n: int) -> np.ndarray:
         """Codes of strata that the fit has seen."""
