@@ -188,6 +188,22 @@ def test_clusters_and_strata_are_labels_or_refused(form):
     assert not any(word in form for word in missing)
 
 
+@pytest.mark.parametrize("kind", [">i8", ">i2", ">f8"])
+def test_labels_in_another_order_of_bytes_are_the_same_labels(kind):
+    X, y, labels = np.eye(N, 2), Surv(WHOLE + 1, WHOLE % 3 > 0), np.arange(N) % 3
+    one, other = (
+        CoxRegression(prior=Normal()).fit(X, y, strata=strata)
+        for strata in (labels, labels.astype(kind))
+    )
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    curves = [one.predict_survival(X, [2], strata=x) for x in (labels, labels.astype(kind))]
+    np.testing.assert_array_equal(*curves)
+    table = pd.DataFrame({"rowId": labels, "covariateId": np.arange(N) % 2 + labels})
+    table = table.drop_duplicates().assign(covariateValue=1.0)
+    long = [Design.from_long(x, rows=[0, 1, 2]) for x in (table, table.astype(kind))]
+    assert long[0].names == long[1].names or kind == ">f8"
+
+
 @pytest.mark.parametrize("strata", [5, "abcabcabcabc", {1: 2}, [[1]] * N, np.float64(3)])
 def test_strata_that_are_no_labels_a_row_are_refused(strata):
     X, event = base()

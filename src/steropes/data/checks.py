@@ -261,7 +261,12 @@ def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
         strata = strata[:, 0]
     if strata.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {strata.shape}.")
-    return strata if strata.dtype.names is None else strata.astype(object)  # tuples
+    return native(strata) if strata.dtype.names is None else strata.astype(object)  # tuples
+
+
+def native(x: np.ndarray) -> np.ndarray:
+    """The same numbers in this machine's order of bytes, which is all that pandas' tables read."""
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from ..data.arrays import refuse_query
-from ..data.checks import labels_of, vector
+from ..data.checks import labels_of, native, vector
 from ..errors import DataError
 from .design import Design
 from .from_sparse import blocks_of_sparse
@@ -79,5 +79,5 @@ def _of(x: Any, what: str) -> np.ndarray:
         missing = series.is_null().to_numpy().astype(bool)
         if missing.any():
             raise DataError(f"{what} is missing in row {int(missing.argmax())}.")
-        return np.asarray(series.to_numpy())
+        return native(np.asarray(series.to_numpy()))
     return labels_of(x, what)
