@@ -293,10 +293,15 @@ def test_the_data_are_left_alone_and_not_kept(data):
         ("Surv(time, dead) ~ age + cluster(site)", {}, "no cluster.. here.*cluster=labels"),
         ("Surv(time, dead) ~ ns(age, df=3)", {}, r"cr\(x, df=4, constraints='center'\)"),
         ("Surv(time, code) ~ age", {}, "FineGrayRegression"),
+        ("Surv(time, dead + 1) ~ age", {}, r"2 the event, as R's Surv takes it, pass event == 2"),
+        ("Surv(time, dead) ~ age + day", {}, "Column 'day' holds dates"),
+        ("Surv(time, dead) ~ age * `last day`", {}, "Column 'last day' holds dates"),
     ],
 )
 def test_refusals(data, formula, more, words):
     table = data.assign(missing=np.where(data.index == 5, np.nan, 1.0))
+    table["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(data.index, "D")
+    table["last day"] = table["day"].dt.date
     with pytest.raises(DataError, match=words):
         CoxRegression.from_formula(formula, table, **more)
 

@@ -154,9 +154,12 @@ def check_survival(y: Any, n: int, competing: bool = False) -> Survival:
     e = checked["event"]
     if not competing and (e > 1).any():
         i = int((e > 1).argmax())
+        of_r = ""
+        if np.isin(e, (1, 2)).all() and (e == 1).any():
+            of_r = "Where 1 is censored and 2 the event, as R's Surv takes it, pass event == 2. "
         raise DataError(
-            f"event must be 0 or 1 here; row {i} is {e[i]}. For competing events use "
-            "FineGrayRegression, or code them 0 for a cause-specific hazard."
+            f"event must be 0 (censored) or 1 (event) here; row {i} is {e[i]}. {of_r}For competing "
+            "events use FineGrayRegression, or code them 0 for a cause-specific hazard."
         )
     return Survival(
         checked["time"], e, checked["entry"] if "entry" in (checked.dtype.names or ()) else None

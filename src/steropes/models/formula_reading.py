@@ -42,6 +42,7 @@ OF_R = {
     "factor": "Codes that are labels are C(x).",
     "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
 }
+DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
 
@@ -228,6 +229,7 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formul
                 "differ by stratum write its column's interaction, such as x:C(site)."
             )
         if not special or special[0] is None:
+            _refuse_dates(texts, data)
             has_intercept |= texts == ["1"]
             kept.append(term)
         elif special[0].group(1) == "offset":
@@ -241,6 +243,17 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formul
     model = formulaic.Formula(kept)
     X = _evaluated(lambda: model.get_model_matrix(data, na_action="raise", output="pandas"), data)
     return Formula(text, outcome, X.model_spec, strata, offsets), has_intercept
+
+
+def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:
+    """Refuse a term that is a column of dates by itself; expressions may make numbers of them."""
+    for text in texts:
+        name = text.strip("`")
+        if name in data.columns and pd.api.types.infer_dtype(data[name]) in DATES:
+            raise DataError(
+                f"Column {name!r} holds dates or durations, not numbers; turn it into a number of "
+                f"days, or of years, since a day that you choose, or say C({text}) for labels."
+            )
 
 
 def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:
