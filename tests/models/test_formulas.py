@@ -185,6 +185,29 @@ def test_offsets_and_outcomes_know_the_functions_that_terms_know(data):
     np.testing.assert_array_equal(new["offset"], np.log(data["years"].head(3)))
 
 
+@pytest.mark.parametrize(
+    "kind",
+    ["int8", "uint8", "int16", "uint64", "float16", "float32", "Int8", "UInt64", "Float32",
+     "int8[pyarrow]", "uint64[pyarrow]", "float[pyarrow]", pd.SparseDtype("int8", 0)],
+)  # fmt: skip
+def test_small_numbers_are_computed_with_as_large_ones_are(data, kind):
+    whole = data.assign(age=data["age"].round(), dose=np.arange(len(data)) % 50 + 40)
+    small = whole.astype({"age": kind, "dose": kind})
+    formula = (
+        "Surv(10 * age, dead) ~ age * dose + I(dose**2) + I(dose - age) + strata(drug)"
+        " + offset(dose - age)"
+    )
+    prior = steropes.Normal(1.0)
+    one, other = (CoxRegression.from_formula(formula, x, prior=prior) for x in (whole, small))
+    np.testing.assert_allclose(other.coef_, one.coef_, rtol=1e-9)
+    np.testing.assert_array_equal(other.design_matrix(small), one.design_matrix(whole))
+    np.testing.assert_allclose(one.predict(small), one.predict(whole))
+    if isinstance(kind, pd.SparseDtype):
+        return  # whose logarithm pandas takes of zero too
+    logs = (LinearRegression.from_formula("log(age) ~ log(dose)", x).coef_ for x in (whole, small))
+    np.testing.assert_allclose(*logs, rtol=1e-12)
+
+
 def test_messages_have_no_colours_of_a_terminal(data):
     with pytest.raises(DataError, match="cannot be evaluated") as caught:
         LinearRegression.from_formula("y ~ drug +", data)

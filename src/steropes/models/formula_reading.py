@@ -16,7 +16,7 @@ from ..data.arrays import refuse_query
 from ..data.outcome import Surv
 from ..errors import DataError
 
-__all__ = ["Formula", "formula_value", "read_formula", "table_of", "without_unused"]
+__all__ = ["Formula", "formula_value", "read_formula", "table_of", "widened", "without_unused"]
 
 SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
 # What terms of a formula know by name (formulaic's transforms that remember nothing of the data).
@@ -44,6 +44,7 @@ OF_R = {
 }
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
+WORDS = re.compile(r"`([^`]+)`|(\w+)")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
 
 
@@ -88,11 +89,13 @@ class Formula:
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """X of new data; an intercept is the model's own."""
+        data = widened(data, self.text)
         X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
         return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
 
     def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Any:
         """Strata or offset of new data; None where the formula has none."""
+        data = widened(data, self.text)
         if name == "strata":
             return None if self.strata is None else formula_value(self.strata, data)
         if not self.offsets:
@@ -200,6 +203,42 @@ def without_unused(data: pd.DataFrame) -> pd.DataFrame:
     return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
 
 
+def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
+    """The table with the numbers that a formula names in 64 bits, as R's are.
+
+    In the eight bits of a small integer a product, a square or a difference would overflow, and
+    a logarithm have three digits, all without a word.
+    """
+    named = {a or b for a, b in WORDS.findall(text)}
+    every = DOT.search(text) is not None
+    types: dict[Any, Any] = {}
+    for name in data.columns:
+        wide = _wide(data[name]) if every or str(name) in named else None
+        if wide is not None:
+            types[name] = wide
+    return data.astype(types) if types else data
+
+
+def _wide(column: pd.Series) -> Any:
+    """The type of 64 bits that holds the numbers of a column; None where it has that."""
+    kind: Any = column.dtype
+    plain = kind.subtype if isinstance(kind, pd.SparseDtype) else kind
+    whole = pd.api.types.is_integer_dtype(plain)
+    if not (whole or pd.api.types.is_float_dtype(plain)):
+        return None
+    if plain.itemsize == 8 and plain.kind != "u":
+        return None
+    if whole and plain.itemsize == 8 and column.max() > np.iinfo(np.int64).max:
+        whole = False
+    if isinstance(kind, pd.SparseDtype):
+        return pd.SparseDtype(np.int64 if whole else np.float64, kind.fill_value)
+    if isinstance(kind, pd.ArrowDtype):
+        return "int64[pyarrow]" if whole else "double[pyarrow]"
+    if isinstance(kind, np.dtype):
+        return np.int64 if whole else np.float64
+    return "Int64" if whole else "Float64"  # with a mask of what is missing
+
+
 def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formula, bool]:
     """Read a formula; also say whether it has an intercept."""
     if not isinstance(text, str) or text.count("~") != 1:
@@ -261,8 +300,7 @@ def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:
     if not DOT.search(right):
         return right
     rest = outcome + " " + DOT.sub(" ", right)
-    named = set(re.findall(r"`([^`]+)`|(\w+)", rest))
-    used = {a or b for a, b in named}
+    used = {a or b for a, b in WORDS.findall(rest)}
     others = [f"`{name}`" for name in data.columns if str(name) not in used]
     if not others:
         raise DataError("'.' stands for the columns not named otherwise, and there are none.")

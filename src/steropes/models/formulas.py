@@ -12,7 +12,7 @@ from ..design import Design, has_names, null_design
 from ..design.build import column_names
 from ..errors import DataError, SeparationError
 from ..fit.shards import ShardedDesign
-from .formula_reading import Formula, formula_value, read_formula, table_of, without_unused
+from .formula_reading import Formula, formula_value, read_formula, table_of, widened, without_unused
 from .one_thread import OneBlasThread
 
 __all__ = ["FormulaMixin"]
@@ -74,6 +74,8 @@ class FormulaMixin(OneBlasThread):
         ['dose[T.low]']
         """
         frame = without_unused(table_of(data))
+        if isinstance(formula, str):
+            frame = widened(frame, formula)
         read, has_intercept = read_formula(formula, frame, cls._intercept)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
         for name, value in given.items():
