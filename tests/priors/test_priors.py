@@ -55,6 +55,16 @@ def test_an_elastic_net_keeps_the_ratio_of_its_penalties():
 def test_glmnet_lambda_is_per_observation():
     assert glmnet_lambda(2.0, 100) == pytest.approx(0.01)
     assert variance_from_glmnet(0.01, 100) == pytest.approx(2.0)
+    np.testing.assert_array_equal(variance_from_glmnet([0.0, 0.1], 10), [np.inf, 2.0])
+    for call in (
+        lambda: glmnet_lambda([1.0, -1.0], 100),
+        lambda: glmnet_lambda(0.0, 100),
+        lambda: glmnet_lambda(1.0, 0),
+        lambda: variance_from_glmnet(-0.1, 100),
+        lambda: variance_from_glmnet(np.nan, 100),
+    ):
+        with pytest.raises(DataError, match=r"variance must be|lambda_ must|n must be"):
+            call()
 
 
 @pytest.mark.parametrize("variance", [0.0, -1.0, np.nan, [1.0, 2.0, 0.0]])

@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..errors import DataError
+
 __all__ = ["glmnet_lambda", "variance_from_glmnet"]
 
 
@@ -36,7 +38,11 @@ def glmnet_lambda(variance: ArrayLike, n: float) -> Any:
     >>> float(glmnet_lambda(2.0, 100))
     0.01
     """
-    return np.sqrt(2.0 / np.asarray(variance, dtype=float)) / n
+    variance = np.asarray(variance, dtype=float)
+    _check(n)
+    if not (variance > 0).all():  # NaN fails too
+        raise DataError("variance must be positive.")
+    return np.sqrt(2.0 / variance) / n
 
 
 @overload
@@ -46,9 +52,21 @@ def variance_from_glmnet(lambda_: Sequence[float] | np.ndarray, n: float) -> np.
 def variance_from_glmnet(lambda_: ArrayLike, n: float) -> Any:
     """Variance of the Laplace prior for glmnet's λ: 2 / (n λ)²; see `glmnet_lambda`.
 
+    Infinite, which is no penalty, where λ is zero.
+
     Examples
     --------
     >>> float(variance_from_glmnet(0.01, 100))
     2.0
     """
-    return 2.0 / (n * np.asarray(lambda_, dtype=float)) ** 2
+    lambda_ = np.asarray(lambda_, dtype=float)
+    _check(n)
+    if not (lambda_ >= 0).all():
+        raise DataError("lambda_ must not be negative.")
+    with np.errstate(divide="ignore", over="ignore"):
+        return 2.0 / (n * lambda_) ** 2
+
+
+def _check(n: float) -> None:
+    if not n > 0:
+        raise DataError(f"n must be the number of rows, above zero, not {n!r}.")
