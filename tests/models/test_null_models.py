@@ -99,7 +99,8 @@ def test_what_has_no_meaning_without_covariates_is_refused():
     with pytest.raises(DataError, match="no covariates"):
         m.test_proportionality()
     with pytest.raises(DataError, match="expecting 0 features"):
-        m.predict(DATA[["z"]])
+        m.predict(DATA[["z"]].to_numpy())
+    assert not m.predict(DATA[["z"]]).any()  # data, of which the formula names no column
     with pytest.raises(DataError, match="nothing to choose"):
         CoxRegression.from_formula("Surv(t, e) ~ 1", DATA, prior=Laplace(), cv=3)
     with pytest.raises(DataError, match="X has no columns"):  # which is a mistake more often
