@@ -15,13 +15,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..backends.tall import column_max, row_any, row_max
+from ..backends.tall import column_max, row_any
 from ..likelihoods.nuisance import Nuisance
 from .certificate import units, violations
 from .data_term import DataTerm
 from .fit import Fit, fits
 from .growth import idle, most_urgent
 from .hessians import DEAR, Hessians
+from .outside import outside_violations
 from .point import Penalty, Point, on_the_way
 from .response import Response
 from .run import EARLY_LOOKS, Run
@@ -311,14 +312,16 @@ class Batch:
         assert self.penalty is not None
         if self.point.gradients is None:
             self.point.gradients = self.term.gradients(run.tol)
-        v = violations(self.point.gradients, self.point.beta, self.penalty.l1, self.penalty.l2)
-        unit = np.where(self.penalty.l1 > 0, self.penalty.l1, 1.0)
-        W = self.term.W
+        g, beta, penalty, W = self.point.gradients, self.point.beta, self.penalty, self.term.W
+        urgency, largest = outside_violations(g, penalty.l1, self.term.inside)
         if len(W):
             self.hessians.follow()
-            unit[W] = units(self.penalty.l1[W], smaller(self.hessians.score_variance, self._here))
-        self.certificate = np.maximum(column_max(v / unit), self.term.unsettled)
-        added = self._join_urgent(v / unit, run.tol)
+            l1 = penalty.l1[W]
+            v = violations(g[W], beta[W], l1, penalty.l2[W])
+            v /= units(l1, smaller(self.hessians.score_variance, self._here))
+            largest = np.maximum(largest, column_max(v))
+        self.certificate = np.maximum(largest, self.term.unsettled)
+        added = self._join_urgent(urgency, run.tol)
         self.surprised |= added
         return self._readmit(run.tol) or added
 
@@ -337,17 +340,15 @@ class Batch:
         """Let violators in before the first step, where the gradients are known."""
         assert self.penalty is not None
         assert self.point.gradients is not None
-        l1, l2 = self.penalty.l1, self.penalty.l2
-        v = violations(self.point.gradients, self.point.beta, l1, l2)
         if self.alone:
             self.prune()
-        self._join_urgent(v / np.where(l1 > 0, l1, 1.0), run.tol)
+        g, inside = self.point.gradients, self.term.inside
+        self._join_urgent(outside_violations(g, self.penalty.l1, inside)[0], run.tol)
 
     def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
-        outside = np.where(self.term.inside, 0.0, np.maximum(row_max(urgency), 0.0))
-        outside[outside <= tol] = 0.0
-        chosen = most_urgent(outside, len(self.term.W))
-        self._left_out = len(chosen) < int(np.count_nonzero(outside))
+        urgency[urgency <= tol] = 0.0
+        chosen = most_urgent(urgency, len(self.term.W))
+        self._left_out = len(chosen) < int(np.count_nonzero(urgency))
         if len(chosen) > RENEWED * len(self.term.W):
             self.shared.forget()
         return self.term.join(chosen) > 0

@@ -1,0 +1,45 @@
+"""How far columns outside of a working set are from staying there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backends.tall import column_max, row_max
+
+__all__ = ["outside_violations"]
+
+AT_ONCE = 1 << 15  # numbers that are looked at together: what is made of them stays in the cache
+
+
+def outside_violations(
+    g: np.ndarray, l1: np.ndarray, inside: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Violations of the optimality conditions by columns whose coefficients are zero.
+
+    Parameters
+    ----------
+    g, l1 : (p, B) arrays
+        Gradients of the loss and λ.
+    inside : (p,) bool array
+        Columns of the working set, which are left out.
+
+    Returns
+    -------
+    (p,) array
+        The largest of each column, in units of its λ, or of 1 where it has none; zero inside.
+    (B,) array
+        The largest of each replicate.
+    """
+    p, B = g.shape
+    urgency, largest = np.zeros(p), np.zeros(B)
+    step = max(1, AT_ONCE // B)
+    for a in range(0, p, step):
+        at = slice(a, a + step)
+        size = l1[at]
+        v = np.abs(g[at])
+        v -= size
+        v /= np.where(size > 0, size, 1.0)
+        v[inside[at]] = 0.0
+        urgency[at] = np.maximum(row_max(v), 0.0)
+        np.maximum(largest, column_max(v), out=largest)
+    return urgency, largest
