@@ -51,3 +51,52 @@ def test_collections_are_back_after_an_error() -> None:
         raise RuntimeError
     assert meanwhile == [False]
     assert gc.isenabled()
+
+
+COMPILED = """
+import gc
+from numba import njit
+from numba.core import event
+from steropes.backends.cpu import CpuBackend
+
+CpuBackend(1)
+seen = []
+
+class Look(event.Listener):
+    def on_start(self, compiling):
+        seen.append(gc.isenabled())
+    def on_end(self, compiling):
+        pass
+
+event.register("numba:compile", Look())
+
+def kernel(x):
+    return inner(x) + 1
+
+@njit
+def inner(x):
+    return 2 * x
+
+for module, argument in (
+    ("steropes.kernels", 1), ("steropes.kernels", "two"), ("another.kernels", 1)
+):
+    seen.clear()
+    inner.py_func.__module__ = kernel.__module__ = module
+    try:
+        njit(kernel)(argument)
+    except Exception:
+        print("refused", end=" ")
+    print(len(seen) > 0, any(seen), gc.isenabled())
+"""
+
+
+def test_kernels_of_this_library_are_compiled_without_collections() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", COMPILED], capture_output=True, text=True, check=True,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0"},
+    )  # fmt: skip
+    assert answer.stdout.splitlines() == [
+        "True False True",
+        "refused True False True",
+        "True True True",
+    ]

@@ -1,12 +1,18 @@
-"""What Numba knows of NumPy, loaded once a process before the first kernel."""
+"""Numba's own time: what it knows of NumPy is loaded once a process, before the first kernel.
+
+Then, and while a kernel is compiled, Python does not look for garbage. There is none to speak of,
+but hundred thousands of new objects that stay, and it would look through all that there is.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from numba import config
+from numba.core import event
 
 __all__ = ["load_compiler", "without_collection"]
 
@@ -43,5 +49,30 @@ def load_compiler() -> None:
         from numba.core.registry import cpu_target
 
         with global_compiler_lock, without_collection():
-            cpu_target.target_context.refresh()
+            if not _loaded:  # another thread may have been first
+                cpu_target.target_context.refresh()
+                event.register("numba:compile", _Quiet())
     _loaded = True
+
+
+class _Quiet(event.Listener):
+    """No collections while one of this library's kernels is compiled."""
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []  # Numba compiles one kernel at a time, and those in it
+
+    def on_start(self, compiling: event.Event) -> None:
+        """Collections stop, for a kernel of ours."""
+        if _ours(compiling):
+            self._before.append(gc.isenabled())
+            gc.disable()
+
+    def on_end(self, compiling: event.Event) -> None:
+        """And go on as before."""
+        if _ours(compiling) and self._before.pop():
+            gc.enable()
+
+
+def _ours(compiling: event.Event) -> bool:
+    function: Any = compiling.data["dispatcher"].py_func
+    return str(function.__module__).partition(".")[0] == __name__.partition(".")[0]
