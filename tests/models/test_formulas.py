@@ -225,6 +225,37 @@ def test_splines_keep_their_knots_for_new_people(data):
     pd.testing.assert_frame_equal(again.design_matrix(few), m.design_matrix(few))
 
 
+@pytest.mark.parametrize("table", [lambda d: d, pl.from_pandas], ids=["pandas", "polars"])
+@pytest.mark.parametrize("by", ["drug", "site"])
+def test_standardising_a_table_gives_everyone_the_value_in_all_terms(data, table, by):
+    text = "Surv(time, dead) ~ drug * age + C(site) * drug + offset(0.1 * drug)"
+    m = CoxRegression.from_formula(text, data)
+    everyone = {value: data.assign(**{by: value}) for value in sorted(data[by].unique())}
+    expected = [
+        m.standardized_survival(m.design_matrix(d), [2, 4], offset=0.1 * d["drug"]).survival
+        for d in everyone.values()
+    ]
+    found = m.standardized_survival(table(data), [2, 4], by=by)
+    assert found.survival[by].unique().tolist() == list(everyone)
+    columns = ["survival", "se", "lower", "upper"]
+    np.testing.assert_allclose(found.survival[columns], pd.concat(expected)[columns], rtol=1e-12)
+    place = m.standardized_survival(table(data), [2, 4], by=list(data.columns).index(by))
+    pd.testing.assert_frame_equal(place.differences, found.differences)
+
+
+def test_what_a_table_is_standardised_by_is_one_of_its_columns_in_the_formula(data):
+    m = CoxRegression.from_formula("Surv(time, dead) ~ drug * age", data)
+    others = {
+        len(data.columns): "name or position",
+        list(data.columns).index("site"): "'site'.* not in the formula",
+        "site": "no coefficient 'site'",
+        "age": "too many",
+    }
+    for by, words in others.items():
+        with pytest.raises(DataError, match=words):
+            m.standardized_survival(data, [2], by=by)
+
+
 @pytest.mark.parametrize("table", [pl.from_pandas, lambda d: pl.from_pandas(d).to_arrow()])
 def test_other_tables(data, table):
     one = FineGrayRegression.from_formula("Surv(time, code) ~ drug + site", data, cause=2)

@@ -14,6 +14,8 @@ from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_state import HazardState
 from ..infer.survival_curves import cumulative_hazards, log_hazards, log_log_limits, time_grid
+from .formula_reading import Formula, table_of
+from .given_values import everyone_given, named_column
 from .inference import Inference
 from .standardized import (
     COLUMNS,
@@ -39,6 +41,8 @@ class SurvivalCurves(Inference):
     _linear_predictors: Any
     _known_strata: Any
     _check_new: Any
+    _is_data: Any
+    _formula: Formula
     _estimated: np.ndarray
     baseline_hazard_: pd.DataFrame
 
@@ -149,6 +153,16 @@ class SurvivalCurves(Inference):
             table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
         return table
 
+    def _named(self, X: Any, by: Any) -> tuple[Any, dict[Any, Any] | None]:
+        """What the groups are called, and X in each, where that is not one column of X."""
+        if isinstance(by, dict):
+            return None, by
+        if by is None or not self._is_data(X):
+            return by, None
+        data = table_of(X)
+        name = named_column(by, data, self._formula)
+        return (by, None) if name is None else (name, everyone_given(name, data))
+
     def standardized_survival(
         self,
         X: Any,
@@ -174,9 +188,10 @@ class SurvivalCurves(Inference):
         by : name or position of a column of X, or mapping, optional
             A column that everyone is given each of its values of (at most 20); the first is the
             reference of differences and ratios. (The tables have a column of that name; of one
-            called as another column of theirs, such as ``time``, it is ``group``.) A mapping
-            from labels to matrices like X takes what X would be, for a covariate that enters
-            several columns. Default: X as it is.
+            called as another column of theirs, such as ``time``, it is ``group``.) Where X is a
+            table of data it is a column of that, and the formula makes all of its terms anew;
+            otherwise, for a covariate that enters several columns of X, a mapping from labels to
+            matrices like X takes what X would be. Default: X as it is.
         level : float
             Of the limits: of survival on the log(−log) scale, of ratios on the log scale.
         sample_weight : (n,) array, optional
@@ -225,15 +240,16 @@ class SurvivalCurves(Inference):
             raise DataError(f"times must be above 0; {at[0]:g} is not.")
         if (state.time <= 0).any():
             raise DataError("There are events at or before time 0; shift the times to average.")
-        if isinstance(by, dict):
-            designs = {label: self._check_new(x) for label, x in by.items()}
-            etas = {label: self._linear_predictors(x, offset) for label, x in by.items()}
+        by, given = self._named(X, by)
+        if given is not None:
+            designs = {label: self._check_new(x) for label, x in given.items()}
+            etas = {label: self._linear_predictors(x, offset) for label, x in given.items()}
             if any(len(x) != n for x in etas.values()):
                 raise DataError(f"Each matrix of by must have the {n} rows of X.")
         else:
             designs, etas = {None: self._check_new(X)}, {None: eta}
         groups = people_of_groups(
-            designs, etas, None if isinstance(by, dict) else by, self._estimated, self._source(p),
+            designs, etas, None if given is not None else by, self._estimated, self._source(p),
             self._acts(p), state, get_backend("cpu", self.n_jobs),
         )  # fmt: skip
         name = by if isinstance(by, str) and by not in COLUMNS else "group"
