@@ -5,12 +5,15 @@ Few objects hold many gigabytes here, and Python looks once there are many objec
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -91,3 +94,18 @@ def test_of_many_outcomes() -> None:
     outcomes = {k: (rng.random(200) < 0.3).astype(int) for k in "abc"}
     model = steropes.LogisticRegression(prior=steropes.Laplace(0.1))
     assert left_behind(lambda: steropes.fit_many(model, X, outcomes)) == []
+
+
+@pytest.mark.parametrize("formula", ["y ~ zz", "zz ~ x", "y ~ x + offset(zz)", "y ~ np.log(none)"])
+def test_of_a_formula_that_is_refused(formula: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        data = pd.DataFrame({"y": [0.0, 1.0, 3.0], "x": [1.0, 0.0, 2.0], "none": np.nan})
+        kept = weakref.ref(data)
+        with contextlib.suppress(steropes.DataError):
+            steropes.LinearRegression.from_formula(formula, data)
+        del data
+        assert kept() is None
+    finally:
+        gc.enable()

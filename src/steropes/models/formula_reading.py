@@ -134,14 +134,23 @@ def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
                 f"A column has values that the fit has not seen ({error}). Merge or drop them."
             ) from None
         except (errors.FormulaicError, *OF_EXPRESSIONS) as error:
-            cause = error.__cause__ or error
-            if isinstance(cause, DataError):
-                raise cause from None
-            said = COLOURS.sub("", str(cause))
-            nulls = NULLS.match(said)
-            if nulls and data is not None:
-                raise _missing(nulls.group(1), data) from None
-            raise DataError(f"The formula cannot be evaluated: {said}") from None
+            raise _as_ours(error, data) from None
+
+
+def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
+    """What to say of an error of formulaic's.
+
+    (Not where it is raised: a frame of the traceback that has a name for the error is kept by it,
+    with the data, until Python looks for cycles.)
+    """
+    cause = error.__cause__ or error
+    if isinstance(cause, DataError):
+        return cause
+    said = COLOURS.sub("", str(cause))
+    nulls = NULLS.match(said)
+    if nulls and data is not None:
+        return _missing(nulls.group(1), data)
+    return DataError(f"The formula cannot be evaluated: {said}")
 
 
 def _missing(text: str, data: pd.DataFrame) -> DataError:
