@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import inspect
 import os
 import random
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -313,6 +316,28 @@ def test_results_are_in_the_order_of_the_chunks_and_the_first_error_is_raised(n_
     assert pool.map(square, [(i,) for i in range(30)]) == [i * i for i in range(30)]
     with pytest.raises(ValueError, match="31"):
         pool.map(square, [(i,) for i in range(90)])
+
+
+def test_errors_do_not_keep_what_their_chunks_had(eager_threads):
+    class Large:
+        pass
+
+    def work(i):
+        mine = Large()
+        held.append(weakref.ref(mine))
+        time.sleep(1e-3)
+        raise ValueError(str(i))
+
+    held = []
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            ThreadPool(2).map(work, [(i,) for i in range(9)])
+        assert len(held) == 9
+        assert not any(one() for one in held)
+    finally:
+        gc.enable()
 
 
 def test_an_interrupt_leaves_the_other_chunks(eager_threads):

@@ -216,7 +216,12 @@ class _Work:
     def results(self) -> list:
         """In the order of the chunks; the first error of these is raised."""
         if self.failed:
-            raise self.failed[min(self.failed)]
+            error = self.failed[min(self.failed)]
+            try:
+                raise error
+            finally:  # or its traceback, in which this frame is, would keep it and all their arrays
+                self.failed.clear()
+                del error
         return self.done
 
 
