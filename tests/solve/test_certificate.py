@@ -10,7 +10,7 @@ import steropes
 import steropes.models.base
 from drawn_families import FAMILIES, N, drawn
 from every_family import case
-from steropes.solve.certificate import certificate
+from steropes.solve.certificate import certificate, violations
 from steropes.solve.data_term import ActiveColumns
 from steropes.solve.predictor import linear_predictor
 
@@ -118,3 +118,12 @@ def test_columns_without_information_are_at_their_optimum_under_a_ridge(family, 
             m = c.fit(form(c.X), prior=steropes.Normal(variance))
             assert m.converged_
             np.testing.assert_allclose(m.coef_[-3:], 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(40, 900), (33000, 1), (3, 40000)])
+def test_violations_in_pieces_are_those_of_each_coefficient(shape, rng):
+    g, beta, l1, l2 = rng.normal(size=(4, *shape))
+    beta[rng.random(shape) < 0.5] = 0.0
+    v = violations(g, beta, l1, l2)
+    for at in zip(rng.integers(0, shape[0], 50), rng.integers(0, shape[1], 50), strict=True):
+        assert v[at] == violations(g[at], beta[at], l1[at], l2[at])

@@ -63,7 +63,7 @@ def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) 
     """
     if g.ndim < 2 or g.size <= AT_ONCE or not g.shape == beta.shape == l1.shape == l2.shape:
         return _violations(g, beta, l1, l2)
-    out, rows = np.empty(g.shape), AT_ONCE // g.shape[1]
+    out, rows = np.empty(g.shape), max(1, AT_ONCE // g.shape[1])
     for a in range(0, len(g), rows):  # a formula of ten arrays stays in the cache
         at = slice(a, a + rows)
         out[at] = _violations(g[at], beta[at], l1[at], l2[at])
