@@ -225,6 +225,27 @@ def test_splines_keep_their_knots_for_new_people(data):
     pd.testing.assert_frame_equal(again.design_matrix(few), m.design_matrix(few))
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint64", "int32", "Int64", "int64[pyarrow]"])
+def test_powers_and_products_of_large_integers_do_not_overflow(data, kind):
+    steps = np.random.default_rng(3).integers(1_000, 90_000, len(data))
+    exact = data.assign(steps=steps.astype(float))
+    for term in ("I(steps**4)", "I(steps * steps * steps * steps)", "np.power(steps, 5)"):
+        m = LinearRegression.from_formula(
+            f"y ~ {term}", data.assign(steps=steps).astype({"steps": kind})
+        )
+        expected = LinearRegression.from_formula(f"y ~ {term}", exact)
+        np.testing.assert_allclose(m.coef_, expected.coef_, rtol=1e-9)
+        np.testing.assert_allclose(m.predict(exact), expected.predict(exact), rtol=1e-12)
+
+
+def test_large_integers_that_are_labels_keep_their_names(data):
+    zips = np.where(data["drug"] > 0, 90210, 10115)
+    m = LogisticRegression.from_formula("dead ~ C(zip) * age", data.assign(zip=zips))
+    assert list(m.summary().index) == ["intercept", "C(zip)[T.90210]", "age", "C(zip)[T.90210]:age"]
+    cox = CoxRegression.from_formula("Surv(time, dead) ~ age + strata(zip)", data.assign(zip=zips))
+    assert {str(label) for label in cox.baseline_hazard_["stratum"]} == {"10115", "90210"}
+
+
 @pytest.mark.parametrize("table", [lambda d: d, pl.from_pandas], ids=["pandas", "polars"])
 @pytest.mark.parametrize("by", ["drug", "site"])
 def test_standardising_a_table_gives_everyone_the_value_in_all_terms(data, table, by):

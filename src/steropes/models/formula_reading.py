@@ -44,8 +44,10 @@ OF_R = {
 }
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
+LABELS = re.compile(r"(?<![\w.])(?:C|strata)\(([^)]*)")
 WORDS = re.compile(r"`([^`]+)`|(\w+)")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
+LARGE = 1000  # a whole number: the seventh power has no place in 64 bits
 
 
 def _surv(*args: Any, **named: Any) -> np.ndarray:
@@ -216,29 +218,39 @@ def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
     """The table with the numbers that a formula names in 64 bits, as R's are.
 
     In the eight bits of a small integer a product, a square or a difference would overflow, and
-    a logarithm have three digits, all without a word.
+    a logarithm have three digits, all without a word. In 64 bits powers of large integers overflow
+    still: they are floats, but where they are the outcome or labels, which shows in names.
     """
     named = {a or b for a, b in WORDS.findall(text)}
+    as_they_are = {a or b for part in _not_computed(text) for a, b in WORDS.findall(part)}
     every = DOT.search(text) is not None
     types: dict[Any, Any] = {}
     for name in data.columns:
-        wide = _wide(data[name]) if every or str(name) in named else None
-        if wide is not None:
-            types[name] = wide
+        if every or str(name) in named:
+            wide = _wide(data[name], str(name) not in as_they_are)
+            if wide is not None:
+                types[name] = wide
     return data.astype(types) if types else data
 
 
-def _wide(column: pd.Series) -> Any:
+def _not_computed(text: str) -> list[str]:
+    """Parts of a formula whose whole numbers stay such."""
+    return [text.partition("~")[0], *LABELS.findall(text)]
+
+
+def _wide(column: pd.Series, computed: bool) -> Any:
     """The type of 64 bits that holds the numbers of a column; None where it has that."""
     kind: Any = column.dtype
     plain = kind.subtype if isinstance(kind, pd.SparseDtype) else kind
     whole = pd.api.types.is_integer_dtype(plain)
     if not (whole or pd.api.types.is_float_dtype(plain)):
         return None
-    if plain.itemsize == 8 and plain.kind != "u":
+    wide = plain.itemsize == 8
+    if whole and (computed or (wide and plain.kind == "u")):
+        most = LARGE if computed else np.iinfo(np.int64).max
+        whole = not bool((column > most).any() or (plain.kind != "u" and (column < -most).any()))
+    if wide and plain.kind == ("i" if whole else "f"):
         return None
-    if whole and plain.itemsize == 8 and column.max() > np.iinfo(np.int64).max:
-        whole = False
     if isinstance(kind, pd.SparseDtype):
         return pd.SparseDtype(np.int64 if whole else np.float64, kind.fill_value)
     if isinstance(kind, pd.ArrowDtype):
