@@ -1,5 +1,6 @@
 """Grids: specifications and their errors, runs that are interrupted, result tables, the page."""
 
+import dataclasses
 import hashlib
 import html.parser
 import json
@@ -37,7 +38,7 @@ from steropes.studies.grid.blinding import blinded
 from steropes.studies.grid.calibrating import _fill
 from steropes.studies.grid.report import grid_page, write_grid_report
 from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.shared_tables import balance_rows
+from steropes.studies.grid.shared_tables import balance_rows, told_worst
 from steropes.studies.grid.spec import GridSpec, grid_schema, read_spec
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.grid.tables import KEYS, TABLES
@@ -293,8 +294,66 @@ def test_means_of_covariates_tell_no_few_people_before_or_after_matching():
         assert (true[hidden] < -mean[hidden] + 5.01e-4).all()
 
 
+def roots(other: float, difference: float) -> np.ndarray:
+    """Shares of an arm whose standardised difference to the share ``other`` is this, or minus it.
+
+    (p - q)^2 = d^2 (p (1 - p) + q (1 - q)) / 2, solved for p.
+    """
+    half = difference**2 / 2
+    return np.roots([1 + half, -2 * other - half, other**2 - half * other * (1 - other)]).real
+
+
+def test_no_few_people_follow_from_a_standardised_difference_and_the_other_mean():
+    rng = np.random.default_rng(3)
+    treated = np.repeat([1, 0], (600, 200))
+    x = {1000 * k + 210: rng.random(800) < k / 400 for k in range(1, 25)}
+    kept = np.arange(800) >= 400  # 200 of each arm
+    balance = covariate_balance(made(x, 800), treated, kept.astype(float))
+    hidden = {1: set(), 0: set()}
+    told = pd.DataFrame(balance_rows(balance, {}, 5)).set_index("covariate_id")
+    everything = pd.DataFrame(balance_rows(balance, {}, 0)).set_index("covariate_id")
+    for when, people, sizes in (("before", kept | True, (200, 600)), ("after", kept, (200, 200))):
+        for i, v in x.items():
+            counts = [int((v[(treated == a) & people]).sum()) for a in (0, 1)]
+            few = [0 < n < 5 for n in counts]
+            for arm in (0, 1):
+                if few[arm]:
+                    hidden[arm].add(i)
+            if few[0] and not few[1]:  # what could be had if the difference were told
+                found = roots(counts[1] / sizes[1], everything.loc[i, f"std_diff_{when}"])
+                assert counts[0] in np.round(found * sizes[0])
+            for name in (f"std_diff_{when}", f"std_diff_var_{when}"):
+                assert np.isnan(told.loc[i, name]) == any(few)
+    assert set(told.index[told["target_std_diff"].isna()]) == hidden[1] != set()
+    assert set(told.index[told["comparator_std_diff"].isna()]) == hidden[0] != set()
+    assert hidden[0] | hidden[1] <= set(told.index[told["target_comparator_std_diff"].isna()])
+    assert not everything.isna().any(axis=None)
+
+
+def test_the_most_unequal_covariate_is_not_named_where_its_people_are_few():
+    treated = np.repeat([1, 0], 100)
+    x = {1210: np.isin(np.arange(200), (0, 1, 2)), 2210: np.arange(200) % 2 == 0}
+    balance = covariate_balance(made(x, 200), treated, np.ones(200))
+    rare, _ = balance.worst()
+    common = next(n for n in balance.table["name"] if n != rare)
+    assert told_worst(balance, rare, 5) == ""
+    assert told_worst(balance, rare, 0) == rare
+    assert told_worst(balance, common, 5) == common
+
+
+def test_the_page_judges_balance_by_all_covariates_also_those_not_told(database, spec, tmp_path):
+    found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path)
+    balance = found.tables["cm_shared_covariate_balance"]
+    hidden = balance["std_diff_after"].isna()
+    assert 0 < hidden.sum() < len(balance)
+    page = grid_page(found)
+    for analysis, of in balance.groupby("analysis_id"):
+        over = int((of["balanced_after"] == 0).sum())
+        assert f"{over:,} of {len(of):,} covariates differ by more than" in page, analysis
+    assert "covariates of which no arm has few people; dashed" in page
+
+
 def test_small_cells_are_not_written(database, spec, tmp_path):
-    import dataclasses
 
     found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path).tables
     counts = found["cm_result"][["target_outcomes", "comparator_outcomes"]].to_numpy()
@@ -367,7 +426,6 @@ def test_processes_find_the_same_and_can_be_killed(database, spec, results, tmp_
 
 
 def test_results_of_something_else_are_not_added_to(database, spec, results, tmp_path):
-    import dataclasses
 
     other = dataclasses.replace(spec, database_id="other")
     with pytest.raises(DataError, match="holds results of another specification"):
@@ -378,8 +436,6 @@ def test_results_of_something_else_are_not_added_to(database, spec, results, tmp
 
 
 def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
-    import dataclasses
-
     bad = StudyAnalysis(
         9, "interaction", propensity=None, outcome_model=OutcomeModel(interactions=(1,)),
         at_risk=spec.analysis[0].at_risk, features=spec.analysis[1].features,
@@ -392,7 +448,6 @@ def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
 
 
 def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):
-    import dataclasses
 
     crude, weighted = spec.analysis
     late = dataclasses.replace(crude, id=3, cohorts=ComparisonRules(washout_days=5000))
@@ -422,7 +477,6 @@ def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):
 
 
 def all_failed(results):
-    import dataclasses
 
     checks = results.tables["cm_diagnostics_summary"].assign(unblind=0)
     return dataclasses.replace(results, tables={**results.tables, "cm_diagnostics_summary": checks})

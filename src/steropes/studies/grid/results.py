@@ -15,7 +15,7 @@ from typing import Any
 from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.settings import Question, StudyAnalysis
-from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id
+from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id, told_worst
 
 __all__ = [
     "outcome_tables",
@@ -87,7 +87,7 @@ def outcome_tables(
         "cm_interaction_result": _interactions(result, key, least),
         "subgroup": _subgroups(result, key, least),
         "absolute_effect": _absolute(result, key, least),
-        "note": [{**key, **_note(result)}],
+        "note": [{**key, **_note(result, least)}],
     }
     if with_balance and result.balance is not None:
         tables["cm_covariate_balance"] = balance_rows(result.balance, key, least)
@@ -147,9 +147,10 @@ def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str
     }
 
 
-def _note(result: AnalysisResult) -> dict[str, Any]:
+def _note(result: AnalysisResult, least: int) -> dict[str, Any]:
     """What the results model has no place for."""
-    e, d = result.estimate, result.diagnostics
+    e, d, balance = result.estimate, result.diagnostics, result.shared.balance
+    worst = d.worst_covariate
     return {
         "note": e.note,
         "interval": e.interval,
@@ -162,7 +163,7 @@ def _note(result: AnalysisResult) -> dict[str, Any]:
         "tied_diagnostic": d.tied_verdict,
         "target_lost": d.attrition,
         "comparator_lost": d.comparator_attrition,
-        "worst_covariate": d.worst_covariate,
+        "worst_covariate": worst if balance is None else told_worst(balance, worst, least),
     }
 
 

@@ -14,7 +14,7 @@ from steropes.studies.covariates.naming import CUSTOM
 from steropes.studies.grid.answer import Shared
 from steropes.studies.grid.settings import Question, StudyAnalysis
 
-__all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]
+__all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables", "told_worst"]
 
 Rows = list[dict[str, Any]]
 
@@ -36,7 +36,7 @@ def shared_tables(
     tables: dict[str, Rows] = {}
     if shared.balance is not None:
         tables["cm_shared_covariate_balance"] = balance_rows(shared.balance, key, least)
-        tables["covariate_family"] = _families(shared.balance, key)
+        tables["covariate_family"] = _families(shared.balance, key, least)
     if shared.scores is not None:
         model = shared.scores.coefficients
         tables["cm_propensity_model"] = [
@@ -76,10 +76,13 @@ def balance_rows(balance: Balance, key: dict[str, Any], least: int) -> Rows:
     """Means to three digits; of a 0/1 covariate that fewer than ``least`` people have, a bound.
 
     That is minus the share that ``least`` people are of those who count, before or after
-    adjustment. The mean of both arms is bounded where that of one is, which would follow from it.
+    adjustment. The mean of both arms is bounded where that of one is, which would follow from it;
+    and a standardised difference is missing where one of its two means is bounded, for that mean
+    would be the root of a quadratic equation in the other.
     """
     t = balance.table
     made: dict[str, Any] = {"covariate_id": t["covariate_id"]}
+    moved = np.zeros((3, len(t)), bool)  # whose mean is bounded before or after: of an arm, of both
     for when, sizes in balance.people.items():
         target, comparator, both = (
             t[f"{of}mean_{when}"].to_numpy() for of in ("target_", "comparator_", "")
@@ -91,13 +94,14 @@ def balance_rows(balance: Balance, key: dict[str, Any], least: int) -> Rows:
         limit = np.maximum(least / smaller, np.where(few[0] | few[1], [target, comparator], 0))
         few_of_both = few[0] | few[1] | _few(both, smaller, least)
         made[f"mean_{when}"] = _bounded(both, few_of_both, limit.max(axis=0))
-        made[f"std_diff_{when}"] = t[f"smd_{when}"].round(3)
-        made[f"std_diff_var_{when}"] = t[f"smd_variance_{when}"]
+        made[f"std_diff_{when}"] = t[f"smd_{when}"].round(3).mask(few[0] | few[1])
+        made[f"std_diff_var_{when}"] = t[f"smd_variance_{when}"].mask(few[0] | few[1])
         made[f"balanced_{when}"] = (t[f"smd_{when}"].abs() <= balance.threshold).astype(int)
+        moved |= np.array([*few, few_of_both])
     made |= {
-        "target_std_diff": t["target_smd"].round(3),
-        "comparator_std_diff": t["comparator_smd"].round(3),
-        "target_comparator_std_diff": t["both_smd"].round(3),
+        "target_std_diff": t["target_smd"].round(3).mask(moved[0]),
+        "comparator_std_diff": t["comparator_smd"].round(3).mask(moved[1]),
+        "target_comparator_std_diff": t["both_smd"].round(3).mask(moved[2]),
     }
     return [{**line, **key} for line in pd.DataFrame(made).to_dict("records")]
 
@@ -141,7 +145,24 @@ def _preference(shared: Shared, key: dict[str, Any], least: int, *, after: bool 
     ]
 
 
-def _families(balance: Balance, key: dict[str, Any]) -> Rows:
+def told_worst(balance: Balance, name: str, least: int) -> str:
+    """The name of the covariate whose difference is the largest, but not of one of few people.
+
+    The difference is told beside it, and with it their number would be.
+    """
+    t, people = balance.table, balance.people["after"]
+    few = np.any(
+        [
+            _few(t[f"{arm}_mean_after"].to_numpy(), n, least)
+            for arm, n in zip(("target", "comparator"), people, strict=True)
+        ],
+        axis=0,
+    )
+    return "" if name in set(t["name"][few]) else name
+
+
+def _families(balance: Balance, key: dict[str, Any], least: int) -> Rows:
     """Balance of each family of covariates."""
     table = balance.families().rename(columns={"analysis_id": "covariate_analysis_id"})
+    table["worst"] = [told_worst(balance, name, least) for name in table["worst"]]
     return [{**line, **key} for line in table.to_dict("records")]

@@ -56,8 +56,8 @@ def _group(view: View, comparison: Comparison, same: list[StudyAnalysis]) -> lis
     scatter = balance_scatter(f"balance-{place}", balance, limit)
     love = love_plot(f"love-{place}", balance, limit)
     parts += [
-        findings([_rule(view, comparison, first, balance, limit)]),
-        view.figure(scatter, "All covariates; dashed: the threshold, and no change."),
+        findings([_rule(view, comparison, first, limit)]),
+        view.figure(scatter, _caption(balance)),
         view.figure(love, "The covariates that differ most after adjustment, and before it."),
         fold("Families of covariates", _families(view, key)),
         fold("Table 1: characteristics", characteristics_html(view, comparison, first)),
@@ -65,22 +65,32 @@ def _group(view: View, comparison: Comparison, same: list[StudyAnalysis]) -> lis
     return parts
 
 
-def _rule(
-    view: View, comparison: Comparison, analysis: int, balance: pd.DataFrame, limit: float
-) -> tuple[str, str]:
-    """The verdict on balance and the rule that it comes from, in a sentence."""
-    checks = view.rows(
-        "cm_diagnostics_summary", target_comparator_id=comparison.id, analysis_id=analysis
-    )
-    size = balance["std_diff_after"].abs()
-    over = int((size > limit).sum())
+def _caption(balance: pd.DataFrame) -> str:
+    told = balance[["std_diff_before", "std_diff_after"]].notna().all(axis=1)
+    which = "All covariates"
+    if not told.all():
+        which = f"The {told.sum():,} of {len(told):,} covariates of which no arm has few people"
+    return f"{which}; dashed: the threshold, and no change."
+
+
+def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> tuple[str, str]:
+    """The verdict on balance and the rule that it comes from, in a sentence.
+
+    It is of all covariates: also of those whose own difference is not told.
+    """
+    key = {"target_comparator_id": comparison.id, "analysis_id": analysis}
+    checks = view.rows("cm_diagnostics_summary", **key)
+    families = view.rows("covariate_family", **key)
+    size = families["largest_after"]
     verdicts = checks["shared_balance_diagnostic"].unique()
     said = (
-        f"{over:,} of {len(size):,} covariates differ by more than {limit:g} after adjustment; "
-        f"the largest difference is {decimals(float(size.max()))}"
+        f"{families['over_after'].sum():,} of {families['covariates'].sum():,} covariates differ "
+        f"by more than {limit:g} after adjustment; the largest difference is "
+        f"{decimals(float(size.max()))}"
     )
     if size.notna().any():
-        said += f" ({balance.loc[size.idxmax(), 'covariate_name']})"
+        name = families.loc[size.idxmax(), "worst"]
+        said += f" ({name})" if isinstance(name, str) and name else ""
     smallest = view.results.spec.thresholds.balance_p
     p = checks["shared_sdm_family_wise_min_p"].max()
     if smallest is not None:
