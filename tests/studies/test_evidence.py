@@ -1,11 +1,14 @@
 """Evidence of several databases: profiles, normal estimates, random effects, archives."""
 
+import dataclasses
 import math
 import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
 from steropes.errors import DataError
 from steropes.studies.evidence import Profile, combine_normal, combine_profiles, random_effects
@@ -104,6 +107,67 @@ def test_random_effects_agree_with_a_direct_double_integral(y, s):
     ends = np.interp([0.025, 0.975], np.cumsum(p) - p / 2, m)
     assert (found.lower, found.upper) == pytest.approx(tuple(ends), abs=5e-3)
     assert found.predicted_lower < found.lower < found.log_rr < found.upper < found.predicted_upper
+
+
+def given_tau(y, s):
+    """Posterior of μ by a fine grid of τ: given τ it is normal. Mean, sd, limits; those of τ."""
+    y, s, t = np.array(y)[:, None], np.array(s)[:, None], np.linspace(0, 1, 20001) ** 3 * 2.75
+    v = s**2 + t**2
+    precision = (1 / v).sum(axis=0) + 0.25
+    m, sd = (y / v).sum(axis=0) / precision, precision**-0.5
+    log_p = -(np.log(v) + y**2 / v).sum(axis=0) / 2 + m**2 * precision / 2
+    log_p += -np.log(precision) / 2 - 2 * t**2
+    p = np.exp(log_p - log_p.max()) * np.gradient(t)
+    p /= p.sum()
+    mean = float(m @ p)
+    spread = math.sqrt(float((sd**2 + (m - mean) ** 2) @ p))
+    ends = [brentq(lambda x, q=q: p @ ndtr((x - m) / sd) - q, -20, 20) for q in (0.025, 0.975)]
+    wide = np.hypot(sd, t)
+    new = [brentq(lambda x, q=q: p @ ndtr((x - m) / wide) - q, -20, 20) for q in (0.025, 0.975)]
+    taus = np.interp([0.5, 0.025, 0.975], np.cumsum(p) - p / 2, t)
+    return np.array([mean, spread, *ends, *taus, *new])
+
+
+@pytest.mark.parametrize(
+    ("y", "s"),
+    [
+        ([0.3001, 0.3013, 0.2987, 0.3003], [0.0011, 0.0015, 0.0018, 0.0012]),
+        ([0.1234] * 10, [0.004] * 10),
+        ([0.46, 0.5, 0.39, 0.5, 0.57, 0.51], [0.426, 0.23, 0.2, 0.131, 0.307, 0.037]),
+        (
+            [-0.32, 2.1, 1.25, 4.06, 1.02, 3.0, -0.79, 0.65, 0.82, 3.3],
+            [0.153, 0.366, 0.215, 0.053, 2.563, 0.724, 1.391, 0.156, 2.328, 1.265],
+        ),
+    ],
+)
+def test_random_effects_are_as_exact_however_narrow_or_contradictory_the_likelihoods(y, s):
+    found = random_effects(
+        [lambda b, y=y_, s=s_: -(((b - y) / s) ** 2) / 2 for y_, s_ in zip(y, s, strict=True)]
+    )
+    exact = given_tau(y, s)
+    apart = np.abs(np.array(dataclasses.astuple(found)[:-1]) - exact) / exact[1]
+    assert apart[:4].max() < 0.02, apart.round(3)
+    assert apart[4:].max() < 0.06, apart.round(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: random_effects([lambda b: b * np.nan]), "likelihood 0 .* no number"),
+        (lambda: random_effects([lambda b: b * 0, lambda b: b * 0 - np.inf]), "likelihood 1 "),
+        (lambda: random_effects([lambda b: 0.0]), "likelihood 0 gives"),
+        (lambda: random_effects([normal(0, 1)], tau_sd=0), "tau_sd must be a positive number"),
+        (lambda: random_effects([normal(0, 1)], mean_sd=np.nan), "mean_sd must be a positive"),
+        (lambda: random_effects([normal(0, 1)], points=1), "points must be 10 or more"),
+        (lambda: combine_normal([0.1, 0.2, 0.3], [0.1, 0.2]), "one each a database"),
+        (lambda: Profile([-1, 0, 1], [0, 1]), "one value a point"),
+        (lambda: Profile([-1, 0, 1], [0, 1, 0], [1, -1]), "one value a point"),
+        (lambda: Profile([-1, 0, 1], [0, 1, 0], [1, np.nan, -1]), "missing or infinite"),
+    ],
+)
+def test_what_cannot_be_combined_is_refused_by_name(make, said):
+    with pytest.raises(DataError, match=said):
+        make()
 
 
 def archive(path, database, y, s, unblind=1):

@@ -52,7 +52,7 @@ class Profile:
     Raises
     ------
     DataError
-        Fewer than two points, points that repeat, or numbers that are missing.
+        Fewer than two points, points that repeat, numbers that are missing, or lengths that differ.
     """
 
     def __init__(
@@ -61,17 +61,21 @@ class Profile:
         from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
         x, y = np.asarray(log_rr, dtype=float), np.asarray(log_likelihood, dtype=float)
+        slope = y if gradient is None else np.asarray(gradient, dtype=float)
+        if not (x.ndim == 1 and x.shape == y.shape == slope.shape):
+            raise DataError(
+                "log_rr, log_likelihood and gradient of a profile must have one value a point: "
+                f"their shapes are {x.shape}, {y.shape} and {slope.shape}"
+            )
         order = np.argsort(x)
-        x, y = x[order], y[order]
-        if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        x, y, slope = x[order], y[order], slope[order]
+        if not all(np.isfinite(v).all() for v in (x, y, slope)):
             raise DataError("a profile has points that are missing or infinite")
         if len(x) < 2 or not (np.diff(x) > 0).all():
             raise DataError("a profile needs two or more points, each of another log ratio")
         if gradient is None:
             spline = CubicSpline(x, y, bc_type="natural")
             slope = spline(x, 1)
-        else:
-            slope = np.asarray(gradient, dtype=float)[order]
         self._curve = CubicHermiteSpline(x, y, slope)
         self.low, self.high = float(x[0]), float(x[-1])
         self._ends = (float(y[0]), float(slope[0]), float(y[-1]), float(slope[-1]))
@@ -102,9 +106,14 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
     Raises
     ------
     DataError
-        No usable estimate.
+        No usable estimate, or lengths that differ.
     """
-    y, s = np.asarray(log_rr, dtype=float), np.asarray(se, dtype=float)
+    y, s = (
+        np.atleast_1d(np.asarray(log_rr, dtype=float)),
+        np.atleast_1d(np.asarray(se, dtype=float)),
+    )
+    if y.ndim != 1 or y.shape != s.shape:
+        raise DataError(f"{y.shape} log ratios and {s.shape} standard errors; one each a database")
     good = np.isfinite(y) & np.isfinite(s) & (s > 0)
     y, s = y[good], s[good]
     if not len(y):

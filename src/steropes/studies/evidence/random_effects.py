@@ -79,7 +79,8 @@ def random_effects(
     Raises
     ------
     DataError
-        No database.
+        No database, a likelihood that is no number somewhere or nowhere above zero, or a prior
+        without a spread.
 
     References
     ----------
@@ -88,10 +89,15 @@ def random_effects(
     """
     if not likelihoods:
         raise DataError("no database has a likelihood")
+    for name, sd in (("mean_sd", mean_sd), ("tau_sd", tau_sd)):
+        if not 0 < sd < math.inf:
+            raise DataError(f"{name} must be a positive number, not {sd!r}")
+    if points < 10:
+        raise DataError(f"points must be 10 or more, not {points!r}")
     reach = max(8.0, 4 * mean_sd)
     wide = np.linspace(-reach, reach, 4001)
-    logs = np.array([np.asarray(f(wide), dtype=float) for f in likelihoods])
-    mu = _grid_of_mean(wide, logs, mean_sd, tau_sd, points)
+    logs = np.array([_values(f, wide, i) for i, f in enumerate(likelihoods)])
+    mu = _grid_of_mean(likelihoods, wide, logs, mean_sd, points)
     tau = _grid_of_tau(tau_sd, 61)
     log_post = np.zeros((len(mu), len(tau)))
     for f, log_l in zip(likelihoods, logs, strict=True):
@@ -118,13 +124,27 @@ def random_effects(
     )
 
 
+def _values(f: Likelihood, effect: NDArray, number: int) -> NDArray:
+    """Log-likelihood of a database; minus infinity is a likelihood of zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # what comes of it is looked at
+        values = np.asarray(f(effect), dtype=float)
+    if values.shape != effect.shape:
+        raise DataError(
+            f"likelihood {number} gives {values.shape} values of {effect.shape} effects"
+        )
+    if np.isnan(values).any() or not math.isfinite(values.max()):
+        raise DataError(
+            f"likelihood {number} (from 0) is no number at some log ratio, or nowhere above zero; "
+            "leave out databases without an estimate and a positive standard error"
+        )
+    return values
+
+
 def _averaged(
     f: Likelihood, wide: NDArray, log_l: NDArray, mu: NDArray, tau: NDArray, points: int
 ) -> NDArray:
     """Log of a database's likelihood averaged over effects normal about each μ with each τ."""
-    likely = wide[log_l > log_l.max() - 30]
-    step = wide[1] - wide[0]
-    effect = np.linspace(likely[0] - step, likely[-1] + step, points)
+    effect = np.linspace(*_likely(f, wide, log_l), points)
     values = np.asarray(f(effect), dtype=float)
     scaled, h = np.exp(values - values.max()), effect[1] - effect[0]
     at_mean = np.asarray(f(mu), dtype=float) - values.max()
@@ -142,20 +162,39 @@ def _averaged(
     return found
 
 
+def _likely(f: Likelihood, effect: NDArray, values: NDArray) -> tuple[float, float]:
+    """Ends of the effects at which a log-likelihood is within 30 of its maximum.
+
+    Narrow ones are looked at more closely: one that stands between two points seems to have its
+    maximum at one of them, far below.
+    """
+    for _ in range(8):
+        above = np.flatnonzero(values > values.max() - 30)
+        low, high = effect[max(above[0] - 1, 0)], effect[min(above[-1] + 1, len(effect) - 1)]
+        if len(above) > 40:
+            break
+        effect = np.linspace(low, high, 201)
+        values = np.asarray(f(effect), dtype=float)
+    return float(low), float(high)
+
+
 def _grid_of_mean(
-    effect: NDArray, logs: NDArray, mean_sd: float, tau_sd: float, points: int
+    likelihoods: Sequence[Likelihood], effect: NDArray, logs: NDArray, mean_sd: float, points: int
 ) -> NDArray:
     """Means that can have any posterior mass.
 
-    Evenly about what the likelihoods allow together, as if the effect were the same, and 4 τ more.
-    Where databases contradict each other the mean may be far from there: the less precise ones
-    count the more the larger τ is. So the grid goes on to both ends, in steps that grow.
+    Evenly about what the likelihoods allow together, as if the effect were the same. The larger τ
+    is, and where databases contradict each other, the mean may be far from there: the less precise
+    ones count the more. So the grid goes on to both ends, in steps that grow.
     """
-    total = logs.sum(axis=0) - 0.5 * (effect / mean_sd) ** 2
-    likely = effect[total > total.max() - 30]
-    low, high = float(likely[0]), float(likely[-1])
-    more = 4 * tau_sd / math.sqrt(len(logs)) + 0.05
-    middle = np.linspace(max(low - more, effect[0]), min(high + more, effect[-1]), points)
+
+    def total(b: ArrayLike) -> NDArray:
+        x = np.asarray(b, dtype=float)
+        both = np.array([np.asarray(f(x), dtype=float) for f in likelihoods])
+        return np.asarray(both.sum(axis=0) - 0.5 * (x / mean_sd) ** 2)
+
+    together = logs.sum(axis=0) - 0.5 * (effect / mean_sd) ** 2
+    middle = np.linspace(*_likely(total, effect, together), points // 2)
     step = float(middle[1] - middle[0])
     beyond = step * (GROWTH ** np.arange(1, 400) - 1) / (1 - 1 / GROWTH)
     below, above = middle[0] - beyond, middle[-1] + beyond
@@ -164,7 +203,7 @@ def _grid_of_mean(
 
 def _grid_of_tau(tau_sd: float, points: int) -> NDArray:
     """From 0 to 5 prior standard deviations, denser near 0."""
-    return 5 * tau_sd * np.linspace(0, 1, points) ** 2
+    return 5 * tau_sd * np.linspace(0, 1, points) ** 3
 
 
 def _widths(x: NDArray) -> NDArray:
@@ -176,9 +215,15 @@ def _widths(x: NDArray) -> NDArray:
 
 
 def _quantiles(x: NDArray, mass: NDArray, at: Sequence[float] = (0.025, 0.975)) -> list[float]:
+    """Of the density through the points: straight lines cut its curves off where steps are long."""
+    from scipy.interpolate import PchipInterpolator
+
     density = mass / _widths(x)
-    below = np.concatenate(([0.0], np.cumsum(np.diff(x) * (density[1:] + density[:-1]) / 2)))
-    return [float(np.interp(q * below[-1], below, x)) for q in at]
+    density[density < 1e-15 * density.max()] = 0.0
+    curve = PchipInterpolator(x, density).antiderivative()  # never falls
+    fine = np.interp(np.linspace(0, len(x) - 1, 20 * (len(x) - 1) + 1), np.arange(len(x)), x)
+    below = curve(fine)
+    return [float(np.interp(q * below[-1], below, fine)) for q in at]
 
 
 def _predicted(mu: NDArray, tau: NDArray, mass: NDArray) -> tuple[float, float]:
