@@ -353,8 +353,22 @@ def test_the_page_judges_balance_by_all_covariates_also_those_not_told(database,
     assert "covariates of which no arm has few people; dashed" in page
 
 
-def test_small_cells_are_not_written(database, spec, tmp_path):
+def test_few_outcomes_do_not_follow_from_the_detectable_ratio(database, spec, results, tmp_path):
+    found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path).tables
+    key = ["outcome_id", "analysis_id"]
+    few = (found["cm_result"][["target_outcomes", "comparator_outcomes"]] == -80).any(axis=1)
+    checks = found["cm_result"][key].assign(few=few).merge(found["cm_diagnostics_summary"], on=key)
+    known = checks[key].merge(results.tables["cm_diagnostics_summary"], on=key)
+    none = known["mdrr"].isna()
+    assert few.any()
+    assert not few.all()
+    assert (checks["mdrr"].isna() == (checks["few"] | none)).all()
+    assert (known.loc[checks["few"], "mdrr_diagnostic"] == "PASS").any()
+    for verdict in ("mdrr_diagnostic", "unblind"):  # of all outcomes, as they are
+        assert (checks[verdict] == known[verdict]).all()
 
+
+def test_small_cells_are_not_written(database, spec, tmp_path):
     found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path).tables
     counts = found["cm_result"][["target_outcomes", "comparator_outcomes"]].to_numpy()
     assert (counts == -80).any()

@@ -87,8 +87,16 @@ def _exp(x: float) -> float:
 
 
 def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str, Any]:
-    """Verdicts that follow from the numbers of a row."""
-    return diagnostics_row(_read(line, thresholds))
+    """Verdicts that follow from the numbers of a row.
+
+    Where the detectable ratio is not told, for an arm has few outcomes, its verdict is what it was.
+    """
+    row = diagnostics_row(_read(line, thresholds))
+    if pd.isna(line["mdrr"]):
+        row["mdrr_diagnostic"] = line["mdrr_diagnostic"]
+        power = line["mdrr_diagnostic"] != "FAIL"
+        row["unblind"] = int(row["unblind_for_evidence_synthesis"] and power)
+    return row
 
 
 def _read(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics:

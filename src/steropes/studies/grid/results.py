@@ -76,7 +76,7 @@ def outcome_tables(
         "cm_result": [_result(result, key, least)],
         "cm_follow_up_dist": [{**key, **_follow_up(result, least)}],
         "cm_attrition": _attrition(result, key, least),
-        "cm_diagnostics_summary": [{**key, **diagnostics_row(result.diagnostics)}],
+        "cm_diagnostics_summary": [{**key, **_checks(result, least)}],
         "cm_kaplan_meier_dist": _curves(result, key, least),
         "cm_likelihood_profile": [
             {"log_rr": float(a), "log_likelihood": float(b), "gradient": float(c), **key}
@@ -116,6 +116,17 @@ def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
         "unblind_for_evidence_synthesis": int(d.unblind_for_evidence_synthesis),
         "unblind": int(d.unblind),
     }
+
+
+def _checks(result: AnalysisResult, least: int) -> dict[str, Any]:
+    """The diagnostics; without the detectable ratio, from which all outcomes follow, if few are."""
+    row = diagnostics_row(result.diagnostics)
+    return {**row, "mdrr": math.nan} if _few_outcomes(result, least) else row
+
+
+def _few_outcomes(result: AnalysisResult, least: int) -> bool:
+    """Whether the outcomes of an arm are not told."""
+    return any(0 < result.counts[f"{arm}_outcomes"] < least for arm in ("target", "comparator"))
 
 
 def censored(count: float, least: int) -> int:
@@ -169,8 +180,7 @@ def _note(result: AnalysisResult, least: int) -> dict[str, Any]:
 
 def _absolute(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
     """Risks and means; not of few people with the outcome, whom a risk would count."""
-    few = any(0 < result.counts[f"{arm}_outcomes"] < least for arm in ("target", "comparator"))
-    if few or math.isnan(result.absolute.horizon):
+    if _few_outcomes(result, least) or math.isnan(result.absolute.horizon):
         return []
     return [{**key, **result.absolute.row()}]
 
@@ -259,7 +269,7 @@ def _attrition(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
 
 
 def _curves(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
-    if any(0 < result.counts[f"{arm}_outcomes"] < least for arm in ("target", "comparator")):
+    if _few_outcomes(result, least):
         return []  # a curve steps at every event, and would count them
     rows = []
     for line in result.curves.to_dict("records"):
