@@ -23,6 +23,7 @@ from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.page import bands
 from steropes.studies.sccs.results import public_counts
+from steropes.studies.wording import decimals
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (CaseRules, CaseSeriesSettings, ExposureWindow, Spline, Thresholds)
@@ -126,6 +127,37 @@ def test_no_table_tells_what_another_hides(omop):
     page = found.page()
     new, old = re.findall(r'label="People">(.*?)</td>.*?label="Days">(.*?)</td>', page)[:2]
     assert (new, old) == (("&lt;12", "–"), ("5", "105"))
+
+
+def test_no_diagnostic_tells_a_count_that_is_hidden(omop):
+    for k in range(40):  # two have no drug of the one kind, half none of the other
+        person = omop.person(observed=(0, 900))
+        omop.condition(person, OUTCOME, 210 if k % 2 else 400 + k)
+        if k < 38:
+            omop.drug(person, TARGET, 200, 260)
+        if k % 2:
+            omop.drug(person, COMPARATOR, 600, 660)
+    omop.observed(omop.person(outcome=5, observed=(0, 5)), 20, 30)  # a case that a rule drops
+    windows = [
+        ExposureWindow(name, (drug,), of_interest=True)
+        for name, drug in (("new", TARGET), ("old", COMPARATOR))
+    ]
+    rules = CaseRules(OUTCOME, naive_days=30)
+    path = omop.write()
+    found = case_series(path, CaseSeriesSettings(rules, tuple(windows), unblind=True))
+    all_told = case_series(path, CaseSeriesSettings(rules, tuple(windows), min_cell=0))
+    checks = found.tables()["sccs_diagnostics_summary"]
+    exact = all_told.tables()["sccs_diagnostics_summary"]
+    assert exact["mdrr"].notna().all()
+    assert checks["mdrr"].isna().tolist() == [True, False]  # 38 of 40 have it
+    assert checks["mdrr"].iloc[1] == exact["mdrr"].iloc[1]
+    assert (checks["mdrr_diagnostic"] == exact["mdrr_diagnostic"]).all()
+    assert (checks["unblind"] == exact["unblind"]).all()
+    share = exact["rare_outcome_prevalence"].iloc[0]
+    assert checks["rare_outcome_prevalence"].iloc[0] == float(f"{share:.2g}") != share
+    hidden = decimals(exact["mdrr"].iloc[0])
+    assert hidden in all_told.page()
+    assert hidden not in found.page()
 
 
 def test_the_same_study_gives_the_same_page(study, page):

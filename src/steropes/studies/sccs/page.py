@@ -18,7 +18,12 @@ from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.page_methods import attrition, methods, settings_list
 from steropes.studies.sccs.page_verdicts import verdict_parts
-from steropes.studies.sccs.results import public_counts, result_tables, write_tables
+from steropes.studies.sccs.results import (
+    public_counts,
+    public_diagnostics,
+    result_tables,
+    write_tables,
+)
 from steropes.studies.sccs.terminal import ratio_text, shown_estimates
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, p_value, title_case
@@ -155,7 +160,7 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
     if study.model.status != "OK":
         yield f"<p>{escape(study.model.status)}</p>"
     yield html.cards(_cards(study), main=0)
-    yield html.findings(findings_of(study.diagnostics))
+    yield html.findings(findings_of(public_diagnostics(study)))
     if words := blinding_words(study):
         yield f"<p><b>{escape(words)}</b></p>"
 

@@ -7,7 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from steropes.studies.page import html
-from steropes.studies.sccs.diagnostics import FAIL, Verdict, own_verdicts
+from steropes.studies.sccs.diagnostics import FAIL, Diagnostics, Verdict, own_verdicts
+from steropes.studies.sccs.results import public_diagnostics
 from steropes.studies.sccs.terminal import shown_estimates
 from steropes.studies.wording import decimals, title_case
 
@@ -21,8 +22,9 @@ def verdict_parts(study: CaseSeries) -> list[str]:
     """Tables of the verdicts, and whether the result may be read."""
     if not study.diagnostics:
         return []
-    first, several = study.diagnostics[0], len(study.diagnostics) > 1
-    own = own_verdicts(study.diagnostics) if several else []
+    told = public_diagnostics(study)
+    first, several = told[0], len(told) > 1
+    own = own_verdicts(told) if several else []
     rows = [
         (title_case(v.name), _number(v.value), _ends(v), _said(v))
         for k, v in first.verdicts.items()
@@ -34,13 +36,13 @@ def verdict_parts(study: CaseSeries) -> list[str]:
         blind = "is not shown" if not study.settings.unblind else "should not be read as it is"
         use = "may be read" if first.unblind else blind
         return [*parts, f"<p>By these verdicts the result {use}.</p>"]
-    return [*parts, *_by_exposure(study)]
+    return [*parts, *_by_exposure(study, told)]
 
 
-def _by_exposure(study: CaseSeries) -> list[str]:
+def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> list[str]:
     """What is each exposure's own, of those that are shown, and how many pass everything."""
-    found = {d.covariate: d for d in study.diagnostics}
-    window = "pre-exposure" in own_verdicts(study.diagnostics)
+    found = {d.covariate: d for d in diagnostics}
+    window = "pre-exposure" in own_verdicts(diagnostics)
     rows = []
     for name in shown_estimates(study):
         if name in found:
@@ -51,12 +53,12 @@ def _by_exposure(study: CaseSeries) -> list[str]:
             ]
             read = "yes" if found[name].unblind else "no"
             rows.append((title, *(c for pair in cells for c in pair), read))
-    passed = sum(d.unblind for d in study.diagnostics)
+    passed = sum(d.unblind for d in diagnostics)
     head = ["Exposure", *["Before exposure", "Verdict"] * window, "Detectable ratio", "Verdict"]
     raw = (2, 4) if window else (2,)
     return [
         html.table([*head, "May be read"], rows, text=(0,), raw=raw) if rows else "",
-        f"<p>{passed:,} of {len(study.diagnostics):,} exposures pass all of these questions.</p>",
+        f"<p>{passed:,} of {len(diagnostics):,} exposures pass all of these questions.</p>",
     ]
 
 

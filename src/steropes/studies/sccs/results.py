@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,13 @@ from steropes.studies.sccs.intervals import PROBE
 if TYPE_CHECKING:
     from steropes.studies.sccs.study import CaseSeries
 
-__all__ = ["public_attrition", "public_counts", "result_tables", "write_tables"]
+__all__ = [
+    "public_attrition",
+    "public_counts",
+    "public_diagnostics",
+    "result_tables",
+    "write_tables",
+]
 
 FIRST_WINDOW, PROBE_ID = 1000, 99
 SPLINE_IDS = {"age": 100, "season": 200, "calendar": 300}
@@ -133,6 +139,31 @@ def public_counts(study: CaseSeries, name: str) -> dict[str, int | Bound]:
         "observed_events": part(observed, events, least),
         "events": told,
     }
+
+
+def public_diagnostics(study: CaseSeries) -> list[Diagnostics]:
+    """The diagnostics without numbers from which a count would follow that is a bound elsewhere.
+
+    The detectable ratio tells the events of the cases with the exposure, whose share of time is
+    told; and a share of all people, with all its digits, tells how many they are.
+    """
+    subjects = public_attrition(study)["subjects"]
+    rounded = len(subjects) > 0 and isinstance(subjects.iloc[0], Bound)
+    found = []
+    for d in study.diagnostics:
+        verdicts = dict(d.verdicts)
+        if isinstance(public_counts(study, d.covariate)["observed_events"], Bound):
+            verdicts["detectable ratio"] = replace(
+                verdicts["detectable ratio"],
+                value=math.nan,
+                finding="Rate ratio found with a probability of 80%: not told, as the outcomes of "
+                "the cases with the exposure are not.",
+            )
+        if rounded:
+            share = verdicts["rarity"].value
+            verdicts["rarity"] = replace(verdicts["rarity"], value=float(f"{share:.2g}"))
+        found.append(replace(d, verdicts=verdicts))
+    return found
 
 
 # -- tables --------------------------------------------------------------------------------------
@@ -375,7 +406,7 @@ def _month_only(day: int) -> str:
 
 
 def _diagnostics(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
-    return pd.DataFrame([_summary(d, ids[d.covariate]) for d in study.diagnostics])
+    return pd.DataFrame([_summary(d, ids[d.covariate]) for d in public_diagnostics(study)])
 
 
 def _summary(d: Diagnostics, covariate_id: int) -> dict[str, Any]:

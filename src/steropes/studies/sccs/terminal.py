@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.grid_page import member_name
-from steropes.studies.sccs.results import public_attrition
+from steropes.studies.sccs.results import public_attrition, public_diagnostics
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, decimals, p_value, title_case
 
@@ -76,7 +76,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(f"[yellow]![/] {escape(study.model.status)}")
     if study.model.variance is not None:
         console.print(f"Prior variance {study.model.variance:.3g}")
-    for said, finding in findings_of(study.diagnostics):
+    for said, finding in findings_of(public_diagnostics(study)):
         mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(said, "[dim]·[/]")
         console.print(f"{mark} {escape(finding)}")
     if len(study.diagnostics) > 1:
