@@ -9,6 +9,7 @@ step: what was told is kept, and a step is a matter of a moment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from .terms import ITERATIONS, FederatedModel
 __all__ = ["Lane", "hessian_of", "together"]
 
 
-class _Asked(Exception):
-    """A lane needs sums that no round has told yet.
+class _Needs(NamedTuple):
+    """Sums that no round has told yet.
 
     Attributes
     ----------
@@ -33,9 +34,19 @@ class _Asked(Exception):
         Of the Hessian.
     """
 
-    def __init__(self, points: list[np.ndarray], columns: np.ndarray) -> None:
+    points: list[np.ndarray]
+    columns: np.ndarray
+
+
+class _Asked(Exception):
+    """A lane needs sums that no round has told yet.
+
+    What is kept is what it needs: whoever keeps an error keeps all that was under way, and is kept.
+    """
+
+    def __init__(self, needs: _Needs) -> None:
         super().__init__("a lane waits for a round")
-        self.points, self.columns = points, columns
+        self.needs = needs
 
 
 SHORTER = (0.5,)  # there are many lanes, and steps that fail are rare
@@ -48,7 +59,7 @@ class _LaneEvaluations(Evaluations):
     shorter, whole = SHORTER, WHOLE
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
-        raise _Asked([theta, *more], columns)
+        raise _Asked(_Needs([theta, *more], columns))
 
 
 class _LaneRiskSets(RiskSetKnowledge):
@@ -57,7 +68,7 @@ class _LaneRiskSets(RiskSetKnowledge):
     shorter, whole = SHORTER, WHOLE
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
-        raise _Asked([theta, *more], columns)
+        raise _Asked(_Needs([theta, *more], columns))
 
 
 class Lane:
@@ -107,7 +118,7 @@ class Lane:
         assert found is not None
         return found
 
-    def advance(self) -> _Asked | None:
+    def advance(self) -> _Needs | None:
         """Take steps as far as what is known goes; returns what is needed then."""
         model = self.model
         term = model.term(self.evaluations, self.weight)
@@ -121,7 +132,7 @@ class Lane:
             self.evaluations.value(self.theta)
         except _Asked as asked:
             self.theta = batch.beta[:, 0] / model.scale
-            return asked
+            return asked.needs
         except SeparationError as error:
             if self.fold < 0:
                 raise
@@ -153,10 +164,10 @@ def hessian_of(
         try:
             return lane.evaluations.hessian(lane.theta, columns)
         except _Asked as asked:
-            _share(exchange, [(lane, asked)])
+            _share(exchange, [(lane, asked.needs)])
 
 
-def _share(exchange: Exchange, asked: Sequence[tuple[Lane, _Asked]]) -> None:
+def _share(exchange: Exchange, asked: Sequence[tuple[Lane, _Needs]]) -> None:
     """Ask in one round for what some lanes need."""
     columns = np.unique(np.concatenate([a.columns for _, a in asked]))
     if exchange.plan.shares_risk_sets:
@@ -166,7 +177,7 @@ def _share(exchange: Exchange, asked: Sequence[tuple[Lane, _Asked]]) -> None:
 
 
 def _share_sums(
-    exchange: Exchange, asked: Sequence[tuple[Lane, _Asked]], columns: np.ndarray
+    exchange: Exchange, asked: Sequence[tuple[Lane, _Needs]], columns: np.ndarray
 ) -> None:
     points: list[np.ndarray] = []
     folds: list[int] = []
@@ -183,7 +194,7 @@ def _share_sums(
 
 
 def _share_risk_sets(
-    exchange: Exchange, asked: Sequence[tuple[Lane, _Asked]], columns: np.ndarray
+    exchange: Exchange, asked: Sequence[tuple[Lane, _Needs]], columns: np.ndarray
 ) -> None:
     lanes = [(x.evaluations, x.fold, a.points) for x, a in asked
              if isinstance(x.evaluations, RiskSetKnowledge)]  # fmt: skip
