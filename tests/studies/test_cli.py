@@ -66,6 +66,12 @@ def test_info_tells_versions_threads_and_extras(capsys, monkeypatch):
     monkeypatch.setattr(metadata, "version", version)
     assert environment()["extra study"] == "lacks duckdb"
 
+    def requires(package):
+        raise metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(metadata, "requires", requires)  # a source tree on the path
+    assert {"steropes", "Python", "threads", "GPU"} == {*environment()} - {"system"}
+
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["study", "--help"], ["demo", "-h"]])
 def test_help(capsys, arguments):

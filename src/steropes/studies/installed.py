@@ -50,7 +50,11 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
     """Packages that are always needed, and those of each extra for users."""
     always: list[str] = []
     extras: dict[str, list[str]] = {}
-    for line in metadata.requires("steropes") or ():
+    try:
+        lines = metadata.requires("steropes") or []
+    except metadata.PackageNotFoundError:  # a source tree that was never installed
+        lines = []
+    for line in lines:
         named = NAME.match(line)
         if named is None:
             continue
