@@ -100,3 +100,20 @@ def test_kernels_of_this_library_are_compiled_without_collections() -> None:
         "refused True False True",
         "True True True",
     ]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_child_of_a_process_that_has_stopped_them_collects() -> None:
+    program = (
+        "import gc, os\n"
+        "from steropes.backends.cpu import compiler\n"
+        "with compiler.without_collection():\n"
+        "    if os.fork() == 0:\n"
+        "        os._exit(gc.isenabled())\n"
+        "    status = os.waitstatus_to_exitcode(os.wait()[1])\n"
+        "    print(status, gc.isenabled())\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.split() == ["1", "False"]

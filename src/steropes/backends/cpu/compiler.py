@@ -7,6 +7,7 @@ but hundred thousands of new objects that stay, and it would look through all th
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -17,21 +18,47 @@ from numba.core import event
 __all__ = ["load_compiler", "without_collection"]
 
 _loaded = False
+_stopped = False  # whether it is us who have stopped collections
+
+
+def _stop() -> bool:
+    """Stop collections, and say whether there were any."""
+    global _stopped
+    if not gc.isenabled():
+        return False
+    gc.disable()
+    _stopped = True
+    return True
+
+
+def _go_on() -> None:
+    global _stopped
+    _stopped = False
+    gc.enable()
+
+
+def _after_fork() -> None:
+    """Who would let them go on is not in the child, unless it is the thread that forked."""
+    if _stopped:
+        _go_on()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
     """Let Python not look for cycles among objects meanwhile.
 
-    Of several threads that are here at once the first to leave lets it look again.
+    Of several threads that are here at once the one that came first lets it look again.
     """
-    before = gc.isenabled()
-    gc.disable()
+    before = _stop()
     try:
         yield
     finally:
         if before:
-            gc.enable()
+            _go_on()
 
 
 def load_compiler() -> None:
@@ -64,13 +91,12 @@ class _Quiet(event.Listener):
     def on_start(self, compiling: event.Event) -> None:
         """Collections stop, for a kernel of ours."""
         if _ours(compiling):
-            self._before.append(gc.isenabled())
-            gc.disable()
+            self._before.append(_stop())
 
     def on_end(self, compiling: event.Event) -> None:
         """And go on as before."""
         if _ours(compiling) and self._before.pop():
-            gc.enable()
+            _go_on()
 
 
 def _ours(compiling: event.Event) -> bool:
