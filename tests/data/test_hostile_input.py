@@ -200,8 +200,9 @@ def test_labels_in_another_order_of_bytes_are_the_same_labels(kind):
     np.testing.assert_array_equal(*curves)
     table = pd.DataFrame({"rowId": labels, "covariateId": np.arange(N) % 2 + labels})
     table = table.drop_duplicates().assign(covariateValue=1.0)
-    long = [Design.from_long(x, rows=[0, 1, 2]) for x in (table, table.astype(kind))]
-    assert long[0].names == long[1].names or kind == ">f8"
+    kinds = (kind.replace(">", "<"), kind)
+    own, theirs = (Design.from_long(table.astype(k), rows=[0, 1, 2]) for k in kinds)
+    assert own.names == theirs.names
 
 
 @pytest.mark.parametrize("strata", [5, "abcabcabcabc", {1: 2}, [[1]] * N, np.float64(3)])

@@ -26,6 +26,7 @@ from ..priors import Prior
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from .annotations import Chooser, Device, Seed, Solver
+from .copies import Copies
 from .fitting import by_columns, by_newton
 from .fixed import FixedCoefficients, read_fixed, read_start
 from .formulas import FormulaMixin
@@ -39,7 +40,7 @@ from .sklearn_base import BaseEstimator
 __all__ = ["PenalizedModel"]
 
 
-class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
+class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, Copies, BaseEstimator):
     """Base of the estimators: subclasses say how to read y and which likelihood they have.
 
     Attributes
@@ -82,7 +83,6 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
     _has_intercept: bool  # whether the fit has one
     _log_scale = True  # whether an offset is added to a logarithm
     _apart = np.inf  # largest difference between two offsets
-    _data = frozenset({"_problem", "_row_labels"})  # what of a fit is its data
     _fitted: frozenset[str]  # names of what a fit has set
     _names: list[str]  # of the columns whose coefficients are estimated
     _begin: np.ndarray | None = None  # coefficients to start from
@@ -471,26 +471,6 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, BaseEstimator):
                 f"The fit was unpickled without its data, which {what} needs; fit again."
             )
         return problem
-
-    # -- state ---------------------------------------------------------------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        # The data stay out of a pickle; what they are needed for after the fit says so.
-        return {name: value for name, value in state.items() if name not in self._data}
-
-    def __copy__(self) -> Self:
-        new = type(self).__new__(type(self))
-        new.__dict__ = dict(self.__dict__)
-        return new
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy that can do what the model can: nothing changes the data, which both have."""
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        for name, value in self.__dict__.items():
-            new.__dict__[name] = value if name in self._data else copy.deepcopy(value, memo)
-        return new
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -21,6 +21,7 @@ from steropes.studies.adjust.strata import Stratify, score_strata
 from steropes.studies.adjust.weights import Estimand, propensity_weights, set_weights
 from steropes.studies.outcomes.estimate import Estimate, estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.ratios import ratio_of
 
 __all__ = ["Beside", "beside", "e_values"]
 
@@ -97,7 +98,7 @@ def _line(name: str, estimand: Estimand, way: Way, people: pd.DataFrame, seed: i
         found = Estimate(note=str(error))
     none = bool(found.note)
     hr, lower, upper = (
-        math.nan if none else math.exp(x) for x in (found.log_rr, found.lower, found.upper)
+        math.nan if none else ratio_of(x) for x in (found.log_rr, found.lower, found.upper)
     )
     p = math.nan if none else found.p
     line: dict[str, Any] = {"analysis": name, "estimand": estimand, "hr": hr, "lower": lower}

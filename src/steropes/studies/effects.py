@@ -15,6 +15,7 @@ import pandas as pd
 
 from steropes.data.kaplan_meier import KaplanMeier, product_limit
 from steropes.errors import DataError, SeparationError
+from steropes.studies.ratios import ratio_of
 
 __all__ = [
     "DAYS_PER_YEAR",
@@ -112,17 +113,13 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
     line = fit.summary(level=0.95).loc["treatment"]
     result |= {
         "hr": float(line["exp(coef)"]),
-        "lower": _exp(line["lower"]),
-        "upper": _exp(line["upper"]),
+        "lower": ratio_of(line["lower"]),
+        "upper": ratio_of(line["upper"]),
         "p": float(line["p"]),
         "log_hr": float(line["coef"]),
         "se": float(line["se"]),
     }
     return result
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else math.inf
 
 
 def minimum_detectable_ratio(

@@ -13,6 +13,7 @@ from steropes.studies.controls.error_model import ErrorModel, calibrate_interval
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.results import diagnostics_row
 from steropes.studies.grid.store import ResultStore
+from steropes.studies.ratios import ratio_of
 
 __all__ = ["calibrate_grid"]
 
@@ -69,9 +70,9 @@ def _fill(table: pd.DataFrame, rows: pd.Index, model: ErrorModel) -> None:
     for row in rows:
         c = calibrate_interval(table.at[row, "log_rr"], table.at[row, "se_log_rr"], model)
         found = {
-            "rr": _exp(c.log_rr),
-            "ci_95_lb": _exp(c.lower),
-            "ci_95_ub": _exp(c.upper),
+            "rr": ratio_of(c.log_rr),
+            "ci_95_lb": ratio_of(c.lower),
+            "ci_95_ub": ratio_of(c.upper),
             "p": c.p,
             "one_sided_p": c.one_sided_p,
             "log_rr": c.log_rr,
@@ -80,10 +81,6 @@ def _fill(table: pd.DataFrame, rows: pd.Index, model: ErrorModel) -> None:
         for name, value in found.items():
             if f"calibrated_{name}" in table:
                 table.at[row, f"calibrated_{name}"] = value
-
-
-def _exp(x: float) -> float:
-    return math.inf if x == math.inf else math.exp(min(x, 700))  # of NaN it is NaN
 
 
 def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id, told_worst
+from steropes.studies.ratios import ratio_of
 
 __all__ = [
     "outcome_tables",
@@ -141,9 +142,9 @@ def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str
     effect: dict[str, Any] = {f"calibrated_{c}": math.nan for c in nothing}
     return {
         **key,
-        "rr": _exp(e.log_rr),
-        "ci_95_lb": _exp(e.lower),
-        "ci_95_ub": _exp(e.upper),
+        "rr": ratio_of(e.log_rr),
+        "ci_95_lb": ratio_of(e.lower),
+        "ci_95_ub": ratio_of(e.upper),
         "p": e.p if has else math.nan,
         "one_sided_p": e.one_sided_p if has else math.nan,
         **{
@@ -168,7 +169,7 @@ def _note(result: AnalysisResult, least: int) -> dict[str, Any]:
         "proportional_p": e.proportional_p,
         "e_value": e.e_value,
         "e_value_limit": e.e_value_limit,
-        "limit_ratio": _exp(e.upper - e.lower),
+        "limit_ratio": ratio_of(e.upper - e.lower),
         "precision_diagnostic": d.precision_verdict,
         "tied": d.tied,
         "tied_diagnostic": d.tied_verdict,
@@ -195,9 +196,9 @@ def _interactions(result: AnalysisResult, key: dict[str, Any], least: int) -> Ro
         {
             **key,
             "interaction_covariate_id": int(line.covariate_id),
-            "rr": _exp(line.log_rr),
-            "ci_95_lb": _exp(line.lower),
-            "ci_95_ub": _exp(line.upper),
+            "rr": ratio_of(line.log_rr),
+            "ci_95_lb": ratio_of(line.lower),
+            "ci_95_ub": ratio_of(line.upper),
             "p": line.p,
             **counts,
             "log_rr": line.log_rr,
@@ -233,9 +234,9 @@ def _subgroups(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
                 **key,
                 **line,
                 "interaction_covariate_id": int(line["covariate_id"]),
-                "rr": _exp(line["log_rr"]),
-                "ci_95_lb": _exp(line["lower"]),
-                "ci_95_ub": _exp(line["upper"]),
+                "rr": ratio_of(line["log_rr"]),
+                "ci_95_lb": ratio_of(line["lower"]),
+                "ci_95_ub": ratio_of(line["upper"]),
                 "se_log_rr": line["se"],
                 "target_estimator": result.estimand,
             }
@@ -278,7 +279,3 @@ def _curves(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
             line[f"{arm}_at_risk"] = None if math.isnan(at_risk) else censored(at_risk, least)
         rows.append({**line, "time_day": int(line["time_day"]), **key})
     return rows
-
-
-def _exp(x: float) -> float:
-    return math.inf if x > 700 else math.exp(x)  # of NaN it is NaN

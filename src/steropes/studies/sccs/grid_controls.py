@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from steropes.studies.controls import calibrate_interval, fit_error_model, fit_s
 from steropes.studies.controls.calibration import LEAST_CONTROLS
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.omop import OmopDatabase
+from steropes.studies.ratios import ratio_of
 from steropes.studies.sccs.diagnostics import FAIL, PASS
 from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
 from steropes.studies.sccs.positive import add_to_exposed_time
@@ -81,8 +81,7 @@ def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
         for row in rows:
             c = calibrate_interval(float(log_rr[row]), float(se[row]), model)
             for name, x in (("rr", c.log_rr), ("ci_95_lb", c.lower), ("ci_95_ub", c.upper)):
-                end = math.inf if x == math.inf else math.exp(min(x, 700))  # of NaN it is NaN
-                results.loc[row, f"calibrated_{name}"] = end
+                results.loc[row, f"calibrated_{name}"] = ratio_of(x)
             results.loc[row, ["calibrated_p", "calibrated_one_sided_p"]] = [c.p, c.one_sided_p]
             results.loc[row, ["calibrated_log_rr", "calibrated_se_log_rr"]] = [c.log_rr, c.se]
         checks.loc[rows, "ease"] = error.expected_absolute

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
+from steropes.studies.ratios import ratio_of
 from steropes.studies.sccs.ends import find_ends
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.profile import Fit, Profile
@@ -100,7 +101,7 @@ def fit_model(
     estimates["note"] = status
     infinite = {j: e for j, e in ends.items() if not math.isnan(e)}
     for j, end in infinite.items():
-        estimates.loc[intervals.names[j], ["log_rr", "rr"]] = end, math.exp(end)
+        estimates.loc[intervals.names[j], ["log_rr", "rr"]] = end, ratio_of(end)
         estimates.loc[intervals.names[j], "note"] = NO_EVENTS if end < 0 else ALL_EVENTS
     finite = present.copy()
     finite[list(infinite)] = False
@@ -236,8 +237,8 @@ def _enter(
     root = math.copysign(math.sqrt(2 * llr), float(estimates.loc[name, "log_rr"]))
     width = (upper - lower) / (2 * float(norm.ppf(0.5 + settings.level / 2)))
     estimates.loc[name, ["lower", "upper", "se", "p", "one_sided_p", "llr"]] = (
-        math.exp(lower),
-        math.exp(upper),
+        ratio_of(lower),
+        ratio_of(upper),
         width if math.isfinite(width) else math.nan,
         2 * norm.sf(abs(root)),
         norm.sf(root),
