@@ -1,0 +1,191 @@
+"""What grids do not tell: few people, and results that are blinded."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+from tests.studies.test_features import made
+
+from steropes.studies import (
+    covariate_balance,
+)
+from steropes.studies.grid.blinding import blinded
+from steropes.studies.grid.report import grid_page, write_grid_report
+from steropes.studies.grid.run import run_grid
+from steropes.studies.grid.shared_tables import balance_rows, told_worst
+
+
+def rare_covariates():
+    """600 and 200 people, 24 rare covariates of them, who of them is matched, and the balance."""
+    rng = np.random.default_rng(3)
+    treated = np.repeat([1, 0], (600, 200))
+    x = {1000 * k + 210: rng.random(800) < k / 400 for k in range(1, 25)}
+    kept = np.arange(800) >= 400  # 200 of each arm
+    return treated, x, kept, covariate_balance(made(x, 800), treated, kept.astype(float))
+
+
+def test_means_of_covariates_tell_no_few_people_before_or_after_matching():
+    treated, x, kept, balance = rare_covariates()
+    rows = pd.DataFrame(balance_rows(balance, {}, 5)).set_index("covariate_id")
+    exact = {
+        (arm, when): pd.Series({i: v[(treated == a) & people].sum() for i, v in x.items()})
+        for arm, a in (("target", 1), ("comparator", 0))
+        for when, people in (("before", kept | True), ("after", kept))
+    }
+    sizes = {("target", "before"): 600}
+    for (arm, when), n in exact.items():
+        mean, size = rows[f"{arm}_mean_{when}"], sizes.get((arm, when), 200)
+        few = (n > 0) & (n < 5)
+        assert few.any()
+        assert (mean[few.index[few]] == round(-5 / size, 3)).all(), (arm, when)
+        assert np.allclose(mean[n.index[~few]], n[~few] / size, atol=5.01e-4)
+    for when in ("before", "after"):
+        arms = exact["target", when], exact["comparator", when]
+        mean, total = rows[f"mean_{when}"], arms[0] + arms[1]
+        hidden = total.index[(arms[0].between(1, 4)) | arms[1].between(1, 4)]
+        assert (mean[hidden] < 0).all()  # else the few would follow
+        true = total / (800 if when == "before" else 400)
+        assert (true[hidden] < -mean[hidden] + 5.01e-4).all()
+
+
+def roots(other: float, difference: float) -> np.ndarray:
+    """Shares of an arm whose standardised difference to the share ``other`` is this, or minus it.
+
+    (p - q)^2 = d^2 (p (1 - p) + q (1 - q)) / 2, solved for p.
+    """
+    half = difference**2 / 2
+    return np.roots([1 + half, -2 * other - half, other**2 - half * other * (1 - other)]).real
+
+
+def test_no_few_people_follow_from_a_standardised_difference_and_the_other_mean():
+    treated, x, kept, balance = rare_covariates()
+    hidden = {1: set(), 0: set()}
+    told = pd.DataFrame(balance_rows(balance, {}, 5)).set_index("covariate_id")
+    everything = pd.DataFrame(balance_rows(balance, {}, 0)).set_index("covariate_id")
+    for when, people, sizes in (("before", kept | True, (200, 600)), ("after", kept, (200, 200))):
+        for i, v in x.items():
+            counts = [int((v[(treated == a) & people]).sum()) for a in (0, 1)]
+            few = [0 < n < 5 for n in counts]
+            for arm in (0, 1):
+                if few[arm]:
+                    hidden[arm].add(i)
+            if few[0] and not few[1]:  # what could be had if the difference were told
+                found = roots(counts[1] / sizes[1], everything.loc[i, f"std_diff_{when}"])
+                assert counts[0] in np.round(found * sizes[0])
+            for name in (f"std_diff_{when}", f"std_diff_var_{when}"):
+                assert np.isnan(told.loc[i, name]) == any(few)
+    assert set(told.index[told["target_std_diff"].isna()]) == hidden[1] != set()
+    assert set(told.index[told["comparator_std_diff"].isna()]) == hidden[0] != set()
+    assert hidden[0] | hidden[1] <= set(told.index[told["target_comparator_std_diff"].isna()])
+    assert not everything.isna().any(axis=None)
+
+
+def test_the_most_unequal_covariate_is_not_named_where_its_people_are_few():
+    treated = np.repeat([1, 0], 100)
+    x = {1210: np.isin(np.arange(200), (0, 1, 2)), 2210: np.arange(200) % 2 == 0}
+    balance = covariate_balance(made(x, 200), treated, np.ones(200))
+    rare, _ = balance.worst()
+    common = next(n for n in balance.table["name"] if n != rare)
+    assert told_worst(balance, rare, 5) == ""
+    assert told_worst(balance, rare, 0) == rare
+    assert told_worst(balance, common, 5) == common
+
+
+def test_the_page_judges_balance_by_all_covariates_also_those_not_told(database, spec, tmp_path):
+    found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path)
+    balance = found.tables["cm_shared_covariate_balance"]
+    hidden = balance["std_diff_after"].isna()
+    assert 0 < hidden.sum() < len(balance)
+    page = grid_page(found)
+    for analysis, of in balance.groupby("analysis_id"):
+        over = int((of["balanced_after"] == 0).sum())
+        assert f"{over:,} of {len(of):,} covariates differ by more than" in page, analysis
+    assert "covariates of which no arm has few people; dashed" in page
+
+
+def test_few_outcomes_do_not_follow_from_the_detectable_ratio(database, spec, results, tmp_path):
+    found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path).tables
+    key = ["outcome_id", "analysis_id"]
+    few = (found["cm_result"][["target_outcomes", "comparator_outcomes"]] == -80).any(axis=1)
+    checks = found["cm_result"][key].assign(few=few).merge(found["cm_diagnostics_summary"], on=key)
+    known = checks[key].merge(results.tables["cm_diagnostics_summary"], on=key)
+    none = known["mdrr"].isna()
+    assert few.any()
+    assert not few.all()
+    assert (checks["mdrr"].isna() == (checks["few"] | none)).all()
+    assert (known.loc[checks["few"], "mdrr_diagnostic"] == "PASS").any()
+    for verdict in ("mdrr_diagnostic", "unblind"):  # of all outcomes, as they are
+        assert (checks[verdict] == known[verdict]).all()
+
+
+def test_small_cells_are_not_written(database, spec, tmp_path):
+    found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path).tables
+    counts = found["cm_result"][["target_outcomes", "comparator_outcomes"]].to_numpy()
+    assert (counts == -80).any()
+    few = found["cm_result"][(counts == -80).any(axis=1)][["outcome_id", "analysis_id"]]
+    assert found["cm_kaplan_meier_dist"].merge(few).empty
+    assert not ((counts > 0) & (counts < 80)).any()
+    assert not found["cm_attrition"]["subjects"].between(1, 79).any()
+    means = found["cm_shared_covariate_balance"]["target_mean_before"]
+    assert (means < 0).any()
+
+
+def all_failed(results):
+
+    checks = results.tables["cm_diagnostics_summary"].assign(unblind=0)
+    return dataclasses.replace(results, tables={**results.tables, "cm_diagnostics_summary": checks})
+
+
+def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):
+    blind, columns = all_failed(results), ["target_outcomes", "comparator_outcomes"]
+    assert blind.estimates()[columns].isna().all(axis=None)
+    shown = blind.estimates(unblind=True).query("outcome_id == 13")
+    assert shown[columns].notna().all(axis=None)
+    assert results.estimates().query("outcome_id == 13")[columns].notna().all(axis=None)
+    page = write_grid_report(blind, tmp_path).read_text()
+    assert pd.read_csv(tmp_path / "tables" / "estimates.csv")[columns].isna().all(axis=None)
+    assert not [*(tmp_path / "figures").glob("survival-*")]
+    assert page.count(">not shown</td>") == 2 * 2 * 2  # outcomes x analyses x arms
+    label = 'data-label="With the outcome">'
+    for count in shown[columns].to_numpy().ravel():
+        assert f"{label}{count}</td>" not in page
+        assert f"{label}{count}</td>" in grid_page(blind, unblind=True)
+
+
+def test_a_note_on_one_arm_of_a_blinded_result_tells_no_outcomes():
+    rows = pd.DataFrame(
+        {
+            "rr": [2.0, math.nan, math.nan, math.nan],
+            "target_subjects": [90] * 4,
+            "comparator_subjects": [90] * 4,
+            "target_outcomes": [7, 0, 0, 0],
+            "comparator_outcomes": [9, 9, 9, 0],
+            "note": ["", "nobody in the target arm", "nobody in the target arm", "nobody at all"],
+            "unblind": [0, 0, 1, 0],
+        }
+    )
+    found = blinded(rows)
+    assert found["rr"].isna().all()
+    assert found["target_outcomes"].isna().tolist() == [True, True, False, True]
+    assert found["note"].tolist()[2:] == ["nobody in the target arm", "nobody at all"]
+    assert "target" not in found["note"][1]
+    assert rows["rr"][0] == 2.0
+
+
+def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):
+    blind = all_failed(results)
+    hidden = blind.estimates()
+    for column in ("rr", "ci_95_lb", "p", "log_rr", "llr", "calibrated_rr", "calibrated_p"):
+        assert hidden[column].isna().all()
+    assert blind.estimates(unblind=True)["rr"].notna().any()
+    page, open_page = grid_page(blind), grid_page(blind, unblind=True)
+    one = results.tables["cm_result"].query("outcome_id == 13").iloc[0]
+    said = f"{one.rr:.2f} ({one.ci_95_lb:.2f} to {one.ci_95_ub:.2f})"
+    risk = results.tables["absolute_effect"].query("outcome_id == 13").iloc[0]
+    risk = f"{100 * risk.risk_difference:.2f} (".replace("-", "−")
+    assert said in open_page
+    assert said not in page
+    assert risk in open_page
+    assert risk not in page
+    assert "Survival curves" not in page

@@ -1,0 +1,140 @@
+"""Runs of grids: interrupted, in processes, with parts that cannot be made."""
+
+import dataclasses
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+
+import joblib
+import pandas as pd
+import pytest
+
+from steropes.errors import DataError
+from steropes.studies import (
+    ComparisonRules,
+    ConceptSet,
+    ControlSet,
+    OutcomeModel,
+    Question,
+    StudyAnalysis,
+)
+from steropes.studies.grid import answer
+from steropes.studies.grid.report import grid_page
+from steropes.studies.grid.run import run_grid
+from steropes.studies.grid.store import ResultStore
+
+
+def checksum(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(
+    database, spec, results, tmp_path, monkeypatch
+):
+    estimate, calls = answer.estimate_effect, []
+
+    def interrupted(*args, **settings):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return estimate(*args, **settings)
+
+    monkeypatch.setattr(answer, "estimate_effect", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_grid(database, spec, tmp_path)
+    again = run_grid(database, spec, tmp_path)
+    assert len(calls) == 12 + 1  # only what was cut short is done twice
+    archive = results.path.with_suffix(".zip")
+    assert checksum(tmp_path / "results.zip") == checksum(archive)
+    for name, table in results.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], table)
+    run_grid(database, spec, tmp_path)
+    assert len(calls) == 13
+
+
+def test_results_do_not_depend_on_how_many_outcomes_are_answered_at_once(
+    database, spec, results, tmp_path
+):
+    with joblib.parallel_config(backend="threading"):
+        run_grid(database, spec, tmp_path, jobs=3)
+    archive = results.path.with_suffix(".zip")
+    assert checksum(tmp_path / "results.zip") == checksum(archive)
+    with pytest.raises(DataError, match="jobs must be"):
+        run_grid(database, spec, tmp_path, jobs=0)
+
+
+@pytest.mark.slow  # starts processes
+def test_processes_find_the_same_and_can_be_killed(database, spec, results, tmp_path):
+    code = (
+        "import sys; from steropes.studies import read_spec, run_grid\n"
+        "run_grid(sys.argv[1], read_spec(sys.argv[2]), sys.argv[3], jobs=2, progress=print)"
+    )
+    (tmp_path / "grid.json").write_text(spec.to_json())
+    arguments = [str(database), str(tmp_path / "grid.json"), str(tmp_path / "out")]
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-u", "-c", code, *arguments],
+            text=True,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        ) as run:
+            for line in run.stdout:
+                if line.startswith("weighted"):
+                    os.killpg(run.pid, signal.SIGKILL)
+                    break
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+    archive = results.path.with_suffix(".zip")
+    assert checksum(tmp_path / "out" / "results.zip") == checksum(archive)
+
+
+def test_results_of_something_else_are_not_added_to(database, spec, results, tmp_path):
+
+    other = dataclasses.replace(spec, database_id="other")
+    with pytest.raises(DataError, match="holds results of another specification"):
+        run_grid(database, other, results.path.parent)
+    (tmp_path / "results.duckdb").write_text("no")
+    with pytest.raises(DataError, match="cannot open"):
+        ResultStore(tmp_path / "results.duckdb", "x")
+
+
+def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
+    bad = StudyAnalysis(
+        9, "interaction", propensity=None, outcome_model=OutcomeModel(interactions=(1,)),
+        at_risk=spec.analysis[0].at_risk, features=spec.analysis[1].features,
+    )  # fmt: skip
+    many = dataclasses.replace(spec, analysis=(bad, spec.analysis[0]))
+    found = run_grid(database, many, tmp_path).tables
+    notes = found["note"].query("outcome_id == 13").set_index("analysis_id")["note"]
+    assert "there is no covariate 1 among these people" in notes[9]
+    assert notes[1] == ""
+
+
+def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):
+
+    crude, weighted = spec.analysis
+    late = dataclasses.replace(crude, id=3, cohorts=ComparisonRules(washout_days=5000))
+    sources = dataclasses.replace(
+        spec.cohorts, drugs={**spec.cohorts.drugs, 15: ConceptSet((777,)), 16: ConceptSet((9,))}
+    )
+    questions = tuple(Question(t, 12, (13, 99)) for t in (11, 15, 16, 98))
+    many = dataclasses.replace(
+        spec, cohorts=sources, question=questions, analysis=(crude, weighted, late),
+        controls=ControlSet(concepts=(888,)),
+    )  # fmt: skip
+    found = run_grid(database, many, tmp_path)
+    t = found.tables
+    notes = t["note"].merge(t["cm_target_comparator"], on="target_comparator_id")
+    notes = notes.set_index(["target_id", "outcome_id", "analysis_id"])["note"]
+    assert notes[11, 13, 1] == notes[11, 13, 2] == ""
+    assert notes[11, 99, 1] == "cohort 99 is not defined"
+    assert "cohort 888: concept 888 is unknown" in notes[11, 888, 2]
+    said = "nobody of the target, newdrug, is left after the rule “5000 days of prior observation”"
+    assert said in notes[11, 13, 3]
+    assert "cohort 15: concept 777 is unknown" in notes[15, 13, 1]
+    assert "there are no entries of the target, condition 9" in notes[16, 13, 1]
+    assert notes[98, 13, 2] == "cohort 98 is not defined"
+    assert "cohort 98 is not defined" in grid_page(found)
+    with pytest.raises(DataError, match="cohort 15: concept 777 is unknown"):
+        run_grid(database, dataclasses.replace(many, question=questions[1:2]), tmp_path / "no")
