@@ -100,7 +100,7 @@ def test_it_spares_the_dearest_variance_and_the_choice_is_as_good(rng, monkeypat
     cv = CrossValidation(5, random_state=0)
     without = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_
     assert "slope" not in without
-    monkeypatch.setattr(search, "DEAR", 5)
+    monkeypatch.setattr(search, "SLOPED", 5)
     model = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
     table = model.cv_results_
     best = without["mean"].max()
@@ -112,7 +112,7 @@ def test_it_spares_the_dearest_variance_and_the_choice_is_as_good(rng, monkeypat
 
 
 def test_of_compared_settings_some_may_have_slopes(rng, monkeypatch):
-    monkeypatch.setattr(search, "DEAR", 0)
+    monkeypatch.setattr(search, "SLOPED", 0)
     monkeypatch.setattr(
         path.FoldsPath, "slope", lambda self, v: None if self.prior.normal_variance < 1 else -1.0
     )

@@ -5,7 +5,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from steropes import CrossValidation, Laplace
-from steropes.select.curve import FLAT, STEP, near, next_step, promise
+from steropes.select.curve import FLAT, STEP, near, next_step, promise, settled
 from steropes.select.path import TOGETHER, _together
 from steropes.select.search import VariancePath
 
@@ -24,14 +24,23 @@ def next_steps(score, at, se=1.0, slope=None):
     return next_step(at * STEPS, score(at), known, se) / STEPS
 
 
-def test_two_scores_tell_nothing():
-    assert next_steps(lambda t: 100 * t, [0, 1]) == pytest.approx(1)
+def test_one_score_tells_nothing_nor_do_those_of_one_fold():
+    assert next_steps(lambda t: 100 * t, [0]) == pytest.approx(1)
+    assert next_steps(lambda t: 100 * t, [0, 1], se=np.nan) == pytest.approx(1)
     assert next_steps(lambda t: 100 * t, [0, 1, 2], se=np.nan) == pytest.approx(1)
+
+
+def test_two_scores_tell_whether_it_is_steep():
+    assert next_steps(lambda t: 2 * t, [0, 1]) == pytest.approx(2)
+    assert next_steps(lambda t: 0.5 * t, [0, 1]) == pytest.approx(1)
+    assert next_steps(lambda t: -2 * t, [0, 1]) == pytest.approx(1)
 
 
 def test_far_below_the_top_two_steps_are_one():
     assert next_steps(lambda t: 10 * t, [0, 1, 2]) == pytest.approx(2)
-    assert next_steps(lambda t: 5 * t, [0, 1, 2]) == pytest.approx(1)  # less steep
+    assert next_steps(lambda t: 0.5 * t, [0, 1, 2]) == pytest.approx(1)  # less steep
+    assert next_steps(lambda t: 10 * t + 5 * t**2, [0, 1, 3]) == pytest.approx(2)  # they differ
+    assert next_steps(lambda t: 20 * t - t**2, [0, 1, 2]) == pytest.approx(1)  # it flattens
     assert next_steps(lambda t: 40 * t - 8 * t**2, [0, 1, 2]) == pytest.approx(1)  # it bends
 
 
@@ -49,7 +58,9 @@ def test_whoever_knows_the_slope_goes_to_the_top_itself():
 
     assert next_steps(score, [0, 1, 2, 3]) == pytest.approx(1)
     assert next_steps(score, [0, 1, 2, 3], slope=slope) == pytest.approx(0.3, abs=0.03)
-    assert next_steps(score, [0, 1, 2], slope=slope) == pytest.approx(1)  # it is farther
+    ahead = next_steps(lambda t: -((t - 3.3) ** 2), [0, 1, 2], slope=lambda t: -2 * (t - 3.3))
+    assert ahead == pytest.approx(1.3, abs=0.01)
+    assert next_steps(score, [0, 1], slope=slope) == pytest.approx(2)  # it is farther
 
 
 def test_whoever_is_at_the_top_or_past_it_and_knows_the_slope_ends():
@@ -62,7 +73,7 @@ def test_whoever_is_at_the_top_or_past_it_and_knows_the_slope_ends():
             return -20 * (t - top)
 
         assert next_steps(score, [0, 1, 2, 3], se=4.0, slope=slope) == 0
-    assert next_steps(score, [0, 1, 2, 3], se=200.0, slope=slope) == pytest.approx(1)  # not clear
+    assert next_steps(score, [0, 1, 2, 3], se=500.0, slope=slope) == pytest.approx(1)  # not clear
     assert next_steps(score, [0, 1, 2, 3], se=0.1, slope=slope) == pytest.approx(0.1)  # not there
 
 
@@ -72,6 +83,25 @@ def test_the_slope_is_worth_asking_for_near_the_top():
         assert near(x, -((x / STEPS - top) ** 2)) is expected
     assert not near(x, x)
     assert not near(x[:2], -x[:2])
+
+
+def test_no_slope_is_asked_at_the_top_that_a_slope_led_to():
+    def found(at, top=3.3, se=1.0, known=True):
+        at = np.asarray(at, float)
+        slope = np.full(len(at), np.nan)
+        if known:
+            slope[-2] = -2 * (at[-2] - top) / STEPS
+        return settled(at * STEPS, -((at - top) ** 2), slope, se)
+
+    assert found([0, 1, 2, 3, 3.3])
+    assert found([0, 1, 2, 3, 3.35])
+    assert not found([0, 1, 2, 3, 3.35], known=False)
+    assert not found([0, 1, 2, 3, 3.1])  # it is farther: there is more to be had
+    assert found([0, 1, 2, 3, 3.2], se=2.0)  # too little to matter
+    assert not found([0, 1, 2, 3, 3.2], se=0.5)
+    assert not found([0, 1, 2, 3])  # a whole step: curves are less sure
+    assert not found([0, 1, 2, 3.5, 3.4][:4])  # past it the slope led elsewhere
+    assert not found([3, 3.3])
 
 
 @pytest.mark.parametrize("known", [[], [3], [2, 3], [2]])

@@ -11,24 +11,29 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.interpolate import KroghInterpolator
 
-__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "promise"]
+__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "promise", "settled"]
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which a search is content
 CLEAR = 0.05  # standard errors that make a drop clear
 HALF = 0.5  # of a step, where no more is needed to be past the best
 LEAST = 0.1  # of a step: no walk goes on by less
-STEEP = 6  # standard errors that a step must gain for the next to be two at once
+STEEP = 1  # standard errors that a step must gain for the next to be two at once,
+LATER = 0.85  # and share of that gain which the second of them must be expected to bring
+REACH = 1.5  # steps ahead within which a slope tells where the top is,
+SOON = 2.5  # and within which a top must be expected for a slope to be asked
+SHORT = 0.6  # of a step: so near to a score whose slope is known another slope is not asked
 INSIDE = 200  # places between two scores, or three, where the curves are looked at
 
 
 def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> float:
     """How far from the last variance the walk goes on, in log: a step, two, part of one, or none.
 
-    Each variance is dearer than all before. Where the scores are far below the top and rise
-    steeply, two steps are one. Where a parabola through the last ones is past its top by a clear
-    drop after half a step, no more is needed. Where the slope at the last is known, curves tell
-    where the top is before it is passed: the walk goes there, and ends where no more is to be had.
+    Each variance is dearer than all before. Where the scores are below the top and rise about as
+    much as they did, two steps are one. Where a parabola through the last ones is past its top by a
+    clear drop after half a step, no more is needed. Where the slope at the last is known, curves
+    tell where the top is before it is passed: the walk goes there, and ends where no more is to be
+    had.
 
     Parameters
     ----------
@@ -40,33 +45,49 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
         Standard error of the best score.
     """
     step = float(np.log(STEP))
-    if len(x) < 3 or not np.isfinite(se):
+    if len(x) < 2 or not np.isfinite(se):
         return step
-    backwards = range(len(x) - 1, -1, -1)
-    ends = [_curve(x, y, slope, backwards, degree) for degree in (2, 3)]
+    rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
+    if len(x) < 3:
+        return (2 if rise > STEEP * se else 1) * step
+    ends = _ends(x, y, slope, (2, 3))
     if np.isfinite(slope[-1]):
-        ahead = np.linspace(0, step, INSIDE + 1)
+        ahead = np.linspace(0, REACH * step, INSIDE + 1)
         values = np.array([end(x[-1] + ahead) for end in ends])
         if (values[:, -1] < values.max(axis=1)).all():
             if (values.max(axis=1) > y.max() + FLAT * se).any():
                 return max(float(ahead[values.argmax(axis=1)].mean()), LEAST * step)
             if (values[:, -1] < y.max() - CLEAR * se).all():
                 return 0.0
-    rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
     if rise > STEEP * se:
         later = min(float(end(x[-1] + 2 * step) - end(x[-1] + step)) for end in ends)
-        return (2 if later > rise / 2 else 1) * step
+        if later > LATER * rise:
+            return 2 * step
     half = np.isnan(slope[-1]) and ends[0](x[-1] + HALF * step) < y.max() - CLEAR * se
     return (HALF if half else 1) * step
 
 
 def near(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether the scores alone say that the top is behind, or no more than 1½ steps ahead."""
+    """Whether the scores alone say that the top is behind, or no more than two steps ahead."""
     step = np.log(STEP)
     if len(x) < 3:
         return False
-    end = _curve(x, y, np.full(len(x), np.nan), range(len(x) - 1, -1, -1), 2)
-    return bool(end(x[-1] + 2 * step) < end(x[-1] + step))
+    ends = _ends(x, y, np.full(len(x), np.nan), (2, 3))
+    return any(end(x[-1] + SOON * step) < end(x[-1] + (SOON - 1) * step) for end in ends)
+
+
+def settled(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> bool:
+    """Whether the top is known to be next to the last score without its own slope.
+
+    A slope costs a third of a variance, and a walk that went to the top by the slope at the one
+    before needs no other to know that it is there.
+    """
+    if len(x) < 3 or not slope[-2] > 0 or x[-1] - x[-2] > SHORT * np.log(STEP):
+        return False
+    around = np.linspace(x[-2], 2 * x[-1] - x[-2], INSIDE + 1)
+    values = np.array([end(around) for end in _ends(x, y, slope, (3, 4))])
+    top = values.max(axis=1)
+    return bool(((top <= y.max() + FLAT * se) & (values[:, -1] < top)).all())
 
 
 def promise(
@@ -130,6 +151,13 @@ def _up_the_slope(
         (float(v.max() - y[best]), float(at))
         for v, at in zip(values, inside[values.argmax(axis=1)], strict=True)
     )
+
+
+def _ends(
+    x: np.ndarray, y: np.ndarray, slope: np.ndarray, degrees: tuple[int, ...]
+) -> list[KroghInterpolator]:
+    """Curves of some degrees through the last scores."""
+    return [_curve(x, y, slope, range(len(x) - 1, -1, -1), degree) for degree in degrees]
 
 
 def _curve(

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import HELD, Prior
-from .curve import CLEAR, FLAT, STEP, near, next_step, promise
+from .curve import CLEAR, FLAT, STEP, near, next_step, promise, settled
 from .cyclops import CyclopsSearch, cyclops_variance
 
 __all__ = [
@@ -36,7 +36,7 @@ PAST = 2  # steps beyond the best before the walk stops, unless the first drop i
 DOWN = 4  # or steps, all of them down, where one fold does not say what drop is clear,
 SHARE = 1e-3  # and what share of the scores' range is no more than a hundredth of an error
 DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before,
-# and its slope far less than another one
+SLOPED = 200  # and from which on its slope costs far less than another one
 MOST = 60  # variances
 FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
 NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
@@ -238,7 +238,9 @@ class VariancePath(ABC):
             if flat and np.ptp(last) <= _small(table, -1):
                 break  # the prior no longer matters
             x, own = np.log(table["variance"].to_numpy()), readable(v)
-            if self.nonzero[own] > DEAR and not alone and near(x, mean):
+            if settled(x, mean, self._slopes(), se):
+                break
+            if self.nonzero[own] > SLOPED and not alone and near(x, mean):
                 slope = self.slope(own)
                 if slope is not None and np.isfinite(slope):
                     self.slopes[own] = slope
