@@ -217,6 +217,15 @@ def test_the_parabola_is_weighted_and_its_top_is_the_choice():
     assert not more  # it promises less than 1 % of the score
 
 
+def test_a_parabola_whose_top_is_beyond_all_numbers_ends_the_published_search_at_the_best():
+    x = 10.0 ** np.arange(-2, 3)
+    mean = np.array([-2.0, -4.0, 1e-4, 4.0, 2.0]) - 100.0  # all but odd: a straight line fits best
+    upwards = {v: (m, 1.0) for v, m in zip(x, mean, strict=True)}
+    downwards = {v: (m, 1.0) for v, m in zip(x, mean[::-1], strict=True)}
+    assert next_variance(upwards, 10.0) == (False, 10.0)
+    assert next_variance(downwards, 10.0) == (False, 0.1)
+
+
 def test_the_published_search_gives_its_variance_and_evaluates_it(rng):
     X, y = logistic(rng)
     cv = CrossValidation(5, search=CyclopsSearch(start=0.01), random_state=1)

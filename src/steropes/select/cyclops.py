@@ -17,6 +17,7 @@ __all__ = ["CyclopsSearch", "cyclops_variance", "mean_square", "next_variance"]
 GAIN = 0.01  # share of the best score that the parabola must promise
 NEAR = np.log(1.5)  # distance in log variance at which its top is where the best score is
 TURN = 1.0  # the first step is up from a variance below this
+SMALLEST = float(np.finfo(float).tiny)  # below it λ = √(2 / variance) is no number
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class CyclopsSearch:
     inverse standard deviations of the folds' scores, until that promises less than 1 % of the
     score or is within a factor 1.5 of the best. Its choice is the top of the last parabola, also
     where an evaluated variance has a better score; it is evaluated here as well, so that it is
-    in ``cv_results_``. ``CrossValidation(search="auto")`` costs little more and is far more exact.
+    in ``cv_results_``. A parabola without a top, or with one beyond all numbers, ends the search
+    at the best variance so far. ``CrossValidation(search="auto")`` costs little more and is far
+    more exact.
 
     The sizes of scores are part of these rules. As in R, those of counts are without −log y! and
     without the number of ways in which a stratum's events can fall, those of case series without
@@ -123,10 +126,15 @@ def next_variance(tried: dict[float, tuple[float, float]], factor: float) -> tup
     c0, c1, c2 = _parabola(x, [tried[v] for v in x])
     if not c2 < 0:
         return False, best  # no top
-    top, value, highest = -c1 / c2 / 2, c0 - c1 * c1 / c2 / 4, tried[best][0]
+    with np.errstate(over="ignore", under="ignore"):
+        top = -c1 / c2 / 2
+        at = float(np.exp(top))
+    if not SMALLEST <= at < np.inf:
+        return False, best  # so flat that its top is no variance
+    value, highest = c0 - c1 * c1 / c2 / 4, tried[best][0]
     gain = (value - highest) / abs(highest) if highest else 0.0
     more = gain >= GAIN and abs(top - np.log(best)) >= NEAR
-    return bool(more), float(np.exp(top))
+    return bool(more), at
 
 
 def _parabola(x: list[float], scores: list[tuple[float, float]]) -> np.ndarray:
