@@ -29,7 +29,10 @@ def _columns(rng, n: int, share: np.ndarray) -> sparse.csc_array:
 
 
 def uniform_columns(rng, n: int, p: int, density: float = 0.05) -> sparse.csc_array:
-    """The papers' X: each column has the same share of its rows at one."""
+    """The papers' X but for one thing: each column has the same number of ones.
+
+    Theirs are cells drawn from the whole of X, so that columns differ by chance.
+    """
     return _columns(rng, n, np.full(p, density))
 
 

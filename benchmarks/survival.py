@@ -7,8 +7,9 @@
 Each case runs in a process of its own, so that its peak memory is its own. X has 1000 columns
 with 5 % ones. Cox: a fifth of the coefficients is N(0, 1), the others zero; times are exponential
 with rate exp(η), censored independently; strata of equal size at random (matched sets of two at
-the far end). Fine-Gray: the simulator of Fine and Gray (1999, §6) with p0 = 0.5 and opposite
-effects on the competing cause, Laplace prior with λ = 1.19.
+the far end). Fine-Gray: the simulator of Fine and Gray (1999, §6) with p0 = 0.5, a quarter of those
+effects and opposite ones on the competing cause, Laplace prior with λ = 1.19. Of the published
+comparisons (Yang and others 2023) these have the sizes and λ; how times are drawn is another.
 """
 
 from __future__ import annotations
