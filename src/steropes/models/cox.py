@@ -368,14 +368,16 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         time, event, entry = check_survival(y, n)
         if entry is not None:
             raise DataError("The AUC at a time is not defined with entry times; leave entry out.")
-        bad = ~np.isfinite(risk) & (risk != -np.inf)
+        weight = check_weights(sample_weight, n)
+        unknown = ~np.isfinite(risk) & (risk != -np.inf)
+        bad = unknown & (weight > 0)[:, None]
         if bad.any():
             i, k = np.argwhere(bad)[0]
             raise DataError(
                 f"Row {i} has no risk at time {np.atleast_1d(times)[k]:g}: in the fit nobody of "
                 "its stratum was seen that long. Leave such times out."
             )
-        weight = check_weights(sample_weight, n)
+        risk = np.where(unknown, -np.inf, risk)  # rows without weight are in no pair
         return auc_table(risk, time, event, weight, times, level)
 
     def test_proportionality(self, transform: Any = "km") -> pd.DataFrame:

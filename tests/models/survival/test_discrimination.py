@@ -1,6 +1,7 @@
 """Concordance with its standard error, and the AUC at a time: R, scikit-survival, derivatives."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sksurv.metrics import concordance_index_ipcw, cumulative_dynamic_auc
@@ -204,6 +205,26 @@ def test_with_strata_the_auc_is_of_the_risk_by_the_time(rng):
     assert table["auc"].iloc[0] == pytest.approx(
         auc_at(risk, y["time"], y["event"], 2.0, weights)[0], rel=1e-12
     )
+
+
+def test_a_row_without_weight_needs_no_risk_for_the_auc(rng):
+    """Its stratum has nobody in the fit: it is in no pair."""
+    X = rng.normal(size=(80, 2))
+    y = Surv(rng.exponential(5, 80), rng.random(80) < 0.6)
+    strata, w = rng.integers(0, 2, 80), rng.integers(1, 3, 80)
+    expected = (
+        CoxRegression()
+        .fit(X, y, strata=strata, sample_weight=w)
+        .time_dependent_auc(X, y, [2.0, 3.0], strata=strata, sample_weight=w)
+    )
+    given = {"strata": np.append(strata, 7), "sample_weight": np.append(w, 0)}
+    X, y = np.vstack([X, [9.0, 9.0]]), np.append(y, y[:1])
+    m = CoxRegression().fit(X, y, **given)
+    found = m.time_dependent_auc(X, y, [2.0, 3.0], **given)
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+    given["sample_weight"][-1] = 1
+    with pytest.raises(DataError, match="Row 80 has no risk at time 2"):
+        m.time_dependent_auc(X, y, [2.0, 3.0], **given)
 
 
 def test_times_without_cases_or_controls_are_refused(rng):
