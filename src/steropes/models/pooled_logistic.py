@@ -31,6 +31,7 @@ from .logistic import _refuse_extras
 from .person_time import PersonTime
 from .progress import Progress
 from .residuals import PooledResiduals
+from .step_effects import place_of_column
 
 __all__ = ["PooledLogisticRegression"]
 
@@ -205,7 +206,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             likelihood=likelihood,
             weights=weights,
             offset=offset,
-            prior=_for_changes(self._own_prior(), whole.source, design.names),
+            prior=_for_changes(self._own_prior(), whole.source, design.names, time.effect_names),
             names=time.effect_names,
             n_free=len(time.baseline_names),
             n_constant=1 if self._has_intercept else len(time.baseline_names),
@@ -360,8 +361,10 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return self.concordance(X, y, sample_weight, offset)
 
 
-def _for_changes(prior: Any, source: np.ndarray, names: list[str]) -> Any:
+def _for_changes(prior: Any, source: np.ndarray, names: list[str], effects: list[str]) -> Any:
     """Give γ what is given to its column: settings of a prior with one entry a column."""
     if not isinstance(prior, Prior) or len(source) == len(names):
         return prior
-    return prior.of_copies(source, names, prior.exclusions(len(names)))
+    p = len(names)  # a position is one of X's columns, behind which the changes stand
+    exclude = [x if isinstance(x, str) else place_of_column(x, p) for x in prior.exclusions(p)]
+    return prior.of_copies(source, names, exclude, effects)

@@ -11,7 +11,7 @@ from ..design.piecewise import StepEffects
 from ..errors import DataError
 from ..priors import Prior
 
-__all__ = ["prior_of_step_effects", "read_step_effects"]
+__all__ = ["place_of_column", "prior_of_step_effects", "read_step_effects"]
 
 
 def read_step_effects(
@@ -89,7 +89,15 @@ def prior_of_step_effects(prior: Any, names: Sequence[str], effects: StepEffects
     if not isinstance(prior, Prior):
         return prior
     p = len(names)
-    return prior.of_copies(effects.source, names, _excluded(prior.exclusions(p), names, effects))
+    exclude = _excluded(prior.exclusions(p), names, effects)
+    return prior.of_copies(effects.source, names, exclude, effects.names)
+
+
+def place_of_column(item: int, p: int) -> int:
+    """The place, from 0, that an entry of ``exclude`` counts from the first or the last of p."""
+    if not -p <= item < p:
+        raise DataError(f"exclude has position {item}, but X has {p} columns.")
+    return int(item) % p
 
 
 def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[str | int]:
@@ -98,7 +106,7 @@ def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[st
         if isinstance(item, str) and item not in effects.names:
             j = list(names).index(item) if item in names else -1
         else:
-            j = -1 if isinstance(item, str) else _column(item, names)
+            j = -1 if isinstance(item, str) else place_of_column(item, len(names))
         if j < 0:
             out.append(item)
         else:

@@ -226,27 +226,40 @@ class Prior(ABC):
         return replace(self, **fewer)
 
     def of_copies(
-        self, source: np.ndarray, names: Sequence[str], exclude: Sequence[str | int]
+        self,
+        source: np.ndarray,
+        names: Sequence[str],
+        exclude: Sequence[str | int],
+        copies: Sequence[str],
     ) -> Self:
         """Return the prior of columns that each stand for one of those named, ``source``.
 
         Settings with one entry a column, or by name, follow their column; ``exclude`` is the new
-        one.
+        one, of the ``copies`` by their names or places.
         """
         wider: dict[str, Any] = {"exclude": exclude}
+        free = replace(self, **wider).excluded(copies)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "exclude":
                 continue
             if isinstance(value, Mapping):
-                each = self._by_name(field.name, value, names)
+                needed = {int(source[k]): copies[k] for k in np.flatnonzero(~free)[::-1]}
+                each = self._by_name(field.name, value, names, needed)
                 wider[field.name] = [each[int(j)] for j in source]
             elif np.ndim(value) == 1 and len(value) == len(names):
                 wider[field.name] = np.asarray(value)[source]
         return replace(self, **wider)
 
-    def _by_name(self, what: str, given: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
-        """A setting by name as one entry a column; what is excluded, or `partial`, needs none."""
+    def _by_name(
+        self, what: str, given: Mapping[Any, Any], names: Sequence[str], needed: Mapping[int, str]
+    ) -> list[Any]:
+        """A setting by name as one entry a column.
+
+        ``needed`` are the places that have to have one, each with the name of the coefficient
+        that needs it; a setting that is `partial` has None where none is given. Others are of no
+        coefficient: infinity, which is no penalty and has no part in the overall variance.
+        """
         for name in given:
             if name not in names:
                 raise DataError(
@@ -254,19 +267,22 @@ class Prior(ABC):
                 )
         if what in self.partial:
             return [given.get(name) for name in names]
-        free = self.excluded(names)
         for j, name in enumerate(names):
-            if name not in given and not free[j]:
+            if name not in given and j in needed:
+                own = needed[j] == name
+                word = "the column" if own else f"{needed[j]!r}, whose prior is its"
                 raise DataError(
                     f"{type(self).__name__}'s {what} has no entry for column {name!r}; give it "
-                    "one, or exclude the column."
+                    f"one, or exclude {word}."
                 )
-        return [given.get(name, 1.0) for name in names]
+        return [given.get(name, np.inf) for name in names]
 
     def _vector(self, what: str, variance: Any, names: Sequence[str]) -> np.ndarray:
         p = len(names)
         if isinstance(variance, Mapping):
-            variance = self._by_name(what, variance, names)
+            free = self.excluded(names)
+            needed = {j: name for j, name in enumerate(names) if not free[j]}
+            variance = self._by_name(what, variance, names, needed)
         try:
             value = np.asarray(variance, dtype=np.float64)
         except (TypeError, ValueError):

@@ -147,7 +147,11 @@ class FusedLaplace(Prior):
         return replace(super().of_columns(kept, names), chains=chains)
 
     def of_copies(
-        self, source: np.ndarray, names: Sequence[str], exclude: Sequence[str | int]
+        self,
+        source: np.ndarray,
+        names: Sequence[str],
+        exclude: Sequence[str | int],
+        copies: Sequence[str],
     ) -> Self:
         """Refuse several coefficients of one column."""
         raise DataError("FusedLaplace is not there for effects that vary with time.")

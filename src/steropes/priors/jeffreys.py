@@ -59,7 +59,11 @@ class Jeffreys(Prior):
         raise DataError("Jeffreys' prior has no variance to choose; leave cv out.")
 
     def of_copies(
-        self, source: np.ndarray, names: Sequence[str], exclude: Sequence[str | int]
+        self,
+        source: np.ndarray,
+        names: Sequence[str],
+        exclude: Sequence[str | int],
+        copies: Sequence[str],
     ) -> Self:
         """Return the same: it has no settings of columns."""
         return self
