@@ -27,6 +27,8 @@ from .baseline import fitted_state
 
 __all__ = ["proportionality_test"]
 
+TRANSFORMS = "'km', 'identity', 'log', 'rank' or a function"
+
 ALONE = 1e-10  # share of a change's information that what else is estimated leaves it
 
 
@@ -129,6 +131,8 @@ def _transformed(
     happened = event == 1
     if callable(transform):
         function = transform
+    elif not isinstance(transform, str):
+        raise DataError(f"transform must be {TRANSFORMS}, not {transform!r}.")
     elif transform == "identity":
         function = np.asarray
     elif transform == "log":
@@ -145,9 +149,7 @@ def _transformed(
         def function(t: np.ndarray) -> np.ndarray:
             return 1.0 - curve.at(t, left=True)
     else:
-        raise DataError(
-            f"transform must be 'km', 'identity', 'log', 'rank' or a function, not {transform!r}."
-        )
+        raise DataError(f"transform must be {TRANSFORMS}, not {transform!r}.")
     g = np.asarray(function(at), np.float64)
     if g.shape != np.shape(at) or not np.isfinite(g).all():
         raise DataError("transform must give a finite number for each event time.")

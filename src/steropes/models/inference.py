@@ -212,7 +212,7 @@ class Inference(OneBlasThread):
             Columns ``lower`` and ``upper``.
         """
         check_is_fitted(self, "coef_")
-        if method not in ("wald", "robust"):
+        if not isinstance(method, str) or method not in ("wald", "robust"):
             raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
         chosen = positions(params, self._coefficient_names())
         if self._shrunken():

@@ -78,8 +78,8 @@ class Intervals(Resampling, Profiling, Hypotheses):
         """
         check_is_fitted(self, "coef_")
         names = self._coefficient_names()
-        if method not in ("profile", "bootstrap"):
-            if method not in ("wald", "robust"):
+        if not isinstance(method, str) or method not in ("profile", "bootstrap"):
+            if not isinstance(method, str) or method not in ("wald", "robust"):
                 raise DataError(
                     f"method must be 'wald', 'robust', 'profile' or 'bootstrap', not {method!r}."
                 )
@@ -133,9 +133,9 @@ class Intervals(Resampling, Profiling, Hypotheses):
             penalised coefficients with ``"profile"``; ``attrs["note"]`` of the table says why and
             what to use instead.
         """
-        if kind == "model" or kind == "robust":
+        if isinstance(kind, str) and kind in ("model", "robust"):
             return super().summary(level, exponentiate, kind, cluster)
-        if kind not in ("profile", "bootstrap"):
+        if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
             kinds = "'model', 'robust', 'profile' or 'bootstrap'"
             raise DataError(f"kind must be {kinds}, not {kind!r}.")
         q = quantile(level)

@@ -75,6 +75,8 @@ class Profiling(Inference):
         names = self._coefficient_names()
         several = not (isinstance(param, str) or np.ndim(param) == 0)
         chosen = positions(param, names)
+        if not chosen:
+            raise DataError("param names no coefficient to profile.")
         given = None
         if not isinstance(points, str):
             given = _points(points)

@@ -45,11 +45,17 @@ NO_DFBETA = (
 Params = str | int | Sequence[str | int] | None
 
 
-def _check_kind(kind: str, kinds: tuple[str, ...], params: Params, by_column: bool) -> None:
-    if kind not in kinds:
+BY_ROW = ("martingale", "deviance", "response", "pearson")  # one number a row
+
+
+def _has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
+    """Whether residuals of a kind have a column a coefficient; what there is none of is refused."""
+    if not isinstance(kind, str) or kind not in kinds:
         raise DataError(f"kind must be one of {', '.join(map(repr, kinds))}, not {kind!r}.")
+    by_column = kind not in BY_ROW
     if params is not None and not by_column:
         raise DataError(f"Residuals of kind {kind!r} have no columns; leave params out.")
+    return by_column
 
 
 def _by_row(model: Any, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
@@ -67,8 +73,7 @@ def survival_residuals(
     model: Any, problem: Any, kind: str, params: Params, kinds: tuple[str, ...]
 ) -> Any:
     """Residuals of a Cox or Fine–Gray model; see `SurvivalModel.residuals`."""
-    by_column = kind not in ("martingale", "deviance")
-    _check_kind(kind, kinds, params, by_column)
+    by_column = _has_columns(kind, kinds, params)
     beta = model._beta
     if not by_column:
         residual = martingale(problem, beta)
@@ -136,8 +141,7 @@ class GeneralizedResiduals(OneBlasThread):
         McCullagh and Nelder (1989), Generalized Linear Models, §2.4 and §12.4.
         """
         check_is_fitted(self, "coef_")
-        by_column = kind in ("score", "dfbeta")
-        _check_kind(kind, get_args(ResidualKind), params, by_column)
+        by_column = _has_columns(kind, get_args(ResidualKind), params)
         problem = self._needs_data("residuals")
         y, eta = outcome_and_predictor(problem, self._beta)
         if not by_column:
@@ -203,8 +207,7 @@ class GroupedResiduals(OneBlasThread):
         Generalized Linear Models, §2.4.
         """
         problem = self._needs_data("residuals")
-        by_column = kind in ("score", "dfbeta")
-        _check_kind(kind, get_args(GroupedResidualKind), params, by_column)
+        by_column = _has_columns(kind, get_args(GroupedResidualKind), params)
         if not by_column:
             residual = martingale(problem, self._beta)
             if kind == "martingale":

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_weights, refuse_other_order
+from ...data.checks import vector
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import Link, check_interval
@@ -103,7 +104,7 @@ class CumulativeDiagnostics(OneBlasThread):
         outcome = check_interval(y, n)
         if outcome.upper is not None:
             raise DataError("test_parallelism needs uncensored outcomes.")
-        places = np.asarray(quantiles, np.float64)
+        places = vector(np.atleast_1d(quantiles), None, "quantiles")
         if not ((places > 0) & (places < 1)).all():
             raise DataError("quantiles must be between 0 and 1.")
         order = np.argsort(outcome.lower, kind="stable")

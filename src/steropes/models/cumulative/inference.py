@@ -56,7 +56,7 @@ class CumulativeInference(Inference):
 
     def _joint(self, kind: Kind, cluster: Any) -> Any:
         """Covariances of α and β together, for functions of both, of a kind as in `vcov`."""
-        if kind not in ("model", "robust"):
+        if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         check_is_fitted(self, "coef_")
         if kind == "model" and cluster is None:
@@ -115,7 +115,7 @@ class CumulativeInference(Inference):
             Where a Laplace prior acts; use profiles or the bootstrap.
         """
         check_is_fitted(self, "coef_")
-        if kind not in ("model", "robust"):
+        if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if self._no_errors():
             raise DataError(NO_COVARIANCE)
