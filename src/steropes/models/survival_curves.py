@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -157,6 +158,12 @@ class SurvivalCurves(Inference):
         """What the groups are called, and X in each, where that is not one column of X."""
         if isinstance(by, dict):
             return None, by
+        one = isinstance(by, str | Integral) and not isinstance(by, bool | np.bool_)
+        if by is not None and not one:
+            raise DataError(
+                f"by is the name or position of one column, or a mapping, not {by!r}; for several "
+                "columns give by={'label': X as it would be, …}."
+            )
         if by is None or not self._is_data(X):
             return by, None
         data = table_of(X)

@@ -399,3 +399,11 @@ def test_a_stratum_without_weight_has_no_average(rng):
     one = m.standardized_survival(X[known], [2.0], strata=given["strata"][known])
     two = m.standardized_survival(X, [2.0], strata=given["strata"], sample_weight=weight)
     pd.testing.assert_frame_equal(one.survival, two.survival)
+
+
+@pytest.mark.parametrize("by", [["a", "b"], ["a"], [], [True, False], True, 0.0])
+def test_groups_of_several_columns_are_not_those_of_the_first(by, rng):
+    X = pd.DataFrame(rng.integers(0, 2, (80, 2)) * 1.0, columns=["a", "b"])
+    m = CoxRegression().fit(X, Surv(rng.exponential(1, 80), rng.random(80) < 0.6))
+    with pytest.raises(DataError, match="by is the name or position of one column"):
+        m.standardized_survival(X, [0.5], by=by)
