@@ -32,8 +32,8 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
     Each variance is dearer than all before. Where the scores are below the top and rise about as
     much as they did, two steps are one. Where a parabola through the last ones is past its top by a
     clear drop after half a step, no more is needed. Where the slope at the last is known, curves
-    tell where the top is before it is passed: the walk goes there, and ends where no more is to be
-    had.
+    tell where the top is before it is passed: the walk goes to the cubic's, the nearest to the true
+    ones, and ends where no more is to be had.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
         values = np.array([end(x[-1] + ahead) for end in ends])
         if (values[:, -1] < values.max(axis=1)).all():
             if (values.max(axis=1) > y.max() + FLAT * se).any():
-                return max(float(ahead[values.argmax(axis=1)].mean()), LEAST * step)
+                return max(float(ahead[values[1].argmax()]), LEAST * step)
             if (values[:, -1] < y.max() - CLEAR * se).all():
                 return 0.0
     if rise > STEEP * se:

@@ -225,6 +225,8 @@ class Batch:
                 nonzero = int(np.count_nonzero(point.beta[:, 0]))
                 now = float(point.objective[0]), float(violation[0])
                 self.trace.record(*now, len(self.term.W), nonzero, self.shared.count, factor)
+            if not self.alone and not run.complete:
+                todo = (violation > run.tol) & ~run.stuck
             self.hessians.renew(run, violation, todo)
             self._step(run, violation, unit, todo)
             run.steps += 1
@@ -254,7 +256,7 @@ class Batch:
         share = DEAR_SHARE if len(term.W) > DEAR and term.B > 1 else 0.1
         if term.B == 1 and run.near and not self.shared.thinned:
             share = reach
-        tolerance = np.maximum(share * violation, 0.3 * run.aim)
+        tolerance = np.maximum(share * violation, 0.3 * (run.aim if self.alone else run.tol))
         curvatures = self.hessians.curvatures()
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
         trial, t = search(term, point, penalty, proposal, todo)
