@@ -223,3 +223,9 @@ def test_an_index_out_of_range_is_refused_whether_lines_ascend_or_not(kind, indi
     minor = "column" if X.format == "csr" else "row"
     with pytest.raises(DataError, match=rf"{minor} number (9|-1), outside 0 … 2"):
         as_design(X)
+
+
+@pytest.mark.parametrize("form", ["array", "list", "csr_array", "pandas"])
+def test_a_matrix_is_not_the_blocks_of_a_design(form):
+    with pytest.raises(DataError, match="as_design"):
+        Design(FORMS[form](np.eye(3)))

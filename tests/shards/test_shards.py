@@ -174,6 +174,9 @@ def test_what_blocks_cannot_do_is_refused_by_name(X, eta):
         ShardedDesign.from_blocks([lambda: X, lambda: X.toarray() * np.nan])
     with pytest.raises(DataError, match="at least one block"):
         ShardedDesign.from_blocks([])
+    for blocks in ([X, X], X, ["a.parquet"]):
+        with pytest.raises(DataError, match="from_blocks"):
+            ShardedDesign(blocks)
 
 
 def test_many_outcomes_of_blocks_are_those_of_one(X, eta):

@@ -37,6 +37,10 @@ class Design(Estimated):
         self.blocks = list(blocks)
         if not self.blocks:
             raise DataError("A design needs at least one block of columns.")
+        if not all(hasattr(b, "scale") for b in self.blocks):
+            raise DataError(
+                "A Design is made of blocks of columns; of a matrix or table as_design(X) makes it."
+            )
         self.n = self.blocks[0].n
         if any(b.n != self.n for b in self.blocks):
             raise DataError(f"Blocks differ in rows: {[b.n for b in self.blocks]}.")

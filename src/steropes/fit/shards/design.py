@@ -100,6 +100,12 @@ class ShardedDesign(Estimated):
     plain: ClassVar[bool] = False  # columns cannot be read one by one
 
     def __init__(self, store: _Store, center: bool = False, intercept: bool = False) -> None:
+        if not isinstance(store, _Store):
+            raise DataError(
+                "Blocks of rows are given as ShardedDesign.from_blocks(blocks), files as "
+                "ShardedDesign.from_parquet(path), a Dask collection as "
+                "ShardedDesign.from_dask(collection, client)."
+            )
         self._store, self._centered, self._intercept = store, center, intercept
         self.n = int(sum(store.rows))
         self.names = [*(["intercept"] if intercept else []), *store.names]
