@@ -9,7 +9,12 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
+from sklearn.metrics import (
+    accuracy_score,
+    d2_tweedie_score,
+    mean_poisson_deviance,
+    r2_score,
+)
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -19,6 +24,7 @@ from simulators import FAMILIES, problem
 from steropes import (
     CoxRegression,
     CrossValidation,
+    CumulativeProbabilityModel,
     DataError,
     ElasticNet,
     FineGrayRegression,
@@ -247,6 +253,55 @@ def test_strata_and_offsets_are_routed_to_fits_and_scores(family, rng):
         fit = family().fit(X[train], y[train], strata=site[train], offset=offset[train])
         there = {"strata": site[test], "offset": offset[test]}
         assert score == fit.concordance(X[test], y[test], **there)
+
+
+FAMILIES_WITH_OFFSETS = (
+    LinearRegression, LogisticRegression, PoissonRegression, CumulativeProbabilityModel,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES_WITH_OFFSETS)
+def test_offsets_are_routed_to_scores_of_predictions(family, rng):
+    name = family.__name__.removesuffix("Regression").lower()
+    X, y = data(name if name in MODELS else "linear", rng)
+    rows = {"offset": rng.normal(scale=2.0, size=len(y))}
+    prior = None if family is CumulativeProbabilityModel else Normal()
+    with config_context(enable_metadata_routing=True):
+        m = family(prior=prior).set_fit_request(offset=True).set_score_request(offset=True)
+        found = cross_validate(m, X, y, cv=KFold(3), params=rows)["test_score"]
+    metric = {"Linear": r2_score, "Logistic": accuracy_score, "Poisson": None}.get(
+        family.__name__.removesuffix("Regression"), r2_score
+    )
+    for score, (train, test) in zip(found, KFold(3).split(X), strict=True):
+        fit = family(prior=prior).fit(X[train], y[train], offset=rows["offset"][train])
+        there = rows["offset"][test]
+        assert score == fit.score(X[test], y[test], offset=there)
+        assert score != fit.score(X[test], y[test])
+        if metric is not None:
+            assert score == metric(y[test], fit.predict(X[test], offset=there))
+
+
+@pytest.mark.parametrize("family", FAMILIES_WITH_OFFSETS)
+def test_scores_have_the_offset_of_the_formula(family, rng):
+    import pandas as pd
+
+    x, o = rng.normal(size=(2, 80))
+    y = (x + 2 * o + rng.normal(size=80) > 0).astype(float)
+    frame = pd.DataFrame({"x": x, "o": o, "y": y})
+    m = family.from_formula("y ~ x + offset(o)", frame)
+    assert m.score(frame, y) == m.score(m.design_matrix(frame), y, offset=o)
+    assert m.score(frame, y) != m.score(frame, y, offset=0 * o)
+
+
+def test_scores_refuse_outcomes_in_another_order(rng):
+    import pandas as pd
+
+    X, y = data("logistic", rng)
+    frame, y = pd.DataFrame(X, columns=list("abcd")), pd.Series(y)
+    for family in FAMILIES_WITH_OFFSETS:
+        m = family().fit(frame, y)
+        with pytest.raises(DataError, match="X and y have the same row labels in different orders"):
+            m.score(frame, y[::-1])
 
 
 def test_feature_names_come_from_the_table_and_only_from_there(rng):

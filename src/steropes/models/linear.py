@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score
 
 from ..backends.face import Backend
-from ..data import check_response
+from ..data import check_response, refuse_other_order
 from ..infer.held import FromObjective
 from ..likelihoods import Likelihood, LinearLikelihood
 from ..priors import Prior
@@ -118,3 +119,16 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the expected outcome, (n,)."""
         return self.linear_predictor(X, offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """R² of the predictions, as of scikit-learn's regressors.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y, sample_weight, offset : (n,) arrays
+            As in ``fit``; scikit-learn routes an offset as ``set_score_request(offset=True)``
+            asks it to.
+        """
+        refuse_other_order(X, y=y, sample_weight=sample_weight)
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))

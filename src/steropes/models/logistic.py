@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import type_of_target
 
 from ..backends.face import Backend
-from ..data import check_classes
+from ..data import check_classes, refuse_other_order
 from ..errors import DataError
 from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
@@ -148,6 +149,19 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         """Return the more probable class, (n,)."""
         second = self.linear_predictor(X, offset) > 0
         return self.classes_[second.astype(np.int64)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Share of right predictions, as of scikit-learn's classifiers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y, sample_weight, offset : (n,) arrays
+            As in ``fit``; scikit-learn routes an offset as ``set_score_request(offset=True)``
+            asks it to.
+        """
+        refuse_other_order(X, y=y, sample_weight=sample_weight)
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

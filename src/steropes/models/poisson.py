@@ -117,7 +117,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
             Where μ₀ is y itself, 1 if the model predicts just that and otherwise 0, as in
             scikit-learn's ``r2_score``.
         """
-        refuse_other_order(X, sample_weight=sample_weight, exposure=exposure)
+        refuse_other_order(X, y=y, sample_weight=sample_weight, exposure=exposure)
         eta = self.linear_predictor(X, offset)
         n = len(eta)
         y, w = check_response(y, n, minimum=0.0), check_weights(sample_weight, n)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.metrics import r2_score
 
 from ...backends import get_backend
+from ...data import refuse_other_order
 from ...data.checks import APART
 from ...design import Design
 from ...errors import DataError
@@ -252,11 +254,20 @@ class CumulativeProbabilityModel(
         if not (h > FAINT).all():
             raise too_faint([problem.names[j] for j in np.flatnonzero(~(h > FAINT))])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the conditional mean, as of scikit-learn's regressors; y without censoring."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """R² of the conditional mean, as of scikit-learn's regressors; y without censoring.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y, sample_weight, offset : (n,) arrays
+            As in ``fit``; scikit-learn routes an offset as ``set_score_request(offset=True)``
+            asks it to.
+        """
+        refuse_other_order(X, y=y, sample_weight=sample_weight)
         if check_interval(y, len(y)).upper is not None:
             raise DataError("score is the R² of the mean and needs outcomes without censoring.")
-        return super().score(X, y, sample_weight)
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
