@@ -319,3 +319,29 @@ def test_intervals_and_tests_of_a_column_in_units_of_1e150_are_those_of_any_othe
         for test in ("likelihood ratio", "score"):
             ours, theirs = (m.linear_hypothesis([j], test=test)["chisq"] for m in (a, b))
             assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 300.0), (-300.0, 0.0), (200.0, 500.0)])
+def test_a_poisson_fit_starts_where_offsets_that_are_far_apart_let_it(low, high):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 2)), rng.poisson(3, 50) + 1.0
+    offset = np.where(np.arange(50) % 2 == 0, low, high)
+    m = PoissonRegression().fit(X, y, offset=offset)
+    mu = m.predict(X, offset=offset)
+    Z = np.column_stack([np.ones(50), X])
+    violation = np.abs(Z.T @ (mu - y)) / np.sqrt(mu @ Z**2)
+    assert m.converged_
+    assert m.n_iter_ < 20
+    assert violation.max() < 1e-7
+
+
+@pytest.mark.parametrize("X", [np.eye(4)[:, 1:], np.arange(4.0)[:, None] ** [1, 2, 3]])
+def test_offsets_too_far_apart_are_named_and_not_the_columns_of_x(X):
+    offset = np.array([0.0, 300.0, 0.0, 300.0])
+    with pytest.raises(
+        SeparationError, match=r"offsets are so far apart \(0 in row 0, 300 in"
+    ) as e:
+        PoissonRegression().fit(X, [3, 2, 4, 5], offset=offset)
+    assert e.value.columns
+    with pytest.raises(SeparationError, match="Collinear"):
+        PoissonRegression().fit(np.column_stack([X[:, 0], X[:, 0]]), [3, 2, 4, 5], offset=offset)

@@ -186,16 +186,20 @@ class Problem:
             batch = Batch(term, shared, apart)
         else:
             batch = JoinedBatch(term, penalty, shared)
-        if self.start:
+        if start := self.start:
             beta = np.zeros((self.design.p, 1))
             at = slice(self.n_constant)
-            beta[at, 0] = self.design.scale[at] * self.start
+            beta[at, 0] = self.design.scale[at] * start
             batch.start_at(np.broadcast_to(beta, (self.design.p, B)))
         return batch
 
     @property
     def start(self) -> float:
-        """Where the intercept starts: at zero, or where it takes a far offset back."""
+        """Where the intercept starts: at zero, or where with a far offset the outcome's level is.
+
+        From where exp η is too large a Newton step brings it down by one, and of offsets that are
+        far apart the largest alone say where that is not so.
+        """
         if self.offset is None or not self.n_free:
             return 0.0
         # Where it is one of rows of η, the first are those of X.
@@ -203,4 +207,9 @@ class Problem:
         if np.abs(counted).max(initial=0.0) < FAR:
             return 0.0
         middle, largest = float(np.median(counted)), float(counted.max())
-        return -(middle if largest - middle < 600 else largest)  # exp of the rest is finite
+        start = -(middle if largest - middle < 600 else largest)  # exp of the rest is finite
+        if self.likelihood.n_eta != len(self.weights):
+            return start
+        asarray = self.likelihood.backend.asarray
+        eta, weights = asarray(start + self.offset[:, None]), asarray(self.weights[:, None])
+        return start + self.likelihood.level(eta, weights)

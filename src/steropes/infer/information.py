@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -193,12 +194,34 @@ def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarr
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     if len(free) == 0:
         return
-    names = problem.design.names
+    try:
+        _refuse_at_start(problem, batch, free)
+    except SeparationError as error:
+        if problem.offset is None:
+            raise
+        bad = error.columns
+    else:
+        return
+    alone = replace(problem, offset=None)
+    _refuse_at_start(alone, alone.batch(), free)  # as above, where it is X that says so
+    rows = np.flatnonzero(problem.weights > 0)
+    low, high = (int(rows[f(problem.offset[rows])]) for f in (np.argmin, np.argmax))
+    raise SeparationError(
+        f"The offsets are so far apart ({problem.offset[low]:g} in row {low}, "
+        f"{problem.offset[high]:g} in row {high}) that the rows with large ones alone count, and "
+        f"those do not determine the coefficients of {_listed(bad)}. Check their unit: an offset "
+        "is added to a logarithm (a time at risk is given as exposure, or its log as offset).",
+        bad,
+    )
+
+
+def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> None:
+    """`refuse_dependent` by the Hessian where the batch starts."""
     G, raw = batch.prepare(free, whole=True), batch.uncentred()
     by = np.argsort(batch.term.W, kind="stable")
     at = by[np.searchsorted(batch.term.W[by], free)]
     counted = int((problem.weights > 0).sum())
-    refuse_dependent(names, free, G[np.ix_(at, at)], raw[at], counted)
+    refuse_dependent(problem.design.names, free, G[np.ix_(at, at)], raw[at], counted)
 
 
 def refuse_dependent(
