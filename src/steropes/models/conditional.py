@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends.face import Backend
-from ..data import check_exposure, check_response, check_strata
-from ..data.checks import APART
+from ..data import check_exposure, check_offset, check_response, check_strata, check_weights
+from ..data.offsets import within_strata
 from ..errors import DataError
 from ..likelihoods import (
     ConditionalLogisticLikelihood,
@@ -28,7 +28,14 @@ __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
 class _ConditionalModel(GroupedResiduals, PenalizedModel):
     """Models that condition on each stratum's total: no intercept, strata whole in a fold."""
 
-    _apart = APART
+    def _make_problem(
+        self, design: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
+    ) -> Problem:
+        if offset is not None and strata is not None:
+            n = design.n
+            weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
+            offset = within_strata(offset, strata, weights)
+        return super()._make_problem(design, y, sample_weight, offset, exposure, strata)
 
     def _strata(self, strata: Any, n: int, what: str) -> np.ndarray:
         if strata is None:
