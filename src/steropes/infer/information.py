@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..errors import DataError, SeparationError
 from ..likelihoods.curvature import GroupedCurvature, SubdistributionCurvature
 from ..priors import Joined
 from ..solve import Batch
+from ..solve.far_offsets import refuse_for_offsets
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 from ..solve.separation import named, separating_direction, separating_without_others
@@ -194,25 +194,7 @@ def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarr
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     if len(free) == 0:
         return
-    try:
-        _refuse_at_start(problem, batch, free)
-    except SeparationError as error:
-        if problem.offset is None:
-            raise
-        bad = error.columns
-    else:
-        return
-    alone = replace(problem, offset=None)
-    _refuse_at_start(alone, alone.batch(), free)  # as above, where it is X that says so
-    rows = np.flatnonzero(problem.weights > 0)
-    low, high = (int(rows[f(problem.offset[rows])]) for f in (np.argmin, np.argmax))
-    raise SeparationError(
-        f"The offsets are so far apart ({problem.offset[low]:g} in row {low}, "
-        f"{problem.offset[high]:g} in row {high}) that the rows with large ones alone count, and "
-        f"those do not determine the coefficients of {_listed(bad)}. Check their unit: an offset "
-        "is added to a logarithm (a time at risk is given as exposure, or its log as offset).",
-        bad,
-    )
+    refuse_for_offsets(_refuse_at_start, problem, batch, free)
 
 
 def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> None:

@@ -25,6 +25,7 @@ from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
+from ..solve.far_offsets import extreme_offsets
 from .annotations import Chooser, Device, Seed, Solver
 from .copies import Copies
 from .fitting import by_columns, by_newton
@@ -444,10 +445,12 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, Copies, BaseEst
         self._set_likelihood(fit.loss, problem)
 
     def _warn_not_converged(self) -> None:
+        apart = extreme_offsets(self._problem)
         warnings.warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a KKT violation of "
             f"{self.optimality_:.2g}, above tol={self.tol:g}. Raise max_iter or tol, or look for "
-            "nearly collinear columns.",
+            "nearly collinear columns."
+            + (f" The offsets are far apart ({apart}): check their unit." if apart else ""),
             NotConvergedWarning,
             stacklevel=3,
         )

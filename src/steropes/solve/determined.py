@@ -14,6 +14,7 @@ from scipy import linalg
 from ..errors import SeparationError
 from ..priors import HELD
 from .batch import Batch
+from .far_offsets import refuse_for_offsets
 from .fit import Fit
 from .hessian import hessian
 from .predictor import bound_weights, linear_predictor
@@ -55,6 +56,11 @@ def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) ->
     (k,) array
         The information of each of them at the start, for `refuse_separated`.
     """
+    return refuse_for_offsets(_refuse_at_start, problem, batch, free)
+
+
+def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
+    """`refuse_undetermined_columns` by the Hessian where the batch starts."""
     names = problem.design.names
     S, raw = _information(problem, batch, free)
     h = np.diag(S)

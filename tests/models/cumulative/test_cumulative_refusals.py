@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from steropes import DataError, Normal, SeparationError
+from steropes import DataError, Normal, NotConvergedWarning, SeparationError
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, EqualQuantileBins
 
 Model = CumulativeProbabilityModel
@@ -225,3 +225,28 @@ def test_a_column_beside_a_penalised_one_that_splits_the_outcome_is_not_separate
     y = np.digitize(X[:, 1], [-0.5, 0.5])  # by itself it is
     with pytest.raises(SeparationError, match="'x1'"):
         CumulativeProbabilityModel(link=link, prior=prior).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ("cloglog", r"offsets are so far apart \(-300 in row \d+, 300 in row \d+\)"),
+        ("cauchit", "Check the unit of the offsets"),
+    ],
+)
+def test_offsets_that_leave_no_numbers_are_named(link, said):
+    rng = np.random.default_rng(15)
+    X = rng.normal(size=(20, 2))
+    y = X[:, 0] + rng.logistic(size=20)
+    offset = np.where(rng.random(20) < 0.5, 300.0, -300.0)
+    with pytest.raises(ValueError, match=said):
+        CumulativeProbabilityModel(link=link).fit(X, y, offset=offset)
+
+
+def test_a_fit_that_stops_short_says_that_its_offsets_are_far_apart():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2))
+    y = X[:, 0] + rng.logistic(size=20)
+    offset = np.where(np.arange(20) % 2 == 0, 300.0, -300.0)
+    with pytest.warns(NotConvergedWarning, match=r"far apart \(-300 in row 1, 300 in row 0\)"):
+        CumulativeProbabilityModel().fit(X, y, offset=offset)

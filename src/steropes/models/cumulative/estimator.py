@@ -208,6 +208,18 @@ class CumulativeProbabilityModel(
         subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         return y, subset
 
+    def _fit(
+        self, X: Any, y: Any, given: tuple[Any, Any, Any, Any], start_at: Any, fixed: Any
+    ) -> None:
+        try:
+            super()._fit(X, y, given, start_at, fixed)
+        except FloatingPointError:
+            raise DataError(
+                "The linear predictor reaches so far that the thresholds' curvature has no number. "
+                "Check the unit of the offsets, which is that of the linear predictor and not of "
+                "y, and of columns with large numbers, or give the columns a prior."
+            ) from None
+
     def _refuse_undetermined(
         self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray
     ) -> None:
