@@ -238,6 +238,54 @@ def test_powers_and_products_of_large_integers_do_not_overflow(data, kind):
         np.testing.assert_allclose(m.predict(exact), expected.predict(exact), rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["bool", "boolean", "bool[pyarrow]", pd.SparseDtype(bool)])
+def test_booleans_count_as_zero_and_one(data, kind):
+    """As in R, where TRUE + TRUE is 2; NumPy's sum of booleans is "or"."""
+    numbers = data.assign(old=1 * (data["age"] > 50), late=1 * (data["time"] > 8))
+    table = numbers.astype({"old": kind, "late": kind})
+    for term in ("I(old + late)", "I(old - late)", "I(-old) + late:drug", "log(old + late + 1)"):
+        formula = f"y ~ {term} + offset(old + late)"
+        one, other = (LinearRegression.from_formula(formula, x) for x in (numbers, table))
+        np.testing.assert_array_equal(other.design_matrix(table), one.design_matrix(numbers))
+        np.testing.assert_array_equal(other.predict(table), one.predict(numbers))
+        assert other.formula_ == formula
+
+
+def test_booleans_that_are_labels_or_outcomes_stay_such(data):
+    table = data.assign(old=data["age"] > 50, late=data["time"] > 8)
+    m = LogisticRegression.from_formula("old ~ C(late) + C(late + dead)", table)
+    labels = ["C(late)[T.True]", "C(late + dead)[T.1]", "C(late + dead)[T.2]"]
+    assert list(m.summary().index) == ["intercept", *labels]
+    assert m.classes_.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ I((age > 50) + (time > 8))", "y ~ drug + offset((age > 50) + (time > 8))",
+     "I((age > 50) - (time > 8)) ~ drug", "y ~ I(-(age > 50))",
+     "y ~ C(old) + I(old + (age > 50))"],
+)  # fmt: skip
+def test_sums_of_conditions_are_refused_with_what_counts_them(data, formula):
+    table = data.assign(old=data["age"] > 60)
+    with pytest.raises(DataError, match=r"write 1 \* \((old|age > 50)\)"):
+        LinearRegression.from_formula(formula, table)
+    LinearRegression.from_formula("y ~ I(1 * (age > 50) + 1 * (time > 8))", table)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "Float32", "float[pyarrow]"])
+def test_short_floats_that_are_labels_are_named_as_they_show(data, kind):
+    dose = pd.Series([0.1, 0.2, 0.7] * (len(data) // 3)).astype(kind)
+    table = data.assign(dose=dose)
+    m = LinearRegression.from_formula("y ~ C(dose) + drug", table)
+    assert list(m.summary().index)[1:3] == ["C(dose)[T.0.2]", "C(dose)[T.0.7]"]
+    np.testing.assert_array_equal(
+        m.predict(table), m.predict(table.astype({"dose": "float64"}).round({"dose": 1}))
+    )
+    cox = CoxRegression.from_formula("Surv(time, dead) ~ age + strata(dose)", table)
+    assert set(cox.baseline_hazard_["stratum"]) == {0.1, 0.2, 0.7}
+    assert table["dose"].dtype == dose.dtype
+
+
 def test_large_integers_that_are_labels_keep_their_names(data):
     zips = np.where(data["drug"] > 0, 90210, 10115)
     m = LogisticRegression.from_formula("dead ~ C(zip) * age", data.assign(zip=zips))

@@ -15,8 +15,9 @@ from narwhals.exceptions import DuplicateError
 from ..data.arrays import refuse_query
 from ..data.outcome import Surv
 from ..errors import DataError
+from .formula_numbers import DOT, WORDS, refuse_sums_of_conditions, widened
 
-__all__ = ["Formula", "formula_value", "read_formula", "table_of", "widened", "without_unused"]
+__all__ = ["Formula", "formula_value", "read_formula", "table_of", "without_unused"]
 
 SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
 # What terms of a formula know by name (formulaic's transforms that remember nothing of the data).
@@ -44,10 +45,6 @@ OF_R = {
 }
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
-LABELS = re.compile(r"(?<![\w.])(?:C|strata)\(([^)]*)")
-WORDS = re.compile(r"`([^`]+)`|(\w+)")
-DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
-LARGE = 1000  # a whole number: the seventh power has no place in 64 bits
 
 
 def _surv(*args: Any, **named: Any) -> np.ndarray:
@@ -165,6 +162,7 @@ def _missing(text: str, data: pd.DataFrame) -> DataError:
 
 def formula_value(text: str, data: pd.DataFrame) -> Any:
     """The value of an expression in the columns of data, without a missing one."""
+    refuse_sums_of_conditions(text, data)
     value = _unchecked(text, data)
     if isinstance(value, pd.Series) and value.isna().any():
         raise _missing(text, data)
@@ -214,52 +212,6 @@ def without_unused(data: pd.DataFrame) -> pd.DataFrame:
     return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
 
 
-def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
-    """The table with the numbers that a formula names in 64 bits, as R's are.
-
-    In the eight bits of a small integer a product, a square or a difference would overflow, and
-    a logarithm have three digits, all without a word. In 64 bits powers of large integers overflow
-    still: they are floats, but where they are the outcome or labels, which shows in names.
-    """
-    named = {a or b for a, b in WORDS.findall(text)}
-    as_they_are = {a or b for part in _not_computed(text) for a, b in WORDS.findall(part)}
-    every = DOT.search(text) is not None
-    types: dict[Any, Any] = {}
-    for name in data.columns:
-        if every or str(name) in named:
-            wide = _wide(data[name], str(name) not in as_they_are)
-            if wide is not None:
-                types[name] = wide
-    return data.astype(types) if types else data
-
-
-def _not_computed(text: str) -> list[str]:
-    """Parts of a formula whose whole numbers stay such."""
-    return [text.partition("~")[0], *LABELS.findall(text)]
-
-
-def _wide(column: pd.Series, computed: bool) -> Any:
-    """The type of 64 bits that holds the numbers of a column; None where it has that."""
-    kind: Any = column.dtype
-    plain = kind.subtype if isinstance(kind, pd.SparseDtype) else kind
-    whole = pd.api.types.is_integer_dtype(plain)
-    if not (whole or pd.api.types.is_float_dtype(plain)):
-        return None
-    wide = plain.itemsize == 8
-    if whole and (computed or (wide and plain.kind == "u")):
-        most = LARGE if computed else np.iinfo(np.int64).max
-        whole = not bool((column > most).any() or (plain.kind != "u" and (column < -most).any()))
-    if wide and plain.kind == ("i" if whole else "f"):
-        return None
-    if isinstance(kind, pd.SparseDtype):
-        return pd.SparseDtype(np.int64 if whole else np.float64, kind.fill_value)
-    if isinstance(kind, pd.ArrowDtype):
-        return "int64[pyarrow]" if whole else "double[pyarrow]"
-    if isinstance(kind, np.dtype):
-        return np.int64 if whole else np.float64
-    return "Int64" if whole else "Float64"  # with a mask of what is missing
-
-
 def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formula, bool]:
     """Read a formula; also say whether it has an intercept."""
     if not isinstance(text, str) or text.count("~") != 1:
@@ -290,6 +242,8 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formul
             )
         if not special or special[0] is None:
             _refuse_dates(texts, data)
+            for expression in texts:
+                refuse_sums_of_conditions(expression, data)
             has_intercept |= texts == ["1"]
             kept.append(term)
         elif special[0].group(1) == "offset":

@@ -12,7 +12,8 @@ from ..design import Design, has_names, null_design
 from ..design.build import column_names
 from ..errors import DataError, SeparationError
 from ..fit.shards import ShardedDesign
-from .formula_reading import Formula, formula_value, read_formula, table_of, widened, without_unused
+from .formula_numbers import widened
+from .formula_reading import Formula, formula_value, read_formula, table_of, without_unused
 from .one_thread import OneBlasThread
 
 __all__ = ["FormulaMixin"]
@@ -45,7 +46,7 @@ class FormulaMixin(OneBlasThread):
             ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``. ``strata(a, b)`` and
             ``offset(x)`` are those of ``fit``.
         data : pandas, polars or pyarrow table
-            Missing values are refused.
+            Missing values are refused. Booleans are computed with as 0 and 1.
         **fit
             Arguments of ``fit``, those with an entry a row also as the name of a column
             (``sample_weight="w"``), and settings of the model (``prior=``, ``ties=``, …).
