@@ -147,6 +147,33 @@ def test_families_without_strata_take_a_table_of_data_too(data, family):
         pd.testing.assert_frame_equal(ours.test, theirs.test)
 
 
+@pytest.mark.parametrize("table", [_as_they_are, _polars])
+def test_strata_and_offset_by_name_are_those_of_the_formula(data, table):
+    """As R's predict.glm and predict.coxph, which add an offset given as an argument."""
+    data = data.assign(small=np.arange(len(data)).astype(np.int8) % 3)
+    new, times = table(data), [2, 5]
+    inside = CoxRegression.from_formula(
+        "Surv(time, dead) ~ age + strata(`dose level`) + offset(small)", data
+    )
+    named = CoxRegression.from_formula(
+        "Surv(time, dead) ~ age", data, strata="dose level", offset="small"
+    )
+    np.testing.assert_array_equal(named.predict(new), inside.predict(new))
+    np.testing.assert_array_equal(
+        named.predict_survival(new, times), inside.predict_survival(new, times)
+    )
+    zero = np.zeros(len(data))
+    np.testing.assert_array_equal(named.predict(new, offset=zero), data[["age"]] @ named.coef_)
+    again = pickle.loads(pickle.dumps(named))
+    np.testing.assert_array_equal(again.predict(new), inside.predict(new))
+    with pytest.raises(DataError, match="no column 'small', which was the offset of the fit"):
+        named.predict(data.drop(columns="small"))
+    with pytest.raises(DataError, match="small is missing in row 5"):
+        named.predict(data.assign(small=np.where(data.index == 5, np.nan, 1.0)))
+    vector = PoissonRegression.from_formula("count ~ age", data, offset=data["years"])
+    assert vector.design_vectors(data) == {}
+
+
 def test_columns_that_the_formula_does_not_name_are_left_alone(data):
     m = LogisticRegression.from_formula("sick ~ age + drug", data)
     expected = m.predict_proba(data[["age", "drug"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -78,6 +78,8 @@ class Formula:
     strata : str or None
     offsets : list of str
         Expressions.
+    columns : dict
+        Names of columns that were given as strata or offset beside the formula.
     """
 
     text: str
@@ -85,6 +87,7 @@ class Formula:
     spec: Any
     strata: str | None
     offsets: list[str]
+    columns: dict[str, str] = field(default_factory=dict)
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """X of new data; an intercept is the model's own."""
@@ -93,7 +96,9 @@ class Formula:
         return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
 
     def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Any:
-        """Strata or offset of new data; None where the formula has none."""
+        """Strata or offset of new data; None where neither the formula nor the fit named any."""
+        if name in self.columns:
+            return self._named(name, data)
         data = widened(data, self.text)
         if name == "strata":
             return None if self.strata is None else formula_value(self.strata, data)
@@ -101,6 +106,17 @@ class Formula:
             return None
         parts = [np.asarray(formula_value(text, data), np.float64) for text in self.offsets]
         return np.sum(parts, axis=0)
+
+    def _named(self, name: str, data: pd.DataFrame) -> Any:
+        column = self.columns[name]
+        if column not in data:
+            raise DataError(
+                f"The table has no column {column!r}, which was the {name} of the fit; add it, or "
+                f"give {name}=…."
+            )
+        if data[column].isna().any():
+            raise _missing(column, data)
+        return data[column]
 
     def vectors(self, data: pd.DataFrame) -> dict[str, Any]:
         """Strata and offset of new data, where the formula has them."""

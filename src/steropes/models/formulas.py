@@ -56,9 +56,9 @@ class FormulaMixin(OneBlasThread):
         fitted estimator
             ``formula_`` is the formula. What takes X of other people (predictions, curves,
             concordance) takes a table of their data too, from which the formula makes X, and
-            strata and offset where it has them and they are not given; columns that it does not
-            name are left alone. ``design_matrix(data)`` and ``design_vectors(data)`` are these
-            by themselves.
+            strata and offset where it has them, or the fit had them by the name of a column, and
+            they are not given; other columns are left alone. ``design_matrix(data)`` and
+            ``design_vectors(data)`` are these by themselves.
 
         Raises
         ------
@@ -79,15 +79,19 @@ class FormulaMixin(OneBlasThread):
             frame = widened(frame, formula)
         read, has_intercept = read_formula(formula, frame, cls._intercept)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
+        named: dict[str, str] = {}
         for name, value in given.items():
             if name in ROWS and isinstance(value, str):
                 if value not in frame.columns:
                     raise DataError(f"{name}={value!r} is not a column of the data.")
                 given[name] = frame[value]
+                if name in ("strata", "offset"):
+                    named[name] = value
         for name, value in read.vectors(frame).items():
             if name in given:
                 raise DataError(f"{name} is in the formula and among the arguments; give it once.")
             given[name] = value
+        read.columns = named
         settings = {name: value for name, value in fit.items() if name not in FIT}
         if cls._intercept and not has_intercept:
             if settings.get("fit_intercept"):
@@ -157,7 +161,8 @@ class FormulaMixin(OneBlasThread):
         Returns
         -------
         dict
-            ``strata`` and ``offset``, those that the formula has, as predictions take them:
+            ``strata`` and ``offset``, those that the formula or the fit named, as predictions take
+            them:
             ``predict_survival(m.design_matrix(new), times, **m.design_vectors(new))``.
         """
         return self._read_formula().vectors(table_of(data))
