@@ -28,6 +28,7 @@ from steropes.studies.cohorts.narrowing import (
     resolve_both,
     sampled,
 )
+from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
@@ -210,6 +211,7 @@ def compare_cohorts(
     if rules.first_only:
         rows = rows.where(first_of_arm(rows))
         attrition.count("First exposure only", rows.person, rows.treated)
+    refuse_endless(db)
     persons = Persons(db, np.unique(rows.person))
     rows = observed(rows, persons)
     rows = rows.where(rows.start - rows.observed_from >= rules.washout_days)

@@ -14,6 +14,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.domains import domain_hint
+from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
@@ -139,6 +140,7 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
     outcome = members(rules.outcome)
     _refuse_no_condition(db, rules.outcome, outcome)
     with db.workspace() as work:
+        refuse_endless(db)
         _judge(db, work, rules, target, comparator, outcome)
         _keep(work)
         attrition = _attrition(work, rules)

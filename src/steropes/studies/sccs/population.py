@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.settings import CaseRules
 from steropes.studies.sccs.sources import Sources
@@ -94,6 +95,7 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
     """
     work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
     rows: list[tuple] = []
+    refuse_endless(db)
     _first_cases(db, work)
     _refuse_overlap(db, work)
     _count(work, rows, "any outcome in an observation period")
