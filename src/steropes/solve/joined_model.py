@@ -11,6 +11,7 @@ from scipy import linalg
 
 from ..backends.cpu.group_descent import group_sweeps
 from ..priors import Joined
+from .uneven_group import group_minimum, is_uneven
 
 __all__ = ["minimum"]
 
@@ -46,6 +47,8 @@ def minimum(
     s = s0.copy()
     for _ in range(ROUNDS):
         group_sweeps(A, s, theta, *blocks.arrays, SWEEPS)
+        for x, lam in blocks.uneven:
+            theta[x] = group_minimum(A[np.ix_(x, x)], A[x] @ theta + c[x], theta[x], lam)
         s = A @ theta + c
         v = blocks.violations(s, theta)
         if not (v > tolerance * unit).any():
@@ -68,14 +71,18 @@ class _Blocks:
         groups = [x[~held[x]] for x in penalty.groups]
         for x in penalty.groups:
             alone[x] = False
+        several = [x for x in groups if len(x) > 1]
+        uneven = [x for x in several if is_uneven(A[x, x])]
+        self.uneven = [(x, float(penalty.l1[x[0]])) for x in uneven]
+        groups = [x for x in groups if not any(x is y for y in uneven)]
         self.groups = [x for x in groups if len(x)] + [np.array([j]) for j in np.flatnonzero(alone)]
         self.lam = np.array([penalty.l1[x[0]] for x in self.groups])
         index = np.concatenate([*self.groups, np.empty(0, np.int64)]).astype(np.int64)
         size = np.array([len(x) for x in self.groups], np.int64)
         pointers = np.concatenate([[0], np.cumsum(size)])
-        several = [x for x in self.groups if len(x) > 1]
+        by_values = [x for x in self.groups if len(x) > 1]
         values, vectors = np.zeros(len(index)), []
-        for i, x in enumerate(several):  # these come first
+        for i, x in enumerate(by_values):  # these come first
             w, V = linalg.eigh(A[np.ix_(x, x)])
             values[pointers[i] : pointers[i + 1]] = np.maximum(w, 0.0)
             vectors.append(V.ravel())
