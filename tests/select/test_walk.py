@@ -5,7 +5,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from steropes import CrossValidation, Laplace
-from steropes.select.curve import FLAT, STEP, near, next_step, promise, settled
+from steropes.select.curve import FLAT, STEP, near, next_step, passed, promise
 from steropes.select.path import TOGETHER, _together
 from steropes.select.search import VariancePath
 
@@ -91,7 +91,7 @@ def test_no_slope_is_asked_at_the_top_that_a_slope_led_to():
         slope = np.full(len(at), np.nan)
         if known:
             slope[-2] = -2 * (at[-2] - top) / STEPS
-        return settled(at * STEPS, -((at - top) ** 2), slope, se)
+        return passed(at * STEPS, -((at - top) ** 2), slope, se)
 
     assert found([0, 1, 2, 3, 3.3])
     assert found([0, 1, 2, 3, 3.35])
@@ -100,8 +100,17 @@ def test_no_slope_is_asked_at_the_top_that_a_slope_led_to():
     assert found([0, 1, 2, 3, 3.2], se=2.0)  # too little to matter
     assert not found([0, 1, 2, 3, 3.2], se=0.5)
     assert not found([0, 1, 2, 3])  # a whole step: curves are less sure
-    assert not found([0, 1, 2, 3.5, 3.4][:4])  # past it the slope led elsewhere
+    assert found([0, 1, 2, 3, 3.55])  # past it: what is better is before
     assert not found([3, 3.3])
+
+
+def test_where_a_slope_led_past_the_top_its_curve_tells_the_way_back():
+    at = np.array([0, 1, 2, 3, 3.55])
+    slope = np.array([np.nan, np.nan, np.nan, 0.6 / STEPS, np.nan])
+    gain, place = promise(at * STEPS, -((at - 3.3) ** 2), slope, 4)
+    assert (gain, place / STEPS) == pytest.approx((0.25**2, 3.3), abs=0.01)
+    slope[3] = np.nan
+    assert promise(at * STEPS, -((at - 3.3) ** 2), slope, 4) == (np.inf, None)
 
 
 @pytest.mark.parametrize("known", [[], [3], [2, 3], [2]])

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.interpolate import KroghInterpolator
 
-__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "promise", "settled"]
+__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "passed", "promise"]
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which a search is content
@@ -22,7 +22,8 @@ STEEP = 1  # standard errors that a step must gain for the next to be two at onc
 LATER = 0.85  # and share of that gain which the second of them must be expected to bring
 REACH = 1.5  # steps ahead within which a slope tells where the top is,
 SOON = 2.5  # and within which a top must be expected for a slope to be asked
-SHORT = 0.6  # of a step: so near to a score whose slope is known another slope is not asked
+SHORT = 0.6  # of a step: so near to a score whose slope is known another slope is not asked,
+BEYOND = 0.3  # where scores fall within so much of one: of nearer ones folds' tolerances tell more
 INSIDE = 200  # places between two scores, or three, where the curves are looked at
 
 
@@ -76,18 +77,25 @@ def near(x: np.ndarray, y: np.ndarray) -> bool:
     return any(end(x[-1] + SOON * step) < end(x[-1] + (SOON - 1) * step) for end in ends)
 
 
-def settled(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> bool:
-    """Whether the top is known to be next to the last score without its own slope.
+def passed(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> bool:
+    """Whether the top is known to be at the last score or before it, without its own slope.
 
     A slope costs a third of a variance, and a walk that went to the top by the slope at the one
-    before needs no other to know that it is there.
+    before needs no other to know that it is there, or a little beyond.
     """
-    if len(x) < 3 or not slope[-2] > 0 or x[-1] - x[-2] > SHORT * np.log(STEP):
+    if not _led(x, slope, len(x) - 1):
         return False
-    around = np.linspace(x[-2], 2 * x[-1] - x[-2], INSIDE + 1)
-    values = np.array([end(around) for end in _ends(x, y, slope, (3, 4))])
-    top = values.max(axis=1)
-    return bool(((top <= y.max() + FLAT * se) & (values[:, -1] < top)).all())
+    beyond = max(float(x[-1] - x[-2]), BEYOND * float(np.log(STEP)))
+    around = np.linspace(x[-2], x[-1] + beyond, INSIDE + 1)
+    values = np.array([end(around) for end in _ends(x, y, slope, (2, 3))])
+    at, top = around[values.argmax(axis=1)], values.max(axis=1)
+    there = (at <= x[-1]) | (top <= y.max() + FLAT * se)
+    return bool((there & (values[:, -1] < top)).all())
+
+
+def _led(x: np.ndarray, slope: np.ndarray, at: int) -> bool:
+    """Whether a score is near to one whose slope led up to it."""
+    return at >= 2 and slope[at - 1] > 0 and x[at] - x[at - 1] <= SHORT * np.log(STEP)
 
 
 def promise(
@@ -95,7 +103,8 @@ def promise(
 ) -> tuple[float, float | None]:
     """What a better place than the best score's may gain over it at most, and where that is.
 
-    Where the slope there is known, curves to the next one up the slope are asked; elsewhere curves
+    Where the slope there is known, curves to the next one up the slope are asked, and at the end of
+    a walk that a slope led to the best those back to where that is known; elsewhere curves
     through the best and its neighbours: the parabola, and a cubic through the next one on either
     side as well. Where one neighbour is much farther than the other the parabola alone has its top
     next to the best, wherever that of the scores may be.
@@ -114,6 +123,9 @@ def promise(
     """
     if np.isfinite(slope[best]):
         return _up_the_slope(x, y, slope, best)
+    if best == len(x) - 1 and _led(x, slope, best):
+        inside = np.linspace(x[best - 1], x[best], INSIDE + 1)
+        return _highest(_ends(x, y, slope, (2, 3)), inside, y[best])
     if best in (0, len(x) - 1) or len(x) < 3:
         return np.inf, None
     a, b, c = best - 1, best, best + 1
@@ -146,9 +158,16 @@ def _up_the_slope(
         return 0.0, None
     nearest = [i for i in (best, other, best - side, other + side) if 0 <= i < len(x)]
     inside = np.linspace(x[best], x[other], INSIDE + 1)[:-1]
-    values = np.array([_curve(x, y, slope, nearest, degree)(inside) for degree in (2, 3)])
+    return _highest([_curve(x, y, slope, nearest, d) for d in (2, 3)], inside, y[best])
+
+
+def _highest(
+    curves: list[KroghInterpolator], inside: np.ndarray, y: float
+) -> tuple[float, float | None]:
+    """What the highest of some curves has more than a score, and where."""
+    values = np.array([curve(inside) for curve in curves])
     return max(
-        (float(v.max() - y[best]), float(at))
+        (float(v.max() - y), float(at))
         for v, at in zip(values, inside[values.argmax(axis=1)], strict=True)
     )
 

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import HELD, Prior
-from .curve import CLEAR, FLAT, STEP, near, next_step, promise, settled
+from .curve import CLEAR, FLAT, STEP, near, next_step, passed, promise
 from .cyclops import CyclopsSearch, cyclops_variance
 
 __all__ = [
@@ -238,7 +238,7 @@ class VariancePath(ABC):
             if flat and np.ptp(last) <= _small(table, -1):
                 break  # the prior no longer matters
             x, own = np.log(table["variance"].to_numpy()), readable(v)
-            if settled(x, mean, self._slopes(), se):
+            if passed(x, mean, self._slopes(), se):
                 break
             if self.nonzero[own] > SLOPED and not alone and near(x, mean):
                 slope = self.slope(own)
@@ -255,8 +255,8 @@ class VariancePath(ABC):
 
         The score is nearly parabolic in log variance there, so what such curves gain over the
         best bounds what a finer search could. With the best at the upper end, and no slope known
-        there, the walk ended because the prior no longer mattered; at the lower end one more step
-        makes a bracket.
+        there or next to it, the walk ended because the prior no longer mattered; at the lower end
+        one more step makes a bracket.
         """
         for _ in range(MOST // 2):
             table = self.table()
@@ -264,7 +264,7 @@ class VariancePath(ABC):
             y = _comparable(table["mean"].to_numpy())
             best = best_of(y)
             slope = self._slopes()
-            if best == len(x) - 1 and not np.isfinite(slope[best]):
+            if best == len(x) - 1 and not np.isfinite(slope[best - 1 :]).any():
                 return
             if best == 0:
                 if len(x) > 1 and y[0] - y[1] <= _small(table, 0):
