@@ -37,7 +37,7 @@ class Design(Estimated):
         self.blocks = list(blocks)
         if not self.blocks:
             raise DataError("A design needs at least one block of columns.")
-        if not all(hasattr(b, "scale") for b in self.blocks):
+        if not all(isinstance(b, Block) for b in self.blocks):
             raise DataError(
                 "A Design is made of blocks of columns; of a matrix or table as_design(X) makes it."
             )
