@@ -132,6 +132,21 @@ def test_time_is_cut_to_when_the_exposure_was_seen_by_anybody(omop):
     assert p.restricted == (day(10), day(59))
 
 
+def test_an_end_that_a_rule_sets_has_nothing_to_do_with_the_person(omop):
+    """Of all rules alike: it is censored where observation may depend on the event."""
+    a = omop.person(observed=(0, 99), outcome=30, born=1970)
+    b = omop.person(observed=(0, 40), outcome=30, born=1970)
+    omop.drug(omop.person(observed=(0, 200)), TARGET, 0, 59)
+    path = omop.write()
+    spells = CohortTable([7, 7], [a, b], [day(0)] * 2, [day(59)] * 2)
+    for p in (
+        found(path, restrict_to_exposure=TARGET),
+        found(path, study_periods=((day(0), day(59)),)),
+        found(path, spells, nesting_cohort=7),
+    ):
+        assert (p.end.tolist(), p.end_known.tolist()) == ([59, 40], [True, False])
+
+
 def test_a_sample_has_the_size_asked_for_and_does_not_follow_the_order(omop):
     for _ in range(40):
         omop.person(outcome=1)

@@ -298,7 +298,8 @@ def _while_seen(work: Workspace, rules: CaseRules, sources: Sources) -> tuple[An
         )
     work.run(
         "UPDATE cases SET start = greatest(start, $1::DATE - observed), "
-        "last = least(last, $2::DATE - observed)",
+        "last = least(last, $2::DATE - observed), "
+        "end_known = end_known OR observed + last > $2::DATE",  # cut by the rule
         [first, last],
     )
     _cleared(work)
