@@ -33,7 +33,6 @@ from steropes.studies.sccs.timing import (
     age_spans,
     calendar_spans,
     monthly_rates,
-    observed_months,
     time_to_event,
 )
 from steropes.studies.verdicts import NOT_SHOWN
@@ -244,7 +243,7 @@ def _run(
     say("fitting")
     model = fit_model(intervals, settings)
     say("checking assumptions")
-    monthly = monthly_rates(population, _month_effect(population, intervals, model, effects))
+    monthly = monthly_rates(population, _fitted(intervals, model, effects))
     diagnostics = diagnose(population, intervals, model, monthly, settings.thresholds)
     return CaseSeries(
         settings=settings,
@@ -321,24 +320,14 @@ def _era_names(eras: Eras, settings: CaseSeriesSettings) -> pd.DataFrame:
     )
 
 
-def _month_effect(
-    population: Population,
-    intervals: Intervals,
-    model: CaseSeriesModel,
-    effects: TimeEffects | None,
-) -> NDArray | None:
-    """Rate ratios of the months by season and calendar time, as the model has them."""
-    if effects is None:
-        return None
-    months = observed_months(population)
-    total = np.zeros(len(months))
+def _fitted(
+    intervals: Intervals, model: CaseSeriesModel, effects: TimeEffects | None
+) -> list[tuple[TimeEffect, NDArray]]:
+    """The splines with their coefficients; none where one of those is not known."""
+    found = []
     at = intervals.X.shape[1]
-    for effect in effects.effects:
+    for effect in () if effects is None else effects.effects:
         names = intervals.names[at : at + len(effect.names)]
         at += len(effect.names)
-        beta = model.estimates.loc[names, "log_rr"].to_numpy(float)
-        if effect.kind == "age" or not np.isfinite(beta).all():
-            continue
-        x: Any = months % 12 + 1 if effect.kind == "season" else months
-        total += effect.basis(x.astype(float)) @ beta
-    return np.exp(total)
+        found.append((effect, model.estimates.loc[names, "log_rr"].to_numpy(float)))
+    return found if all(np.isfinite(beta).all() for _, beta in found) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.sccs.population import DAYS_A_YEAR, Population
-from steropes.studies.sccs.splines import first_day, month_of
+from steropes.studies.sccs.splines import TimeEffect, first_day, month_of
 
 __all__ = ["Exposures", "age_spans", "calendar_spans", "monthly_rates", "time_to_event"]
 
@@ -117,23 +118,25 @@ def _cover(first: NDArray, last: NDArray) -> pd.DataFrame:
     return pd.DataFrame({"month": months, "cases": np.cumsum(steps)[: len(months)]})
 
 
-def monthly_rates(population: Population, effect: NDArray | None = None) -> pd.DataFrame:
+def monthly_rates(
+    population: Population, effects: Sequence[tuple[TimeEffect, NDArray]] = ()
+) -> pd.DataFrame:
     """Observed and expected outcomes of each calendar month.
 
-    A case's outcomes are expected to spread evenly over its days; with ``effect`` in proportion
-    to it.
+    A case's outcomes are expected to spread evenly over its days; with ``effects`` in proportion
+    to what the model says of each of its months.
 
     Parameters
     ----------
     population : Population
-    effect : (months,) array, optional
-        Rate ratios of the months from the first observed to the last, as the model has them.
+    effects : sequence of (TimeEffect, array)
+        Splines of the model, age among them, with their coefficients.
 
     Returns
     -------
     DataFrame
         ``year``, ``month``, ``observed`` (outcomes), ``cases`` (observed, in person-months),
-        ``expected``, ``adjusted`` (expected with ``effect``), ``ratio`` and ``adjusted_ratio``
+        ``expected``, ``adjusted`` (expected with ``effects``), ``ratio`` and ``adjusted_ratio``
         (observed over either; 0 where nothing is expected).
     """
     if len(population) == 0:
@@ -143,15 +146,42 @@ def monthly_rates(population: Population, effect: NDArray | None = None) -> pd.D
     at = month - months[0]
     events = np.bincount(population.outcome_case, minlength=len(population))
 
-    def expected(effect: NDArray) -> NDArray:
-        mass = days * effect[at]
+    def expected(mass: NDArray) -> NDArray:
         total = np.bincount(of, mass, minlength=len(population))
         return np.bincount(at, mass * (events / total)[of], minlength=len(months))
 
-    plain = expected(np.ones(len(months)))
-    adjusted = plain if effect is None else expected(np.asarray(effect, float))
+    plain = adjusted = expected(days)
+    if effects:
+        adjusted = expected(days * np.exp(_log_effect(population, effects, months, at, of)))
     cases = np.bincount(at, share, minlength=len(months))
     return rates_table(months, observed_outcomes(population), cases, plain, adjusted)
+
+
+def _log_effect(
+    population: Population,
+    effects: Sequence[tuple[TimeEffect, NDArray]],
+    months: NDArray,
+    at: NDArray,
+    of: NDArray,
+) -> NDArray:
+    """Log rate of each month of each case, over that of its highest month.
+
+    Age and calendar time rise together in everybody, and their effects may be large and opposed:
+    only their sum says something, and that within a case.
+    """
+    log_rate = np.zeros(len(at))
+    for effect, beta in effects:
+        if effect.kind == "age":
+            begins = first_day(months)[at] - population.observed[of]
+            age = population.age[of] + np.maximum(begins, population.start[of])
+            age -= (youngest := age.min())  # whole days: the values are few, a table has them all
+            day = age.astype(np.int64)
+            log_rate += (effect.basis(youngest + np.arange(day.max() + 1)) @ beta)[day]
+        else:
+            x = months % 12 + 1 if effect.kind == "season" else months
+            log_rate += (effect.basis(x.astype(float)) @ beta)[at]
+    heads = np.flatnonzero(np.diff(of, prepend=-1))
+    return log_rate - np.maximum.reduceat(log_rate, heads)[of]
 
 
 def rates_table(
