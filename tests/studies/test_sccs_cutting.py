@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.studies.conftest import OUTCOME, TARGET, day
 from tests.studies.sccs_by_day import rows_by_day
 
-from steropes.studies import CohortTable, OmopDatabase
+from steropes.studies import CohortTable, OmopDatabase, case_series_settings
 from steropes.studies.sccs.columns import era_columns
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import make_intervals
@@ -144,3 +145,24 @@ def test_statistics_count_the_spans(omop):
     assert line["observed_days"] == made.days[np.isin(made.case, with_it)].sum()
     assert line["observed_events"] == made.events[np.isin(made.case, with_it)].sum()
     assert len(cases) == len(population)
+
+
+@pytest.mark.parametrize("rule", ["study period", "age", "spell", "exposure seen"])
+def test_a_window_before_an_exposure_is_there_where_the_exposure_itself_does_not_count(omop, rule):
+    """Wherever time is cut, before or after an era: what is known of the period is used."""
+    person = omop.person(observed=(0, 400), born=1950)
+    omop.drug(person, TARGET, 210, 230)
+    omop.drug(person, 2, 50, 199)
+    omop.condition(person, OUTCOME, 100)
+    omop.condition(person, OUTCOME, 190)
+    rules = {
+        "study period": {"study_periods": ((None, day(199)),)},
+        "age": {"max_age": 60},  # to day 199, too
+        "spell": {"nesting_cohort": 7},
+        "exposure seen": {"restrict_to_exposure": 2},
+    }[rule]
+    cohorts = CohortTable([7], [person], [day(50)], [day(199)]) if rule == "spell" else None
+    settings = case_series_settings(OUTCOME, TARGET, end_of_observation_days=0, **rules)
+    _, made = cut(omop.write(), cohorts, settings)
+    before = made.statistics.loc["pre-exposure"]
+    assert (before["days"], before["events"]) == (20, 1)

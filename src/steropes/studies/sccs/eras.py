@@ -17,7 +17,9 @@ PART = 250_000  # cases whose eras are in memory together
 
 
 class Eras:
-    """Eras that meet the observation of a case, up to the last day that counts.
+    """Eras that meet the observation period of a case, also outside of the days that count.
+
+    Those after the last day that counts have windows before them.
 
     The temporary table ``eras`` (``case_id, kind, era_id, first, last``, in days since the first
     day of observation) of the workspace holds those of one part of the cases at a time, which
@@ -137,6 +139,6 @@ def _of_cases(relation: str, some: str = "TRUE") -> str:
         SELECT DISTINCT case_id, era_id, (first - observed)::INTEGER AS first,
                (e.last - observed)::INTEGER AS last
         FROM ({relation}) e JOIN cases c
-          ON e.person_id = c.person_id AND e.first <= observed + c.last::INTEGER
+          ON e.person_id = c.person_id AND e.first <= observed + c.until
          AND e.last >= observed
         WHERE {some}"""

@@ -136,7 +136,8 @@ def _first_cases(db: OmopDatabase, work: Workspace) -> None:
                {db.birth_day()} AS born
         FROM {db.table("person")} GROUP BY 1)
     SELECT row_number() OVER (ORDER BY person_id, o.observed, o.last) AS case_id, person_id,
-           o.observed, o.observed AS first, o.last, o.last = latest AS end_known, sex,
+           o.observed, o.observed AS first, o.last, o.last AS until, o.last = latest AS end_known,
+           sex,
            CASE WHEN born IS NOT NULL THEN greatest(0, o.observed - born) END::DOUBLE AS age
     FROM periods o JOIN people USING (person_id), ends
     WHERE EXISTS (SELECT 1 FROM outcomes x WHERE x.person_id = o.person_id
@@ -188,8 +189,8 @@ def _cut_to(join: str, work: Workspace) -> None:
     SELECT row_number() OVER (
                ORDER BY c.person_id, c.observed, greatest(s.first, c.first)) AS case_id,
            c.person_id, c.observed, greatest(s.first, c.first) AS first,
-           least(s.last, c.last) AS last, c.end_known OR s.last < c.last AS end_known,
-           c.sex, c.age
+           least(s.last, c.last) AS last, c.until,
+           c.end_known OR s.last < c.last AS end_known, c.sex, c.age
     FROM cases c JOIN {join}""")
 
 
@@ -235,7 +236,8 @@ def _on_days(work: Workspace) -> None:
     work.run("""
     CREATE OR REPLACE TEMP TABLE cases AS
     SELECT case_id, person_id, observed, (first - observed)::INTEGER AS start,
-           (last - observed)::INTEGER AS last, end_known, sex, age FROM cases""")
+           (last - observed)::INTEGER AS last, (until - observed)::INTEGER AS until, end_known,
+           sex, age FROM cases""")
 
 
 # -- the rules -----------------------------------------------------------------------------------
@@ -324,7 +326,7 @@ def _keep(work: Workspace) -> None:
     work.run("""
     CREATE OR REPLACE TEMP TABLE kept AS
     SELECT (row_number() OVER (ORDER BY person_id, observed, start) - 1)::BIGINT AS case_id,
-           case_id AS old, person_id, observed, start, last, age, end_known
+           case_id AS old, person_id, observed, start, last, until, age, end_known
     FROM cases c WHERE EXISTS (
         SELECT 1 FROM outcomes o WHERE o.case_id = c.case_id AND o.day BETWEEN c.start AND c.last)
     """)
