@@ -53,6 +53,26 @@ def test_power_is_about_the_share_of_simulated_samples_that_reject():
     assert power_of(b, r, n) == pytest.approx(rejected, abs=0.02)
 
 
+def test_a_risk_interval_has_the_power_of_the_days_that_it_compares(omop):
+    """Not that of the years and outcomes outside of the window and the control interval."""
+    for k in range(60):
+        person = omop.person(observed=(0, 1000))
+        omop.drug(person, TARGET, 500, 509)
+        omop.condition(person, OUTCOME, 505 if k % 3 else 480)
+        omop.condition(person, OUTCOME, 100 + k)
+    alone = omop.person(observed=(500, 1000))  # no day of the control interval is observed
+    omop.drug(alone, TARGET, 500, 509)
+    omop.condition(alone, OUTCOME, 505)
+    path = omop.write()
+    study = case_series(path, case_series_settings(OUTCOME, TARGET, control=(-90, -1)))
+    value = study.diagnostics[0].verdicts["detectable ratio"].value
+    assert value == pytest.approx(minimal_detectable_ratio(10 / 100, 60))
+    study = case_series(path, case_series_settings(OUTCOME, TARGET))
+    value = study.diagnostics[0].verdicts["detectable ratio"].value
+    share = 61 * 10 / (60 * 1001 + 501)
+    assert value == pytest.approx(minimal_detectable_ratio(share, 121))
+
+
 def months(observed, expected):
     return pd.DataFrame({"observed": observed, "adjusted": expected})
 

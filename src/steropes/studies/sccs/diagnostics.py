@@ -234,8 +234,8 @@ def _rarity(population: Population, limits: Thresholds) -> Verdict:
 
 def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
     line = intervals.statistics.loc[name]
-    share = line["days"] / line["observed_days"] if line["observed_days"] else 0.0
-    ratio = minimal_detectable_ratio(float(share), int(line["observed_events"]))
+    share = line["compared_days"] / line["compared_total"] if line["compared_total"] else 0.0
+    ratio = minimal_detectable_ratio(float(share), int(line["compared_events"]))
     passed = ratio < limits.detectable
     said = f"{ratio:.2f}" if math.isfinite(ratio) else "none"
     return Verdict(

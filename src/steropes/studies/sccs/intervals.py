@@ -54,7 +54,10 @@ class Intervals:
     statistics : DataFrame
         Of each column of X: ``subjects``, ``periods`` (cases) and ``eras`` (spans) with it, their
         ``days``, ``events`` in them, ``observed_days`` and ``observed_events`` of those cases, and
-        ``days_before``, their days of observation before the first that counts.
+        ``days_before``, their days of observation before the first that counts. What the model
+        compares of that is ``compared_days`` in the column, ``compared_total`` of the same cases,
+        and their ``compared_events``: in a risk interval design days in windows and the control
+        interval alone, of cases with both.
     attrition : tuple of (str, int, int, int, int)
         The rule "rows can be compared", as in `Population.attrition`.
     """
@@ -147,6 +150,7 @@ def make_intervals(
     if scri:
         tally.drop(len(columns) - 1)
     result = _assemble(rows, kept, effects, tally, population)
+    _add_compared(result, scri)
     if strict:
         ones = [result.X.indices[result.X.indptr[j] : result.X.indptr[j + 1]] for j in looked]
         names = [result.names[j] for j in looked]
@@ -281,6 +285,21 @@ class _Tally:
     def drop(self, column: int) -> None:
         """Forget a column."""
         self.table = np.delete(self.table, column, axis=0)
+
+
+def _add_compared(made: Intervals, scri: bool) -> None:
+    """Add to the statistics what of each column's time and outcomes the model compares."""
+    table = made.statistics
+    found = table[["days", "observed_days", "observed_events"]].to_numpy()
+    if scri:  # the other days of those cases are in no row
+        n = int(made.case[-1]) + 1 if len(made) else 0
+        total, events = (np.bincount(made.case, v, n) for v in (made.days, made.events))
+        for j in range(len(table)):
+            on = made.X.indices[made.X.indptr[j] : made.X.indptr[j + 1]]
+            inside = np.bincount(made.case[on], made.days[on], n)
+            both = (inside > 0) & (inside < total)
+            found[j] = inside[both].sum(), total[both].sum(), events[both].sum()
+    table[["compared_days", "compared_total", "compared_events"]] = found
 
 
 def _assemble(

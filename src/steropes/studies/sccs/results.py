@@ -152,7 +152,9 @@ def public_diagnostics(study: CaseSeries) -> list[Diagnostics]:
     found = []
     for d in study.diagnostics:
         verdicts = dict(d.verdicts)
-        if isinstance(public_counts(study, d.covariate)["observed_events"], Bound):
+        told = int(study.intervals.statistics.loc[d.covariate, "compared_events"])
+        few = small(told, study.settings.min_cell)  # in a risk interval design fewer than all
+        if few or isinstance(public_counts(study, d.covariate)["observed_events"], Bound):
             verdicts["detectable ratio"] = replace(
                 verdicts["detectable ratio"],
                 value=math.nan,
