@@ -18,7 +18,8 @@ FLAT = 0.01  # standard errors of the score within which a search is content
 CLEAR = 0.05  # standard errors that make a drop clear
 HALF = 0.5  # of a step, where no more is needed to be past the best
 LEAST = 0.1  # of a step: no walk goes on by less
-STEEP = 1  # standard errors that a step must gain for the next to be two at once,
+EARLY = 6  # standard errors that the first step must gain for the next to be two at once,
+STEEP = 1  # and later ones, where it is seen how scores bend,
 LATER = 0.85  # and share of that gain which the second of them must be expected to bring
 REACH = 1.5  # steps ahead within which a slope tells where the top is,
 SOON = 2.5  # and within which a top must be expected for a slope to be asked
@@ -50,7 +51,7 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
         return step
     rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
     if len(x) < 3:
-        return (2 if rise > STEEP * se else 1) * step
+        return (2 if rise > EARLY * se else 1) * step
     ends = _ends(x, y, slope, (2, 3))
     if np.isfinite(slope[-1]):
         ahead = np.linspace(0, REACH * step, INSIDE + 1)
