@@ -118,7 +118,7 @@ def test_a_search_on_one_fold_ends_beyond_its_best(rng, monkeypatch, family):
     assert table["mean"][best] > others["mean"].max() - 0.02 * np.ptp(table["mean"])
     assert len(table) < 25
     assert table["variance"].iloc[-1] < 1e3 * table["variance"][best]
-    monkeypatch.setattr("steropes.select.search.DEAR", 0)
+    monkeypatch.setattr("steropes.select.search.SLOPED", 0)
     assert "slope" not in c.fit(prior=Laplace(), cv=CrossValidation(split)).cv_results_
 
 
