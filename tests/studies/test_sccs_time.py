@@ -12,7 +12,13 @@ from tests.studies.conftest import OUTCOME, TARGET
 from steropes import DataError
 from steropes.studies import case_series, case_series_settings, demo_database
 from steropes.studies.sccs.diagnostics import time_stability
-from steropes.studies.sccs.observation import MODELS, CensorModel, _log_of_day, fit_censoring
+from steropes.studies.sccs.observation import (
+    MODELS,
+    CensorModel,
+    _fit,
+    _log_of_day,
+    fit_censoring,
+)
 from steropes.studies.sccs.population import Population
 from steropes.studies.sccs.r_conventions import r_age_spans, r_calendar_spans
 from steropes.studies.sccs.settings import Spline
@@ -182,6 +188,23 @@ def test_weights_are_those_of_r(kind):
         np.testing.assert_allclose(w, OF_R[kind][int(known)], rtol=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("scale", "shape"),
+    [(-1.0, 1.6), (0.5, -0.5), (-3.0, 0.0)],  # a hump of months, a pole, a few days
+)
+def test_the_weight_of_years_is_the_sum_of_those_of_their_days(scale, shape):
+    model = CensorModel("weibull-interval", (-4.0, scale, 0.0, -1.0, 0.0, shape, 0.0), 0.0)
+
+    def weights(first, last):
+        one = np.ones(len(first))
+        known = np.zeros(len(first), bool)
+        return model.weights(12_000 * one, 0 * one, 3999 * one, known, first, last)
+
+    days = np.arange(4000)
+    whole = weights(np.array([0]), np.array([3999]))
+    assert weights(days, days).sum() == pytest.approx(whole[0], rel=2e-5)
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_density_of_the_end_adds_up_to_one(kind):
     model = CensorModel(kind, PARAMETERS, 0.0)
@@ -218,6 +241,39 @@ def test_short_times_after_the_event_are_seen_as_such():
     p = replace(p, end_known=rng.random(n) < 0.2, age=rng.uniform(5000, 20000, n))
     model = fit_censoring(p)
     assert np.exp(model.parameters[0]) * 365.25 == pytest.approx(20, rel=0.35)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_fit_of_each_model_is_above_the_truth(kind):
+    """Of what it is fitted to: a search that ends early takes the wrong model by AIC."""
+    rng = np.random.default_rng(3)
+    n, truth = 400, np.array([np.log(20 / 365.25), 0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+    age = rng.uniform(30, 70, n)
+    event = age + rng.uniform(0.1, 5, n)
+    if kind.endswith("age"):
+        truth[[1, 5]] = np.log([80, 6])
+        late = 80 * ((event / 80) ** 6 + rng.exponential(size=n)) ** (1 / 6)
+    else:
+        truth[1] = np.log(4)
+        late = event + rng.exponential(4, n)
+    end = np.where(rng.random(n) < 0.27, event + rng.exponential(20 / 365.25, n), late)
+    known, end = end > event + 6, np.minimum(end, event + 6) + 1 / 365.25
+    fitted = _fit(kind, event, age, end, known)
+    at_truth = 14 - 2 * _log_of_day(kind, truth, event, age, end, known).sum()
+    assert 14 - 2 * _log_of_day(
+        kind, np.array(fitted.parameters), event, age, end, known
+    ).sum() == pytest.approx(fitted.aic)
+    assert fitted.aic < at_truth + 1
+
+
+def test_everybody_is_left_at_the_event():
+    """Also where nearly all that ends late ends at once: the shape is small."""
+    p = np.array([-3.0, 1.0, 0.0, -2.0, 0.0, np.log(0.02), 0.0])
+    t, end = np.array(40.0), 40.0 + 0.5 / 365.25
+    for kind in ("weibull-interval", "gamma-interval"):
+        one = np.exp(_log_of_day(kind, p, t, np.array(35.0), end, np.array(False))) / 365.25
+        left = np.exp(_log_of_day(kind, p, t, np.array(35.0), end, np.array(True)))
+        assert one + left == pytest.approx(1, abs=1e-9)
 
 
 def test_observation_that_nothing_ends_has_no_weights():
