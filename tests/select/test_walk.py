@@ -74,7 +74,7 @@ def test_whoever_is_at_the_top_or_past_it_and_knows_the_slope_ends():
 
         assert next_steps(score, [0, 1, 2, 3], se=4.0, slope=slope) == 0
     assert next_steps(score, [0, 1, 2, 3], se=500.0, slope=slope) == pytest.approx(1)  # not clear
-    assert next_steps(score, [0, 1, 2, 3], se=0.1, slope=slope) == pytest.approx(0.1)  # not there
+    assert next_steps(score, [0, 1, 2, 3], se=0.1, slope=slope) == pytest.approx(0.2)  # not there
 
 
 def test_the_slope_is_worth_asking_for_near_the_top():
