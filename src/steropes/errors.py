@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = [
     "DataError",
     "MonotoneLikelihoodWarning",
     "NotConvergedWarning",
     "SeparationError",
+    "listed",
 ]
 
 
@@ -37,3 +40,9 @@ class NotConvergedWarning(UserWarning):
 
 class MonotoneLikelihoodWarning(UserWarning):
     """A profile likelihood rises for ever: the data bound the coefficient on one side only."""
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names as a message lists them: the first of them, and how many more there are."""
+    text = ", ".join(map(repr, names[:most]))
+    return text + (f" and {len(names) - most} more" if len(names) > most else "")

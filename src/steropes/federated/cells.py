@@ -7,7 +7,7 @@ as is customary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..design import Design
 from ..design.blocks import DenseBlock, SparseBlock
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..likelihoods import LogisticLikelihood
 from .rows import SiteRows
 
@@ -135,12 +135,12 @@ def _small_columns(
     out = []
     if few:
         out.append(
-            f"fewer than {rules.least} people differ from the others in {_listed(few)}: leave "
-            "the column out of the plan, or merge it with others"
+            f"fewer than {rules.least} people differ from the others in {listed(few, NAMED)}: "
+            "leave the column out of the plan, or merge it with others"
         )
     for what, names in cells.items():
         out.append(
-            f"fewer than {rules.least} people {what} {_listed(names)}: leave the "
+            f"fewer than {rules.least} people {what} {listed(names, NAMED)}: leave the "
             "column out of the plan, merge it, or let the site do without the check of events"
         )
     return out
@@ -264,8 +264,3 @@ def _small_times(
         if any(rules.small(int(c)) for c in counts):
             return f"fewer than {rules.least} people {what} at some of the times"
     return None
-
-
-def _listed(names: Sequence[str]) -> str:
-    text = ", ".join(map(repr, names[:NAMED]))
-    return text + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

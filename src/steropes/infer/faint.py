@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, listed
 from .baseline import fitted_state
 
 __all__ = ["FAINT", "has_light", "refuse_faint", "too_faint"]
 
 LIGHT = 1e-6  # a positive weight from which on there is nothing to look for
 FAINT = 1e-9  # information on a column of size one: a standard error of some 30,000
-NAMED = 8  # columns listed in a message
 
 
 def refuse_faint(problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
@@ -50,10 +49,8 @@ def has_light(weights: np.ndarray) -> bool:
 
 def too_faint(names: list[str]) -> DataError:
     """The refusal, for the columns named."""
-    text = ", ".join(repr(s) for s in names[:NAMED])
-    text += f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return DataError(
-        f"sample_weight leaves nothing to estimate {text} from: the rows or events that say "
-        "something about it weigh almost nothing. Give such rows a weight of zero (they are "
+        f"sample_weight leaves nothing to estimate {listed(names)} from: the rows or events that "
+        "say something about it weigh almost nothing. Give such rows a weight of zero (they are "
         "absent then), weights of about one, or the columns a prior."
     )

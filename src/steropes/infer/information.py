@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..errors import DataError, SeparationError
+from ..errors import DataError, SeparationError, listed
 from ..likelihoods.curvature import GroupedCurvature, SubdistributionCurvature
 from ..priors import Joined
 from ..solve import Batch
@@ -21,7 +21,6 @@ __all__ = ["Information", "refuse_dependent", "refuse_separated", "refuse_undete
 
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
 LOST = 1e-2  # of a column's information that may be rounding where one takes its inverse
-NAMED = 8  # columns listed in a message
 
 
 class Information:
@@ -100,7 +99,7 @@ class Information:
         if lost.any():
             bad = [self.design.names[j] for j in self.columns[lost]]
             raise DataError(
-                f"Standard errors of {_listed(bad)} are lost in rounding: in nearly every risk "
+                f"Standard errors of {listed(bad)} are lost in rounding: in nearly every risk "
                 "set or stratum one row has the whole likelihood, and a weak prior alone holds "
                 "the coefficient. Give these columns a stronger prior, or drop them."
             )
@@ -179,7 +178,7 @@ def refuse_separated(
     names = named(problem, free, found if again is None else again)
     raise SeparationError(
         "The likelihood has no finite maximum: it keeps rising as the coefficients "
-        f"of {_listed(names)} go to infinity (the outcome is separated by them). "
+        f"of {listed(names)} go to infinity (the outcome is separated by them). "
         "Drop or merge these columns, or give them a prior.",
         names,
     )
@@ -229,7 +228,7 @@ def refuse_dependent(
     if empty.any():
         bad = [names[j] for j in free[empty]]
         raise SeparationError(
-            f"The data say nothing about the coefficients of {_listed(bad)}: constant, or zero, "
+            f"The data say nothing about the coefficients of {listed(bad)}: constant, or zero, "
             f"among the rows that count (n_samples = {counted}). Drop these columns or give them "
             "a prior.",
             bad,
@@ -246,12 +245,7 @@ def refuse_dependent(
         partner = kept[np.flatnonzero(np.abs(weight).max(axis=1) > 1e-6)]
         with_ = [names[free[j]] for j in sorted(partner)]
         raise SeparationError(
-            f"Collinear columns: {_listed(bad)} can be written as a combination of "
-            f"{_listed(with_) if with_ else 'other columns'}. Drop one or give them a prior.",
+            f"Collinear columns: {listed(bad)} can be written as a combination of "
+            f"{listed(with_) if with_ else 'other columns'}. Drop one or give them a prior.",
             bad,
         )
-
-
-def _listed(names: list[str]) -> str:
-    text = ", ".join(repr(s) for s in names[:NAMED])
-    return text + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -21,7 +21,7 @@ import pandas as pd
 from scipy import linalg, stats
 
 from ..data.kaplan_meier import product_limit
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..solve.hessian import hessian
 from .baseline import fitted_state
 
@@ -112,9 +112,8 @@ def _refuse_unchanging(left: np.ndarray, size: np.ndarray, names: Sequence[str])
         _, pivot, rank, _ = linalg.lapack.dpstrf(left, tol=ALONE, lower=1)
         bad = [names[j] for j in sorted(pivot[rank:] - 1)]
     if bad:
-        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         raise DataError(
-            f"Whether the effects of {', '.join(map(repr, bad[:5]))}{more} change with time cannot "
+            f"Whether the effects of {listed(bad, 5)} change with time cannot "
             "be tested: it takes events at two times, with different values of transform, among "
             "people at risk who differ in them. Test a model without them."
         )

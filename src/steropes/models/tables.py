@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from ..data import check_level, check_strata
-from ..errors import DataError
+from ..errors import DataError, listed
 
 __all__ = ["cluster_codes", "coefficient_table", "positions", "quantile"]
 
@@ -31,7 +31,7 @@ def positions(params: Any, names: list[str]) -> list[int]:
         if one or len(chosen) != len(names):
             raise DataError(
                 f"params is a mask of {len(chosen)} coefficients, but there are {len(names)}: "
-                f"{_listed(names)}."
+                f"{listed(names)}."
             )
         return [int(j) for j in np.flatnonzero(chosen)]
     return [_position(item, names) for item in chosen]
@@ -40,7 +40,7 @@ def positions(params: Any, names: list[str]) -> list[int]:
 def _position(item: Any, names: list[str]) -> int:
     if isinstance(item, str):
         if item not in names:
-            raise DataError(f"There is no coefficient {item!r}; there are {_listed(names)}.")
+            raise DataError(f"There is no coefficient {item!r}; there are {listed(names)}.")
         if names.count(item) > 1:  # a model's own intercept, and a column of that name
             at = [j for j, name in enumerate(names) if name == item]
             raise DataError(
@@ -53,11 +53,6 @@ def _position(item: Any, names: list[str]) -> int:
     if not -len(names) <= int(item) < len(names):
         raise DataError(f"There is no coefficient {item}: there are {len(names)}.")
     return range(len(names))[int(item)]
-
-
-def _listed(names: list[str]) -> str:
-    text = ", ".join(repr(s) for s in names[:8])
-    return text + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def coefficient_table(

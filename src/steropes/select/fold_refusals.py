@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import NotConvergedWarning, SeparationError
+from ..errors import NotConvergedWarning, SeparationError, listed
 from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import HELD
 from ..solve.determined import refuse_separated, refuse_undetermined_columns
@@ -87,7 +87,7 @@ def _refuse_with_nuisance(
 def _separated(where: str, names: list[str], remedy: str) -> SeparationError:
     return SeparationError(
         f"{where} has no finite maximum: it keeps rising as the coefficients of "
-        f"{_listed(names)} go to infinity (the outcome is separated by them).{remedy} "
+        f"{listed(names)} go to infinity (the outcome is separated by them).{remedy} "
         "Drop or merge these columns, or give them a prior.",
         names,
     )
@@ -95,7 +95,7 @@ def _separated(where: str, names: list[str], remedy: str) -> SeparationError:
 
 def _undetermined(k: int, names: list[str]) -> SeparationError:
     return SeparationError(
-        f"The training rows of fold {k} do not determine the coefficients of {_listed(names)}, "
+        f"The training rows of fold {k} do not determine the coefficients of {listed(names)}, "
         "which have no prior: constant, zero or collinear there. "
         f"{REMEDY} Drop these columns or give them a prior.",
         names,
@@ -133,8 +133,3 @@ class ShortFits:
             NotConvergedWarning,
             stacklevel=3,
         )
-
-
-def _listed(names: list[str]) -> str:
-    text = ", ".join(repr(s) for s in names[:NAMED])
-    return text + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

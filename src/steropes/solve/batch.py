@@ -226,6 +226,7 @@ class Batch:
                 now = float(point.objective[0]), float(violation[0])
                 self.trace.record(*now, len(self.term.W), nonzero, self.shared.count, factor)
             if not self.alone and not run.complete:
+                # Those that are ready for a look go on with the others: a step costs all the same.
                 todo = (violation > run.tol) & ~run.stuck
             self.hessians.renew(run, violation, todo)
             self._step(run, violation, unit, todo)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..errors import SeparationError
+from ..errors import SeparationError, listed
 from ..priors import HELD
 from .batch import Batch
 from .far_offsets import refuse_for_offsets
@@ -36,7 +36,6 @@ ROUNDING = 1e-9  # of a loss
 OUTSIDE = 100.0  # times the rows: a range of η that no maximum has, however heavy the tails
 SMALL = 1e-3  # share of the farthest coefficient's way below which another has not gone far
 CERTAIN = 1e-3  # of the lightest row's weight: a loss with which no row is in doubt
-NAMED = 8  # columns listed in a message
 
 
 def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
@@ -68,7 +67,7 @@ def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray
     if empty.any():
         bad = [names[j] for j in free[empty]]
         raise SeparationError(
-            f"The data say nothing about the coefficients of {_listed(bad)}: constant among the "
+            f"The data say nothing about the coefficients of {listed(bad)}: constant among the "
             "rows that count. α takes the place of an intercept. Drop these columns or give "
             "them a prior.",
             bad,
@@ -83,8 +82,8 @@ def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray
         weight = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, loose)])[0]
         partner = kept[np.flatnonzero(np.abs(weight).max(axis=1) > 1e-6)]
         raise SeparationError(
-            f"Collinear columns: {_listed(bad)} can be written as a combination of "
-            f"{_listed([names[free[j]] for j in sorted(partner)]) or 'other columns'}. Drop one "
+            f"Collinear columns: {listed(bad)} can be written as a combination of "
+            f"{listed([names[free[j]] for j in sorted(partner)]) or 'other columns'}. Drop one "
             "or give them a prior.",
             bad,
         )
@@ -129,7 +128,7 @@ def refuse_separated(
     bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
     raise SeparationError(
         "The likelihood has no finite maximum: it keeps rising as the coefficients of "
-        f"{_listed(bad)} go to infinity (the outcome is separated by them). Drop or "
+        f"{listed(bad)} go to infinity (the outcome is separated by them). Drop or "
         "merge these columns, or give them a prior.",
         bad,
     )
@@ -297,8 +296,3 @@ def _loss_there(problem: Any, fit: Fit | None, eta: np.ndarray) -> tuple[float, 
         return found.loss * size, found.converged
     except FloatingPointError:  # of the thresholds: so far out nothing can be told
         return np.inf, False
-
-
-def _listed(names: list[str]) -> str:
-    text = ", ".join(repr(s) for s in names[:NAMED])
-    return text + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -8,13 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import SeparationError
+from ..errors import SeparationError, listed
 from .batch import Batch
 
 __all__ = ["FAR", "extreme_offsets", "refuse_for_offsets"]
 
 FAR = 60.0  # a difference of offsets by which one row has 10²⁶ times the weight of another
-NAMED = 8  # columns listed in a message
 Answer = TypeVar("Answer")
 
 
@@ -55,11 +54,9 @@ def refuse_for_offsets(
             raise
     alone = replace(problem, offset=None)
     refuse(alone, alone.batch(), free)  # where X is to blame it says so
-    names = ", ".join(map(repr, bad[:NAMED]))
-    names += f" and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
     raise SeparationError(
         f"The offsets are so far apart ({extremes}) that most rows count for nothing beside the "
-        f"others, and these do not determine the coefficients of {names}. Check the unit: an "
+        f"others, and these do not determine the coefficients of {listed(bad)}. Check the unit: an "
         "offset is on the scale of the linear predictor, such as the log of a time at risk.",
         bad,
     )
