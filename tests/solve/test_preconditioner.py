@@ -10,6 +10,7 @@ from steropes.solve.quadratic.cholesky import Cholesky
 from steropes.solve.quadratic.factors import Factors
 from steropes.solve.quadratic.preconditioner import Preconditioner
 from steropes.solve.quadratic.shared import SharedMatrix
+from steropes.solve.quadratic.support import ITERATIONS
 
 
 def positive(rng, k):
@@ -167,18 +168,15 @@ def test_factors_are_handed_on_and_made_again_for_the_matrix_at_hand(rng):
     other = Factors(SharedMatrix(2.0 * shared.G, np.zeros(k, bool), ThreadPool(1)), factors)
     assert other.inherited
     R = rng.normal(size=(k, 1))
-    h, one = np.diag(shared.G)[:, None], np.arange(1)
-    np.testing.assert_allclose(
-        other.inverse(at, support, h)(R, one), factors.inverse(at, support, h)(R, one), rtol=1e-12
-    )
-    other.renew(at, support, size, np.zeros((k, 1)))
+    nothing, h, one = np.zeros((k, 1)), np.diag(shared.G)[:, None], np.arange(1)
+    found, expected = (x.inverse(at, support, nothing, h)(R, one) for x in (other, factors))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    other.took(ITERATIONS - 1, at, support, size, nothing)
+    assert other.inherited
+    other.took(ITERATIONS, at, support, size, nothing)
     assert not other.inherited
-    np.testing.assert_allclose(
-        other.inverse(at, support, h)(R, one),
-        np.linalg.solve(2.0 * shared.G, R),
-        rtol=0.05,
-        atol=1e-4,
-    )
+    found = other.inverse(at, support, nothing, h)(R, one)
+    np.testing.assert_allclose(found, np.linalg.solve(2.0 * shared.G, R), rtol=0.05, atol=1e-4)
     made = factors.factor
     heir = Factors(shared, factors, takes=True)
     assert heir.factor is made  # and not a copy of it

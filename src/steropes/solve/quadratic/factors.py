@@ -1,18 +1,29 @@
-"""The factor at hand for Newton's steps, handed on from one search and one matrix to the next."""
+"""What Newton's steps are preconditioned by, handed on from one search and matrix to the next.
+
+Blocks of columns that hang together cost next to nothing. Where what joins all columns is more than
+that, as in dense data, a factor of many columns is worth making.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from ...backends.tall import columns
+from .blocks import Blocks, BlocksInverse
 from .preconditioner import Preconditioner
 from .shared import SharedMatrix
+from .support import ITERATIONS
 
 __all__ = ["Factors", "Inverse"]
 
+FEW = 256  # coordinates up to which a factor costs nothing either
+MANY = 6  # iterations with blocks from which on there is a factor instead
+
 
 class Factors:
-    """The factor of one model's matrix, or yet that of an earlier one.
+    """Blocks of one model's matrix, or its factor, which may yet be that of an earlier one.
 
     Parameters
     ----------
@@ -27,6 +38,8 @@ class Factors:
     ----------
     inherited : bool
         Whether the factor was made of another matrix, perhaps.
+    joined : bool
+        Whether more joins the columns than blocks can tell.
     """
 
     def __init__(
@@ -39,12 +52,18 @@ class Factors:
             if takes:
                 last.factor = None
         self.inherited = self.factor is not None
+        self.joined: bool = last is not None and last.joined
+        self._blocks: Blocks | None = None if last is None else last._blocks
+
+    @property
+    def _by_blocks(self) -> bool:
+        return self.whole.k > FEW and not self.joined
 
     def prepare(
         self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray,
         alone: bool = False,
     ) -> None:  # fmt: skip
-        """Have a factor that serves supports (len(at), B) of the coordinates ``at``.
+        """Have blocks, or a factor that serves supports (len(at), B) of the coordinates ``at``.
 
         Parameters
         ----------
@@ -55,16 +74,27 @@ class Factors:
             Whether there is no other replicate: a factor of what others have too is not enough.
         """
         k = self.whole.k
+        if self._by_blocks:
+            if self._blocks is None or len(self._blocks.of) < k:
+                self._blocks = Blocks(self.whole, self._blocks)
+            return
         wanted, sizes, ridge = np.zeros((k, support.shape[1]), bool), np.zeros(k), np.zeros(k)
         wanted[at], sizes[at], ridge[at] = support, size, l2.mean(axis=1)
         if self.factor is None or not self.factor.serves(self.whole, wanted, ridge, alone):
             self._make(wanted, sizes, ridge)
 
-    def renew(self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray) -> None:
-        """Make the factor of this matrix, where it is another's yet."""
+    def took(
+        self, iterations: int, at: np.ndarray, support: np.ndarray, size: np.ndarray,
+        l2: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Take note of what a step took: many with blocks are the last, with a factor it is old."""
+        if self._by_blocks:
+            self.joined = iterations > MANY
+            return
         ridge = np.zeros(self.whole.k)
         ridge[at] = l2.mean(axis=1)
-        if self.inherited and not (self.factor and self.factor.is_of(self.whole, ridge)):
+        old = self.inherited and not (self.factor and self.factor.is_of(self.whole, ridge))
+        if iterations == ITERATIONS and old:
             self.factor = None
             self.prepare(at, support, size, l2)
 
@@ -73,11 +103,15 @@ class Factors:
         self.factor = Preconditioner.of(self.whole, wanted, sizes, ridge)
         self.inherited = False
 
-    def inverse(self, at: np.ndarray, support: np.ndarray, h: np.ndarray) -> Inverse:
-        """What is nearly the inverse of A on supports (len(at), B) of the coordinates ``at``.
+    def inverse(
+        self, at: np.ndarray, support: np.ndarray, l2: np.ndarray, h: np.ndarray
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """What is nearly A⁻¹ on supports (len(at), B) of the coordinates ``at``.
 
-        Columns that are in no factor go by their diagonal ``h`` (len(at), B).
+        Columns that are in no block or factor go by their diagonal ``h`` (len(at), B).
         """
+        if self._by_blocks and self._blocks is not None:
+            return BlocksInverse(self.whole, self._blocks, at, support, l2, h)
         return Inverse(self.factor, self.whole.k, at, support, h)
 
 

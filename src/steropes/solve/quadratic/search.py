@@ -19,7 +19,7 @@ from .factors import Factors
 from .low_rank import LowRank
 from .polish import WORK, polish
 from .shared import Part, SharedMatrix
-from .support import ITERATIONS, support_steps
+from .support import support_steps
 
 __all__ = ["Models", "Search"]
 
@@ -237,10 +237,9 @@ class Search:
         step, change, iterations = support_steps(
             part.shared, low if everywhere else low.only(part.at), l2, support,
             -here(slopes + l1 * np.sign(own)), CLOSE * m.tolerance[lanes] * here(unit),
-            self.factors.inverse(here(self.at), support, here(h)),
+            self.factors.inverse(here(self.at), support, l2, here(h)),
         )  # fmt: skip
-        if iterations == ITERATIONS:
-            self.factors.renew(*mine)
+        self.factors.took(iterations, *mine)
         if not everywhere:
             p = np.zeros(own.shape)
             p[part.at] = step

@@ -1,0 +1,134 @@
+"""Systems on supports, nearly: each block of strongly correlated columns by itself.
+
+Columns of health data hang together in small groups: a diagnosis in four nested windows, an
+ancestor and its descendants. With these told apart, what is left joins everybody a little, and
+conjugate gradients need two or three steps for it, where they need ten with the diagonal alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...backends.cpu.blocks import factor_blocks, merge, solve_blocks, strong_pairs
+from ...backends.tall import columns
+from .shared import SharedMatrix
+
+__all__ = ["Blocks", "BlocksInverse"]
+
+STRONG = 0.2  # correlation from which on two columns are joined
+MOST = 64  # columns in a block
+LEAST = 1e-4  # of a column that others in its block may explain: equal ones are one
+ROUNDING = 1e-7  # of a column's own curvature: what is left of less is rounding
+PAIRS = 32  # for each column at most, if not
+EQUAL = 0.99  # correlated so much
+STRIPE = 256  # rows that are looked at at once
+
+
+class Blocks:
+    """Which columns of a shared matrix hang together.
+
+    Parameters
+    ----------
+    shared : SharedMatrix
+    last : Blocks, optional
+        Of an earlier matrix over the first of these columns: what was together stays so.
+
+    Attributes
+    ----------
+    of : (k,) int array
+        One of the columns of each one's block.
+    """
+
+    def __init__(self, shared: SharedMatrix, last: Blocks | None = None) -> None:
+        k = shared.k
+        known = 0 if last is None else len(last.of)
+        self.of: np.ndarray = np.arange(k)
+        count = np.ones(k, np.int64)
+        if last is not None:
+            self.of[:known] = last.of
+            count[:known] = np.bincount(last.of, minlength=known)
+        pairs, strength = _pairs(shared, known)
+        merge(pairs, np.argsort(-strength, kind="stable"), self.of, count, MOST)
+
+
+def _pairs(shared: SharedMatrix, known: int) -> tuple[np.ndarray, np.ndarray]:
+    """Strongly correlated columns, and how strongly, but for those that were known before."""
+    k = shared.k
+    size = np.where(~shared.apart & _firm(shared), shared.diagonal, np.inf) ** -0.5
+
+    def some(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        room, least, work = PAIRS * (b - a), STRONG, np.empty(b)
+        pairs, strength = np.empty((room, 2), np.int64), np.empty(room)
+        while True:
+            count = strong_pairs(shared.rows, shared.Y, size, a, b, least, work, pairs, strength)
+            if count <= room or least > EQUAL:
+                return pairs[:count], strength[:count]
+            least **= 0.5  # so many make no blocks: the strongest alone
+
+    stripes = [(a, min(a + STRIPE, k)) for a in range(known, k, STRIPE)]
+    found = shared.pool.map(some, stripes, (k - known) * k // 2)
+    if not found:
+        return np.empty((0, 2), np.int64), np.empty(0)
+    return np.concatenate([x for x, _ in found]), np.concatenate([x for _, x in found])
+
+
+def _firm(shared: SharedMatrix) -> np.ndarray:
+    """Columns of which the elimination of others has left more than rounding."""
+    firm: np.ndarray = shared.diagonal > ROUNDING * np.diagonal(shared.G)
+    return firm
+
+
+class BlocksInverse:
+    """Nearly A⁻¹ on each replicate's support: the blocks' own parts, and the diagonal.
+
+    Parameters
+    ----------
+    shared : SharedMatrix
+        The whole matrix,
+    blocks : Blocks
+        and its blocks.
+    at : (n,) int array
+        Which of its columns the systems are of.
+    support : (n, B) bool array
+    ridge, h : (n, B) arrays
+        Added to each replicate's diagonal, and its diagonal as it is.
+    """
+
+    def __init__(
+        self, shared: SharedMatrix, blocks: Blocks, at: np.ndarray, support: np.ndarray,
+        ridge: np.ndarray, h: np.ndarray,
+    ) -> None:  # fmt: skip
+        of = blocks.of[at]
+        count = np.bincount(of, minlength=shared.k)
+        several = np.flatnonzero((count[of] > 1) & _firm(shared)[at])
+        where = several[np.argsort(of[several], kind="stable")]
+        first = np.flatnonzero(np.diff(of[where], prepend=-1))
+        self.where, self.starts = where, np.append(first, len(where))
+        support = np.ascontiguousarray(support)
+        diagonal = np.where(support, 1.0 / np.where(support, h, 1.0), 0.0)
+        there = np.zeros((len(first), support.shape[1]), np.int64)
+        if len(first):
+            there = np.add.reduceat(support[where], first, axis=0, dtype=np.int64)
+        room = there * (there + 1) // 2
+        places = np.cumsum(room).reshape(room.shape) - room
+        self.L, self._local = np.empty(int(room.sum())), np.empty(MOST, np.int64)
+        factor_blocks(
+            shared.rows, shared.Y, at[where], self.starts, where, support,
+            np.ascontiguousarray(ridge), LEAST, places, self.L, self._local,
+        )  # fmt: skip
+        self._some = np.arange(support.shape[1])
+        self._own = self._whole = support, diagonal, places
+
+    def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """Of r (n, len(some)) of some of the replicates, ascending."""
+        if len(some) != len(self._some):
+            self._some, (support, diagonal, places) = some, self._whole
+            places = np.ascontiguousarray(places[:, some])
+            self._own = columns(support, some), columns(diagonal, some), places
+        support, diagonal, places = self._own
+        z: np.ndarray = r * diagonal
+        solve_blocks(
+            self.starts, self.where, support, places, self.L, np.ascontiguousarray(r), z,
+            self._local,
+        )  # fmt: skip
+        return z
