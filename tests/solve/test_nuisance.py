@@ -124,6 +124,16 @@ def test_a_fit_without_columns_moves_the_nuisance_parameters_alone(data):
     assert -fit.nuisance.alpha == pytest.approx(np.average(y, weights=w))
 
 
+@pytest.mark.parametrize("l1", [0.0, 1.0, 1e300])
+def test_a_fit_where_there_are_no_numbers_ends_and_is_none(l1, data, monkeypatch):
+    """So far out that the nuisance parameters have no curvature, as those of a probit link."""
+    X, y, w, _ = data
+    monkeypatch.setattr(Point, "gradient", lambda self: np.full(len(w), np.nan))
+    monkeypatch.setattr(Point, "fall", property(lambda self: np.nan))
+    fit = shifted(X, y, w).batch().solve(np.full(X.shape[1], l1), np.zeros(X.shape[1]))[0]
+    assert not fit.converged
+
+
 @pytest.mark.parametrize("prior", [None, Laplace(0.01)])
 def test_lanes_end_where_single_fits_do(prior, data, rng):
     X, y, w, _ = data

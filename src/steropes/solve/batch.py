@@ -298,7 +298,7 @@ class Batch:
         l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
         unit = units(l1, smaller(self.hessians.score_variance, self._here))
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
-        return np.maximum(column_max(v), term.unsettled), unit
+        return _certain(np.maximum(column_max(v), term.unsettled)), unit
 
     def _stale_units(self, run: Run) -> bool:
         """Whether replicates are not yet at the aim in the units of where they are.
@@ -323,7 +323,7 @@ class Batch:
             v = violations(g[W], beta[W], l1, penalty.l2[W])
             v /= units(l1, smaller(self.hessians.score_variance, self._here))
             largest = np.maximum(largest, column_max(v))
-        self.certificate = np.maximum(largest, self.term.unsettled)
+        self.certificate = _certain(np.maximum(largest, self.term.unsettled))
         added = self._join_urgent(urgency, run.tol)
         self.surprised |= added
         return self._readmit(run.tol) or added
@@ -349,7 +349,7 @@ class Batch:
         self._join_urgent(outside_violations(g, self.penalty.l1, inside)[0], run.tol)
 
     def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
-        urgency[urgency <= tol] = 0.0
+        urgency[~(urgency > tol)] = 0.0  # no column is called for by what is no number
         chosen = most_urgent(urgency, len(self.term.W))
         self._left_out = len(chosen) < int(np.count_nonzero(urgency))
         if len(chosen) > RENEWED * len(self.term.W):
@@ -365,3 +365,11 @@ class Batch:
         )
         if kept is not None:
             self.keep(kept)
+
+
+def _certain(violation: np.ndarray) -> np.ndarray:
+    """Violations (lanes,), infinite where there are no numbers: nothing is known to be fulfilled.
+
+    Thresholds so far out that they have no curvature have no gradient either.
+    """
+    return np.where(np.isnan(violation), np.inf, violation)
