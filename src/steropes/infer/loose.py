@@ -97,9 +97,8 @@ class LooseColumns:
             found: tuple[np.ndarray, np.ndarray] | None = separating_direction(part, fit.beta, free)
             return found
         try:  # here the likelihood's own parameters go along
-            h0, batch = information_at_start(part, free), part.batch()
-            batch.start_at((fit.beta * part.design.scale)[:, None], fit.nuisance)
-            vector = rising_direction(part, batch, fit, free, h0)
+            h0 = information_at_start(part, free)
+            vector = rising_direction(part, fit, free, h0)
         except FloatingPointError:  # so far out that these have no numbers
             return None
         root = np.sqrt(h0)

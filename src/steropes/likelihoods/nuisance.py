@@ -161,6 +161,14 @@ class NuisanceLikelihood(Likelihood):
         ``like`` is another replicate's, at an optimum that is expected to be near.
         """
 
+    def thresholds_around(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The thresholds below and above what each row says, (n,) each, where α are thresholds.
+
+        −1 and K where there is none. The likelihood rises for ever along directions that order
+        the rows by them, and no others; None where it always has a maximum.
+        """
+        return None
+
     def by_level(self, cuts: np.ndarray, columns: int) -> LevelExchange | None:
         """How blocks of rows of X, between cuts, make a step by sums for each of α.
 

@@ -76,7 +76,7 @@ def _refuse_with_nuisance(
             batch = part.batch()
             h0 = refuse_undetermined_columns(part, batch, free)
             fit = batch.solve(l1, np.zeros(len(l1)), tol=1e-4, look="after")[0]
-            refuse_separated(part, batch, fit, free, h0)
+            refuse_separated(part, fit, free, h0)
         except SeparationError as error:
             if k < 0:
                 raise

@@ -196,6 +196,60 @@ def test_a_column_that_splits_the_outcome_is_named_whatever_the_unit_of_weights(
             CumulativeProbabilityModel(link=link).fit(X, y, sample_weight=w)
 
 
+LINKS = ["logit", "probit", "loglog", "cloglog", "cauchit"]
+
+
+def rounded_otherwise(X, y, seed):
+    """Row weights of some size; and the same data in another order, off by a few ulps."""
+    rng = np.random.default_rng(seed)
+    w = rng.choice([1e-5, 1.0, 1e5]) * rng.uniform(0.5, 2.0, len(y))
+    rows, columns = rng.permutation(len(y)), rng.permutation(X.shape[1])
+    X = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    X = X * (1 + 1e-13 * rng.normal(size=X.shape))
+    return X.iloc[rows, columns], y[rows], w[rows]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("link", LINKS)
+def test_what_is_separated_does_not_hang_on_rounding(link, seed):
+    rng = np.random.default_rng([7, seed])
+    y = np.sort(rng.normal(size=40))
+    x = (np.arange(40) >= rng.integers(2, 39)).astype(float)
+    X = np.c_[rng.normal(size=40), rng.normal(size=40) > 0, x]
+    for at in range(3):
+        data = rounded_otherwise(X[:, 2 - at :], y, [seed, at])
+        name = f"x{at}"
+        with pytest.raises(SeparationError, match=f"coefficients of '{name}' go"):
+            Model(link=link).fit(*data[:2], sample_weight=data[2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("link", LINKS)
+def test_what_is_in_order_by_a_sum_of_columns_is_separated_whatever_the_rounding(link, seed):
+    rng = np.random.default_rng([8, seed])
+    X = rng.normal(size=(50, 3))
+    y = np.round(X[:, :2] @ [1.0, -2.0], 1)
+    data = rounded_otherwise(X, y, seed)
+    with pytest.raises(SeparationError, match="no finite maximum") as caught:
+        Model(link=link).fit(*data[:2], sample_weight=data[2])
+    assert {"x0", "x1"} <= set(caught.value.columns)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("link", LINKS)
+def test_two_rows_out_of_order_by_little_are_a_maximum_far_out(link, seed):
+    """Coefficients of hundreds: to walk ten farther costs next to nothing."""
+    rng = np.random.default_rng([9, seed])
+    x = np.sort(rng.normal(size=40))
+    y = np.round(x, 1)
+    at = int(np.argmin(np.where(np.diff(y) > 0, np.diff(x), np.inf)))
+    y[[at, at + 1]] = y[[at + 1, at]]
+    data = rounded_otherwise(x[:, None], y, seed)
+    m = Model(link=link).fit(*data[:2], sample_weight=data[2])
+    assert m.converged_
+    assert m.coef_[0] > 20
+
+
 @pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
 def test_a_difference_of_columns_that_splits_the_outcome_is_named(link):
     """Each column alone does not; by a tail that falls doubly fast the fit ends near by."""

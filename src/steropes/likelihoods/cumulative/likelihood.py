@@ -52,6 +52,10 @@ class CumulativeLikelihood(NuisanceLikelihood):
         self.place = np.full(len(used), -1)  # where in the model's order each row of X is
         self.place[self.order] = np.arange(self.n)
 
+    def thresholds_around(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `NuisanceLikelihood.thresholds_around`."""
+        return self.levels.low, self.levels.up
+
     def by_level(self, cuts: np.ndarray, columns: int) -> LevelsInBlocks | None:
         """See `NuisanceLikelihood.by_level`."""
         numbers = (self.levels.M - 1) * min(columns, WORKING) * (len(cuts) - 1)

@@ -51,7 +51,7 @@ def fit_part(
     nonzero = int(np.count_nonzero(fit.beta))
     trace.record(fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian)
     if h0 is not None:
-        refuse_separated(problem, batch, fit, free, h0)
+        refuse_separated(problem, fit, free, h0)
     return FittedPart.of(problem.design, fit), problem
 
 

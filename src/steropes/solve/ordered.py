@@ -1,0 +1,160 @@
+"""Whether some combination of columns orders the rows as their outcomes are ordered.
+
+The outcome of row i of a cumulative model is between two thresholds, α_low(i) − η_i and
+α_up(i) − η_i. As (α, η) go to infinity along (a, X d) its probability falls to zero unless
+a_low(i) ≤ x_i'd ≤ a_up(i), and never falls if that is so. Such a exist where
+
+    x_i'd ≤ x_j'd    for all rows i and j with up(i) ≤ low(j), i's outcome being below j's.
+
+So there is a finite maximum, or none, by this alone (Albert and Anderson 1984, for the logistic
+model): whatever the link, the weights and the offsets, and wherever a fit has stopped. It is a
+linear program in d (Konis 2007), of which few of the pairs matter: they are added as they are
+violated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+__all__ = ["ordering_direction"]
+
+ROUNDS = 300
+NOISE = 1e-9  # of two rows' parts: nearer than that they are tied, whatever rounding says
+FEASIBLE = 1e-10  # the least that the program's solver allows
+PAIRS = 50  # that are added at once, at least
+AT_ONCE = 1000  # pairs that are looked at together
+
+
+def ordering_direction(
+    rows: Any, low: np.ndarray, up: np.ndarray, size: np.ndarray
+) -> np.ndarray | None:
+    """The direction d along which rows are in the order of their outcomes, or None.
+
+    Parameters
+    ----------
+    rows : RowsLike
+        k columns, n rows.
+    low, up : (n,) int arrays
+        The thresholds below and above each row's outcome; −1 and their number where there is none.
+        A row with neither is compared with none.
+    size : (k,) array
+        Units, positive, in which parts of d are counted.
+
+    Returns
+    -------
+    (k,) array or None
+        d times ``size``: that with the least sum of absolute values, hence of few columns.
+    """
+    low, up = low.astype(np.int64), up.astype(np.int64)
+    before = np.searchsorted(np.sort(up), low, side="right")
+    after = len(low) - np.searchsorted(np.sort(low), up, side="left")
+    pairs = float(before.sum())
+    if not pairs:
+        return None
+    # What all pairs add up to: positive along a direction that orders any of them.
+    gain = _product(rows, (before - after) / pairs) / size
+    largest = np.abs(gain).max()
+    if not largest > 0:
+        return None
+    met = np.empty((0, len(size)))
+    known: set[tuple[int, int]] = set()
+    most = max(PAIRS, 2 * len(size))
+    for _ in range(ROUNDS):
+        e = _least(gain / largest, met)
+        if e is None:
+            return None
+        z = rows.backend.to_host(rows.matmul(rows.backend.asarray((e / size)[:, None])))[:, 0]
+        wrong = _out_of_order(rows, e / size, _violated(z, low, up, most), most)
+        if not wrong:
+            return e
+        fresh = sorted(wrong - known)
+        if not fresh:  # what is left of disorder is less than the program can tell
+            return None
+        known.update(fresh)
+        i, j = np.array(fresh).T
+        met = np.concatenate([met, (_taken(rows, j) - _taken(rows, i)) / size])
+    return None
+
+
+def _product(rows: Any, v: np.ndarray) -> np.ndarray:
+    """X'v, (k,)."""
+    out: np.ndarray = rows.backend.to_host(rows.rmatmul(rows.backend.asarray(v[:, None])))[:, 0]
+    return out
+
+
+def _out_of_order(
+    rows: Any, d: np.ndarray, pairs: tuple[np.ndarray, np.ndarray, np.ndarray], most: int
+) -> set[tuple[int, int]]:
+    """The worst pairs of rows that are in the wrong order by more than rounding."""
+    below, above, excess = pairs
+    wrong = np.flatnonzero(excess > 0)
+    wrong = wrong[np.argsort(-excess[wrong], kind="stable")]
+    out: set[tuple[int, int]] = set()
+    for a in range(0, len(wrong), AT_ONCE):
+        at = wrong[a : a + AT_ONCE]
+        part = sum(np.abs(_taken(rows, end[at])) @ np.abs(d) for end in (below, above))
+        real = at[excess[at] > NOISE * part]
+        out.update(zip(below[real].tolist(), above[real].tolist(), strict=True))
+        if len(out) >= most:
+            break
+    return out
+
+
+def _taken(rows: Any, which: np.ndarray) -> np.ndarray:
+    """Some rows of X, (m, k)."""
+    one_by_one = np.ones(len(which)), np.arange(len(which) + 1), which
+    out: np.ndarray = rows.backend.to_host(rows.sums(*one_by_one))
+    return out
+
+
+def _least(gain: np.ndarray, met: np.ndarray) -> np.ndarray | None:
+    """The least e (k,), by the sum of absolute values, with gain'e = 1 and met e ≥ 0; or None."""
+    k, part = len(gain), np.abs(met).max(axis=1, initial=0.0)
+    A = met[part > 0] / part[part > 0, None]
+    found = optimize.linprog(
+        np.ones(2 * k), A_ub=np.hstack([-A, A]), b_ub=np.zeros(len(A)),
+        A_eq=np.hstack([gain, -gain])[None, :], b_eq=[1.0], method="highs",
+        options={"primal_feasibility_tolerance": FEASIBLE},
+    )  # fmt: skip
+    return found.x[:k] - found.x[k:] if found.status == 0 else None
+
+
+def _violated(
+    z: np.ndarray, low: np.ndarray, up: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The worst pairs at each threshold: rows below it, rows above, and how far z falls.
+
+    One for each threshold, or about ``most`` in all of few: of other rows each.
+    """
+    K = int(max(up.max(), low.max() + 1))
+    if most < 2 * K:
+        below, highest = _highest(z, up, K)
+        above, lowest = _highest(-z[::-1], (K - 1 - low)[::-1], K)
+        above, lowest = len(z) - 1 - above[::-1], -lowest[::-1]
+        return below, above, highest - lowest
+    each, found = most // K, []
+    for k in range(K):
+        below, above = np.flatnonzero(up <= k), np.flatnonzero(low >= k)
+        m = min(each, len(below), len(above))
+        found.append((below[_largest(z[below], m)], above[_largest(-z[above], m)]))
+    i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
+    return i, j, z[i] - z[j]
+
+
+def _largest(z: np.ndarray, m: int) -> np.ndarray:
+    """Where the m largest are, in their order."""
+    at = np.argpartition(-z, m - 1)[:m] if 0 < m < len(z) else np.arange(len(z))
+    return at[np.argsort(-z[at], kind="stable")][:m]
+
+
+def _highest(z: np.ndarray, at: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray]:
+    """The row with the largest z among those with ``at`` ≤ k, and that z, for each k < K."""
+    order = np.argsort(at, kind="stable")
+    best = np.maximum.accumulate(z[order])
+    fresh = np.concatenate([[True], best[1:] > best[:-1]])
+    row = order[np.maximum.accumulate(np.where(fresh, np.arange(len(z)), 0))]
+    last = np.searchsorted(at[order], np.arange(K), side="right") - 1
+    return row[last], np.where(last >= 0, best[last], -np.inf)
