@@ -202,3 +202,49 @@ def test_the_best_is_found_where_the_walk_went_two_steps_at_once(scores, nonzero
     assert found.score > best - (2 if nonzero > 1 else 1) * FLAT
     assert len(found.results) < 12
     assert len(found.results) <= (10 if nonzero > 1 else 11)
+
+
+class Led(Scored):
+    """The same, beginning with a variance that is foreseen some steps from the first."""
+
+    def __init__(self, score, at, **options):
+        super().__init__(score, **options)
+        self.at, self.asked = at, []
+
+    def foresee(self, first):
+        return first * STEP**self.at
+
+    def evaluate(self, variance):
+        self.asked.append(self.steps(variance))
+        return super().evaluate(variance)
+
+
+def hill(steps, derivative=0, top=5.3):
+    t = np.asarray(steps, float) - top
+    return (-6 * t**2 - 0.5 * t**3) if derivative == 0 else (-12 * t - 1.5 * t**2)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 4.6, 5, 5.3, 5.7, 6, 7])
+def test_from_what_is_foreseen_the_best_is_found_wherever_that_is(at):
+    walk = Led(hill, at, nonzero=3000)
+    found = walk.search()
+    assert found.score > -FLAT
+    assert walk.asked[:2] == pytest.approx([0, at], abs=0.02)
+    if 4 <= at <= 5:
+        assert len(found.results) <= 5
+
+
+@pytest.mark.parametrize(("at", "nonzero"), [(10, 3000), (4, 1), (0, 3000)])
+def test_where_scores_do_not_say_that_it_is_right_the_walk_goes_all_of_its_way(at, nonzero):
+    """They are no better than at first, or there is no slope, or it is the first itself."""
+    found, alone = Led(hill, at, nonzero=nonzero).search(), Scored(hill, nonzero).search()
+    assert found.results.equals(alone.results)
+
+
+def test_the_simplest_within_a_standard_error_is_looked_for_below_as_ever():
+    walk = Led(hill, 4.3, nonzero=3000)
+    walk.within = 1.0
+    table = walk.search().results
+    inside = table["mean"] >= table["mean"].max() - 1
+    assert walk._simplest(table) == int(np.argmax(inside))
+    assert not inside.iloc[0]

@@ -14,8 +14,9 @@ import pandas as pd
 
 from ..priors import Prior
 from ..select.curve import STEP
+from ..select.first_variance import SAMPLE, first_variance, own_information
 from ..select.fold_refusals import ShortFits
-from ..select.search import SAMPLE, VariancePath, first_variance, own_information, readable
+from ..select.search import VariancePath, readable
 from ..select.silent_folds import ROUNDING, nothing_held_out, nothing_to_train
 from .evaluations import Known
 from .exchange import Exchange

@@ -9,7 +9,7 @@ import numpy as np
 from ..fit import Problem
 from ..priors import Prior
 from ..solve import Batch
-from .search import BELOW, SAMPLE, first_variance, own_information
+from .first_variance import BELOW, SAMPLE, first_variance, own_information
 
 __all__ = ["beginning"]
 

@@ -33,10 +33,13 @@ class CrossValidation:
     search : "auto", sequence of float, or CyclopsSearch
         Variances to try. ``"auto"`` walks a path from the variance at which the first
         coefficient leaves zero to beyond the best one and then refines around the best until
-        the score is flat to 0.01 standard errors. With more than 500 nonzero coefficients each
+        the score is flat to 0.01 standard errors. With more than 200 nonzero coefficients each
         variance costs much more than the one before; there the score's slope is found too, by
         how the folds' optima move with the variance (Bertrand and others 2022), and the walk goes
-        no farther than to the top. Of variances whose scores are equal within
+        no farther than to the top. Of a lasso on large data the full data alone tell nearly
+        where that is: where a coefficient that joins gains no more than it costs (Zou and others
+        2007). Then folds are fitted at the first variance, and around that place; give variances
+        for scores along the whole path. Of variances whose scores are equal within
         rounding the smallest is chosen. `CyclopsSearch` is the R predecessor's search.
     rule : {"best", "one_standard_error"}
         ``"best"``: the variance with the best mean score (the default). ``"one_standard_error"``:
@@ -89,6 +92,7 @@ class CrossValidation:
     Verweij and van Houwelingen (1993), Statistics in Medicine 12:2305–2314.
     Breiman, Friedman, Olshen and Stone (1984), Classification and Regression Trees.
     Bertrand and others (2022), Journal of Machine Learning Research 23:149.
+    Zou, Hastie and Tibshirani (2007), Annals of Statistics 35:2173–2192.
     """
 
     folds: int | Sequence[tuple[Any, Any]] = 10

@@ -14,7 +14,8 @@ from .beginning import beginning
 from .cyclops import CyclopsSearch
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import TrainingRows, cut
-from .search import DEAR, Progress, Selection, VariancePath, standard_error
+from .foresight import look_ahead
+from .search import DEAR, SLOPED, Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
 
 __all__ = ["choose"]
@@ -24,12 +25,14 @@ MANY = 4000  # where there are many: columns in vain cost more then than another
 LOOKED = 1000  # columns from which on two steps for one that was missing cost more than a look,
 IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
 WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
+LARGE = 20_000_000  # rows times columns from which on it is worth looking ahead
 SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
 FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
 LITTLE = 0.02  # change of log variance by which the slope of the scores is found,
 RESPONSES = 3  # in so many steps,
 SETTLED = 0.2  # the last of which must not change it by more, of it or of the scores' error
+LOOSE = 0.1  # violation, in units of λ, to which fits are told from that only look ahead
 NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
 COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error,
 COARSEST = 30  # and smaller yet with
@@ -77,6 +80,7 @@ class FoldsPath(VariancePath):
         self.above, self.below = np.zeros(problem.design.p), np.zeros(problem.design.p)
         # Of each variance done, coefficients of the full data and of each group of folds.
         self.ends: dict[float, list[sparse.csc_array]] = {}
+        self.known: dict[float, sparse.csc_array] = {}  # of the full data alone, and farther
         self.at: float | None = None  # the variance where the full data's batch is,
         self.folds_at: float | None = None  # and where the folds' are
         self.short = ShortFits()
@@ -95,9 +99,10 @@ class FoldsPath(VariancePath):
         owed = tol = self.cv.tol if l1.any() else finer * self.cv.tol
         if l1.any() and problem.likelihood.n_eta * problem.design.p <= SMALL:
             tol *= FINER
-        near = self._nearest(variance)
-        if near is not None and near != self.at:
-            self.full.start_at(self.ends[near][0].toarray())
+        near = _nearest(self.ends, variance)
+        known = _nearest(self.known, variance)
+        if known is not None and known != self.at:
+            self.full.start_at(self.known[known].toarray())
         solve_under(problem, self.full, prior, tol=0.1 * tol)
         self._expect(l1, near)
         after = self.full.beta
@@ -105,7 +110,8 @@ class FoldsPath(VariancePath):
         if nonzero > DEAR and tol == self.cv.tol:
             smallest = nonzero > THOUSANDS and problem.design.n > ROWS * nonzero
             owed = tol = (COARSEST if smallest else COARSER) * tol
-        ends = [sparse.csc_array(after)]
+        self.known[variance] = sparse.csc_array(after)
+        ends = [self.known[variance]]
 
         def start(k: int) -> np.ndarray:
             # A fold starts as far from this full-data optimum as it was from the nearest one;
@@ -153,16 +159,29 @@ class FoldsPath(VariancePath):
         size = max(abs(slopes[-1]), standard_error(self.scores[variance]))
         return float(slopes[-1]) if apart <= SETTLED * size else None
 
-    def _nearest(self, variance: float) -> float | None:
-        """The variance done that is nearest to this one."""
-        if not self.ends:
-            return None
-        return min(self.ends, key=lambda v: abs(np.log(v / variance)))
-
     def first(self) -> float:
         """See `VariancePath.first`."""
         first, self.matters_to = beginning(self.problem, self.prior, self.full)
         return first
+
+    def foresee(self, first: float) -> float | None:
+        """See `VariancePath.foresee`; of a lasso whose best fits have hundreds of coefficients."""
+        problem, w = self.problem, self.problem.weights
+        large = problem.likelihood.n_eta * problem.design.p > LARGE
+        if not (large and self.selects and self.prior.plain and len(self.pairs) > 1):
+            return None
+        if self.within:  # a simpler model than the best is farther down
+            return None
+
+        def fit(variance: float) -> tuple[float, int]:
+            self.tell(variance, 0.0)
+            variance = readable(variance)
+            solve_under(problem, self.full, self.prior.with_variance(variance), tol=LOOSE)
+            beta, self.at = self.full.beta, variance
+            self.known.setdefault(variance, sparse.csc_array(beta))
+            return -float(self.full.term.loss[0]), int(np.count_nonzero(beta[self.penalised]))
+
+        return look_ahead(first, fit, float((w * w).sum() / w.sum()), SLOPED)
 
     def _expect(self, l1: np.ndarray, near: float | None) -> None:
         """Let columns in that some fold is likely to need, and those go that none needs.
@@ -197,6 +216,11 @@ class FoldsPath(VariancePath):
     def _held_out(self, term: DataTerm) -> np.ndarray:
         """Log-likelihood of all held-out rows, one score a fold."""
         return term.left_out_score(self.problem.weights, self.cv.scoring == "difference")
+
+
+def _nearest(done: dict[float, Any], variance: float) -> float | None:
+    """The variance done that is nearest to this one."""
+    return min(done, key=lambda v: abs(np.log(v / variance))) if done else None
 
 
 def _together(count: int) -> int:

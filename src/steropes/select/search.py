@@ -9,23 +9,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg
 
 from ..errors import DataError
-from ..priors import HELD, Prior
+from ..priors import Prior
 from .curve import CLEAR, FLAT, STEP, near, next_step, passed, promise
 from .cyclops import CyclopsSearch, cyclops_variance
 
 __all__ = [
-    "BELOW",
     "DEAR",
-    "SAMPLE",
     "Progress",
     "Selection",
     "VariancePath",
     "best_of",
-    "first_variance",
-    "own_information",
     "readable",
     "standard_error",
 ]
@@ -40,11 +35,8 @@ SLOPED = 200  # and from which on its slope costs far less than another one
 MOST = 60  # variances
 FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
 NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
-ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
 TIE = 1e-6  # of a score: no difference, but what rounding and the folds' tolerance leave
-BELOW = 1e-3  # share of the prior's curvature that the data's is where a path of ridge begins
 SQUARES = 1e100  # a score whose square may be beyond all numbers
-SAMPLE = 200  # columns whose information stands for all columns'
 
 
 @dataclass
@@ -125,7 +117,11 @@ class VariancePath(ABC):
 
     @abstractmethod
     def first(self) -> float:
-        """Variance at which the path begins; see `first_variance`."""
+        """Variance at which the path begins; see `steropes.select.first_variance`."""
+
+    def foresee(self, first: float) -> float | None:
+        """The variance to go on with after the first, where it is known; see `look_ahead`."""
+        return None
 
     def score(self, variance: float) -> None:
         """Evaluate a variance, if that was not done before."""
@@ -215,8 +211,19 @@ class VariancePath(ABC):
             self.progress(f"variance {variance:.3g}", done)
 
     def walk(self) -> None:
-        """From the first nonzero coefficient to the best variance, or some steps beyond it."""
+        """From the first nonzero coefficient to the best variance, or some steps beyond it.
+
+        Where the full data alone tell where that is, the walk begins a step before it.
+        """
         v = self.first()
+        self.score(readable(v))
+        ahead = self.foresee(v)
+        foreseen = ahead is not None and self._go_to(readable(ahead))
+        if foreseen and ahead is not None:
+            if self.slopes[readable(ahead)] <= 0:
+                self._go_back(readable(ahead), v)
+                return
+            v = ahead * STEP
         for _ in range(MOST // 2):
             self.score(readable(v))
             table = self.table()
@@ -240,15 +247,46 @@ class VariancePath(ABC):
             x, own = np.log(table["variance"].to_numpy()), readable(v)
             if passed(x, mean, self._slopes(), se):
                 break
-            if self.nonzero[own] > SLOPED and not alone and near(x, mean):
-                slope = self.slope(own)
-                if slope is not None and np.isfinite(slope):
-                    self.slopes[own] = slope
+            if not alone and (foreseen or near(x, mean)):
+                self._ask(own)
             on = next_step(x, mean, self._slopes(), se)
             if on == 0:
                 break
             # Not of its three digits, of which a path of whole steps would drift away.
             v *= float(np.exp(on))
+
+    def _ask(self, variance: float) -> float | None:
+        """The slope of the scores where the last evaluated is, if it costs less than another."""
+        if self.nonzero[variance] <= SLOPED:
+            return None
+        slope = self.slope(variance)
+        if slope is None or not np.isfinite(slope):
+            return None
+        self.slopes[variance] = slope
+        return slope
+
+    def _go_to(self, ahead: float) -> bool:
+        """Go to what is foreseen after the first; whether scores there say that it is right.
+
+        Elsewhere the score is left, and the walk goes all of its way.
+        """
+        if ahead in self.scores:
+            return False
+        before = next(iter(self.scores.values()))
+        self.score(ahead)
+        se, rise = standard_error(self.scores[ahead]), (self.scores[ahead] - before).mean()
+        if rise > CLEAR * se and self._ask(ahead) is not None:
+            return True
+        del self.scores[ahead]
+        return False
+
+    def _go_back(self, ahead: float, first: float) -> None:
+        """Go back by steps, from where scores fall to where they rise."""
+        slope: float | None = -np.inf
+        while slope is not None and slope <= 0 and ahead / STEP > first:
+            ahead = readable(ahead / STEP)
+            self.score(ahead)
+            slope = self._ask(ahead)
 
     def refine(self) -> None:
         """Go to the top of a curve through the best scores until it promises no more.
@@ -340,58 +378,6 @@ def best_of(mean: np.ndarray) -> int:
     if len(known) == 0:
         return 0
     return int(np.argmax(mean >= known.max() - TIE * float(np.abs(known).max())))
-
-
-def first_variance(
-    l1: np.ndarray,
-    l2: np.ndarray,
-    gradient: Callable[[np.ndarray], np.ndarray],
-    information: Callable[[np.ndarray], np.ndarray],
-) -> float:
-    """The variance at which the first penalised coefficient leaves zero, or nearly so for ridge.
-
-    It is made of ratios of a column's data to its penalty, in one unit: neither how X is stored
-    nor the unit of a column (its variance going along) has a part in it.
-
-    Parameters
-    ----------
-    l1, l2 : (p,) arrays
-        λ and κ at variance one.
-    gradient : callable
-        Takes λ (p,), infinite but for the columns without penalty, fits those, and returns the
-        gradient of the loss there, (p,), in the units of λ.
-    information : callable
-        Takes numbers of columns and returns the curvature of the loss along each where
-        ``gradient`` has fitted, the columns without penalty refitted, in the units of κ.
-    """
-    penalised = (l1 > 0) | (l2 > 0)
-    if not penalised.any():
-        raise DataError("Every column is excluded from the prior; there is nothing to choose.")
-    g = np.abs(gradient(np.where(penalised, HELD, 0.0)))
-    if (l1 > 0).any():
-        largest = float((g[l1 > 0] / l1[l1 > 0]).max())
-        # λ ∝ variance^(-1/2): start one step below the threshold.
-        return STEP / largest**2 if largest > 0 else 1.0
-    columns = np.flatnonzero(penalised)
-    columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLE).astype(int))]
-    ratio = information(columns) / l2[columns]
-    return BELOW / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
-
-
-def own_information(
-    H: np.ndarray, free: np.ndarray, at: np.ndarray, whole: np.ndarray | None = None
-) -> np.ndarray:
-    """Diagonal of a Hessian at some places, with the columns at ``free`` eliminated.
-
-    What is left by rounding is zero: next to the diagonal, or to ``whole``, what that was before
-    anything was taken from it.
-    """
-    h = np.diag(H)[at].copy()
-    if len(free):
-        cross = H[np.ix_(free, at)]
-        h -= (cross * linalg.lstsq(H[np.ix_(free, free)], cross)[0]).sum(axis=0)
-    whole = np.diag(H)[at] if whole is None else whole
-    return np.where(h > ROUNDING * whole, h, 0.0)
 
 
 def readable(variance: float) -> float:

@@ -1,0 +1,70 @@
+"""The variance at which a path begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg
+
+from ..errors import DataError
+from ..priors import HELD
+from .curve import STEP
+
+__all__ = ["BELOW", "SAMPLE", "first_variance", "own_information"]
+
+ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
+BELOW = 1e-3  # share of the prior's curvature that the data's is where a path of ridge begins
+SAMPLE = 200  # columns whose information stands for all columns'
+
+
+def first_variance(
+    l1: np.ndarray,
+    l2: np.ndarray,
+    gradient: Callable[[np.ndarray], np.ndarray],
+    information: Callable[[np.ndarray], np.ndarray],
+) -> float:
+    """The variance at which the first penalised coefficient leaves zero, or nearly so for ridge.
+
+    It is made of ratios of a column's data to its penalty, in one unit: neither how X is stored
+    nor the unit of a column (its variance going along) has a part in it.
+
+    Parameters
+    ----------
+    l1, l2 : (p,) arrays
+        λ and κ at variance one.
+    gradient : callable
+        Takes λ (p,), infinite but for the columns without penalty, fits those, and returns the
+        gradient of the loss there, (p,), in the units of λ.
+    information : callable
+        Takes numbers of columns and returns the curvature of the loss along each where
+        ``gradient`` has fitted, the columns without penalty refitted, in the units of κ.
+    """
+    penalised = (l1 > 0) | (l2 > 0)
+    if not penalised.any():
+        raise DataError("Every column is excluded from the prior; there is nothing to choose.")
+    g = np.abs(gradient(np.where(penalised, HELD, 0.0)))
+    if (l1 > 0).any():
+        largest = float((g[l1 > 0] / l1[l1 > 0]).max())
+        # λ ∝ variance^(-1/2): start one step below the threshold.
+        return STEP / largest**2 if largest > 0 else 1.0
+    columns = np.flatnonzero(penalised)
+    columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLE).astype(int))]
+    ratio = information(columns) / l2[columns]
+    return BELOW / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
+
+
+def own_information(
+    H: np.ndarray, free: np.ndarray, at: np.ndarray, whole: np.ndarray | None = None
+) -> np.ndarray:
+    """Diagonal of a Hessian at some places, with the columns at ``free`` eliminated.
+
+    What is left by rounding is zero: next to the diagonal, or to ``whole``, what that was before
+    anything was taken from it.
+    """
+    h = np.diag(H)[at].copy()
+    if len(free):
+        cross = H[np.ix_(free, at)]
+        h -= (cross * linalg.lstsq(H[np.ix_(free, free)], cross)[0]).sum(axis=0)
+    whole = np.diag(H)[at] if whole is None else whole
+    return np.where(h > ROUNDING * whole, h, 0.0)
