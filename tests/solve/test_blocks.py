@@ -181,3 +181,17 @@ def test_what_joins_all_columns_has_a_factor(rng):
     _, after = steps(shared, factors, support, residual)
     assert factors.factor is not None
     assert after < before
+
+
+def test_a_column_that_is_eliminated_by_now_is_in_no_block(rng):
+    X = rng.normal(size=(2000, 1)) + 0.3 * rng.normal(size=(2000, 6))
+    X = np.hstack([X, np.ones((2000, 1))])
+    blocks = Blocks(shared_of(X, (6,)))  # the model's penalty was another one then
+    shared = shared_of(X, (2, 6))
+    assert blocks.of[2] == blocks.of[3]
+    at, support, ridge = np.arange(7), np.ones((7, 1), bool), np.zeros((7, 1))
+    h = shared.diagonal[:, None]
+    inverse = BlocksInverse(shared, blocks, at, support, ridge, h)
+    R = rng.normal(size=(7, 1))
+    expected = np.linalg.solve(shared.times(np.eye(7)), R)
+    np.testing.assert_allclose(inverse(R, np.arange(1)), expected, rtol=1e-4)

@@ -54,7 +54,7 @@ class Blocks:
 def _pairs(shared: SharedMatrix, known: int) -> tuple[np.ndarray, np.ndarray]:
     """Strongly correlated columns, and how strongly, but for those that were known before."""
     k = shared.k
-    size = np.where(~shared.apart & _firm(shared), shared.diagonal, np.inf) ** -0.5
+    size = np.where(_firm(shared), shared.diagonal, np.inf) ** -0.5
 
     def some(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
         room, least, work = PAIRS * (b - a), STRONG, np.empty(b)
@@ -73,9 +73,12 @@ def _pairs(shared: SharedMatrix, known: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _firm(shared: SharedMatrix) -> np.ndarray:
-    """Columns of which the elimination of others has left more than rounding."""
+    """Columns that are not eliminated, and of which that has left more than rounding.
+
+    Blocks that are handed on may have been made when others were eliminated.
+    """
     firm: np.ndarray = shared.diagonal > ROUNDING * np.diagonal(shared.G)
-    return firm
+    return firm & ~shared.apart
 
 
 class BlocksInverse:
