@@ -195,3 +195,19 @@ def test_a_column_that_is_eliminated_by_now_is_in_no_block(rng):
     R = rng.normal(size=(7, 1))
     expected = np.linalg.solve(shared.times(np.eye(7)), R)
     np.testing.assert_allclose(inverse(R, np.arange(1)), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [3e-4, 4e-4, 5e-4, 6e-4])
+def test_what_rounding_leaves_of_columns_is_solved_by_no_large_numbers(size, rng):
+    """Nearly constant columns in single precision: their Schur complement is not positive."""
+    X = np.hstack([np.ones((4000, 1)), 1 + size * rng.normal(size=(4000, 40))])
+    shared = shared_of(X, (0,))
+    blocks, B = Blocks(shared), 2
+    assert np.bincount(blocks.of).max() > 8
+    h = np.tile(shared.diagonal[:, None], B)
+    at, support = np.arange(41), h > 0
+    inverse = BlocksInverse(shared, blocks, at, support, np.zeros((41, B)), h)
+    R = rng.normal(size=(41, B)) * np.sqrt(np.abs(h)) * support
+    for some in (np.arange(B), np.array([1])):
+        z = inverse(R[:, some], some) * np.sqrt(np.abs(h[:, some]))  # warnings are errors
+        assert np.abs(z).max() < 1e6  # NaN is not

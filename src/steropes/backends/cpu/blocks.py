@@ -107,7 +107,8 @@ def factor_blocks(G, Y, members, starts, where, support, ridge, least, places, L
     where : int array
         and the rows of ``support`` and ``ridge`` (k, B) that these are.
     least : float
-        Share of its own that is left of a diagonal entry at least: columns may be equal.
+        Share of its own that is left of a diagonal entry at least: columns may be equal. Where
+        others explain more than all of it by as much, it is by itself.
     places : (blocks, B) int array
         Where each begins in L.
     local : int array
@@ -135,8 +136,11 @@ def factor_blocks(G, Y, members, starts, where, support, ridge, least, places, L
                         value -= L[at + r] * L[above + r]
                     if s < n:
                         L[at + s] = value / L[above + s]
-                    else:
+                    elif value > -least * whole:
                         L[at + s] = np.sqrt(max(value, least * whole))
+                    else:  # of rounding: no others explain more of a column than there is
+                        L[at : at + s] = 0.0
+                        L[at + s] = np.sqrt(whole)
                 n += 1
                 at += n
 
