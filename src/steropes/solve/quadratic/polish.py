@@ -19,7 +19,8 @@ from .shared import SharedMatrix
 __all__ = ["WORK", "cholesky_solve", "polish"]
 
 WORK = 2e9  # cubes of columns, in sum, of the jumps that are made in a row
-REGULAR = 1e-8  # of its diagonal: what makes a singular matrix regular
+REGULAR = 1e-8  # of its diagonal: what makes a singular matrix regular,
+REGULAR_SINGLE = 1e-5  # and one in single precision, whose rounding leaves it indefinite
 SINGULAR = 1e-7  # smallest pivot, of one, of a matrix whose inverse is believed
 
 
@@ -48,6 +49,7 @@ def polish(
         Penalties, the point, and the slopes of all smooth terms there.
     """
     y, slope = y.copy(), slope.copy()
+    added = REGULAR if shared.G.dtype == np.float64 else REGULAR_SINGLE
     signs = np.sign(y)
     left = WORK
     while left > 0:
@@ -59,7 +61,7 @@ def polish(
         regular = H.copy() if l1.any() else None
         step = cholesky_solve(H, q / size)
         if step is None and regular is not None:
-            regular[np.diag_indices(len(regular))] += REGULAR
+            regular[np.diag_indices(len(regular))] += added
             step = cholesky_solve(regular, q / size)
         if step is None:
             return y
