@@ -36,8 +36,9 @@ __all__ = ["Batch"]
 LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
 FEW = 0.1  # share of the working set: if no more columns join on the way, the next penalty is due
 MANY = 500  # columns that violate at the start from which on there is a way
-SHARE = 0.03  # of the violation that is left to models,
-DEAR_SHARE = 0.2  # and to those that are dear; more would look like the data's
+SHARE = 0.1  # of the violation that is left to models of a single fit on its way,
+SHARED = 0.03  # to those of replicates,
+DEAR_SHARE = 0.2  # and to dear ones; more would look like the data's
 RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
@@ -255,9 +256,10 @@ class Batch:
         run.rates.record(violation, todo, run.fresh)
         # A shared Hessian bounds the rate at which the steps contract; solving the models more
         # exactly than that would be in vain. A single fit's Hessian improves as it goes.
-        share = DEAR_SHARE if len(term.W) > DEAR and term.B > 1 else SHARE
-        if term.B == 1 and run.near and not self.shared.thinned:
-            share = reach
+        if term.B > 1:
+            share = DEAR_SHARE if len(term.W) > DEAR else SHARED
+        else:
+            share = reach if run.near and not self.shared.thinned else SHARE
         tolerance = np.maximum(share * violation, 0.3 * (run.aim if self.alone else run.tol))
         curvatures = self.hessians.curvatures()
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
