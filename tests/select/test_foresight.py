@@ -34,8 +34,12 @@ def test_it_is_told_before_it_is_there(top, unit):
         return unit * float(value), int(count)
 
     ahead = look_ahead(1e-4, fit, unit, 1)
-    assert top - 2 < np.log(ahead / 1e-4) / STEPS < top + 0.1
-    assert max(asked) < top + 0.5
+    steps = np.log(ahead.variance / 1e-4) / STEPS
+    assert top - 2 < steps < top + 0.1
+    # The slope is (gain - 1) d(df)/dx, of which the gain's fall is the bend.
+    bend = unit * 0.25 / STEPS * 0.7 / STEPS * 10 * np.exp(0.7 * steps)
+    assert 0.5 * bend < ahead.bend < 2 * bend
+    assert max(asked) < top + 1
     assert np.diff(asked) == pytest.approx(2)
     assert look_ahead(1e-4, fit, unit, 10**6) is None  # few coefficients: the walk costs little
 
@@ -43,13 +47,13 @@ def test_it_is_told_before_it_is_there(top, unit):
 def test_what_does_not_tell_is_none():
     x = np.arange(3.0)
     assert foreseen(x[:2], np.array([0.0, 5.0]), np.array([0.0, 4.0])) is None
-    assert foreseen(x, np.array([0.0, 20.0, 50.0]), np.array([0.0, 10.0, 20.0])) is None  # rises
-    assert foreseen(x, np.array([0.0, 20.0, 30.0]), np.array([0.0, 10.0, 10.0])) is None
-    far = 2 * ENOUGH * np.array([0.0, 11.0, 21.0])
-    assert foreseen(x, far, np.array([0.0, 10.0, 20.0])) is None
-    assert foreseen(x, np.array([0.0, 20.0, 30.0]), np.array([0.0, 10.0, 20.0])) == pytest.approx(
-        1.5
-    )
+    df = np.array([10.0, 20.0, 30.0])
+    assert foreseen(x, np.array([0.0, 20.0, 50.0]), df) is None  # the gain rises
+    assert foreseen(x, np.array([0.0, 20.0, 30.0]), np.array([10.0, 20.0, 20.0])) is None
+    assert foreseen(x, np.array([0.0, 20.0, 30.0]), df - 10) is None  # from nothing
+    assert foreseen(x, 20 * ENOUGH * np.array([0.0, 1.1, 2.1]), df) is None  # too far
+    there = foreseen(x, np.array([0.0, 20.0, 30.0]), df)
+    assert np.log(there.variance) == pytest.approx(1.5)
     assert look_ahead(1.0, lambda v: (0.0, 0), 1.0, 1) is None
 
 
@@ -95,7 +99,7 @@ def test_the_choice_is_as_good_with_fewer_variances(rng, small, monkeypatch, fam
     assert small[0] is not None
     assert small[-1] is None
     assert table["mean"].max() > whole["mean"].max() - 2 * FLAT * whole["se"].max()
-    assert len(table) < len(whole)
+    assert len(table) < len(whole) + 2 * isinstance(prior, ElasticNet)  # flat for long
     assert table["variance"].iloc[0] == whole["variance"].iloc[0]  # that begins it in any case
 
 

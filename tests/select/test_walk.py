@@ -5,7 +5,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from steropes import CrossValidation, Laplace
-from steropes.select.curve import FLAT, STEP, near, next_step, passed, promise
+from steropes.select.curve import FLAT, LEAST, REACH, STEP, near, next_step, passed, promise, toward
+from steropes.select.foresight import Foreseen
 from steropes.select.path import TOGETHER, _together
 from steropes.select.search import VariancePath
 
@@ -61,6 +62,20 @@ def test_whoever_knows_the_slope_goes_to_the_top_itself():
     assert next_steps(score, [0, 1, 2, 3], slope=slope) == pytest.approx(0.3, abs=0.03)
     ahead = next_steps(lambda t: -((t - 3.3) ** 2), [0, 1, 2], slope=lambda t: -2 * (t - 3.3))
     assert ahead == pytest.approx(1.3, abs=0.01)
+
+
+def test_of_scores_near_to_each_other_the_slopes_tell():
+    """Folds' tolerances make a cubic through two near scores bend anyhow."""
+    x = np.array([0, 1, 2, 2.2]) * STEPS
+    slope = np.array([np.nan, 10, 6, 5])
+    y = np.array([0.0, 14.0, 20.0, 20.84])
+    for off in (-0.02, 0.0, 0.02):
+        on = next_step(x, y + np.array([0, 0, 0, off]), slope, 1.0)
+        assert on == pytest.approx(0.4 * STEPS)  # the top is a step ahead: half of that way
+    slope[-1] = 2.0  # it bends more: as far as its top
+    assert next_step(x, y, slope, 1.0) == pytest.approx(max(2 * 0.2 / 4, LEAST) * STEPS)
+    slope[-1] = 0.05  # nothing to be had any more
+    assert next_step(x, y, slope, 1.0) == 0
 
 
 def test_whoever_is_at_the_top_or_past_it_and_knows_the_slope_ends():
@@ -207,12 +222,12 @@ def test_the_best_is_found_where_the_walk_went_two_steps_at_once(scores, nonzero
 class Led(Scored):
     """The same, beginning with a variance that is foreseen some steps from the first."""
 
-    def __init__(self, score, at, **options):
+    def __init__(self, score, at, bend=12.0, **options):
         super().__init__(score, **options)
-        self.at, self.asked = at, []
+        self.at, self.bend, self.asked = at, bend, []
 
     def foresee(self, first):
-        return first * STEP**self.at
+        return Foreseen(first * STEP**self.at, self.bend / STEPS**2)
 
     def evaluate(self, variance):
         self.asked.append(self.steps(variance))
@@ -224,13 +239,14 @@ def hill(steps, derivative=0, top=5.3):
     return (-6 * t**2 - 0.5 * t**3) if derivative == 0 else (-12 * t - 1.5 * t**2)
 
 
+@pytest.mark.parametrize("bend", [0.0, 3.0, 12.0, 50.0])
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 4.6, 5, 5.3, 5.7, 6, 7])
-def test_from_what_is_foreseen_the_best_is_found_wherever_that_is(at):
-    walk = Led(hill, at, nonzero=3000)
+def test_from_what_is_foreseen_the_best_is_found_wherever_that_is(at, bend):
+    walk = Led(hill, at, bend, nonzero=3000)
     found = walk.search()
     assert found.score > -FLAT
     assert walk.asked[:2] == pytest.approx([0, at], abs=0.02)
-    if 4 <= at <= 5:
+    if at >= 4 and bend == 12:
         assert len(found.results) <= 5
 
 
@@ -248,3 +264,11 @@ def test_the_simplest_within_a_standard_error_is_looked_for_below_as_ever():
     inside = table["mean"] >= table["mean"].max() - 1
     assert walk._simplest(table) == int(np.argmax(inside))
     assert not inside.iloc[0]
+
+
+def test_by_a_slope_and_its_bend_the_top_is_told():
+    assert toward(-1.0, 2.0) == pytest.approx(-0.5)
+    assert toward(1.0, 2.0) == pytest.approx(0.5)
+    assert toward(1e-6, 2.0) == pytest.approx(LEAST * STEPS)
+    assert toward(-100.0, 2.0) == pytest.approx(-REACH * STEPS)
+    assert toward(1.0, 0.0) == pytest.approx(REACH * STEPS)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.interpolate import KroghInterpolator
 
-__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "passed", "promise"]
+__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "passed", "promise", "toward"]
 
 STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
 FLAT = 0.01  # standard errors of the score within which a search is content
@@ -24,6 +24,8 @@ LATER = 0.85  # and share of that gain which the second of them must be expected
 REACH = 1.5  # steps ahead within which a slope tells where the top is,
 SOON = 2.5  # and within which a top must be expected for a slope to be asked
 SHORT = 0.6  # of a step: so near to a score whose slope is known another slope is not asked,
+CLOSE = 0.4  # of a step: scores so near to each other tell less of how they bend than slopes do
+TRUST = 2  # and how many times that distance they tell ahead
 BEYOND = 0.3  # where scores fall within so much of one: of nearer ones folds' tolerances tell more
 INSIDE = 200  # places between two scores, or three, where the curves are looked at
 
@@ -35,7 +37,8 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
     much as they did, two steps are one. Where a parabola through the last ones is past its top by a
     clear drop after half a step, no more is needed. Where the slope at the last is known, curves
     tell where the top is before it is passed: the walk goes to the cubic's, the nearest to the true
-    ones, and ends where no more is to be had.
+    ones, and ends where no more is to be had. Of two scores close to each other, whose difference
+    is next to what folds' tolerances leave, the slopes alone tell.
 
     Parameters
     ----------
@@ -53,6 +56,11 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
     if len(x) < 3:
         return (2 if rise > EARLY * se else 1) * step
     ends = _ends(x, y, slope, (2, 3))
+    if x[-1] - x[-2] < CLOSE * step and slope[-2] > slope[-1] > 0:
+        before = float(x[-1] - x[-2])
+        top = toward(slope[-1], (slope[-2] - slope[-1]) / before)
+        more = y[-1] + 0.5 * slope[-1] * top > y.max() + FLAT * se
+        return min(top, TRUST * before) if more else 0.0
     if np.isfinite(slope[-1]):
         ahead = np.linspace(0, REACH * step, INSIDE + 1)
         values = np.array([end(x[-1] + ahead) for end in ends])
@@ -67,6 +75,16 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
             return 2 * step
     half = np.isnan(slope[-1]) and ends[0](x[-1] + HALF * step) < y.max() - CLEAR * se
     return (HALF if half else 1) * step
+
+
+def toward(slope: float, bend: float) -> float:
+    """How far the top is, in log, where a slope falls by ``bend`` as log variance grows by one.
+
+    No less than a fifth of a step, and no more than a slope can tell.
+    """
+    step = float(np.log(STEP))
+    size = np.clip(abs(slope) / bend if bend > 0 else np.inf, LEAST * step, REACH * step)
+    return float(np.copysign(size, slope))
 
 
 def near(x: np.ndarray, y: np.ndarray) -> bool:

@@ -12,21 +12,39 @@ ones.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from .curve import STEP
 
-__all__ = ["foreseen", "look_ahead"]
+__all__ = ["Foreseen", "foreseen", "look_ahead"]
 
-ENOUGH = 3  # degrees of freedom that a coefficient gains from which on what is ahead is told
+ENOUGH = 2  # degrees of freedom that a coefficient gains from which on what is ahead is told
+SLOWER = 2 / 3  # of its fall is how it falls on from there
 MOST = 20  # fits of the full data
 
 Fit = Callable[[float], tuple[float, int]]
 
 
-def foreseen(x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray) -> float | None:
-    """Where a coefficient is expected to gain no more than it costs, in log variance.
+class Foreseen(NamedTuple):
+    """What is foreseen of the best variance.
+
+    Attributes
+    ----------
+    variance : float
+        Next to the best one, or a step before it.
+    bend : float
+        By how much the score's slope falls there as log variance grows by one; of the score of
+        all rows.
+    """
+
+    variance: float
+    bend: float
+
+
+def foreseen(x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray) -> Foreseen | None:
+    """Where a coefficient is expected to gain no more than it costs.
 
     It is rather less far than that: the logarithm of the gain falls by less from step to step.
 
@@ -37,10 +55,10 @@ def foreseen(x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray) -> float
 
     Returns
     -------
-    float or None
+    Foreseen or None
         None where the fits do not tell yet.
     """
-    if len(x) < 3:
+    if len(x) < 3 or not df[-3] > 0:
         return None
     gain, cost = np.diff(log_likelihood[-3:]), np.diff(df[-3:])
     if not ((gain > 0) & (cost > 0)).all():
@@ -50,11 +68,15 @@ def foreseen(x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray) -> float
     fall = (ratio[0] - ratio[1]) / (middle[1] - middle[0])
     if not (fall > 0 and ratio[1] < np.log(ENOUGH)):
         return None
-    return float(middle[1] + ratio[1] / fall)
+    at = max(middle[1] + ratio[1] / fall, x[0])
+    growth = np.log(df[-1] / df[-2]) / (x[-1] - x[-2])
+    # The slope is (gain - 1) d(df)/dx, and the gain one where it is zero.
+    there = df[-1] * np.exp(growth * (at - x[-1]))
+    return Foreseen(float(np.exp(at)), float(SLOWER * fall * growth * there))
 
 
-def look_ahead(first: float, fit: Fit, unit: float, enough: int) -> float | None:
-    """The variance to go to at once, next to the best one or a step before it.
+def look_ahead(first: float, fit: Fit, unit: float, enough: int) -> Foreseen | None:
+    """What to go to at once, or None.
 
     Parameters
     ----------
@@ -73,9 +95,9 @@ def look_ahead(first: float, fit: Fit, unit: float, enough: int) -> float | None
         x.append(np.log(v))
         value.append(log_likelihood)
         count.append(float(nonzero))
-        at = foreseen(np.array(x), np.array(value), unit * np.array(count))
-        if at is not None:
-            there = np.interp(at, x, count)
-            return float(np.exp(max(at, x[0]))) if there >= enough else None
+        found = foreseen(np.array(x), np.array(value), unit * np.array(count))
+        if found is not None:
+            there = np.interp(np.log(found.variance), x, count)
+            return found if there >= enough else None
         v *= STEP**2
     return None

@@ -14,7 +14,7 @@ from .beginning import beginning
 from .cyclops import CyclopsSearch
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import TrainingRows, cut
-from .foresight import look_ahead
+from .foresight import Foreseen, look_ahead
 from .search import DEAR, SLOPED, Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
 
@@ -164,7 +164,7 @@ class FoldsPath(VariancePath):
         first, self.matters_to = beginning(self.problem, self.prior, self.full)
         return first
 
-    def foresee(self, first: float) -> float | None:
+    def foresee(self, first: float) -> Foreseen | None:
         """See `VariancePath.foresee`; of a lasso whose best fits have hundreds of coefficients."""
         problem, w = self.problem, self.problem.weights
         large = problem.likelihood.n_eta * problem.design.p > LARGE
@@ -181,7 +181,11 @@ class FoldsPath(VariancePath):
             self.known.setdefault(variance, sparse.csc_array(beta))
             return -float(self.full.term.loss[0]), int(np.count_nonzero(beta[self.penalised]))
 
-        return look_ahead(first, fit, float((w * w).sum() / w.sum()), SLOPED)
+        found = look_ahead(first, fit, float((w * w).sum() / w.sum()), SLOPED)
+        if found is None:
+            return None
+        trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
+        return found._replace(bend=found.bend * (1 - float(trained) / float(w.sum())))
 
     def _expect(self, l1: np.ndarray, near: float | None) -> None:
         """Let columns in that some fold is likely to need, and those go that none needs.

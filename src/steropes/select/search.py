@@ -12,8 +12,9 @@ import pandas as pd
 
 from ..errors import DataError
 from ..priors import Prior
-from .curve import CLEAR, FLAT, STEP, near, next_step, passed, promise
+from .curve import CLEAR, FLAT, STEP, near, next_step, passed, promise, toward
 from .cyclops import CyclopsSearch, cyclops_variance
+from .foresight import Foreseen
 
 __all__ = [
     "DEAR",
@@ -119,8 +120,8 @@ class VariancePath(ABC):
     def first(self) -> float:
         """Variance at which the path begins; see `steropes.select.first_variance`."""
 
-    def foresee(self, first: float) -> float | None:
-        """The variance to go on with after the first, where it is known; see `look_ahead`."""
+    def foresee(self, first: float) -> Foreseen | None:
+        """Where to go on after the first variance, with the bend of mean scores, if it is known."""
         return None
 
     def score(self, variance: float) -> None:
@@ -218,12 +219,13 @@ class VariancePath(ABC):
         v = self.first()
         self.score(readable(v))
         ahead = self.foresee(v)
-        foreseen = ahead is not None and self._go_to(readable(ahead))
+        foreseen = ahead is not None and self._go_to(readable(ahead.variance))
         if foreseen and ahead is not None:
-            if self.slopes[readable(ahead)] <= 0:
-                self._go_back(readable(ahead), v)
+            slope = self.slopes[readable(ahead.variance)]
+            if slope <= 0:
+                self._go_back(ahead, slope, v)
                 return
-            v = ahead * STEP
+            v = ahead.variance * float(np.exp(toward(slope, ahead.bend)))
         for _ in range(MOST // 2):
             self.score(readable(v))
             table = self.table()
@@ -280,13 +282,15 @@ class VariancePath(ABC):
         del self.scores[ahead]
         return False
 
-    def _go_back(self, ahead: float, first: float) -> None:
-        """Go back by steps, from where scores fall to where they rise."""
-        slope: float | None = -np.inf
-        while slope is not None and slope <= 0 and ahead / STEP > first:
-            ahead = readable(ahead / STEP)
-            self.score(ahead)
-            slope = self._ask(ahead)
+    def _go_back(self, ahead: Foreseen, slope: float | None, first: float) -> None:
+        """Go back from where scores fall to where they rise."""
+        v = ahead.variance
+        while slope is not None and slope <= 0:
+            v *= float(np.exp(toward(slope, ahead.bend)))
+            if not v > first:
+                return
+            self.score(readable(v))
+            slope = self._ask(readable(v))
 
     def refine(self) -> None:
         """Go to the top of a curve through the best scores until it promises no more.
