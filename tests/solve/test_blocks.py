@@ -148,7 +148,7 @@ def steps(shared, factors, support, residual):
     h = np.tile(shared.diagonal[:, None], B)
     p, _, iterations = support_steps(
         shared, LowRank.none(k, B), ridge, support, residual, np.zeros((k, B)),
-        factors.inverse(at, support, ridge, h),
+        factors.inverse(at, support, ridge, h), np.full(B, 0.2),
     )  # fmt: skip
     factors.took(iterations, *mine)
     return p, iterations

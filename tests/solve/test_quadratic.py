@@ -113,7 +113,9 @@ def test_a_support_step_says_what_it_does_to_all_slopes(good, rng):
 
     residual, none = rng.normal(size=(k, B)), np.zeros((k, B))
     shared = SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))
-    p, Hp, iterations = support_steps(shared, low, l2, support, residual, none + 1e-9, inverse)
+    p, Hp, iterations = support_steps(
+        shared, low, l2, support, residual, none + 1e-9, inverse, np.full(B, 0.2)
+    )
     assert not p[~support].any()
     assert iterations == 1 if good else iterations > 1
     for b in range(B):
@@ -140,7 +142,8 @@ def test_replicates_whose_step_is_solved_leave_the_others_alone(rng):
         return z
 
     low = LowRank.none(k, 3)
-    p, Hp, iterations = support_steps(shared, low, l2, support, residual, none, inverse)
+    share = np.full(3, 0.2)
+    p, Hp, iterations = support_steps(shared, low, l2, support, residual, none, inverse, share)
     assert iterations > 2
     assert asked[:2] == [[0, 1, 2], [1, 2]]
     assert asked[-1] == [2]
@@ -150,9 +153,40 @@ def test_replicates_whose_step_is_solved_leave_the_others_alone(rng):
         np.testing.assert_allclose(Hp[:, b], H @ p[:, b], atol=1e-9 * np.abs(Hp).max())
     alone, _, _ = support_steps(
         shared, LowRank.none(k, 1), l2[:, 2:], support[:, 2:], residual[:, 2:], none[:, 2:],
-        lambda r, some: r / np.diag(G)[:, None],
+        lambda r, some: r / np.diag(G)[:, None], share[2:],
     )  # fmt: skip
     np.testing.assert_allclose(p[:, 2:], alone, rtol=1e-9)
+
+
+@pytest.mark.parametrize("off", [1e-3, 0.5])
+def test_near_the_minimum_a_newton_step_is_first_and_ends_it(off, rng, monkeypatch):
+    """Where supports are known no sweep is needed; elsewhere it is to tell them."""
+    k, B, done = 60, 3, []
+    G, sigma, g, beta, l1, l2 = model(rng, k, B)
+    unit, tolerance, free = l1.copy(), np.full(B, 1e-9), np.zeros(k, bool)
+    best = beta + Quadratic(G, free, ThreadPool(1)).minimize(
+        sigma, g, beta, l1, l2, unit, tolerance
+    )
+    # From near there, what is zero staying so.
+    start = best * (1 + off * rng.uniform(0.5, 1.0, (k, B)) / 50)
+    D = start - beta
+    g = g + sigma * (G @ (sigma * D))
+    for name in ("_sweep", "_newton"):
+        inner = getattr(search_module.Search, name)
+
+        def noted(self, *given, inner=inner, name=name):
+            done.append(name)
+            return inner(self, *given)
+
+        monkeypatch.setattr(search_module.Search, name, noted)
+    monkeypatch.setattr(search_module.Search, "_small", lambda self, lanes: False)
+    step = Quadratic(G, free, ThreadPool(1)).minimize(
+        sigma, g, start, l1, l2, unit, np.full(B, 1e-6)
+    )
+    assert done[0] == ("_newton" if off < 0.01 else "_sweep")
+    if off < 0.01:
+        assert done == ["_newton"]
+    np.testing.assert_allclose(start + step, best, atol=1e-5)
 
 
 def test_a_model_with_nothing_but_its_free_columns_to_move_is_solved(rng):
@@ -200,7 +234,7 @@ def test_sweeps_alone_and_newton_steps_end_at_one_minimum(monkeypatch, rng):
     G, sigma, g, beta, l1, l2 = model(rng, 80, 3, correlated=0.8)
     arguments = (sigma, g, beta, l1, l2, np.ones((80, 3)), np.full(3, 1e-7))
     both = Quadratic(G, np.zeros(80, bool), ThreadPool(1)).minimize(*arguments)
-    monkeypatch.setattr(search_module.Search, "_newton", lambda self, live: None)
+    monkeypatch.setattr(search_module.Search, "_newton", lambda self, live, violation: None)
     monkeypatch.setattr(search_module.Search, "_polish", lambda self, lanes: None)
     monkeypatch.setattr(search_module, "ROUNDS", 20_000)
     sweeps = Quadratic(G, np.zeros(80, bool), ThreadPool(1)).minimize(*arguments)

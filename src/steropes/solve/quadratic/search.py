@@ -26,6 +26,7 @@ __all__ = ["Models", "Search"]
 PANEL = 512  # coordinates whose moves are told to others at once
 EXACT = 5  # rounds between two products that free the slopes of what roundings add up to
 ROUNDS = 40
+READY = 0.02  # violation from which on a Newton step comes first, and is solved through
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
 SWEEPS_ALONE = 2  # the same of a single replicate, whose sweeps others help little with
 SLOW = 0.5  # contraction in a round with a Newton step from which its system is solved exactly,
@@ -38,6 +39,7 @@ CUTS = 5  # times that a Newton step is shortened
 SHORTER = 0.4
 FAR = 4.0
 CLOSE = 0.5  # of the tolerance: a residual that no more is done about
+ROUGH, FINE = 0.2, 1e-3  # of a residual: as far as a Newton step is solved
 
 
 @dataclass
@@ -117,6 +119,11 @@ class Search:
         violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
         settled = violation  # before the last Newton step
         share = 0.0
+        live = first > m.tolerance
+        if (first < READY).all() and live.any() and not self._small(live):
+            # Supports are those of the last step, nearly: a sweep would say nothing new.
+            self._newton(live, first)
+            violation, share = self._violation(), RESTS
         for r in range(ROUNDS):
             live = violation > m.tolerance
             if not live.any():
@@ -133,7 +140,7 @@ class Search:
                 stalled = live & (violation > SLOW * settled)
                 settled = violation
                 if not self._small(stalled):
-                    self._newton(live)
+                    self._newton(live, violation)
                 elif self._dear(stalled) and (violation <= EASY * first)[live].all():
                     break  # what is left costs more than another step of the driver
                 else:
@@ -214,8 +221,11 @@ class Search:
         V = np.ascontiguousarray(np.vstack([Y, low.U[:, :, 0]]))  # compiled for no other layout
         return V, np.append(np.full(len(Y), -1.0), low.c[:, 0])
 
-    def _newton(self, live: np.ndarray) -> None:
-        """A step towards the minimum with today's signs; what would change its sign is zero."""
+    def _newton(self, live: np.ndarray, violation: np.ndarray) -> None:
+        """A step towards the minimum with today's signs; what would change its sign is zero.
+
+        It is solved as far as signs are worth believing.
+        """
         m, y = self.m, self.y
         lanes = np.flatnonzero(live)
         own, l1, l2, h = (columns(x, lanes) for x in (y, m.l1, m.l2, self.h))
@@ -233,13 +243,17 @@ class Search:
             return x if everywhere else x[part.at]
 
         slopes, unit = columns(self.s, lanes), columns(m.unit, lanes)
+        near = violation[lanes] < READY
+        through = np.clip(CLOSE * m.tolerance[lanes] / violation[lanes], FINE, ROUGH)
+        exact = np.where(near, through, ROUGH)
         support, l2, low = here(support), here(l2), m.low.lanes(lanes)
         step, change, iterations = support_steps(
             part.shared, low if everywhere else low.only(part.at), l2, support,
             -here(slopes + l1 * np.sign(own)), CLOSE * m.tolerance[lanes] * here(unit),
-            self.factors.inverse(here(self.at), support, l2, here(h)),
+            self.factors.inverse(here(self.at), support, l2, here(h)), exact,
         )  # fmt: skip
-        self.factors.took(iterations, *mine)
+        # Of a step that is solved through there are so many for each digit.
+        self.factors.took(round(iterations * np.log(ROUGH) / np.log(exact.min())), *mine)
         if not everywhere:
             p = np.zeros(own.shape)
             p[part.at] = step

@@ -16,12 +16,12 @@ from .shared import SharedMatrix
 __all__ = ["ITERATIONS", "support_steps"]
 
 ITERATIONS = 16
-EXACT = 0.2  # of the residual: as far as a step is solved
 
 
 def support_steps(
     shared: SharedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray, residual: np.ndarray,
     enough: np.ndarray, inverse: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    exact: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """Steps p with (A + low + diag(l2)) p = residual on each replicate's support, nearly.
 
@@ -34,6 +34,8 @@ def support_steps(
     inverse : callable
         Takes (k, b) of some replicates, and which these are, nearly to A⁻¹ of it, each replicate's
         on its own support: what to precondition by.
+    exact : (B,) array
+        Share of the residual that may be left.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def support_steps(
     z = inverse(r, at) * support
     v, p, Hp = z.copy(), np.zeros(r.shape), np.zeros(r.shape)
     rz = column_sum(r * z)
-    aim = EXACT**2 * rz
+    aim = np.square(exact) * rz
     iterations = 0
     while iterations < ITERATIONS:
         go = (rz > aim) & column_any(np.abs(r) > enough)
