@@ -88,8 +88,7 @@ def test_none_where_it_is_not_known(rng, slopes, monkeypatch):
     assert slopes[0.5] is None
     c.fit(prior=Laplace(), cv=CrossValidation(3, random_state=0, search=[0.1], memory=1.0))
     assert slopes[0.1] is None  # the folds were not kept
-    monkeypatch.setattr(path, "SETTLED", 0.0)
-    monkeypatch.setattr(path, "RESPONSES", 2)
+    monkeypatch.setattr(path, "SETTLED", -1.0)
     c.fit(prior=Laplace(), cv=CrossValidation(3, random_state=0, search=[0.2]))
     assert slopes[0.2] is None  # nor sure
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.tall import column_max, column_sum
-from .certificate import violations
 from .damping import Damping
 from .data_term import DataTerm
 from .point import Penalty, Point
@@ -23,6 +22,7 @@ from .step import Curvatures, minima
 __all__ = ["Response"]
 
 DONE = 0.05  # of the violations at first: with so much left they are there
+HELD = 1e6  # times λ: nothing moves that
 PRECISION = 0.3  # of the largest that is left: to what a step is solved
 
 
@@ -49,8 +49,12 @@ class Response:
     ) -> None:  # fmt: skip
         W, beta = term.W, point.beta[term.W]
         self.term, self.point, self.curvatures, self.unit = term, point, curvatures, unit
-        self.l1, self.l2, self.free = then.l1[W], then.l2[W], now.free[W]
-        self.tilt = -(now.l1[W] * np.sign(beta) + now.l2[W] * beta) - term.gradient()
+        self.l2, self.free = then.l2[W], now.free[W]
+        there = (beta != 0) | (now.l1[W] == 0)
+        self.held = np.where(there, 0.0, HELD * now.l1[W])  # λ of those that are zero and stay so
+        # Slopes of the penalties then that do not move, and what makes the start an optimum now.
+        tilt = (then.l1[W] - now.l1[W]) * np.sign(beta) - now.l2[W] * beta - term.gradient()
+        self.tilt = np.where(there, tilt, -term.gradient())
         self.enough = DONE * np.sqrt(column_sum(self._violation() ** 2))
 
     def step(self) -> bool:
@@ -62,8 +66,10 @@ class Response:
             return False
         aim = PRECISION * column_max(v)
         live = [int(b) for b in np.flatnonzero(todo[: term.B])]
-        D, _ = minima(term, self._models(), self.free, self.curvatures, Damping(term.lanes), live,
-                      self.unit, aim)  # fmt: skip
+        # A linear system: models at zero of coefficients that have a penalty in ℓ2, or stay there.
+        models = self._slopes(), np.zeros(self.l2.shape), self.held, self.l2
+        D, _ = minima(term, models, self.free, self.curvatures, Damping(term.lanes), live,
+                      self.unit, aim, linear=True)  # fmt: skip
         trial = term.along(D, todo)
         trial.loss(np.ones(term.lanes))
         trial.commit()
@@ -71,9 +77,12 @@ class Response:
         point.gradients = None
         return True
 
-    def _models(self) -> tuple[np.ndarray, ...]:
+    def _slopes(self) -> np.ndarray:
+        """What is to be zero, (k, lanes): signs are those of the start."""
         beta = self.point.beta[self.term.W]
-        return self.term.gradient() + self.tilt, beta, self.l1, self.l2
+        slopes: np.ndarray = self.term.gradient() + self.tilt + self.l2 * beta
+        slopes[self.held > 0] = 0.0
+        return slopes
 
     def _violation(self) -> np.ndarray:
-        return np.abs(violations(*self._models()) / self.unit)
+        return np.abs(self._slopes() / self.unit)

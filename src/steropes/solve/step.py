@@ -96,10 +96,12 @@ def propose(
 def minima(
     term: DataTerm, models: tuple[np.ndarray, ...], free: np.ndarray, curvatures: Curvatures,
     damping: Damping, live: list[int], unit: np.ndarray, tolerance: np.ndarray,
+    linear: bool = False,
 ) -> tuple[np.ndarray, list[int]]:  # fmt: skip
     """Minima of the models of some replicates, (k, lanes), and who went by the shared Hessian.
 
-    ``models`` are gradients, coefficients and penalties, (k, lanes) each.
+    ``models`` are gradients, coefficients and penalties, (k, lanes) each. ``linear`` is whether
+    those at zero that have a λ stay there, and nobody else has one.
     """
     k, lanes = len(free), term.lanes
     gW, beta, l1, l2 = models
@@ -118,7 +120,7 @@ def minima(
             g, second = g - mu * b, second + mu
         with np.errstate(over="ignore", invalid="ignore"):  # where next to no curvature is left
             some = factors, g, b, first, second, columns(unit, at), tolerance[at]
-            D = model.minimize(*some, low, alone)
+            D = (model.on_support if linear else model.minimize)(*some, low, alone)
         return np.where(column_all(np.isfinite(D)), D, 0.0)  # a step of zero has failed
 
     if k == 0:

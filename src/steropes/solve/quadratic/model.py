@@ -20,6 +20,7 @@ __all__ = ["Quadratic", "minimize_quadratic"]
 
 NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at from the start
 ROUNDS = 8
+PRECISION = 0.1  # of a system of which only the solution to first order is wanted
 
 
 class Quadratic:
@@ -106,6 +107,34 @@ class Quadratic:
         alone : bool
             Whether no other replicate has this model: its factor may be one's own.
         """
+        models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
+        step = None if l1.any() else self._solve(models)
+        if step is None:
+            step = self._search(models, alone)
+        d = step / own
+        gone = (models.y + step == 0.0) & (models.y != 0.0)
+        d[gone] = -beta[gone]  # at zero exactly
+        return self.shared.back(d, sigma)
+
+    def on_support(
+        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        low: LowRank | None = None, alone: bool = False,
+    ) -> np.ndarray:  # fmt: skip
+        """Steps d as of `minimize` from β = 0 where those that have a λ stay there, nearly.
+
+        That is a linear system, of which a share `PRECISION` is left at most.
+        """
+        if not l1.any():
+            return self.minimize(sigma, g, beta, l1, l2, unit, tolerance, low, alone)
+        models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
+        search = Search(self.shared, models, self.factors, np.arange(len(g)), alone=alone)
+        return self.shared.back(search.on_supports(PRECISION) / own, sigma)
+
+    def _models(
+        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        low: LowRank | None,
+    ) -> tuple[Models, np.ndarray]:  # fmt: skip
+        """The models in coordinates σ d, in which all have the same matrix, and σ, (k, B)."""
         shared, (k, B) = self.shared, g.shape
         own = np.broadcast_to(shared.own(sigma), (k, B))
         at = beta * own
@@ -114,18 +143,11 @@ class Quadratic:
             at[self.f] = 0.0  # new coordinates start from zero, without a penalty
             unit[self.f] = 1.0
         low = LowRank.none(k, B) if low is None else low.scaled(own)
-        # In coordinates σ d the replicates have the very same matrix.
         models = Models(
             g=shared.gradient(g, sigma) / own, y=at, l1=l1 / own, l2=l2 / own**2,
             unit=unit / own, low=low, tolerance=np.asarray(tolerance, np.float64),
         )  # fmt: skip
-        step = None if l1.any() else self._solve(models)
-        if step is None:
-            step = self._search(models, alone)
-        d = step / own
-        gone = (at + step == 0.0) & (at != 0.0)
-        d[gone] = -beta[gone]  # at zero exactly
-        return shared.back(d, sigma)
+        return models, own
 
     def _search(self, m: Models, alone: bool) -> np.ndarray:
         """Search over the coordinates that can matter until no other one wants to move."""

@@ -221,18 +221,35 @@ class Search:
         V = np.ascontiguousarray(np.vstack([Y, low.U[:, :, 0]]))  # compiled for no other layout
         return V, np.append(np.full(len(Y), -1.0), low.c[:, 0])
 
+    def on_supports(self, left: float) -> np.ndarray:
+        """The Newton step with today's signs, whatever becomes of them; a share of it is left."""
+        lanes = np.arange(self.y.shape[1])
+        step, _ = self._on_supports(lanes, np.full(len(lanes), left))
+        return step
+
     def _newton(self, live: np.ndarray, violation: np.ndarray) -> None:
         """A step towards the minimum with today's signs; what would change its sign is zero.
 
         It is solved as far as signs are worth believing.
         """
-        m, y = self.m, self.y
         lanes = np.flatnonzero(live)
+        through = np.clip(CLOSE * self.m.tolerance[lanes] / violation[lanes], FINE, ROUGH)
+        exact = np.where(violation[lanes] < READY, through, ROUGH)
+        step, change = self._on_supports(lanes, exact)
+        if len(lanes) < self.y.shape[1]:
+            p, Hp = np.zeros(self.y.shape), np.zeros(self.y.shape)
+            p[:, lanes], Hp[:, lanes] = step, change
+            step, change = p, Hp
+        self._along(step, change, live)
+
+    def _on_supports(self, lanes: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Newton's steps (k, len(lanes)) of some replicates, and what they change of the slopes."""
+        m, y = self.m, self.y
         own, l1, l2, h = (columns(x, lanes) for x in (y, m.l1, m.l2, self.h))
         support = ((own != 0) | (l1 == 0)) & (h > 0)
         union = np.flatnonzero(row_any(support))
         if len(union) == 0:
-            return
+            return np.zeros(own.shape), np.zeros(own.shape)
         size = row_min(np.abs(y)) * np.sqrt(np.maximum(row_max(self.h), 0.0))
         mine = self.at, support, size, l2
         self.factors.prepare(*mine, alone=self.alone)
@@ -243,9 +260,6 @@ class Search:
             return x if everywhere else x[part.at]
 
         slopes, unit = columns(self.s, lanes), columns(m.unit, lanes)
-        near = violation[lanes] < READY
-        through = np.clip(CLOSE * m.tolerance[lanes] / violation[lanes], FINE, ROUGH)
-        exact = np.where(near, through, ROUGH)
         support, l2, low = here(support), here(l2), m.low.lanes(lanes)
         step, change, iterations = support_steps(
             part.shared, low if everywhere else low.only(part.at), l2, support,
@@ -254,15 +268,11 @@ class Search:
         )  # fmt: skip
         # Of a step that is solved through there are so many for each digit.
         self.factors.took(round(iterations * np.log(ROUGH) / np.log(exact.min())), *mine)
-        if not everywhere:
-            p = np.zeros(own.shape)
-            p[part.at] = step
-            step, change = p, self._product(p, lanes)
-        if len(lanes) < y.shape[1]:
-            p, Hp = np.zeros(y.shape), np.zeros(y.shape)
-            p[:, lanes], Hp[:, lanes] = step, change
-            step, change = p, Hp
-        self._along(step, change, live)
+        if everywhere:
+            return step, change
+        p = np.zeros(own.shape)
+        p[part.at] = step
+        return p, self._product(p, lanes)
 
     def _size(self, lanes: np.ndarray) -> int:
         """The largest of some supports."""
