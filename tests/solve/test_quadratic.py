@@ -53,6 +53,35 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
         np.testing.assert_allclose(step[:, b], best, atol=1e-9 if dtype == np.float64 else 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("B", [1, 2, 10, 19, 30])
+@pytest.mark.parametrize("free", [0, 2])
+def test_all_others_are_told_of_what_moved_in_a_panel(dtype, B, free, rng):
+    k, a, b = 200, 40, 104
+    G = model(rng, k, 1)[0].astype(dtype)
+    shared = SharedMatrix(G, np.isin(np.arange(k), [50, 120][:free]), ThreadPool(2))
+    delta = np.where(rng.random((b - a, B)) < 0.3, rng.normal(size=(b - a, B)), 0.0)
+    delta[:, 0] = 0.0  # one replicate rests
+    delta[:, -1] *= 1e-30
+    delta[10:30] = 0.0
+    moves = np.zeros((k, B))
+    moves[a:b] = delta
+    moves[shared.f] = 0.0  # nobody is told of those that are eliminated, nor they of others
+    expected = np.where(np.isin(np.arange(k), shared.f)[:, None], 0.0, shared.times(moves))
+    expected[a:b] = 0.0
+    s = np.zeros((k, B))
+    shared.tell(a, b, delta, s)
+    size = np.abs(expected).max(axis=0)
+    size[size == 0] = 1.0
+    np.testing.assert_allclose(s / size, expected / size, atol=2e-6)
+    shared.tell(a, b, delta, s)  # it is added
+    np.testing.assert_allclose(s / size, 2 * expected / size, atol=4e-6)
+    assert not s[a:b].any()
+    before = s.copy()
+    shared.tell(0, k, np.ones((k, B)), s)  # there is nobody else
+    np.testing.assert_array_equal(s, before)
+
+
 @pytest.mark.parametrize("free", [0, 2])
 def test_a_long_single_model_ends_at_the_minimum_of_a_short_one(free, rng, monkeypatch):
     G, sigma, g, beta, l1, l2 = model(rng, 600, 1)  # of two panels

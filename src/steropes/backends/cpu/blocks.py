@@ -97,8 +97,8 @@ def merge(pairs, order, parent, count, most):
 
 
 @njit(**OPTIONS)
-def factor_blocks(G, Y, members, starts, where, support, ridge, least, places, L, local):
-    """Cholesky factors of each replicate's part of each block, one after another in L.
+def factor_blocks(G, Y, members, starts, c0, c1, where, support, ridge, least, places, L, local):
+    """Cholesky factors of each replicate's part of the blocks c0 … c1, one after another in L.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def factor_blocks(G, Y, members, starts, where, support, ridge, least, places, L
         To work in, as long as the largest block.
     """
     m, B = len(Y), support.shape[1]
-    for c in range(len(starts) - 1):
+    for c in range(c0, c1):
         for b in range(B):
             n, at = 0, places[c, b]
             for t in range(starts[c], starts[c + 1]):

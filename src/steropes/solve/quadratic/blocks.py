@@ -11,6 +11,7 @@ import numpy as np
 
 from ...backends.cpu.blocks import factor_blocks, merge, solve_blocks, strong_pairs
 from ...backends.tall import columns
+from ...backends.threads import balanced_chunks
 from .shared import SharedMatrix
 
 __all__ = ["Blocks", "BlocksInverse"]
@@ -21,6 +22,7 @@ LEAST = 1e-4  # of a column that others in its block may explain: equal ones are
 ROUNDING = 1e-7  # of a column's own curvature: what is left of less is rounding
 PAIRS = 32  # for each column at most, if not
 EQUAL = 0.99  # correlated so much
+CHUNKS = 8  # of blocks, that are factored side by side
 STRIPE = 256  # rows that are looked at at once
 
 
@@ -115,10 +117,16 @@ class BlocksInverse:
         room = there * (there + 1) // 2
         places = np.cumsum(room).reshape(room.shape) - room
         self.L, self._local = np.empty(int(room.sum())), np.empty(MOST, np.int64)
-        factor_blocks(
-            shared.rows, shared.Y, at[where], self.starts, where, support,
-            np.ascontiguousarray(ridge), LEAST, places, self.L, self._local,
-        )  # fmt: skip
+        members, ridge = at[where], np.ascontiguousarray(ridge)
+
+        def factor(c0: int, c1: int) -> None:
+            factor_blocks(
+                shared.rows, shared.Y, members, self.starts, c0, c1, where, support, ridge,
+                LEAST, places, self.L, np.empty(MOST, np.int64),
+            )  # fmt: skip
+
+        work = np.concatenate([[0], np.cumsum((there.astype(float) ** 3).sum(axis=1))])
+        shared.pool.map(factor, balanced_chunks(work, CHUNKS), int(work[-1]))
         self._some = np.arange(support.shape[1])
         self._own = self._whole = support, diagonal, places
 

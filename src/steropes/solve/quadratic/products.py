@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...backends.cpu.thin import (
@@ -12,7 +14,7 @@ from ...backends.cpu.thin import (
 )
 from ...backends.threads import ThreadPool
 
-__all__ = ["times", "transposed_times"]
+__all__ = ["by_memory", "of_rows", "times", "transposed_times", "width"]
 
 STRIPE = 256  # rows of the matrix that are worked on at once,
 COLUMNS = 4  # parts of its columns at least, and
@@ -25,8 +27,8 @@ def times(A: np.ndarray, z: np.ndarray, pool: ThreadPool) -> np.ndarray:
     """A[:, :k] z of vectors z (k, B) of the matrix's precision, (n, B) in double precision."""
     n, (k, B) = len(A), z.shape
     stripes = [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]
-    if _by_memory(A, z):
-        Q = _width(B)
+    if by_memory(A, B):
+        Q = width(B)
         Z, sums, kernel = side_by_side(z, Q), np.zeros((n, -(-B // Q), Q)), add_products[Q]
         pool.map(lambda a, b: kernel(A, Z, sums, a, b), stripes, n * k)
         return sums.reshape(n, sums.shape[1] * Q)[:, :B]
@@ -46,15 +48,15 @@ def transposed_times(
     """A[rows, first:last]' z of vectors z (len(rows), B), (last − first, B) in double precision."""
     (first, last), (n, B) = columns, z.shape
     k = last - first
-    if _by_memory(A, z):
-        Q = _width(B)
+    if by_memory(A, B):
+        Q = width(B)
         Z, sums, kernel = (
             side_by_side(z, Q),
             np.zeros((k, -(-B // Q), Q)),
             add_transposed_products[Q],
         )
         at = np.arange(n) if rows is None else rows
-        size = min(TILE, 64 * -(-k // (64 * COLUMNS)))
+        size = _stripe(k)
 
         def stripe(i: int, j: int) -> None:
             work = np.empty((TILE, 1, Q), np.float32)
@@ -79,11 +81,34 @@ def transposed_times(
     return out
 
 
-def _by_memory(A: np.ndarray, z: np.ndarray) -> bool:
-    """Whether there are several vectors, but few, for which BLAS is slower than memory."""
-    return A.dtype == np.float32 and 1 < z.shape[1] <= SEVERAL
+def of_rows(
+    A: np.ndarray, Z: np.ndarray, rows: np.ndarray, k: int, pool: ThreadPool,
+    take: Callable[[np.ndarray, int, int], None],
+) -> None:  # fmt: skip
+    """A[rows, :k]' Z of vectors side by side (rows, blocks, Q), given to ``take`` in parts.
+
+    It takes (k, blocks · Q) and between which rows of that the part is.
+    """
+    blocks, Q = Z.shape[1:]
+    sums, kernel, size = np.zeros((k, blocks, Q)), add_transposed_products[Q], _stripe(k)
+
+    def stripe(i: int, j: int) -> None:
+        kernel(A, rows, 0, Z, sums, i, j, np.empty((TILE, 1, Q), np.float32))
+        take(sums.reshape(k, blocks * Q), i, j)
+
+    pool.map(stripe, [(i, min(i + size, k)) for i in range(0, k, size)], len(rows) * k)
 
 
-def _width(B: int) -> int:
+def by_memory(A: np.ndarray, B: int) -> bool:
+    """Whether B vectors are several, but few, for which BLAS is slower than memory."""
+    return A.dtype == np.float32 and 1 < B <= SEVERAL
+
+
+def _stripe(k: int) -> int:
+    """How many of k columns go together."""
+    return min(TILE, 64 * -(-k // (64 * COLUMNS)))
+
+
+def width(B: int) -> int:
     """How many vectors are in a register: as many as there are, not much more."""
     return 16 if 8 < B <= 16 else 8

@@ -187,7 +187,7 @@ class Search:
                 shared.rows, shared.Y, shared.apart, a, s, y, h, m.l1, m.l2, self._U, t, m.low.c,
                 least, delta, *panel_room(b - a, B, len(shared.Y)),
             ):  # fmt: skip
-                s += shared.spread(a, b, delta)
+                shared.tell(a, b, delta, s)
         if len(m.low.U):
             s += np.einsum("mb,mkb->kb", m.low.c * t, m.low.U)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from ...backends.cpu.told import add_told, moved_rows
 from ...backends.tall import column_max, row_any
 from ...backends.threads import ThreadPool
 from . import products
@@ -17,7 +18,7 @@ __all__ = ["Part", "SharedMatrix", "as_precision"]
 FEW = 32  # columns without penalty that are eliminated
 STRIPE = 256  # rows of the matrix that are worked on at once
 SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
-MOST = 0.5  # share of the coordinates that are not zero up to which a product is by them alone
+MOST = 0.7  # share of the coordinates that are not zero up to which a product is by them alone
 ALONE = 0.9  # the same of one replicate
 WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than the whole
 
@@ -88,8 +89,29 @@ class SharedMatrix:
             out[f] = x[f]
         return out
 
-    def spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
-        """What changes of the coordinates a … b add to the slopes of all others, (k, B)."""
+    def tell(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
+        """Add to the slopes s (k, B) of all others what changes of the coordinates a … b are."""
+        k, B = s.shape
+        if b - a == k:
+            return
+        if not products.by_memory(self.G, B):
+            s += self._spread(a, b, delta)
+            return
+        Q = products.width(B)
+        Z, rows, size = (
+            np.zeros((b - a, -(-B // Q), Q), np.float32),
+            np.empty(b - a, int),
+            np.empty(B),
+        )
+        n = moved_rows(delta, self.apart, a, Z, rows, size)
+        t = self.Y[:, a:b] @ delta
+
+        def add(sums: np.ndarray, i: int, j: int) -> None:
+            add_told(sums, size, self.Y, t, self.apart, a, b, i, j, s)
+
+        products.of_rows(self.rows, Z[:n], rows[:n], k, self.pool, add)
+
+    def _spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
         delta = delta.copy()
         delta[self.f[(self.f >= a) & (self.f < b)] - a] = 0.0
         z, size = as_precision(delta, self.G.dtype)

@@ -1,0 +1,79 @@
+"""What the moves of a panel of coordinates are to the slopes of all others, in one go.
+
+Arrays of thousands of rows and ten replicates are read and written as often as NumPy has
+operations: between two panels that would take longer than the product with the matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .sparse import OPTIONS
+
+__all__ = ["add_told", "moved_rows"]
+
+
+@njit(**OPTIONS)
+def moved_rows(delta, apart, a, Z, rows, size):
+    """Put the moves of those that moved in a row, in units of each replicate's largest.
+
+    Parameters
+    ----------
+    delta : (P, B) array
+        Moves of the coordinates from ``a`` on.
+    apart : (k,) bool array
+        Coordinates that nobody else is told of.
+    Z : (P, blocks, Q) array
+        Single precision; written but for what is behind B.
+    rows : (P,) int array
+        Which they are; written.
+    size : (B,) array
+        The units; written.
+
+    Returns
+    -------
+    int
+        How many moved.
+    """
+    P, B = delta.shape
+    Q = Z.shape[2]
+    size[:] = 0.0
+    for j in range(P):
+        if not apart[a + j]:
+            for b in range(B):
+                size[b] = max(size[b], abs(delta[j, b]))
+    for b in range(B):
+        if not (0.0 < size[b] < np.inf):
+            size[b] = 1.0
+    n = 0
+    for j in range(P):
+        if apart[a + j]:
+            continue
+        moved = False
+        for b in range(B):
+            moved |= delta[j, b] != 0.0
+        if moved:
+            for b in range(B):
+                Z[n, b // Q, b % Q] = delta[j, b] / size[b]
+            rows[n] = a + j
+            n += 1
+    return n
+
+
+@njit(**OPTIONS)
+def add_told(sums, size, Y, t, apart, a, b, i0, i1, s):
+    """Slopes s[i] += size · sums[i] − Σ_q Y[q, i] t[q] for i from i0 to i1.
+
+    But for the panel a … b itself and for those ``apart``; ``sums`` is (k, ≥ B), ``size`` (B,),
+    ``Y`` (m, k) and ``t`` (m, B) are what the matrix lacks, as in `descend_panel`.
+    """
+    m, B = t.shape
+    for i in range(i0, i1):
+        if a <= i < b or apart[i]:
+            continue
+        for c in range(B):
+            value = size[c] * sums[i, c]
+            for q in range(m):
+                value -= Y[q, i] * t[q, c]
+            s[i, c] += value
