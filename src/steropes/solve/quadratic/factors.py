@@ -19,7 +19,8 @@ from .support import ITERATIONS
 __all__ = ["Factors", "Inverse"]
 
 FEW = 256  # coordinates up to which a factor costs nothing either
-MANY = 6  # iterations with blocks from which on there is a factor instead
+MANY = 6  # iterations with blocks that are no more than with a factor
+WORTH = 200  # columns that an iteration may be lost for, each, before a factor costs less
 
 
 class Factors:
@@ -54,6 +55,7 @@ class Factors:
         self.inherited = self.factor is not None
         self.joined: bool = last is not None and last.joined
         self._blocks: Blocks | None = None if last is None else last._blocks
+        self._lost: int = 0 if last is None else last._lost  # iterations, with blocks
 
     @property
     def _by_blocks(self) -> bool:
@@ -87,9 +89,10 @@ class Factors:
         self, iterations: int, at: np.ndarray, support: np.ndarray, size: np.ndarray,
         l2: np.ndarray,
     ) -> None:  # fmt: skip
-        """Take note of what a step took: many with blocks are the last, with a factor it is old."""
+        """Take note of what a step took: too many with blocks in all, or with an old factor."""
         if self._by_blocks:
-            self.joined = iterations > MANY
+            self._lost += max(iterations - MANY, 0)
+            self.joined = self._lost > self.whole.k // WORTH
             return
         ridge = np.zeros(self.whole.k)
         ridge[at] = l2.mean(axis=1)
