@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .risk_sets import RiskGroups, RiskSets
+from .risk_sets import RiskGroups, RiskSets, RunSums
 
 __all__ = ["FineGrayPart", "Hazards", "PartWeights", "RiskPart", "RiskRows"]
 
@@ -169,40 +169,27 @@ class RiskPart:
         return r * self.exposure(weights, hazards) - weights.w * self.delta
 
     def moments(
-        self, rows: Any, r: Array, weights: PartWeights, chosen: np.ndarray, apart: bool
-    ) -> dict[str, np.ndarray]:
-        """``at_risk`` and, with ``apart``, ``tied``: sums of r x at some groups, (F, k) each.
+        self, sums: RunSums, k: int, u: Array, weights: PartWeights, chosen: np.ndarray,
+        at: slice = slice(None),
+    ) -> tuple[Array, Array | None]:  # fmt: skip
+        """Sums of r x over the risk sets of some groups: of those at risk, and of tied events.
+
+        The second is None where it is in the first.
 
         Parameters
         ----------
-        rows : RowsLike
-        r : (n, 1) array
+        sums : RunSums
+            Of the k numbers x of each row.
+        u : (·,) array
+            r.
         chosen : (F,) int array
             Groups, ascending.
+        at : slice
+            The rows that u and the sums are of; those of the groups are among them.
         """
-        u = r[:, 0]
-        if rows.layout == "rows":
-            N, E = self._moments(rows, u, self._risk_at(chosen))
-        else:
-            N, E = self._by_interval(rows, u, chosen)
-        return {"at_risk": N, "tied": E} if apart else {"at_risk": N + E}
-
-    def _moments(self, rows: Any, u: Array, risk: RiskSets) -> tuple[Array, Array]:
-        E = rows.sums(u[risk.event_rows], risk.event_start, risk.event_rows)
-        return risk.moments_over_rows(rows, u), E
-
-    def _by_interval(self, rows: Any, u: Array, chosen: np.ndarray) -> tuple[Array, Array]:
-        """The same where columns act in some intervals of time; see `PieceLike`."""
-        assert self.rows.interval is not None
-        of = self.rows.interval[self.rows.groups.stratum[chosen]]
-        N, E = np.zeros((len(chosen), rows.k)), np.zeros((len(chosen), rows.k))
-        for q, (pieces, X, at, columns, _) in enumerate(rows.intervals()):
-            here = np.flatnonzero(of == q)
-            if len(here) and pieces.stop > pieces.start:
-                risk = self._risk_at(chosen[here], pieces)
-                n, e = self._moments(X, u[pieces], risk)
-                N[np.ix_(here, at)], E[np.ix_(here, at)] = n[:, columns], e[:, columns]
-        return N, E
+        risk = self._risk_at(chosen, at)
+        E = sums(u[risk.event_rows], risk.event_start, risk.event_rows)
+        return risk.moments_over_rows(sums, u, k), E
 
     def _risk_at(self, chosen: np.ndarray, at: slice = slice(None)) -> RiskSets:
         rows = self.rows
@@ -272,12 +259,13 @@ class FineGrayPart(RiskPart):
         return total
 
     def moments(
-        self, rows: Any, r: Array, weights: PartWeights, chosen: np.ndarray, apart: bool
-    ) -> dict[str, np.ndarray]:
-        """See `RiskPart.moments`."""
-        x = r[self.competing] * weights.common["inverse"]
+        self, sums: RunSums, k: int, u: Array, weights: PartWeights, chosen: np.ndarray,
+        at: slice = slice(None),
+    ) -> tuple[Array, Array | None]:  # fmt: skip
+        """See `RiskPart.moments`; weighted. Of all rows: effects do not change with time here."""
+        x = u[self.competing, None] * weights.common["inverse"]
         late = self._stayed(
-            x[:, 0], self._risk_at(chosen), lambda u, at: rows.sums(u, at, self.competing)
+            x[:, 0], self._risk_at(chosen), lambda own, ends: sums(own, ends, self.competing)
         )
-        at_risk = super().moments(rows, r, weights, chosen, False)["at_risk"]
-        return {"at_risk": at_risk + weights.common["G"][chosen] * late}
+        N, E = super().moments(sums, k, u, weights, chosen)
+        return N + E + weights.common["G"][chosen] * late, None

@@ -16,13 +16,23 @@ for each of the log₂(groups) block sizes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..backends.face import Backend
+from ..backends.face import Array, Backend
 
-__all__ = ["RiskGroups", "RiskSets", "runs_of_rows", "sort_survival"]
+__all__ = ["RiskGroups", "RiskSets", "RunSums", "runs_of_rows", "sort_survival"]
+
+
+class RunSums(Protocol):
+    """Sums over runs of rows of numbers x_i that only who makes the sums knows."""
+
+    def __call__(self, u: Array, pointers: np.ndarray, lines: np.ndarray | None = None, /) -> Array:
+        """Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1], (s, k).
+
+        With ``lines`` (L,) a stream of rows, which ``u`` (L,) and the pointers are of.
+        """
 
 
 def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
@@ -274,22 +284,22 @@ class RiskSets:
             total += bk.scan(bk.segment_sum(r[right[0]], right[1]), self._blocks(size), True)
         return total
 
-    def moments_over_rows(self, rows: Any, u: np.ndarray) -> Any:
-        """`over_rows` of u_i x_i for the columns of some rows (see `RowsLike.sums`): (m, k)."""
+    def moments_over_rows(self, sums: RunSums, u: np.ndarray, k: int) -> Any:
+        """`over_rows` of u_i x_i, of k numbers x_i a row that are known by their sums: (m, k)."""
         bk = self.backend
         if self.b is None:  # a run for each group, and what lies between
             ends = np.stack([self.join_start, self.join_end], 1).ravel()
-            joined = rows.sums(u, np.append(ends, self.join_end[-1:]))[::2]
+            joined = sums(u, np.append(ends, self.join_end[-1:]))[::2]
             return bk.scan(joined, self.groups_start)
-        total = bk.xp.zeros((self.m, rows.k))
+        total = bk.xp.zeros((self.m, k))
         for size, left, right in self._levels:
-            x = rows.sums(u[left[0]], left[1], left[0])
+            x = sums(u[left[0]], left[1], left[0])
             if right is None:
                 total += x
                 continue
             blocks = self._blocks(size)
             total += bk.scan(x, blocks)
-            total += bk.scan(rows.sums(u[right[0]], right[1], right[0]), blocks, True)
+            total += bk.scan(sums(u[right[0]], right[1], right[0]), blocks, True)
         return total
 
     def over_groups(self, c: Any, own: Any) -> tuple[Any, Any]:

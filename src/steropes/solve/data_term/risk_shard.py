@@ -25,6 +25,7 @@ from .messages import (
     Told,
     Tops,
 )
+from .risk_moments import moments
 from .shard import Unbound, place_of
 
 __all__ = ["RiskShard"]
@@ -190,7 +191,7 @@ class RiskShard(AnsweringShard):
         assert ask.groups is not None
         rows = active.rows
         r, weights = self._r(at, ask.lane, active)
-        out = list(self.part.moments(rows, r, weights, ask.groups, ask.apart).items())
+        out = list(moments(self.part, active, r, weights, ask.groups, ask.apart).items())
         v = self._diagonal(r, weights, at.hazards)
         if ask.matrix:
             H = hessian(rows, GroupedCurvature(v), ask.first, ask.rough)
