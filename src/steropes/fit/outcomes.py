@@ -234,7 +234,8 @@ class _Group:
         ratio = own / np.where(mean > 0, mean, 1.0)[:, None]
         term.know_relative(np.clip(np.where(ratio > 0, ratio, 1.0), 1e-4, 1e4))
         unit = (self.l1 / self.design.scale)[active.W, None]
-        may = (np.abs(term.gradient()) > NEAR * unit) | (self.batch.point.beta[active.W] != 0)
+        slope = np.abs(term.gradient()[:, : term.B])
+        may = (slope > NEAR * unit) | (self.batch.beta[active.W] != 0)
         columns = int(may.sum(axis=0).max())
         curvature = MeanCurvature(self.likelihood, V @ share, active, columns)
         rough = in_single_precision(term, bool((self.l1 > 0).any()))

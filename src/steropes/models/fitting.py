@@ -73,7 +73,7 @@ def by_newton(
     if not np.isfinite(batch.term.loss[0]):
         _refuse_start(problem)
     known = batch is start
-    trace = batch.trace = Trace()  # of this fit, not of the path that led to it
+    batch.watch(trace := Trace())  # of this fit, not of the path that led to it
     if not known:
         refuse_undetermined(problem, batch, *problem.penalties(prior))
         if start is not None:

@@ -198,7 +198,7 @@ class FoldsPath(VariancePath):
         slope = np.maximum(np.abs(g + self.above), np.abs(g + self.below))
         self.above[:] = self.below[:] = 0.0
         active = self.common.active
-        used = row_any(self.full.point.beta) | (slope >= IDLE * l1)
+        used = row_any(self.full.beta) | (slope >= IDLE * l1)
         for end in self.ends[near] if near is not None else ():
             used[end.indices] = True
         kept = np.flatnonzero(used[active.W])

@@ -88,17 +88,20 @@ class Batch:
 
         Nuisance parameters stay where they are, or start near those of ``like``.
         """
-        self.point.beta[:, : self.term.B] = beta
+        self.point.place(np.broadcast_to(beta, (self.term.p, self.term.B)))
         self.hessians.moved = True
         self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
-        self.point.gradients = None
 
     def gradients(self, tol: float = 0.0) -> np.ndarray:
         """Gradient of the loss over all columns, (p, B); ``tol`` as in `DataTerm.gradients`."""
         if self.point.gradients is None:
             self.point.gradients = self.term.gradients(tol)
         return self.point.gradients[:, : self.term.B]
+
+    def watch(self, trace: Trace) -> None:
+        """Record steps there from now on."""
+        self.trace = trace
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these places of the working set stay; the others have β = 0."""
@@ -158,7 +161,7 @@ class Batch:
         """
         term = self.term
         penalty = Penalty.of(l1, l2, term.scale, term.B, term.lanes)
-        self.point.steps[:] = 0
+        self.point.begin()
         self.surprised = False
         term.join(np.flatnonzero(row_any(penalty.l1 == 0)))
         self.hessians.thinner = np.inf if self.alone and self.penalty is None else 0
@@ -218,8 +221,7 @@ class Batch:
                     return
                 self._next_level(run, added)
                 if added:
-                    run.rates.reset()
-                    run.stuck[:] = False
+                    run.resume()
                 continue
             if callback is not None:
                 callback(int(point.steps.max()), float(violation.max()))
@@ -265,7 +267,7 @@ class Batch:
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
         trial, t = search(term, point, penalty, proposal, todo)
         commit(term, point, penalty, proposal, trial, t, curvatures)
-        point.steps += todo
+        point.stepped(todo)
         moved = t > 0
         failed = todo & ~moved
         run.idle = not moved.any()
@@ -274,8 +276,7 @@ class Batch:
         self.hessians.moved |= not run.idle
         if failed.any():
             if run.fresh:
-                run.stuck |= run.damping.hopeless(failed)
-                run.damping.failed(failed)
+                run.failed(failed)
             else:
                 self.hessians.compute(int(np.flatnonzero(failed)[0]))
                 run.fresh = True

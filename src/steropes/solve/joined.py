@@ -59,7 +59,7 @@ class JoinedBatch(Batch):
         term, point = self.term, self.point
         whole = l1[:, None] if l1.ndim == 1 else l1
         held = np.broadcast_to(whole >= HELD, (term.p, term.B))
-        point.steps[:] = 0
+        point.begin()
         self.surprised = False
         # Others let columns in and out one by one.
         used = np.flatnonzero((self.joined.l1 == 0) | point.beta.any(axis=1) | term.inside)
@@ -145,10 +145,8 @@ class JoinedBatch(Batch):
             trial.loss(t)
         trial.commit()
         now = np.where(t == 1.0, end, old + t * D)  # what is equal in the model is exactly equal
-        point.beta[W] = now
-        point.objective = term.loss + self._value(now)
-        point.gradients = None
-        point.steps += todo
+        point.move(W, now, term.loss + self._value(now))
+        point.stepped(todo)
 
     def _hessian(self, b: int) -> np.ndarray:
         """A replicate's own Hessian over the working set, in X's units."""

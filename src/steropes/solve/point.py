@@ -43,6 +43,26 @@ class Point:
         """All coefficients at zero."""
         return cls(np.zeros((p, lanes)), np.zeros(lanes), None, np.zeros(lanes, np.int64))
 
+    def place(self, beta: np.ndarray) -> None:
+        """Be at coefficients (p, B); lanes without a replicate stay where they are."""
+        self.beta[:, : beta.shape[1]] = beta
+        self.gradients = None
+
+    def move(self, W: np.ndarray, beta: np.ndarray, objective: np.ndarray | None = None) -> None:
+        """Be at coefficients (k, lanes) of the columns W; None for an objective nobody asks for."""
+        self.beta[W] = beta
+        self.gradients = None
+        if objective is not None:
+            self.objective = objective
+
+    def begin(self) -> None:
+        """Count steps anew."""
+        self.steps[:] = 0
+
+    def stepped(self, lanes: np.ndarray) -> None:
+        """Count a step of some replicates, (lanes,) bool."""
+        self.steps += lanes
+
 
 @dataclass(frozen=True)
 class Penalty:

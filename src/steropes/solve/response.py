@@ -73,8 +73,7 @@ class Response:
         trial = term.along(D, todo)
         trial.loss(np.ones(term.lanes))
         trial.commit()
-        point.beta[term.W] += D
-        point.gradients = None
+        point.move(term.W, point.beta[term.W] + D)
         return True
 
     def _slopes(self) -> np.ndarray:

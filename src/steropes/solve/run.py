@@ -45,6 +45,16 @@ class Run:
         """The violation to reach before the next look at all columns."""
         return self.tol if self.complete else max(self.tol, EARLY_LOOKS[self.level])
 
+    def resume(self) -> None:
+        """Go on where columns have joined: what was in vain may be worth a step now."""
+        self.rates.reset()
+        self.stuck[:] = False
+
+    def failed(self, lanes: np.ndarray) -> None:
+        """Take note of replicates whose step, of a Hessian of where they are, led nowhere lower."""
+        self.stuck |= self.damping.hopeless(lanes)
+        self.damping.failed(lanes)
+
     def may_differ(self, k: int, violation: np.ndarray, todo: np.ndarray) -> bool:
         """Whether replicates that lag may have Hessians of their own, of k columns.
 

@@ -191,15 +191,13 @@ def commit(
     term: DataTerm, point: Point, penalty: Penalty, proposal: Proposal, trial: Trial,
     t: np.ndarray, curvatures: Curvatures,
 ) -> None:  # fmt: skip
-    """Move the points: the only place where a step changes them."""
+    """Move the points: the only part of a step that changes them."""
     W = term.W
     beta, D, old = point.beta[W], proposal.D, term.gradient()
     now = beta + t * D
     now[(t == 1.0) & (beta + D == 0.0)] = 0.0  # zero exactly where the model put it there
     trial.commit()
-    point.beta[W] = now
-    point.objective = term.loss + penalty.value(now, W)
-    point.gradients = None
+    point.move(W, now, term.loss + penalty.value(now, W))
     lanes = [b for b in proposal.shared if t[b] > 0]
     if lanes and penalty.l1[W].any():
         curvatures.bfgs.add(curvatures.shared.version, t * D, term.gradient() - old, lanes)

@@ -43,7 +43,7 @@ def fit_part(
     if len(free):
         first = problem.batch() if known else batch
         h0 = refuse_undetermined_columns(problem, first, free)
-    batch.trace = trace
+    batch.watch(trace)
     if isinstance(start, np.ndarray):
         begin_at(batch, start)
     look = "after" if known else "during"
