@@ -109,6 +109,16 @@ class CumulativeInformation:
         """Number of thresholds."""
         return len(self.t_diagonal)
 
+    @property
+    def parts(self) -> list[CumulativeInformation]:
+        """As of a combination of one; see `DividedInformation`."""
+        return [self]
+
+    @property
+    def positions(self) -> list[np.ndarray]:
+        """See `DividedInformation`."""
+        return [np.arange(self.K)]
+
     def beta(self) -> np.ndarray:
         """Covariance of β in the user's units, (p, p)."""
         return self.V / self.scale / self.scale[:, None]

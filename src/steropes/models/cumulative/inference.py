@@ -36,7 +36,7 @@ class CumulativeInference(Inference):
     levels_: np.ndarray
     thresholds_: np.ndarray
 
-    def _covariances(self) -> Any:
+    def _covariances(self) -> CumulativeInformation | CombinedInformation:
         """The information at the fit, computed once; NaN is for the callers to give."""
         check_is_fitted(self, "coef_")
         if self._information is None:
@@ -62,13 +62,12 @@ class CumulativeInference(Inference):
         if kind == "model" and cluster is None:
             return self._covariances()
         parts, information = self._needs_parts(), self._covariances()
-        at = getattr(information, "positions", [np.arange(len(self.alpha_))])
         return RobustInformation(
             self._problem.design,
             parts,
-            getattr(information, "parts", [information]),
+            information.parts,
             [self._offset_of(part) for part in parts],
-            at,
+            information.positions,
             self._clusters(cluster),
         )
 
@@ -131,7 +130,7 @@ class CumulativeInference(Inference):
             return self._robust["rows"]
         parts, information = self._needs_parts(), self._covariances()
         code = self._clusters(cluster)
-        single = getattr(information, "parts", [information])
+        single = information.parts
         if code is not None and len(single) > 1:  # clusters that the subsets cut
             return self._joint("robust", cluster).beta()
         V = np.zeros_like(information.beta())
