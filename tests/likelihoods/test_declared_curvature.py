@@ -19,7 +19,8 @@ from steropes.solve.hessian import diagonal, hessian
 from steropes.solve.predictor import bound_weights, linear_predictor
 
 SOURCE = Path(steropes.__file__).parent
-ROOMS = ["backends", "data", "design", "likelihoods", "priors", "solve", "select", "infer"]
+ROOMS = ["backends", "data", "design", "likelihoods", "priors", "solve", "fit", "select", "infer"]
+OF_X = {"by_rows", "columns", "diagonals", "gram", "layout", "matmul", "rmatmul", "taken"}
 
 
 def modules(room):
@@ -46,6 +47,12 @@ def test_capabilities_are_declared_and_not_sniffed(room):
     for path, tree in modules(room):
         found = [ast.unparse(node) for node in ast.walk(tree) if asks_for_a_class(node)]
         assert not found, path
+
+
+def test_no_likelihood_asks_for_what_only_columns_or_rows_of_x_have():
+    for path, tree in modules("likelihoods"):
+        asked = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not asked & OF_X, path
 
 
 @pytest.mark.parametrize("exact", [False, True])
