@@ -15,6 +15,9 @@ from steropes import (
     PooledLogisticRegression,
     StudySettings,
     Surv,
+    coefficient_path,
+    fit_many,
+    fit_propensity,
 )
 
 X = np.zeros((2, 1))
@@ -60,3 +63,6 @@ model.summary(kind="hc1")  # error: arg-type
 model.confint(method="likelihood")  # error: arg-type
 model.vcov(clusters=[1, 2])  # error: call-arg
 model.loglik_ = 1.0  # error: attr-defined
+fit_many(CoxRegression, X, {"death": y})  # error: arg-type
+coefficient_path("cox", X, y, [0.1, 1.0])  # error: arg-type
+fit_propensity(X, [0, 1]).model.sumary()  # error: attr-defined

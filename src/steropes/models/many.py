@@ -42,7 +42,7 @@ Given = dict[str, Any]
 
 
 def fit_many(
-    estimator: Any,
+    estimator: PenalizedModel,
     X: Any,
     outcomes: Any,
     *,

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from ..data.checks import vector
 from ..errors import DataError
+from .base import PenalizedModel
 
 __all__ = ["coefficient_path"]
 
 
 def coefficient_path(
-    estimator: Any, X: Any, y: Any, variances: Any, **fit_params: Any
+    estimator: PenalizedModel, X: Any, y: Any, variances: ArrayLike, **fit_params: Any
 ) -> pd.DataFrame:
     """Fit a model at each of some variances of its prior.
 
@@ -38,7 +40,8 @@ def coefficient_path(
     DataError
         A model without a prior, variances that are not positive.
     """
-    if getattr(estimator, "prior", None) is None:
+    prior = getattr(estimator, "prior", None)
+    if prior is None:
         raise DataError("A path is one of a prior's variances; the model has no prior.")
     values = np.unique(vector(np.atleast_1d(variances), None, "variances"))
     if len(values) == 0 or values[0] <= 0:
@@ -46,7 +49,7 @@ def coefficient_path(
     rows = []
     model = clone(estimator).set_params(cv=None)
     for value in values:
-        model.set_params(prior=estimator.prior.with_variance(float(value)))
+        model.set_params(prior=prior.with_variance(float(value)))
         model.fit(X, y, **fit_params)
         rows.append(model._estimated)
     names = model._coefficient_names()[-len(rows[0]) :]  # those of a baseline come before

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+
+if TYPE_CHECKING:
+    from steropes import LogisticRegression
 
 __all__ = ["Propensity", "auc", "fit_propensity", "preference_score"]
 
@@ -37,7 +40,7 @@ class Propensity:
         Folds of the cross-validation: as many as asked for, or the people of the smaller arm.
     """
 
-    model: Any
+    model: LogisticRegression
     logit: NDArray
     score: NDArray
     preference: NDArray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,9 @@ from steropes.studies.covariates.tidy import Tidied, TidyRules, tidy
 from steropes.studies.propensity import auc, preference_score, too_few
 from steropes.studies.requirements import real, share, whole
 from steropes.studies.ties import tie_keys
+
+if TYPE_CHECKING:
+    from steropes import LogisticRegression
 
 __all__ = ["PropensityRules", "PropensityScores", "fit_scores"]
 
@@ -92,7 +95,7 @@ class PropensityScores:
     auc: float
     coefficients: pd.DataFrame
     tidied: Tidied
-    model: Any
+    model: LogisticRegression
     sampled: bool
 
     def __repr__(self) -> str:
@@ -192,7 +195,7 @@ def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
         )
 
 
-def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> Any:
+def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> LogisticRegression:
     from steropes import CrossValidation, Laplace, LogisticRegression
 
     if rules.variance is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from steropes.errors import DataError
 from steropes.studies.cohorts import Cohort
 from steropes.studies.omop import UNNAMED, OmopDatabase, Workspace
 from steropes.studies.requirements import LONGEST, concepts, share, whole
+
+if TYPE_CHECKING:
+    from steropes.design import Design
 
 __all__ = ["CovariateRules", "Covariates", "extract_covariates"]
 
@@ -84,7 +87,7 @@ class Covariates:
         Ones in the design.
     """
 
-    design: Any
+    design: Design
     columns: pd.DataFrame
     dropped: pd.DataFrame
     entries: int
