@@ -89,11 +89,11 @@ def _by_rows(problem: Any, scores: UnitScores) -> np.ndarray:
     rows = design.by_rows(np.arange(design.p), likelihood.order, backend)
     if scores.unit is None:
         return backend.to_host(hessian(rows, GroupedCurvature((r * r)[:, 0])))
-    runs = np.append(scores._begin, len(scores._by))
-    c = np.zeros(len(scores._by))
+    runs = np.append(scores.begin, len(scores.by))
+    c = np.zeros(len(scores.by))
     c[runs[1:] - 1] = -1.0  # terms are taken out
-    u = r[backend.asarray(scores._by), 0]
-    curvature = GroupedCurvature(0.0 * r[:, 0], u, runs, c, scores._by)
+    u = r[backend.asarray(scores.by), 0]
+    curvature = GroupedCurvature(0.0 * r[:, 0], u, runs, c, scores.by)
     return backend.to_host(hessian(rows, curvature))
 
 

@@ -27,6 +27,13 @@ class UnitScores:
         Coefficients in X's units.
     unit : (n,) int array, optional
         Code of each row's cluster, 0 …; None is each row by itself.
+
+    Attributes
+    ----------
+    by : (n_eta,) int array
+        Rows of η by row of X or cluster.
+    begin : int array
+        Where each one that has any begins in ``by``.
     """
 
     def __init__(self, problem: Any, beta: np.ndarray, unit: np.ndarray | None = None) -> None:
@@ -37,8 +44,8 @@ class UnitScores:
         rows = likelihood.row_of_x
         to = rows if unit is None else unit[rows]
         self.size = problem.design.n if unit is None else int(unit.max()) + 1
-        self._by = np.argsort(to, kind="stable")
-        self._present, self._begin = np.unique(to[self._by], return_index=True)
+        self.by = np.argsort(to, kind="stable")
+        self._present, self.begin = np.unique(to[self.by], return_index=True)
 
     def along(self, D: np.ndarray) -> np.ndarray:
         """U D for directions D (p, L) in the scaled columns: (units, L)."""
@@ -50,7 +57,7 @@ class UnitScores:
         Z = Z if order is None else Z[order]
         U = backend.to_host(likelihood.score_residuals(self.eta, self.weights, Z))[:, :L]
         out = np.zeros((self.size, L))
-        out[self._present] = np.add.reduceat(U[self._by], self._begin)
+        out[self._present] = np.add.reduceat(U[self.by], self.begin)
         return out
 
 
