@@ -11,7 +11,7 @@ __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 
 THINNEST = 8  # rows of which one goes into a Hessian, at most,
 ENOUGH = 16  # of rows or events for each column
-MANY_PAIRS = 2e7  # additions of a Hessian for which leaving rows out is worth it
+MANY_PAIRS = 2e6  # additions of a Hessian for which leaving rows out is worth it
 WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
 WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is needed in double
 DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
