@@ -304,3 +304,30 @@ def test_a_problem_with_other_weights_leaves_the_first_as_it_was(data):
     after = fitted(problem)
     np.testing.assert_array_equal(before.beta, after.beta)
     np.testing.assert_array_equal(before.nuisance.thresholds.alpha, after.nuisance.thresholds.alpha)
+
+
+@pytest.mark.parametrize("link", ["logit", "cauchit"])
+def test_reading_a_point_changes_nothing_of_it(link, data):
+    X, y = data
+    likelihood = made(X, y, link).likelihood
+    n = likelihood.n
+    point = likelihood.begin(np.zeros(n), np.ones(n)).at(np.zeros(n))
+    held = dict(point.__dict__)
+    point.gradient(), point.fall, point.usable, point.direction(np.ones(n)), point.curvature()
+    assert all(point.__dict__[name] is x for name, x in held.items())
+    assert (point._ev is None) == likelihood.convex  # what is left of it is small
+
+
+def test_so_far_out_that_no_thresholds_are_left_a_point_is_made_and_not_usable(data, monkeypatch):
+    def none(rows, ev):
+        raise FloatingPointError("the curvature of the thresholds is not finite")
+
+    X, y = data
+    likelihood = made(X, y).likelihood
+    n = likelihood.n
+    start = likelihood.begin(np.zeros(n), np.ones(n))
+    monkeypatch.setattr("steropes.likelihoods.cumulative.likelihood._eliminate", none)
+    point = start.at(np.zeros(n))
+    assert not point.usable
+    with pytest.raises(FloatingPointError, match="not finite"):
+        point.gradient()

@@ -222,22 +222,25 @@ class LevelsWithMass(Nuisance):
 
 
 class PointOnLevels(NuisancePoint):
-    """One replicate's loss and derivatives at its thresholds and η."""
+    """One replicate's loss and derivatives at its thresholds and η.
+
+    The thresholds are eliminated once and for all: what is left of an evaluation then is small.
+    """
 
     def __init__(self, nuisance: LevelsWithMass, ev: Evaluation, n: int) -> None:
         self.nuisance: LevelsWithMass = nuisance
         self.loss, self.n = ev.loss, n
-        self._ev: Evaluation | None = ev
-        self._eliminated: _Eliminated | None = None
+        self._eliminated = _eliminated_if_finite(nuisance.rows, ev)
+        whole = self._eliminated is None or not nuisance.likelihood.convex
+        self._ev: Evaluation | None = ev if whole else None
 
     @property
     def _known(self) -> _Eliminated:
-        if self._eliminated is None:
-            assert self._ev is not None
-            self._eliminated = _eliminate(self.nuisance.rows, self._ev)
-            if self.nuisance.likelihood.convex:
-                self._ev = None  # what is left of it is small
-        return self._eliminated
+        """What is known with the thresholds eliminated; an error where they cannot be."""
+        if self._eliminated is not None:
+            return self._eliminated
+        assert self._ev is not None
+        return _eliminate(self.nuisance.rows, self._ev)
 
     def _spread(self, x: np.ndarray) -> np.ndarray:
         """A number for each row with weight as one for each row of the model."""
@@ -315,6 +318,16 @@ class _Eliminated:
     block: Block
     t: np.ndarray
     fall: float
+
+
+def _eliminated_if_finite(rows: CumulativeRows, ev: Evaluation) -> _Eliminated | None:
+    """None so far out that no step may end there; whoever asks all the same is told why."""
+    if not np.isfinite(ev.loss):
+        return None
+    try:
+        return _eliminate(rows, ev)
+    except FloatingPointError:
+        return None
 
 
 def _eliminate(rows: CumulativeRows, ev: Evaluation) -> _Eliminated:
