@@ -194,3 +194,19 @@ def test_factor_leaves_out_what_elimination_left_as_rounding():
     factor = Preconditioner(shared, support, np.ones(6), np.zeros(6))  # warnings are errors
     assert 1 not in factor.at
     assert np.isfinite(solved(factor, np.ones((6, 2)), support)).all()
+
+
+@pytest.mark.parametrize("with_factor", [False, True])
+def test_some_of_the_replicates_are_theirs_however_many_were_asked_for_before(with_factor, rng):
+    k, B = 40, 3
+    shared = SharedMatrix(positive(rng, k), np.zeros(k, bool), ThreadPool(1))
+    support, l2, at = supports(rng, k, B), np.zeros((k, B)), np.arange(k)
+    factors = Factors(shared)
+    if with_factor:
+        factors.prepare(at, support, np.ones(k), l2)
+    h = np.diagonal(shared.G)[:, None] * rng.uniform(1.0, 2.0, B)
+    R = rng.normal(size=(k, B)) * support
+    inverse = factors.inverse(at, support, l2, h)
+    whole = inverse(R, np.arange(B))
+    for some in ([0], [2], [0, 2], [1, 2]):
+        np.testing.assert_allclose(inverse(R[:, some], np.array(some)), whole[:, some], rtol=1e-5)

@@ -7,12 +7,13 @@ that, as in dense data, a factor of many columns is worth making.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...backends.tall import columns
 from .blocks import Blocks, BlocksInverse
-from .preconditioner import Preconditioner
+from .preconditioner import Preconditioner, System
 from .shared import SharedMatrix
 from .support import ITERATIONS
 
@@ -118,6 +119,24 @@ class Factors:
         return Inverse(self.factor, self.whole.k, at, support, h)
 
 
+@dataclass(frozen=True)
+class _Some:
+    """What `Inverse` needs of some of the replicates.
+
+    Attributes
+    ----------
+    replicates : (b,) int array
+    diagonal : (len(at), b) array
+        1 / h on their supports.
+    system : System or None
+        Where there is a factor.
+    """
+
+    replicates: np.ndarray
+    diagonal: np.ndarray
+    system: System | None
+
+
 class Inverse:
     """Nearly A⁻¹ on each replicate's support; see `Factors.inverse`."""
 
@@ -131,24 +150,25 @@ class Inverse:
         own = place[[] if factor is None else factor.at]
         self.there = np.flatnonzero(own >= 0)  # which of the factor's columns are among these,
         self.places = own[self.there]  # and where
-        self._of(np.arange(support.shape[1]))
+        self._last = self._of(np.arange(support.shape[1]))
 
-    def _of(self, some: np.ndarray) -> None:
-        """Be that of some of the replicates."""
-        self.some, (support, h) = some, (columns(x, some) for x in self.whole)
-        self.diagonal = np.where(support, 1.0 / np.where(support, h, 1.0), 0.0)
+    def _of(self, some: np.ndarray) -> _Some:
+        support, h = (columns(x, some) for x in self.whole)
+        diagonal, system = np.where(support, 1.0 / np.where(support, h, 1.0), 0.0), None
         if self.factor is not None:
             within = np.zeros((len(self.factor.at), len(some)), bool)
             within[self.there] = support[self.places]
-            self.system = self.factor.system(within)
+            system = self.factor.system(within)
+        return _Some(some, diagonal, system)
 
     def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
         """Of r (len(at), len(some)) of some of the replicates, ascending."""
-        if len(some) != len(self.some):
-            self._of(some)
-        z = r * self.diagonal
-        if self.factor is not None:
+        if not np.array_equal(some, self._last.replicates):
+            self._last = self._of(some)
+        diagonal, system = self._last.diagonal, self._last.system
+        z = r * diagonal
+        if self.factor is not None and system is not None:
             R = np.zeros((len(self.factor.at), len(some)))
             R[self.there] = r[self.places]
-            z[self.places] = self.factor.solve(R, self.system)[self.there]
+            z[self.places] = self.factor.solve(R, system)[self.there]
         return z
