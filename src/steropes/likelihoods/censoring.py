@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.face import Array, Backend
 
-__all__ = ["CensoringDistribution"]
+__all__ = ["CensoringDistribution", "as_column", "ends_of_strata"]
 
 
 class CensoringDistribution:
@@ -32,6 +32,8 @@ class CensoringDistribution:
         The distinct time of each row; the moments of a stratum go from late to early.
     strata_start : (S + 1,) int array
         Where the strata begin and end among the moments.
+    latest, earliest : (m,) bool arrays
+        Moments that are the first and the last of their stratum.
     """
 
     def __init__(
@@ -40,19 +42,10 @@ class CensoringDistribution:
         new = np.ones(len(time), bool)
         new[1:] = (time[1:] != time[:-1]) | (stratum[1:] != stratum[:-1])
         first = np.flatnonzero(new)
-        self._set_moments(np.cumsum(new) - 1, stratum[first], censored, backend)
+        self.backend, self.moment, self.m = backend, np.cumsum(new) - 1, len(first)
+        self.censored = as_column(censored, backend)
+        self.strata_start, self.latest, self.earliest = ends_of_strata(stratum[first])
         self.start = np.append(first, len(time))
-
-    def _set_moments(
-        self, moment: np.ndarray, stratum: np.ndarray, censored: np.ndarray, backend: Backend
-    ) -> None:
-        """Take each row's moment, and each moment's stratum."""
-        self.backend, self.moment, self.m = backend, moment, len(stratum)
-        self.strata_start = np.searchsorted(stratum, np.arange(stratum.max(initial=0) + 2))
-        self.censored = backend.asarray(censored[:, None].astype(np.float64))
-        self.latest, self.earliest = np.zeros((2, self.m), bool)
-        self.latest[self.strata_start[:-1]] = True
-        self.earliest[self.strata_start[1:] - 1] = True
 
     def counts(self, w: Array) -> tuple[Array, Array]:
         """Weight censored at each moment, and weight with a later time, (m, B)."""
@@ -106,3 +99,17 @@ class CensoringDistribution:
         out[1:] = self.backend.scan(part, self.strata_start)[:-1]
         out[self.latest] = 0.0
         return out
+
+
+def as_column(censored: np.ndarray, backend: Backend) -> Array:
+    """1 for each row that is censored and 0 for others, (n, 1)."""
+    return backend.asarray(censored[:, None].astype(np.float64))
+
+
+def ends_of_strata(stratum: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where strata begin and end among moments, (S + 1,), and which are their first and last."""
+    start = np.searchsorted(stratum, np.arange(stratum.max(initial=0) + 2))
+    latest, earliest = np.zeros((2, len(stratum)), bool)
+    latest[start[:-1]] = True
+    earliest[start[1:] - 1] = True
+    return start, latest, earliest

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .censoring import CensoringDistribution
+from .censoring import CensoringDistribution, as_column, ends_of_strata
 from .risk_sets import RiskGroups, RiskSets
 
 __all__ = ["ObservationDistribution"]
@@ -61,7 +61,9 @@ class ObservationDistribution(CensoringDistribution):
         moment[by] = np.cumsum(new) - 1
         at = by[new]
         self.time, self.entered = value[at], moment[n:]
-        self._set_moments(moment[:n], of[at], censored, backend)
+        self.backend, self.moment, self.m = backend, moment[:n], len(at)
+        self.censored = as_column(censored, backend)
+        self.strata_start, self.latest, self.earliest = ends_of_strata(of[at])
         # With all rows as events those who leave at a moment are summed apart from the others.
         rows = np.searchsorted(stratum, np.arange(len(self.strata_start)))
         groups = RiskGroups(self.time, of[at])

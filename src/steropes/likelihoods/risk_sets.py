@@ -16,7 +16,7 @@ for each of the log₂(groups) block sizes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -99,6 +99,67 @@ class RiskGroups:
         return stratum * size + late[self.m :], self.stratum * size + late[: self.m]
 
 
+class _Groups(NamedTuple):
+    """Groups of rows, and the events in them.
+
+    Attributes
+    ----------
+    event_rows, group_of_event : (events,) int arrays
+    event_start : (m + 1,) int array
+        Where the tied events of each group begin and end among the events.
+    time, stratum : (m,) arrays
+    start : (S + 1,) int array
+        Where the strata begin and end among the groups.
+    first_row : (m,) int array
+        Where the tied events of each group begin among the rows, or would.
+    """
+
+    event_rows: np.ndarray
+    group_of_event: np.ndarray
+    event_start: np.ndarray
+    time: np.ndarray
+    stratum: np.ndarray
+    start: np.ndarray
+    first_row: np.ndarray
+
+
+def _groups_of(
+    time: np.ndarray, event: np.ndarray, stratum: np.ndarray, strata_start: np.ndarray
+) -> _Groups:
+    """The groups of the events."""
+    at = np.flatnonzero(event)
+    new = np.ones(len(at), bool)
+    new[1:] = (time[at[1:]] != time[at[:-1]]) | (stratum[at[1:]] != stratum[at[:-1]])
+    first = np.flatnonzero(new)
+    event_start = np.append(first, len(at))
+    if len(first) == len(at):  # no ties: what would be the same is held once
+        of_event, first_row = event_start[:-1], at
+    else:
+        of_event = np.cumsum(new) - 1
+        first_row = at[first]  # of a group's tied events, which are rows side by side
+    start = np.searchsorted(first_row, strata_start)
+    return _Groups(
+        at, of_event, event_start, time[first_row], runs_of_rows(start), start, first_row
+    )
+
+
+def _given_groups(
+    groups: RiskGroups, time: np.ndarray, event: np.ndarray, stratum: np.ndarray,
+    strata_start: np.ndarray,
+) -> _Groups:  # fmt: skip
+    """The groups that are given."""
+    start = np.searchsorted(groups.stratum, np.arange(len(strata_start)))
+    key, group_key = groups.keys(stratum, time)
+    at = np.flatnonzero(event)
+    own = np.searchsorted(group_key, key[at])
+    known = own < groups.m
+    known[known] = group_key[own[known]] == key[at][known]
+    event_rows, of_event = at[known], own[known]
+    event_start = np.searchsorted(of_event, np.arange(groups.m + 1))
+    first_row = np.searchsorted(key, group_key, side="right") - np.diff(event_start)
+    return _Groups(event_rows, of_event, event_start, groups.time, groups.stratum, start, first_row)
+
+
 class RiskSets:
     """Which rows are at risk at which event times.
 
@@ -138,10 +199,14 @@ class RiskSets:
         self.strata_start = strata_start
         self.stratum = stratum = runs_of_rows(strata_start)
         if groups is None:
-            first_row = self._groups_of(time, event)
+            found = _groups_of(time, event, stratum, strata_start)
         else:
-            first_row = self._given_groups(groups, time, event)
-        at = self.event_rows
+            found = _given_groups(groups, time, event, stratum, strata_start)
+        self.event_rows, self.event_start = found.event_rows, found.event_start
+        self.group_of_event = found.group_of_event
+        self.group_time, self.group_stratum = found.time, found.stratum
+        self.m, self.groups_start = len(found.time), found.start
+        at, first_row = found.event_rows, found.first_row
         self.tied_start, self.tied_end = first_row, first_row + np.diff(self.event_start)
         # a: groups whose first event row comes after the row's own place; the tied events of a
         # group come after all others with that time, so this leaves their own group out. Rows at
@@ -167,38 +232,6 @@ class RiskSets:
             self.a = np.minimum(a, self.end)
             self._levels = self._dyadic(self.a, self.b)
             self.place = np.arange(n)
-
-    def _groups_of(self, time: np.ndarray, event: np.ndarray) -> np.ndarray:
-        """The groups of the events; returns the first row of each."""
-        stratum, at = self.stratum, np.flatnonzero(event)
-        new = np.ones(len(at), bool)
-        new[1:] = (time[at[1:]] != time[at[:-1]]) | (stratum[at[1:]] != stratum[at[:-1]])
-        self.event_rows = at
-        self.m = int(new.sum())
-        first = np.flatnonzero(new)
-        self.event_start = np.append(first, len(at))  # into event_rows
-        if self.m == len(at):  # no ties: what would be the same is held once
-            self.group_of_event, first_row = self.event_start[:-1], at
-        else:
-            self.group_of_event = np.cumsum(new) - 1
-            first_row = at[first]  # of a group's tied events, which are rows side by side
-        self.group_time = time[first_row]
-        self.groups_start = np.searchsorted(first_row, self.strata_start)
-        self.group_stratum = runs_of_rows(self.groups_start)
-        return first_row
-
-    def _given_groups(self, groups: RiskGroups, time: np.ndarray, event: np.ndarray) -> np.ndarray:
-        """The groups that are given; returns where their tied events are, or would be."""
-        self.m, self.group_time, self.group_stratum = groups.m, groups.time, groups.stratum
-        self.groups_start = np.searchsorted(groups.stratum, np.arange(len(self.strata_start)))
-        key, group_key = groups.keys(self.stratum, time)
-        at = np.flatnonzero(event)
-        own = np.searchsorted(group_key, key[at])
-        known = own < self.m
-        known[known] = group_key[own[known]] == key[at][known]
-        self.event_rows, self.group_of_event = at[known], own[known]
-        self.event_start = np.searchsorted(self.group_of_event, np.arange(self.m + 1))
-        return np.searchsorted(key, group_key, side="right") - np.diff(self.event_start)
 
     def _joining(self) -> np.ndarray:
         """Where the run of rows that join at each group begins; they end where it does."""
