@@ -20,6 +20,7 @@ from steropes import (
     Surv,
     fit_many,
 )
+from steropes.design import as_design
 
 N = 200
 
@@ -256,3 +257,49 @@ def test_separation_names_the_columns_that_the_fit_alone_names(seed):
             model.fit(X, y)
         assert set(alone.value.columns) >= {"x3", "x4"}
         assert notes[name] == str(alone.value)
+
+
+class Silent(LogisticRegression):
+    """Whatever it does otherwise."""
+
+    def fit(self, X, y, **given):
+        self.calls.append(y)
+        return super().fit(X, y, **given)
+
+
+class Same(LogisticRegression):
+    """As its parent, and it says so."""
+
+    _together = "laplace"
+
+
+def test_a_subclass_fits_each_outcome_itself_unless_it_says_that_they_go_together(rng, monkeypatch):
+    X, outcomes = drawn(rng, "logistic", 3)
+    prior, calls = Laplace(0.1), []
+    Silent.calls = calls
+    tables = [fit_many(kind(prior=prior), X, outcomes) for kind in (Silent, LogisticRegression)]
+    assert len(calls) == 3
+    np.testing.assert_allclose(tables[0]["coef"], tables[1]["coef"], atol=1e-6)
+
+    def alone(*_):
+        raise AssertionError("they go together")
+
+    monkeypatch.setattr(LogisticRegression, "fit", alone)
+    pd.testing.assert_frame_equal(fit_many(Same(prior=prior), X, outcomes), tables[1])
+
+
+def test_a_model_has_anothers_columns_only_meanwhile(rng):
+    X, outcomes = drawn(rng, "logistic", 2)
+    design, models = as_design(X), [LogisticRegression(), LogisticRegression()]
+    first, second = (
+        m._make_problem(design, outcomes[k]["y"], *[None] * 4)
+        for m, k in zip(models, outcomes, strict=True)
+    )
+    assert first.design is not second.design
+    with models[1]._arranged_as(first):
+        beside = models[1]._make_problem(design, outcomes["o1"]["y"], *[None] * 4)
+    assert beside.design is first.design
+    assert beside.n_free == 1
+    again = models[1]._make_problem(design, outcomes["o1"]["y"], *[None] * 4)
+    assert again.design is not first.design
+    assert models[1]._beside is None

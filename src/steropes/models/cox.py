@@ -82,6 +82,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
     (5, 2)
     """
 
+    _together = "laplace"
     _cuts: np.ndarray  # times at which effects change
     _effects: StepEffects | None
 

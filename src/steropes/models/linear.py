@@ -50,6 +50,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     """
 
     _intercept = True
+    _together = "always"
     _ratio = None
     _log_scale = False
     _family = "linear"

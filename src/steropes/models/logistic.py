@@ -71,6 +71,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     """
 
     _intercept = True
+    _together = "laplace"
     _ratio = "or"
     _family = "logistic"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,11 @@ from ..fit.shards import ShardedDesign
 from ..fit.tasks import over_tasks, spread_out
 from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
-from .cox import CoxRegression
-from .linear import LinearRegression
-from .logistic import LogisticRegression
-from .poisson import PoissonRegression
 from .progress import Progress
 from .settings import numerical_settings
 
 __all__ = ["fit_many"]
 
-TOGETHER = (LinearRegression, LogisticRegression, PoissonRegression, CoxRegression)
 GIVEN = ("sample_weight", "offset", "exposure", "strata")
 Given = dict[str, Any]
 
@@ -150,14 +145,15 @@ def _goes_together(model: Any, design: Design, count: int) -> bool:
     """Whether outcomes are lanes of one batch."""
     if isinstance(design, ShardedDesign):
         return False
-    if model.cv is not None or model.solver != "newton" or type(model) not in TOGETHER:
+    together = model._outcomes_together()
+    if model.cv is not None or model.solver != "newton" or together == "never":
         return False
-    if isinstance(model, CoxRegression) and model.time_varying:
+    if model._effects_change():
         return False
     if model.prior is None or not model.prior.plain:
-        return model.prior is None and isinstance(model, LinearRegression)
+        return model.prior is None and together == "always"
     lasso = bool((model.prior.separable(design.names).l1 > 0).any())
-    return count > 1 if lasso else isinstance(model, LinearRegression)
+    return count > 1 if lasso else together == "always"
 
 
 Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
@@ -252,11 +248,10 @@ def _batched(
     for name, given in own.items():
         model = clone(estimator)
         model._names, model.n_features_in_ = design.names, design.p
-        like = (models[0]._has_intercept, problems[0].design) if problems else None
         rest = {key: given[key] for key in GIVEN}
         try:
             refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
-            with _arranged(model, like):
+            with model._arranged_as(problems[0] if problems else None):
                 problem = model._make_problem(design, given["y"], *rest.values())
             l1, l2 = problem.penalties(problem.prior)
             if not (problems and _as_determined(problem, problems[-1])):
@@ -289,24 +284,6 @@ def _as_determined(problem: Problem, other: Problem) -> bool:
     if problem.offset is not None or other.offset is not None:
         return False
     return np.array_equal(problem.weights, other.weights)
-
-
-@contextlib.contextmanager
-def _arranged(model: Any, like: tuple[bool, Any] | None) -> Iterator[None]:
-    """Let a model arrange its columns meanwhile as another did, which had an intercept or not."""
-    if like is None:
-        yield
-        return
-
-    def arrange(*_: Any) -> Any:
-        model._has_intercept = like[0]
-        return like[1]
-
-    model.__dict__["_arrange"] = arrange
-    try:
-        yield
-    finally:  # or the model would hold itself
-        del model.__dict__["_arrange"]
 
 
 def _finish(

@@ -46,6 +46,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     """
 
     _intercept = True
+    _together = "laplace"
     _ratio = "rr"
     _family = "poisson"
 
