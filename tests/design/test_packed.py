@@ -38,7 +38,13 @@ def test_row_numbers_come_back(n, values, at_once, rng, monkeypatch):
         assert made.__dict__["_whole"] is None  # how many there are is known without
         np.testing.assert_array_equal(made.indices, b.indices)
         assert made.indices.dtype == b.indices.dtype
-        assert made.indices is made.indices
+        assert made.__dict__["_whole"] is None  # reading changes nothing
+        some = np.array([1, 3])
+        lines = made.taken(some)  # and who goes over the columns has them for good
+        np.testing.assert_array_equal(lines.starts, b.indptr[some])
+        assert made.indices is lines.indices
+        assert made.__dict__["_low"] is None
+        np.testing.assert_array_equal(made.indices, b.indices)
         np.testing.assert_array_equal(made.data, b.data)
         np.testing.assert_array_equal(made.scale, b.scale)
 

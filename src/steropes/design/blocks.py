@@ -160,7 +160,8 @@ class SparseBlock:
             return self
         used = slice(0, int(self.indptr[-1]))
         column = np.repeat(np.arange(self.p), np.diff(self.indptr))
-        there = counted[self.indices[used]]
+        indices = self.indices[used]
+        there = counted[indices]
         some, size = column[there], np.abs(self.data[used][there])
         largest = np.zeros(self.p)
         np.maximum.at(largest, some, size)
@@ -172,7 +173,7 @@ class SparseBlock:
         if (rest == 1.0).all():
             return self
         data = self.data[used] / rest[column]
-        return SparseBlock(self.n, self.indptr, self.indices[used], data, self.scale * rest)
+        return SparseBlock(self.n, self.indptr, indices, data, self.scale * rest)
 
     def only(self, local: np.ndarray) -> SparseBlock:
         """Some of the columns, ascending, as a block of their own."""
@@ -190,6 +191,10 @@ class SparseBlock:
     def lines(self) -> Lines:
         """The columns as lines for the backend."""
         return Lines(self.indptr[:-1], self.indptr[1:], self.indices, self.data, self.n)
+
+    def taken(self, local: np.ndarray) -> Lines:
+        """Some of the columns as lines for the backend, to go over; there is no copy."""
+        return self.lines.take(local)
 
 
 def _extent(x: np.ndarray) -> np.ndarray:

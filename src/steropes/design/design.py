@@ -281,7 +281,7 @@ class Design(Estimated):
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         for b, local, at in self.columns(chosen):
             if isinstance(b, SparseBlock):
-                out[at] = backend.gather(backend.lines(b.lines.take(local)), R)
+                out[at] = backend.gather(backend.lines(b.taken(local)), R)
             elif isinstance(b, DenseBlock):
                 out[at] = backend.asarray(b.taken(local)).T @ R
             else:
@@ -295,7 +295,7 @@ class Design(Estimated):
         for b, local, at in self.columns(chosen):
             d = backend.asarray(D[chosen[at]])
             if isinstance(b, SparseBlock):
-                product = backend.scatter(backend.lines(b.lines.take(local)), d)
+                product = backend.scatter(backend.lines(b.taken(local)), d)
             elif isinstance(b, DenseBlock):
                 here = backend.on_host
                 product = b.times(local, d) if here else backend.asarray(b.taken(local)) @ d

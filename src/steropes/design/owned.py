@@ -50,6 +50,8 @@ def _apart(design: Any, given: list[np.ndarray]) -> Any:
 
 
 def _own(block: Block, given: list[np.ndarray]) -> Block:
+    if isinstance(block, PackedBlock):  # has nothing but its own
+        return block
     arrays = {f.name: getattr(block, f.name) for f in fields(block)}
     shared = {
         name: x

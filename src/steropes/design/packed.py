@@ -1,8 +1,8 @@
 """Columns of row numbers in half the room, for a fit that is done.
 
 Row numbers of a column ascend, so all that is stored of one is its last 16 bits, and where in each
-column those of every 65,536 rows begin. Whoever asks for the row numbers has them all made again,
-and they stay.
+column those of every 65,536 rows begin. Whoever asks for the row numbers has them all made again.
+Who goes over the columns does so many times: for that they are made once, and stay (`unpack`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.cpu import Lines
 from ..backends.cpu.sparse import cut_lines
 from .blocks import SparseBlock
 
@@ -31,7 +32,7 @@ class PackedBlock(SparseBlock):
     block : SparseBlock
     """
 
-    _low: np.ndarray | None  # (entries,) the last bits of the row numbers
+    _low: np.ndarray | None  # (entries,) the last bits of the row numbers; None once unpacked
     _cuts: np.ndarray  # (bands + 1, p) where those of each band of rows begin in each column
     _whole: np.ndarray | None
 
@@ -56,13 +57,24 @@ class PackedBlock(SparseBlock):
 
     @property
     def indices(self) -> np.ndarray:
-        """Row numbers, made when they are first asked for."""
+        """Row numbers; made anew at each call until they are unpacked."""
+        low = self.__dict__["_low"]
+        if low is not None:
+            return self._unpacked(low)
+        whole: np.ndarray = self.__dict__["_whole"]
+        return whole
+
+    def unpack(self) -> None:
+        """Make the row numbers once and for all, in the place of the packed ones."""
         low = self.__dict__["_low"]
         if low is not None:  # another thread may be at it: what it makes is the same
             self.__dict__["_whole"] = self._unpacked(low)
             self.__dict__["_low"] = None
-        whole: np.ndarray = self.__dict__["_whole"]
-        return whole
+
+    def taken(self, local: np.ndarray) -> Lines:
+        """See `SparseBlock.taken`; unpacks, as who goes over columns does so again and again."""
+        self.unpack()
+        return super().taken(local)
 
     @property
     def entries(self) -> int:

@@ -58,7 +58,7 @@ class RowMatrix:
         sparse_at, dense_at, dense = [], [], []
         for b, local, at in design.columns(self.chosen):
             if isinstance(b, SparseBlock):
-                sparse_at.append((b.lines.take(local), at))
+                sparse_at.append((b.taken(local), at))
             elif isinstance(b, DenseBlock):
                 x = b.taken(local)
                 own = x if x.base is None else x.copy()

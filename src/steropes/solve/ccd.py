@@ -133,7 +133,7 @@ def _columns(design: Design) -> sparse.csr_array:
 
 def _sparse(block: Block) -> sparse.csc_array:
     if isinstance(block, SparseBlock):
-        data = block.data if block.data.size else np.ones(len(block.indices))
+        data = block.data if block.data.size else np.ones(block.entries)
         return sparse.csc_array((data, block.indices, block.indptr), shape=(block.n, block.p))
     if isinstance(block, DenseBlock):
         return sparse.csc_array(block.values)

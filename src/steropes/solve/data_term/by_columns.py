@@ -36,7 +36,7 @@ class Columns:
         self.pieces = []
         for block, local, at in design.columns(W):
             if isinstance(block, SparseBlock):
-                lines = block.lines.take(local)
+                lines = block.taken(local)
             else:  # as sparse columns without a gap
                 every = np.arange(self.n, dtype=np.int64)
                 data = NO_DATA
