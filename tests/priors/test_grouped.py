@@ -329,3 +329,22 @@ def test_the_map_between_steps_and_coefficients(rng):
     whole = [abs(theta[:4]).sum(axis=0), np.linalg.norm(theta[4:], axis=0)]
     np.testing.assert_allclose(penalty.value(beta), sum(whole))
     np.testing.assert_array_equal(penalty.closed(np.array([3])), [0, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("prior", "joined"),
+    [(Normal(1.0), False), (GroupLaplace([0, 0, 0, 1, 1, 1, 2, 2, 3], 0.02), True)],
+)
+def test_a_batch_goes_under_another_prior_by_itself(prior, joined, rng):
+    X, y = data(rng)
+    problem = LogisticRegression(prior=prior).fit(X, y)._problem
+    batch, other = problem.batch(), prior.with_variance(0.5)
+    assert not batch.term.under(other)  # the losses are the data's alone
+    solve_under(problem, batch, prior, 1e-9)
+    before = batch.beta
+    batch.under(other, problem.joined(other))
+    np.testing.assert_array_equal(batch.beta, before)
+    there = solve_under(problem, batch, other, 1e-9).fits[0]
+    model = LogisticRegression(prior=other, tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(there.beta[1:], model.coef_, atol=1e-7)
+    assert hasattr(batch, "joined") == joined

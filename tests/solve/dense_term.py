@@ -36,6 +36,9 @@ class DenseTerm:
         self.inside[:] = False
         self.inside[self.W] = True
 
+    def under(self, prior):
+        return False
+
     def hessian_cost(self, coarse):
         return 3.0
 

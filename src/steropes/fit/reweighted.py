@@ -18,8 +18,6 @@ from ..priors import HELD, Penalty, Prior
 from ..solve import Batch, Fit
 from ..solve.certificate import certificate
 from ..solve.certified import certified_fit
-from ..solve.data_term import TermWithSmooth
-from ..solve.joined import JoinedBatch
 from .problem import Problem
 
 __all__ = ["Solved", "certified_under", "solve_under"]
@@ -68,7 +66,7 @@ def solve_under(
     tol, max_iter, callback, look
         As in `Batch.solve`, of each descent.
     """
-    _take(problem, batch, prior)
+    batch.under(prior, problem.joined(prior))
     l1, l2 = problem.separable(prior)
     solved = Solved(batch.solve(l1, l2, tol, max_iter, callback, look), l1, l2)
     if prior is None or not prior.adaptive:
@@ -111,7 +109,7 @@ def certified_under(
     """
     problem = replace(problem, prior=prior, settled=None)
     if prior is None or not prior.adaptive:
-        _take(problem, batch, prior)
+        batch.under(prior, problem.joined(prior))
         l1, l2 = problem.penalties(prior)
         return certified_fit(problem, batch, l1, l2, tol, max_iter, callback, look), problem
     solved = solve_under(problem, batch, prior, tol, max_iter, callback, look)
@@ -122,17 +120,6 @@ def certified_under(
         return replace(fit, optimality=certificate(problem, fit.beta, l1, l2, tol)), problem
     end = certified_fit(problem, batch, l1, l2, tol, max_iter, callback, "after")
     return replace(end, n_iter=fit.n_iter + end.n_iter), problem
-
-
-def _take(problem: Problem, batch: Batch, prior: Prior | None) -> None:
-    """Let a batch be of a prior's terms, where it stands."""
-    if isinstance(batch.term, TermWithSmooth) and prior is not None:
-        batch.term.under(prior)
-        batch.start_at(batch.beta)  # whose gradients are others now
-    if isinstance(batch, JoinedBatch):
-        penalty = problem.joined(prior)
-        assert penalty is not None
-        batch.under(penalty)
 
 
 def _descend(

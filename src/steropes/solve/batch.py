@@ -17,6 +17,7 @@ import numpy as np
 
 from ..backends.tall import column_max, row_any
 from ..likelihoods.nuisance import Nuisance
+from ..priors import Joined, Prior
 from .certificate import units, violations
 from .data_term import DataTerm
 from .fit import Fit, fits
@@ -92,6 +93,14 @@ class Batch:
         self.hessians.moved = True
         self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
+
+    def under(self, prior: Prior | None, joined: Joined | None) -> None:
+        """Be of what a prior says beside λ and κ, where it stands.
+
+        ``joined`` is its penalty of groups or chains of coefficients, over all columns.
+        """
+        if prior is not None and self.term.under(prior):
+            self.start_at(self.beta)  # whose gradients are others now
 
     def gradients(self, tol: float = 0.0) -> np.ndarray:
         """Gradient of the loss over all columns, (p, B); ``tol`` as in `DataTerm.gradients`."""

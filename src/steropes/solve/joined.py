@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..priors import HELD, Joined
+from ..priors import HELD, Joined, Prior
 from .batch import Batch, Callback
 from .certificate import units
 from .data_term import DataTerm
@@ -42,9 +42,11 @@ class JoinedBatch(Batch):
         super().__init__(term, shared)
         self.joined = penalty
 
-    def under(self, penalty: Joined) -> None:
-        """Take another penalty in."""
-        self.joined = penalty
+    def under(self, prior: Prior | None, joined: Joined | None) -> None:
+        """See `Batch.under`."""
+        assert joined is not None  # a batch of a prior that has one is under no other
+        super().under(prior, joined)
+        self.joined = joined
 
     def solve(
         self,

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...backends.threads import ThreadPool
 from ...likelihoods.nuisance import Nuisance
+from ...priors import Prior
 
 __all__ = ["ColumnModel", "CurvatureAt", "DataTerm", "Trial"]
 
@@ -165,6 +166,12 @@ class DataTerm(Protocol):
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these places of the working set stay in it; the others have β = 0."""
+
+    def under(self, prior: Prior) -> bool:
+        """Take in what another prior adds to the losses.
+
+        Returns whether a prior adds anything to them: then the points have to be placed again.
+        """
 
     def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
         """Let the points be at β (p, lanes), zero outside of the working set.

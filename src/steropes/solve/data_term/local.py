@@ -11,6 +11,7 @@ from ...design.face import ColumnStore, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import ProfiledCurvature
 from ...likelihoods.nuisance import Nuisance
+from ...priors import Prior
 from ..hessian import diagonal, hessian
 from .active import ActiveColumns
 from .by_columns import ColumnModel, Columns
@@ -114,6 +115,10 @@ class LocalTerm:
     def keep(self, at: np.ndarray) -> None:
         """See `DataTerm.keep`."""
         self.active.keep(at)
+
+    def under(self, prior: Prior) -> bool:
+        """See `DataTerm.under`; these are the data's alone."""
+        return False
 
     # -- the points ----------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy as np
 from ...backends.threads import ThreadPool
 from ...likelihoods.nuisance import Nuisance
 from ...likelihoods.risk_part import Hazards
+from ...priors import Prior
 from .active import ColumnSet
 from .face import ColumnModel, CurvatureAt, Trial
 from .messages import (
@@ -166,6 +167,10 @@ class ShardedTerm:
     def keep(self, at: np.ndarray) -> None:
         """See `DataTerm.keep`."""
         self.active.keep(at)
+
+    def under(self, prior: Prior) -> bool:
+        """See `DataTerm.under`; these are the data's alone."""
+        return False
 
     # -- the points ----------------------------------------------------------------------------
 

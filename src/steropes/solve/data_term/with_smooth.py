@@ -49,12 +49,12 @@ class TermWithSmooth:
         self._slope: np.ndarray | None = None
         self._arrive(self.beta, self.value(self.beta))
 
-    def under(self, prior: Prior) -> None:
-        """Take the term of another prior in, where the points are."""
-        if prior is self.prior:
-            return
-        self.prior, self.smooth = prior, self._of(prior)
-        self._arrive(self.beta, self.value(self.beta))
+    def under(self, prior: Prior) -> bool:
+        """See `DataTerm.under`."""
+        if prior is not self.prior:
+            self.prior, self.smooth = prior, self._of(prior)
+            self._arrive(self.beta, self.value(self.beta))
+        return True
 
     def value(self, beta: np.ndarray) -> np.ndarray:
         """S of coefficients of the scaled columns, (lanes,)."""
