@@ -139,6 +139,21 @@ def test_columns_that_are_the_same_leave_an_inverse_finite(rng):
     assert np.isfinite(inverse(np.ones((10, 2)), np.arange(2))).all()
 
 
+def test_some_of_the_replicates_are_theirs_however_many_were_asked_for_before(rng):
+    X, _ = chains(rng, 1000, [5, 5, 5])
+    shared, B = shared_of(X), 3
+    k = shared.k
+    support = rng.random((k, B)) < 0.7
+    h = shared.diagonal[:, None] * rng.uniform(1.0, 2.0, B)
+    R = rng.normal(size=(k, B)) * support
+    given = np.arange(k), support, np.zeros((k, B)), h
+    inverse = BlocksInverse(shared, Blocks(shared), *given)
+    whole = inverse(R, np.arange(B))
+    for some in ([0], [2], [0, 2], [1, 2]):
+        own = inverse(np.ascontiguousarray(R[:, some]), np.array(some))
+        np.testing.assert_allclose(own, whole[:, some], rtol=1e-9)
+
+
 def steps(shared, factors, support, residual):
     """A Newton step by what the factors give, and its iterations."""
     k, B = support.shape

@@ -5,6 +5,7 @@ import pytest
 from test_batch import batch_of, setting, weights_of
 
 from simulators import FAMILIES
+from steropes.solve.quadratic import Quadratic
 
 
 def fitted(family, rng, B=3):
@@ -75,3 +76,18 @@ def test_a_coefficient_that_comes_to_zero_goes_on(rng):
     while response.step():
         pass
     np.testing.assert_allclose(after - before, batch.beta - start, rtol=0.3, atol=1e-4)
+
+
+def test_a_lasso_without_a_zero_has_no_dense_factor(rng, monkeypatch):
+    """One of thousands of columns for each replicate would take seconds."""
+    batch, at = fitted("logistic", rng)
+    at(1e-3)
+    there = batch.beta
+    assert (there[np.asarray(batch.term.W)] != 0).all()
+
+    def refuse(*_):
+        raise AssertionError("a dense factor")
+
+    monkeypatch.setattr(Quadratic, "_solve", refuse)
+    response = batch.response(*at(1e-3 * 1.01, solve=False))
+    assert response.step()

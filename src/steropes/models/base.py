@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -39,13 +37,12 @@ from .progress import Progress
 from .settings import check_settings
 from .shown import Shown
 from .sklearn_base import BaseEstimator
+from .together import Together
 
 __all__ = ["PenalizedModel"]
 
-Together = Literal["never", "laplace", "always"]
 
-
-class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, Copies, BaseEstimator):
+class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copies, BaseEstimator):
     """Base of the estimators: subclasses say how to read y and which likelihood they have.
 
     Attributes
@@ -88,8 +85,6 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, Copies, BaseEst
     _has_intercept: bool  # whether the fit has one
     _log_scale = True  # whether an offset is added to a logarithm
     _apart = np.inf  # largest difference between two offsets
-    _together: ClassVar[Together] = "never"  # see `_outcomes_together`
-    _beside: Problem | None = None  # whose columns these are too, meanwhile; see `_arranged_as`
     _fitted: frozenset[str]  # names of what a fit has set
     _names: list[str]  # of the columns whose coefficients are estimated
     _begin: np.ndarray | None = None  # coefficients to start from
@@ -358,30 +353,6 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Shown, Copies, BaseEst
             n_free=int(self._has_intercept),
             **extras,
         )
-
-    @classmethod
-    def _outcomes_together(cls) -> Together:
-        """When many outcomes of `fit_many` are lanes of one batch, as this very class says.
-
-        "laplace" is under such a prior, where lanes share a Hessian; "always" is also without
-        one, where curvature does not depend on y. A subclass doesn't inherit it: what it does
-        otherwise is not known here, and each of its outcomes is a call of its own `fit`, unless
-        it has ``_together`` itself.
-        """
-        own: Together = cls.__dict__.get("_together", "never")
-        return own
-
-    @contextlib.contextmanager
-    def _arranged_as(self, other: Problem | None) -> Iterator[None]:
-        """Meanwhile have the columns, and the intercept, of a problem of the same model and X."""
-        if other is None:
-            yield
-            return
-        self._beside = other
-        try:
-            yield
-        finally:  # or the model would hold the other's outcome
-            del self._beside
 
     def _arrange(self, design: Any, likelihood: Likelihood, weights: np.ndarray) -> Any:
         """The columns as the model has them: centred where that changes nothing, an intercept."""

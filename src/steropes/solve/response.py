@@ -50,6 +50,7 @@ class Response:
         W, beta = term.W, point.beta[term.W]
         self.term, self.point, self.curvatures, self.unit = term, point, curvatures, unit
         self.l2, self.free = then.l2[W], now.free[W]
+        self.lasso = now.lasso
         there = (beta != 0) | (now.l1[W] == 0)
         self.held = np.where(there, 0.0, HELD * now.l1[W])  # λ of those that are zero and stay so
         # Slopes of the penalties then that do not move, and what makes the start an optimum now.
@@ -69,7 +70,7 @@ class Response:
         # A linear system: models at zero of coefficients that have a penalty in ℓ2, or stay there.
         models = self._slopes(), np.zeros(self.l2.shape), self.held, self.l2
         D, _ = minima(term, models, self.free, self.curvatures, Damping(term.lanes), live,
-                      self.unit, aim, linear=True)  # fmt: skip
+                      self.unit, aim, linear=self.lasso)  # fmt: skip
         trial = term.along(D, todo)
         trial.loss(np.ones(term.lanes))
         trial.commit()

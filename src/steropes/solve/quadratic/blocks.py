@@ -132,7 +132,7 @@ class BlocksInverse:
 
     def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
         """Of r (n, len(some)) of some of the replicates, ascending."""
-        if len(some) != len(self._some):
+        if not np.array_equal(some, self._some):
             self._some, (support, diagonal, places) = some, self._whole
             places = np.ascontiguousarray(places[:, some])
             self._own = columns(support, some), columns(diagonal, some), places

@@ -122,13 +122,11 @@ class Quadratic:
     ) -> np.ndarray:  # fmt: skip
         """Steps d as of `minimize` from β = 0 where those that have a λ stay there, nearly.
 
-        That is a linear system, of which a share `PRECISION` is left at most.
+        That is a linear system, of which a share `PRECISION` is left, or what the tolerance leaves.
         """
-        if not l1.any():
-            return self.minimize(sigma, g, beta, l1, l2, unit, tolerance, low, alone)
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
         search = Search(self.shared, models, self.factors, np.arange(len(g)), alone=alone)
-        return self.shared.back(search.on_supports(PRECISION) / own, sigma)
+        return self.shared.back(search.linear_step(PRECISION) / own, sigma)
 
     def _models(
         self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,

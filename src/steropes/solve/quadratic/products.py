@@ -49,21 +49,8 @@ def transposed_times(
     (first, last), (n, B) = columns, z.shape
     k = last - first
     if by_memory(A, B):
-        Q = width(B)
-        Z, sums, kernel = (
-            side_by_side(z, Q),
-            np.zeros((k, -(-B // Q), Q)),
-            add_transposed_products[Q],
-        )
         at = np.arange(n) if rows is None else rows
-        size = _stripe(k)
-
-        def stripe(i: int, j: int) -> None:
-            work = np.empty((TILE, 1, Q), np.float32)
-            kernel(A, at, first, Z, sums, i, j, work)
-
-        pool.map(stripe, [(i, min(i + size, k)) for i in range(0, k, size)], n * k)
-        return sums.reshape(k, sums.shape[1] * Q)[:, :B]
+        return of_rows(A, side_by_side(z, width(B)), at, columns, pool)[:, :B]
 
     def part(a: int, b: int) -> np.ndarray:
         if rows is None:
@@ -82,31 +69,31 @@ def transposed_times(
 
 
 def of_rows(
-    A: np.ndarray, Z: np.ndarray, rows: np.ndarray, k: int, pool: ThreadPool,
-    take: Callable[[np.ndarray, int, int], None],
-) -> None:  # fmt: skip
-    """A[rows, :k]' Z of vectors side by side (rows, blocks, Q), given to ``take`` in parts.
+    A: np.ndarray, Z: np.ndarray, rows: np.ndarray, columns: tuple[int, int], pool: ThreadPool,
+    take: Callable[[np.ndarray, int, int], None] | None = None,
+) -> np.ndarray:  # fmt: skip
+    """A[rows, first:last]' Z of vectors side by side (rows, blocks, Q): (last − first, blocks · Q).
 
-    It takes (k, blocks · Q) and between which rows of that the part is.
+    Each part of it is given to ``take`` as it is done, with where it begins and ends.
     """
-    blocks, Q = Z.shape[1:]
-    sums, kernel, size = np.zeros((k, blocks, Q)), add_transposed_products[Q], _stripe(k)
+    first, last = columns
+    k, (blocks, Q) = last - first, Z.shape[1:]
+    sums, kernel = np.zeros((k, blocks, Q)), add_transposed_products[Q]
+    size = min(TILE, 64 * -(-k // (64 * COLUMNS)))
+    whole = sums.reshape(k, blocks * Q)
 
     def stripe(i: int, j: int) -> None:
-        kernel(A, rows, 0, Z, sums, i, j, np.empty((TILE, 1, Q), np.float32))
-        take(sums.reshape(k, blocks * Q), i, j)
+        kernel(A, rows, first, Z, sums, i, j, np.empty((TILE, 1, Q), np.float32))
+        if take is not None:
+            take(whole, i, j)
 
     pool.map(stripe, [(i, min(i + size, k)) for i in range(0, k, size)], len(rows) * k)
+    return whole
 
 
 def by_memory(A: np.ndarray, B: int) -> bool:
     """Whether B vectors are several, but few, for which BLAS is slower than memory."""
     return A.dtype == np.float32 and 1 < B <= SEVERAL
-
-
-def _stripe(k: int) -> int:
-    """How many of k columns go together."""
-    return min(TILE, 64 * -(-k // (64 * COLUMNS)))
 
 
 def width(B: int) -> int:

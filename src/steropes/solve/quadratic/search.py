@@ -221,10 +221,10 @@ class Search:
         V = np.ascontiguousarray(np.vstack([Y, low.U[:, :, 0]]))  # compiled for no other layout
         return V, np.append(np.full(len(Y), -1.0), low.c[:, 0])
 
-    def on_supports(self, left: float) -> np.ndarray:
+    def linear_step(self, left: float) -> np.ndarray:
         """The Newton step with today's signs, whatever becomes of them; a share of it is left."""
         lanes = np.arange(self.y.shape[1])
-        step, _ = self._on_supports(lanes, np.full(len(lanes), left))
+        step, _ = self._support_step(lanes, np.full(len(lanes), left))
         return step
 
     def _newton(self, live: np.ndarray, violation: np.ndarray) -> None:
@@ -235,14 +235,14 @@ class Search:
         lanes = np.flatnonzero(live)
         through = np.clip(CLOSE * self.m.tolerance[lanes] / violation[lanes], FINE, ROUGH)
         exact = np.where(violation[lanes] < READY, through, ROUGH)
-        step, change = self._on_supports(lanes, exact)
+        step, change = self._support_step(lanes, exact)
         if len(lanes) < self.y.shape[1]:
             p, Hp = np.zeros(self.y.shape), np.zeros(self.y.shape)
             p[:, lanes], Hp[:, lanes] = step, change
             step, change = p, Hp
         self._along(step, change, live)
 
-    def _on_supports(self, lanes: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _support_step(self, lanes: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Newton's steps (k, len(lanes)) of some replicates, and what they change of the slopes."""
         m, y = self.m, self.y
         own, l1, l2, h = (columns(x, lanes) for x in (y, m.l1, m.l2, self.h))

@@ -97,19 +97,16 @@ class SharedMatrix:
         if not products.by_memory(self.G, B):
             s += self._spread(a, b, delta)
             return
-        Q = products.width(B)
-        Z, rows, size = (
-            np.zeros((b - a, -(-B // Q), Q), np.float32),
-            np.empty(b - a, int),
-            np.empty(B),
-        )
+        Q, P = products.width(B), b - a
+        Z, rows = np.zeros((P, -(-B // Q), Q), np.float32), np.empty(P, np.int64)
+        size = np.empty(B)
         n = moved_rows(delta, self.apart, a, Z, rows, size)
         t = self.Y[:, a:b] @ delta
 
         def add(sums: np.ndarray, i: int, j: int) -> None:
             add_told(sums, size, self.Y, t, self.apart, a, b, i, j, s)
 
-        products.of_rows(self.rows, Z[:n], rows[:n], k, self.pool, add)
+        products.of_rows(self.rows, Z[:n], rows[:n], (0, k), self.pool, add)
 
     def _spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
         delta = delta.copy()
