@@ -6,21 +6,21 @@ import pytest
 from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
 from steropes.fit import Replicates
-from steropes.select import path
+from steropes.select import tolerances
 
 
 @pytest.mark.parametrize(
-    ("dear", "thousands", "rows", "times"),
+    ("dear", "hundreds", "rows", "times"),
     [(500, 4000, 20, 1), (1, 4000, 20, 10), (1, 2, 1, 30), (1, 2, 10_000, 10)],
 )
 def test_folds_are_solved_less_far_the_more_is_nonzero(
-    rng, monkeypatch, dear, thousands, rows, times
+    rng, monkeypatch, dear, hundreds, rows, times
 ):
     X = indicators(rng, 300, 8)
     y = outcome("logistic", X @ np.linspace(-2, 2, 8), rng)
-    monkeypatch.setattr(path, "SMALL", 0)
-    for name, value in {"DEAR": dear, "THOUSANDS": thousands, "ROWS": rows}.items():
-        monkeypatch.setattr(path, name, value)
+    monkeypatch.setattr(tolerances, "SMALL", 0)
+    for name, value in {"DEAR": dear, "HUNDREDS": hundreds, "ROWS": rows}.items():
+        monkeypatch.setattr(tolerances, name, value)
     asked, solve = [], Replicates.solve_under
 
     def solve_under(self, prior, tol, *rest):

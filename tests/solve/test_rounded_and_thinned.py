@@ -10,7 +10,7 @@ from steropes import Laplace, LogisticRegression, PoissonRegression
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
-from steropes.solve import hessians, worth
+from steropes.solve import Batch, hessians, worth
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.thinning import thinned
 
@@ -82,3 +82,23 @@ def test_columns_without_penalty_that_a_part_of_the_rows_lacks_take_no_more_step
     fit = model(prior=Laplace(0.01, exclude=range(p, p + rare))).fit(sparse.csc_array(X), y)
     assert fit.converged_
     assert fit.n_iter_ < 40
+
+
+@pytest.mark.parametrize("family", ["cox", "logistic"])
+def test_a_loose_fit_goes_by_a_part_of_the_rows_and_the_next_does_not(family, rng, monkeypatch):
+    monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
+    design, likelihood = problem(family, rng, 3000, 12)
+    batch = Batch(LocalTerm(design, likelihood, np.ones((3000, 1))))
+    l1 = np.full(12, 20.0)
+    found = []
+    for factor in (4.0, 2.0, 1.0):
+        (loose,) = batch.solve(factor * l1, 0 * l1, tol=0.1)
+        assert loose.certificate <= 0.1
+        assert batch.shared.thinned
+    for _ in range(2):
+        (tight,) = batch.solve(l1, 0 * l1, tol=1e-9)
+        assert tight.certificate <= 1e-9
+        assert not batch.shared.thinned
+        found.append(tight.beta)
+    (fresh,) = Batch(LocalTerm(design, likelihood, np.ones((3000, 1)))).solve(l1, 0 * l1, tol=1e-9)
+    np.testing.assert_allclose(found, [fresh.beta] * 2, atol=1e-8)

@@ -12,7 +12,15 @@ import numpy as np
 from ..errors import DataError
 from .units import classes_of, units_of
 
-__all__ = ["Seed", "TrainingRows", "cut", "make_folds", "random_generator", "read_splits"]
+__all__ = [
+    "Seed",
+    "TrainingRows",
+    "WithAllRows",
+    "cut",
+    "make_folds",
+    "random_generator",
+    "read_splits",
+]
 
 # What `random_generator` takes.
 Seed: TypeAlias = (
@@ -100,6 +108,19 @@ class TrainingRows:
         w = self.weights[:, None]
         held = (self.pairs[k] for k in numbers)
         return np.concatenate([w * (self.fold[:, [r]] != f) for r, f in held], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class WithAllRows:
+    """The same with one more replicate behind the folds, of all rows."""
+
+    folds: TrainingRows
+
+    def __call__(self, numbers: Sequence[int]) -> np.ndarray:
+        """Those of all rows, zero where a row is held out, (n, b)."""
+        own = [k for k in numbers if k < len(self.folds.pairs)]
+        whole = np.tile(self.folds.weights[:, None], (1, len(numbers) - len(own)))
+        return np.concatenate([self.folds(own), whole], axis=1)
 
 
 def make_folds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,18 @@ from scipy import sparse
 
 from ..backends.tall import row_any, row_max, row_min
 from ..fit import Problem, Replicates, solve_under
-from ..solve.data_term import DataTerm
+from ..likelihoods.nuisance import NuisanceLikelihood
+from ..priors import Prior
+from ..solve import Batch
 from .beginning import beginning
+from .course import Course
 from .cyclops import CyclopsSearch
 from .fold_refusals import ShortFits, refuse_loose_folds
-from .folds import TrainingRows, cut
+from .folds import TrainingRows, WithAllRows, cut
 from .foresight import Foreseen, look_ahead
 from .search import DEAR, SLOPED, Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
+from .tolerances import Tolerances
 
 __all__ = ["choose"]
 
@@ -25,19 +30,14 @@ MANY = 4000  # where there are many: columns in vain cost more then than another
 LOOKED = 1000  # columns from which on two steps for one that was missing cost more than a look,
 IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
 WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
-LARGE = 20_000_000  # rows times columns from which on it is worth looking ahead
-SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
+LARGE = 20_000_000  # rows times columns from which on it is worth looking ahead, and all at once
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
-FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
 LITTLE = 0.02  # change of log variance by which the slope of the scores is found,
-RESPONSES = 6  # in so many steps at most, mostly two,
-SETTLED = 0.2  # the last of which must not change it by more, of it or of the scores' error
+RESPONSES = 6  # in so many steps at most, mostly two or three,
+NEARLY = 0.05  # until one changes it by no more, of it or of the scores' error;
+SETTLED = 0.2  # the last of them must not by more than this
 LOOSE = 0.1  # violation, in units of λ, to which fits are told from that only look ahead
 NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
-COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error,
-COARSEST = 30  # and smaller yet with
-THOUSANDS = 4000  # nonzero coefficients,
-ROWS = 20  # where there are so many rows for each
 
 
 def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
@@ -59,6 +59,8 @@ class FoldsPath(VariancePath):
         if cv.rule == "one_standard_error":
             self.within = float(np.sqrt(cv.repeats))  # repeats say nothing new of other data
         self.selects = bool(problem.penalties(problem.prior)[0].any())
+        size = problem.likelihood.n_eta, problem.design.p
+        self.tolerances = Tolerances(cv.tol, self.selects, self.prior.adaptive, *size)
         self.nothing = NOTHING * float(problem.weights.sum())
         self.penalised = np.ones(problem.design.p, bool)
         self.penalised[: problem.n_free] = False
@@ -73,9 +75,11 @@ class FoldsPath(VariancePath):
             self.unpublished = np.array([self._unpublished(k) for k in range(len(pairs))])
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
-        self.folds = Replicates(
-            problem, self.common, len(pairs), self.train, cv.memory, lanes=_together(len(pairs))
-        )
+        self.course = Course() if self._room(len(pairs)) else None
+        lanes = _together(len(pairs)) if self.course is None else len(pairs) + 1
+        count = len(pairs) if self.course is None else lanes
+        weights = self.train if self.course is None else WithAllRows(self.train)
+        self.folds = Replicates(problem, self.common, count, weights, cv.memory, lanes=lanes)
         # How far the folds' slopes went beyond the full data's the last time, up and down.
         self.above, self.below = np.zeros(problem.design.p), np.zeros(problem.design.p)
         # Of each variance done, coefficients of the full data and of each group of folds.
@@ -90,26 +94,30 @@ class FoldsPath(VariancePath):
 
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
         """See `VariancePath.evaluate`."""
-        problem = self.problem
         prior = self.prior.with_variance(variance)
-        l1, _ = problem.penalties(prior)
-        # Without λ the unit is the score's standard error, far coarser than λ near the best one.
-        # An adaptive prior's goes by the coefficients: there that is fine enough.
-        finer = 1e-2 if prior.adaptive else 1e-5
-        owed = tol = self.cv.tol if l1.any() else finer * self.cv.tol
-        if l1.any() and problem.likelihood.n_eta * problem.design.p <= SMALL:
-            tol *= FINER
         near = _nearest(self.ends, variance)
+        if near is None or self.course is None or self.nonzero[near] <= DEAR:
+            after, scores = self._full_first(variance, prior, near)
+        else:
+            after, scores = self._all_at_once(variance, prior, self.nonzero[near], self.course)
+        self.folds_at = variance
+        return after[:, 0], self._nonzero(after), np.concatenate(scores)
+
+    def _full_first(
+        self, variance: float, prior: Prior, near: float | None
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Coefficients of the full data, (p, 1), and scores by group; folds start from there."""
         known = _nearest(self.known, variance)
         if known is not None and known != self.at:
             self.full.start_at(self.known[known].toarray())
-        solve_under(problem, self.full, prior, tol=0.1 * tol)
-        self._expect(l1, near)
+        nonzero = self._fit_full(prior)
+        l1, _ = self.problem.penalties(prior)
+        scale = self.problem.design.scale
+        g_full = self.full.gradients()[:, 0] * scale
+        slope = np.maximum(np.abs(g_full + self.above), np.abs(g_full + self.below))
+        self.above[:] = self.below[:] = 0.0
+        self._expect(self.full.beta, slope, l1, near)
         after = self.full.beta
-        nonzero = int(np.count_nonzero(after[self.penalised]))
-        if nonzero > DEAR and tol == self.cv.tol:
-            smallest = nonzero > THOUSANDS and problem.design.n > ROWS * nonzero
-            owed = tol = (COARSEST if smallest else COARSER) * tol
         self.known[variance] = sparse.csc_array(after)
         ends = [self.known[variance]]
 
@@ -121,23 +129,73 @@ class FoldsPath(VariancePath):
             before, known = self.ends[near][0].toarray(), self.ends[near][k + 1].toarray()
             return np.where((after == 0) & (known == 0), 0.0, after + (known - before))
 
+        scores = self._fit_folds(variance, prior, nonzero, start, ends, g_full)
+        self.ends[variance], self.at = ends, variance
+        return after, scores
+
+    def _all_at_once(
+        self, variance: float, prior: Prior, nonzero: int, course: Course
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The same where the full data is one more replicate, and all start from where they head.
+
+        A step of one more costs next to nothing, where one by itself costs a third of all.
+        """
+        beta, g = course.ahead(variance)
+        l1, _ = self.problem.penalties(prior)
+        self._expect(beta, row_max(np.abs(g)) * self.problem.design.scale, l1, None, 1.0)
+        ends: list[sparse.csc_array] = [None]
+        scores = self._fit_folds(variance, prior, nonzero, lambda k: beta, ends, None)
+        after = ends[1][:, [-1]]
+        self.known[variance] = ends[0] = after
+        self.ends[variance], self.at = ends, None
+        return after.toarray(), scores
+
+    def _fit_full(self, prior: Prior) -> int:
+        """Fit all rows as far as their coefficients' number asks for, and return that."""
+        nonzero = self._nonzero(self.full.beta)
+        while True:
+            tol = self.tolerances.full(nonzero)
+            solve_under(self.problem, self.full, prior, tol=tol)
+            nonzero = self._nonzero(self.full.beta)
+            if self.tolerances.full(nonzero) >= tol:
+                return nonzero
+
+    def _fit_folds(
+        self, variance: float, prior: Prior, nonzero: int, start: Callable[[int], np.ndarray],
+        ends: list[sparse.csc_array], g_full: np.ndarray | None,
+    ) -> list[np.ndarray]:  # fmt: skip
+        """Scores of the folds, by group; where they end is put to ``ends``.
+
+        Parameters
+        ----------
+        nonzero : int
+            Coefficients that are not zero, nearly.
+        start : callable
+            As of `Replicates.solve`.
+        g_full : (p,) array or None
+            Gradient of the full data, in X's units; None where it is one of the replicates.
+        """
+        tol, owed = self.tolerances.folds(nonzero), self.tolerances.owed(nonzero)
+        scale = self.problem.design.scale
         scores, surprised = [], False
-        scale = problem.design.scale
-        g_full = self.full.gradients()[:, 0] * scale
         dear = len(self.common.active.W) > LOOKED
         look = "during" if self.surprised or dear else "after"
         for group in self.folds.solve_under(prior, tol, start, look):
-            self.short.note(variance, group.numbers, group.fits, owed)
+            numbers = [k for k in group.numbers if k < len(self.pairs)]
+            self.short.note(variance, numbers, group.fits[: len(numbers)], owed)
             surprised |= group.batch.surprised
             g = group.batch.gradients(tol)
-            np.maximum(self.above, row_max(g) * scale - g_full, out=self.above)
-            np.minimum(self.below, row_min(g) * scale - g_full, out=self.below)
-            scores.append(self._held_out(group.batch.term))
-            ends.append(sparse.csc_array(group.batch.beta))
-            self.tell(variance, (group.numbers[-1] + 1) / len(self.pairs))
+            whole = g[:, -1] * scale if g_full is None else g_full
+            np.maximum(self.above, row_max(g) * scale - whole, out=self.above)
+            np.minimum(self.below, row_min(g) * scale - whole, out=self.below)
+            scores.append(self._held_out(group.batch))
+            beta = group.batch.beta
+            ends.append(sparse.csc_array(beta))
+            if self.course is not None:
+                self.course.note(variance, beta, g)
+            self.tell(variance, (numbers[-1] + 1) / len(self.pairs))
         self.surprised = surprised
-        self.ends[variance], self.at, self.folds_at = ends, variance, variance
-        return after[:, 0], nonzero, np.concatenate(scores)
+        return scores
 
     def slope(self, variance: float) -> float | None:
         """See `VariancePath.slope`: the folds go on a little, to first order."""
@@ -146,18 +204,21 @@ class FoldsPath(VariancePath):
             return None
         penalties = self.problem.separable(prior)
         self.folds_at = None  # no longer
-        changes = np.zeros((RESPONSES, len(batches)))  # of all scores, after each step
-        for b, batch in enumerate(batches):
-            before = after = self._held_out(batch.term).sum()
-            response = batch.response(*penalties)
+        error, per = standard_error(self.scores[variance]), LITTLE * len(self.pairs)
+        slope = apart = 0.0
+        for batch in batches:
+            before = self._held_out(batch)
+            enough = NEARLY * error * len(before) / len(self.pairs)
+            response, last, now = batch.response(*penalties), 0.0, 0.0
             for k in range(RESPONSES):
-                if response.step():
-                    after = self._held_out(batch.term).sum()
-                changes[k, b] = after - before
-        slopes = changes.sum(axis=1) / (LITTLE * len(self.pairs))
-        apart = abs(slopes[-1] - slopes[-2])
-        size = max(abs(slopes[-1]), standard_error(self.scores[variance]))
-        return float(slopes[-1]) if apart <= SETTLED * size else None
+                if not response.step():
+                    last = now
+                    break
+                last, now = now, float((self._held_out(batch) - before).sum()) / per
+                if k and abs(now - last) <= max(NEARLY * abs(now), enough):
+                    break
+            slope, apart = slope + now, apart + now - last
+        return slope if abs(apart) <= SETTLED * max(abs(slope), error) else None
 
     def first(self) -> float:
         """See `VariancePath.first`."""
@@ -167,8 +228,7 @@ class FoldsPath(VariancePath):
     def foresee(self, first: float) -> Foreseen | None:
         """See `VariancePath.foresee`; of a lasso whose best fits have hundreds of coefficients."""
         problem, w = self.problem, self.problem.weights
-        large = problem.likelihood.n_eta * problem.design.p > LARGE
-        if not (large and self.selects and self.prior.plain and len(self.pairs) > 1):
+        if not (self._large and self.selects and self.prior.plain and len(self.pairs) > 1):
             return None
         if self.within:  # a simpler model than the best is farther down
             return None
@@ -179,7 +239,7 @@ class FoldsPath(VariancePath):
             solve_under(problem, self.full, self.prior.with_variance(variance), tol=LOOSE)
             beta, self.at = self.full.beta, variance
             self.known.setdefault(variance, sparse.csc_array(beta))
-            return -float(self.full.term.loss[0]), int(np.count_nonzero(beta[self.penalised]))
+            return -float(self.full.term.loss[0]), self._nonzero(beta)
 
         found = look_ahead(first, fit, float((w * w).sum() / w.sum()), SLOPED)
         if found is None:
@@ -187,24 +247,47 @@ class FoldsPath(VariancePath):
         trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
         return found._replace(bend=found.bend * (1 - float(trained) / float(w.sum())))
 
-    def _expect(self, l1: np.ndarray, near: float | None) -> None:
+    def _expect(
+        self, beta: np.ndarray, slope: np.ndarray, l1: np.ndarray, near: float | None,
+        share: float = NEAR,
+    ) -> None:  # fmt: skip
         """Let columns in that some fold is likely to need, and those go that none needs.
 
-        Each would otherwise join when a fold asks for it, and rebuild the rows every time. A
-        fold's slopes differ from the full data's by what its rows say, much the same at every
-        variance.
+        Each would otherwise join when a fold asks for it, and rebuild the rows every time.
+
+        Parameters
+        ----------
+        beta : (p, B) array
+            Where some start from; the others end near where they were under ``near``.
+        slope : (p,) array
+            The largest that is expected of any of them, in X's units. A fold's slopes differ from
+            the full data's by what its rows say, much the same at every variance.
+        share : float
+            Of λ: what slope is enough for a column to be let in.
         """
-        g = self.full.gradients()[:, 0] * self.problem.design.scale
-        slope = np.maximum(np.abs(g + self.above), np.abs(g + self.below))
-        self.above[:] = self.below[:] = 0.0
         active = self.common.active
-        used = row_any(self.full.beta) | (slope >= IDLE * l1)
+        used = row_any(beta) | (slope >= IDLE * l1)
         for end in self.ends[near] if near is not None else ():
             used[end.indices] = True
         kept = np.flatnonzero(used[active.W])
         if len(kept) < (1 - WORTH) * len(active.W):
             self.full.keep(kept)
-        active.join(np.flatnonzero(slope > (NEAR if len(active.W) < MANY else 1.0) * l1))
+        active.join(np.flatnonzero(slope > (share if len(active.W) < MANY else 1.0) * l1))
+
+    def _nonzero(self, beta: np.ndarray) -> int:
+        return int(np.count_nonzero(beta[self.penalised]))
+
+    @property
+    def _large(self) -> bool:
+        return self.problem.likelihood.n_eta * self.problem.design.p > LARGE
+
+    def _room(self, folds: int) -> bool:
+        """Whether all rows may be one more replicate beside all folds, at next to no cost."""
+        problem, lanes = self.problem, self.problem.likelihood.backend.lanes
+        if isinstance(problem.likelihood, NuisanceLikelihood):  # parameters of each cost the same
+            return False
+        lasso = self.selects and self.prior.plain
+        return self._large and lasso and folds <= TOGETHER and lanes(folds) > folds
 
     def _unpublished(self, k: int) -> float:
         """What of a fold's score the published search does not have."""
@@ -217,9 +300,11 @@ class FoldsPath(VariancePath):
         columns = (asarray(np.ascontiguousarray(x[:, None])) for x in (held, offset))
         return float(np.ravel(host(likelihood.unpublished_constant(*columns)))[0])
 
-    def _held_out(self, term: DataTerm) -> np.ndarray:
+    def _held_out(self, batch: Batch) -> np.ndarray:
         """Log-likelihood of all held-out rows, one score a fold."""
-        return term.left_out_score(self.problem.weights, self.cv.scoring == "difference")
+        difference = self.cv.scoring == "difference"
+        scores = batch.term.left_out_score(self.problem.weights, difference)
+        return scores[: len(self.pairs)]  # all rows leave none out
 
 
 def _nearest(done: dict[float, Any], variance: float) -> float | None:

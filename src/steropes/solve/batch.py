@@ -35,6 +35,7 @@ from .units import smaller, variances_here
 __all__ = ["Batch"]
 
 LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
+LOOSELY = 0.05  # the same to which a single fit goes by a part of the rows all the way
 FEW = 0.1  # share of the working set: if no more columns join on the way, the next penalty is due
 MANY = 500  # columns that violate at the start from which on there is a way
 SHARE = 0.1  # of the violation that is left to models of a single fit on its way,
@@ -173,7 +174,10 @@ class Batch:
         self.point.begin()
         self.surprised = False
         term.join(np.flatnonzero(row_any(penalty.l1 == 0)))
-        self.hessians.thinner = np.inf if self.alone and self.penalty is None else 0
+        if tol < LOOSELY and self.shared.thinned:
+            self.shared.forget()
+        far = self.alone and self.penalty is None
+        self.hessians.thinner = np.inf if self.term.B == 1 and (far or tol >= LOOSELY) else 0
         for factor in self._way(penalty):
             left = max_iter - int(self.point.steps.max())
             self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
@@ -254,7 +258,7 @@ class Batch:
             run.level = min(run.level + 1, len(EARLY_LOOKS) - 1)
         else:
             run.complete = True
-        if run.tol < LOOSE:  # the last penalty is in sight
+        if run.tol < LOOSELY:  # the last penalty is in sight
             self.hessians.thinner = 0 if self.shared.known or run.near else 1
             if run.near and self.shared.thinned:
                 self.shared.forget()  # it would be a step in vain
@@ -271,7 +275,9 @@ class Batch:
             share = DEAR_SHARE if len(term.W) > DEAR else SHARED
         else:
             share = reach if run.near and not self.shared.thinned else SHARE
-        tolerance = np.maximum(share * violation, 0.3 * (run.aim if self.alone else run.tol))
+        # From far away the largest violation is of what all columns have in common, soon gone.
+        far = violation if term.B == 1 else np.minimum(violation, LOOSE)
+        tolerance = np.maximum(share * far, 0.3 * (run.aim if self.alone else run.tol))
         curvatures = self.hessians.curvatures()
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
         trial, t = search(term, point, penalty, proposal, todo)

@@ -9,7 +9,7 @@ from ..backends.threads import ThreadPool
 __all__ = ["GrowingMatrix"]
 
 # Rows and columns that there is room for, for each that there is: memory only once it is used.
-SPARE = 0.3
+SPARE = 0.5
 STRIPE = 256  # rows that are copied at once
 
 

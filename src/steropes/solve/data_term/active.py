@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...design.face import DesignLike
+from ...design.face import AnyRows, DesignLike
 
 __all__ = ["ActiveColumns", "ColumnSet"]
 
@@ -81,6 +81,10 @@ class ActiveColumns(ColumnSet):
         super().__init__(design.p)
         self.design, self.order, self.backend = design, order, backend
         self.rows = design.by_rows(self.W, order, backend)
+
+    def rows_of(self, columns: np.ndarray) -> AnyRows:
+        """Rows of a few columns."""
+        return self.design.by_rows(columns, self.order, self.backend)
 
     def _grown(self) -> None:
         self.rows = self.rows.grown(self.design, self.W, self.order)

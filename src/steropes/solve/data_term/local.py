@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from ...design.face import ColumnStore, DesignLike
+from ...design.face import AnyRows, ColumnStore, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import ProfiledCurvature
 from ...likelihoods.nuisance import Nuisance
@@ -16,6 +17,7 @@ from ..hessian import diagonal, hessian
 from .active import ActiveColumns
 from .by_columns import ColumnModel, Columns
 from .face import CurvatureAt, Trial
+from .known_columns import KnownColumns
 from .thinning import enough, thinned
 
 __all__ = ["LocalTerm"]
@@ -75,7 +77,9 @@ class LocalTerm:
         self.eta: Any = None
         self.r: Any = None
         self._loss = np.zeros(self.lanes)
-        self._gradient: tuple[int, np.ndarray] | None = None
+        self._gradient = KnownColumns(self.active)
+        self._diagonals = KnownColumns(self.active)  # of one curvature
+        self._whose: weakref.ref[LocalCurvature] | None = None
         self._columns: tuple[int, Columns] | None = None
         self.place(np.zeros((design.p, self.lanes)))
 
@@ -171,14 +175,11 @@ class LocalTerm:
 
     def _arrive(self, eta: Any, loss: np.ndarray, r: Any) -> None:
         self.eta, self.r, self._loss = eta, r, loss
-        self._gradient = None
+        self._gradient.forget()
 
     def gradient(self) -> np.ndarray:
         """See `DataTerm.gradient`."""
-        if self._gradient is None or self._gradient[0] != self.active.version:
-            g = self.backend.to_host(self.active.rows.rmatmul(self.r))
-            self._gradient = (self.active.version, g)
-        return self._gradient[1]
+        return self._gradient.sums(lambda rows: self.backend.to_host(rows.rmatmul(self.r)))
 
     def gradients(self, tol: float) -> np.ndarray:
         """See `DataTerm.gradients`.
@@ -254,14 +255,23 @@ class LocalTerm:
 
     def relative_diagonals(self, curvature: LocalCurvature) -> tuple[np.ndarray, np.ndarray] | None:
         """A curvature's diagonal, (k, 1), and those with the replicates' weights, (k, lanes)."""
-        rows, xp = self.active.rows, self.backend.xp
+        xp, to_host = self.backend.xp, self.backend.to_host
         base = curvature.base[:, None]
-        if rows.layout != "rows" or bool((self.w[curvature.base == 0] > 0).any()):
-            return None
-        v = curvature.curvature.v[:, None]
-        share = v / xp.where(base > 0, base, 1.0)
-        (V,) = self.backend.map_rows(lambda share, w: (share * w,), share, self.w)
-        return self.backend.to_host(rows.diagonals(v)), self.backend.to_host(rows.diagonals(V))
+        if self._whose is None or self._whose() is not curvature:
+            if self.active.rows.layout != "rows" or bool((self.w[curvature.base == 0] > 0).any()):
+                return None
+            self._diagonals.forget()
+            self._whose = weakref.ref(curvature)
+
+        def make(rows: AnyRows) -> np.ndarray:
+            assert rows.layout == "rows"
+            v = curvature.curvature.v[:, None]
+            share = v / xp.where(base > 0, base, 1.0)
+            (V,) = self.backend.map_rows(lambda share, w: (share * w,), share, self.w)
+            return np.hstack([to_host(rows.diagonals(v)), to_host(rows.diagonals(V))])
+
+        known = self._diagonals.sums(make)
+        return known[:, :1], known[:, 1:]
 
     def _relative_now(self, curvature: LocalCurvature) -> np.ndarray:
         """The same where the outcomes differ, and with them the points: of the curvatures there."""

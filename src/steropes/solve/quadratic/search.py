@@ -31,6 +31,7 @@ SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton 
 SWEEPS_ALONE = 2  # the same of a single replicate, whose sweeps others help little with
 SLOW = 0.5  # contraction in a round with a Newton step from which its system is solved exactly,
 DEAR = 150  # which is dear with more columns than that: it is left to the driver's next step
+PATIENCE = 2
 EASY = 0.7  # if the violation is no more than such a share of the first one
 LONG = 3000  # coordinates of one replicate from which on all threads tell its moves
 RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
@@ -118,7 +119,7 @@ class Search:
         first = self._violation()
         violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
         settled = violation  # before the last Newton step
-        share = 0.0
+        share, stalls = 0.0, np.zeros(len(first), np.int64)
         live = first > m.tolerance
         if (first < READY).all() and live.any() and not self._small(live):
             # Supports are those of the last step, nearly: a sweep would say nothing new.
@@ -139,10 +140,14 @@ class Search:
             if (_sweeps_left(before[live], violation[live], m.tolerance[live]) > most).any():
                 stalled = live & (violation > SLOW * settled)
                 settled = violation
+                stalls = np.where(stalled, stalls + 1, 0)
+                dear = self._dear(stalled)
                 if not self._small(stalled):
                     self._newton(live, violation)
-                elif self._dear(stalled) and (violation <= EASY * first)[live].all():
+                elif dear and (violation <= EASY * first)[live].all():
                     break  # what is left costs more than another step of the driver
+                elif dear and stalls.max() < PATIENCE:
+                    self._newton(live, violation)
                 else:
                     self._polish(stalled)
                 violation = self._violation()

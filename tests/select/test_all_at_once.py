@@ -1,0 +1,144 @@
+"""The full data as one more replicate beside the folds: the same scores, coefficients, slopes."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from every_family import EVERY, case
+from simulators import indicators, outcome
+from steropes import (
+    CrossValidation,
+    ElasticNet,
+    Laplace,
+    LogisticRegression,
+    Normal,
+    ShardedDesign,
+)
+from steropes.select import path, search
+from steropes.select.folds import TrainingRows, WithAllRows
+
+GRID = [0.01, 0.03, 0.1, 0.2, 0.5]
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Of problems of any size, from the second variance on; which variances those were."""
+    done, both = [], path.FoldsPath._all_at_once
+
+    def noted(self, variance, *rest):
+        done.append(variance)
+        return both(self, variance, *rest)
+
+    monkeypatch.setattr(path.FoldsPath, "_all_at_once", noted)
+    monkeypatch.setattr(path, "LARGE", 0)
+    monkeypatch.setattr(path, "DEAR", -1)
+    return done
+
+
+def in_blocks(X):
+    return ShardedDesign.from_blocks([sparse.csc_array(X[:90]), sparse.csc_array(X[90:])])
+
+
+def scores_of(table):
+    return table[[c for c in table if c not in ("nonzero", "slope")]]
+
+
+@pytest.mark.parametrize("family", EVERY)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_array, in_blocks])
+@pytest.mark.parametrize("prior", [Laplace(), ElasticNet(1.0, 1.0)], ids=["laplace", "elastic net"])
+def test_scores_and_coefficients_are_the_same(rng, at_once, monkeypatch, family, form, prior):
+    c = case(family, rng)
+    cv = CrossValidation(3, random_state=0, search=GRID)
+    model = c.make(prior=prior, cv=cv)
+    both = [model.fit(form(c.X), c.y, **c.extras) for _ in range(2)]
+    first = both[0].cv_results_
+    used = at_once[:]
+    monkeypatch.setattr(path, "LARGE", np.inf)
+    alone = c.fit(form(c.X), prior=prior, cv=cv)
+    assert used == ([] if family == "cumulative" else 2 * GRID[1:])
+    np.testing.assert_allclose(scores_of(first), scores_of(alone.cv_results_), rtol=1e-6)
+    np.testing.assert_array_equal(first["nonzero"], alone.cv_results_["nonzero"])
+    np.testing.assert_array_equal(np.ravel(both[0].coef_ != 0), np.ravel(alone.coef_ != 0))
+    np.testing.assert_allclose(both[1].coef_, alone.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["logistic", "cox strata", "poisson", "pooled"])
+@pytest.mark.parametrize("scoring", ["held_out", "difference"])
+def test_with_weights_and_both_ways_of_scoring(rng, at_once, monkeypatch, family, scoring):
+    c = case(family, rng, n=300)
+    w = rng.uniform(0.5, 2.0, 300) * (rng.random(300) < 0.9)
+    c.extras["sample_weight"] = w
+    cv = CrossValidation(5, random_state=0, search=GRID, scoring=scoring)
+    together = c.fit(prior=Laplace(), cv=cv)
+    assert at_once == GRID[1:]
+    monkeypatch.setattr(path, "LARGE", np.inf)
+    alone = c.fit(prior=Laplace(), cv=cv)
+    expected = scores_of(alone.cv_results_)
+    np.testing.assert_allclose(scores_of(together.cv_results_), expected, rtol=1e-6)
+    np.testing.assert_allclose(together.coef_, alone.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("prior", "cv"),
+    [
+        (Normal(), CrossValidation(3, random_state=0)),  # nothing is zero
+        (Laplace(), CrossValidation(4, random_state=0)),  # four lanes, all taken
+        (Laplace(), CrossValidation(7, 2, random_state=0)),  # two groups
+    ],
+    ids=["ridge", "no room", "groups"],
+)
+def test_not_where_it_is_no_gain(rng, at_once, prior, cv):
+    case("logistic", rng).fit(prior=prior, cv=cv)
+    assert at_once == []
+
+
+def test_a_walk_that_turns_back_and_memory_for_no_group(rng, at_once, monkeypatch):
+    X = indicators(rng, 1500, 60)
+    y = outcome("logistic", X @ rng.normal(size=60) * 0.3, rng)
+    monkeypatch.setattr(path, "DEAR", 5)
+    monkeypatch.setattr(search, "SLOPED", 5)
+    found = []
+    for memory in (4e9, 1.0):
+        cv = CrossValidation(6, random_state=0, memory=memory)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found.append(LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_)
+    assert at_once
+    monkeypatch.setattr(path, "LARGE", np.inf)
+    cv = CrossValidation(6, random_state=0)
+    alone = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_
+    for table in found:
+        assert table["mean"].max() > alone["mean"].max() - 2 * search.FLAT * alone["se"].max()
+
+
+@pytest.mark.parametrize("family", ["logistic", "cox"])
+def test_slopes_are_of_the_folds_alone(rng, at_once, monkeypatch, family):
+    c = case(family, rng, n=250)
+    monkeypatch.setattr(path, "RESPONSES", 10)
+    monkeypatch.setattr(path, "NEARLY", 0.0)
+    found, evaluate = {}, path.FoldsPath.evaluate
+
+    def and_slope(self, variance):
+        out = evaluate(self, variance)
+        self.scores[variance] = out[2]
+        found[variance] = self.slope(variance)
+        return out
+
+    monkeypatch.setattr(path.FoldsPath, "evaluate", and_slope)
+    grid = [0.05, 0.3 * np.exp(-0.01), 0.3, 0.3 * np.exp(0.01)]
+    cv = CrossValidation(3, random_state=0, search=grid)
+    table = c.fit(prior=Laplace(), cv=cv).cv_results_
+    assert len(at_once) == 3
+    rise = table["mean"].iloc[3] - table["mean"].iloc[1]
+    np.testing.assert_allclose(found[0.3], rise / 0.02, rtol=0.05, atol=0.01)
+
+
+def test_the_weights_of_all_rows_are_behind_those_of_the_folds():
+    w = np.array([1.0, 2.0, 0.0, 3.0])
+    fold = np.array([[0], [1], [-1], [0]])
+    folds = TrainingRows(w, fold, [(0, 0), (0, 1)])
+    np.testing.assert_array_equal(
+        WithAllRows(folds)([0, 1, 2]), np.column_stack([folds([0, 1]), w])
+    )

@@ -1,0 +1,71 @@
+"""Where replicates are heading: as lines in λ say, which a lasso's paths are."""
+
+import numpy as np
+import pytest
+
+from steropes.select.course import MOST, Course
+
+A = np.array([[2.0, -1.0], [0.0, 3.0], [0.5, 1.0]])
+SLOPE = np.array([[0.3, 0.1], [0.0, -0.2], [-0.4, 0.0]])
+G = np.array([[1.0, 2.0], [-1.5, 0.5], [0.2, 0.1]])
+
+
+def at(variance):
+    """Coefficients and gradients on a line in λ."""
+    lam = variance**-0.5
+    return A + lam * SLOPE, G * (1 + lam)
+
+
+def follow(*variances):
+    course = Course()
+    for v in variances:
+        beta, g = at(v)
+        beta[1, 0] = 0.0
+        course.note(v, beta, g)
+    return course
+
+
+def test_lines_are_followed_either_way():
+    course = follow(1.0, 4.0)
+    for v in (9.0, 2.0, 0.8):
+        beta, g = course.ahead(v)
+        expected, gradients = at(v)
+        expected[1, 0] = 0.0  # zero it was and is
+        np.testing.assert_allclose(beta, expected)
+        np.testing.assert_allclose(g, gradients, rtol=1e-6)
+
+
+def test_nobody_goes_beyond_zero_and_nothing_is_said_from_far_away():
+    course = follow(0.2, 0.25)
+    beta, _ = course.ahead(0.17)
+    assert at(0.17)[0][2, 0] < 0.5 - 0.4 * 0.25**-0.5 < 0  # a long way from zero
+    np.testing.assert_allclose(beta[2, 0], at(0.17)[0][2, 0])
+    course = follow(1.0, 0.8)
+    here = at(0.8)[0]
+    beta, _ = course.ahead(0.6)
+    assert here[2, 0] > 0 > at(0.6)[0][2, 0]
+    assert beta[2, 0] == here[2, 0]
+    beta, g = course.ahead(1e-4)
+    here[1, 0] = 0.0
+    np.testing.assert_array_equal(beta, here)
+    np.testing.assert_allclose(g, at(0.8)[1], rtol=1e-6)
+
+
+def test_of_one_variance_all_stay():
+    course = follow(1.0)
+    beta, _ = course.ahead(3.0)
+    here = at(1.0)[0]
+    here[1, 0] = 0.0
+    np.testing.assert_array_equal(beta, here)
+
+
+def test_only_the_nearest_are_kept_and_nothing_by_reference():
+    course = Course()
+    for v in np.exp(np.arange(8.0)):
+        beta, g = at(v)
+        course.note(v, beta, g)
+        beta[:], g[:] = np.nan, np.nan
+    assert sorted(course._stops) == pytest.approx(np.exp(np.arange(8.0)[-MOST:]))
+    beta, g = course.ahead(np.exp(7.5))
+    assert np.isfinite(beta).all()
+    assert np.isfinite(g).all()
