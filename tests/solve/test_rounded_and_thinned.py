@@ -90,14 +90,15 @@ def test_a_loose_fit_goes_by_a_part_of_the_rows_and_the_next_does_not(family, rn
     design, likelihood = problem(family, rng, 3000, 12)
     batch = Batch(LocalTerm(design, likelihood, np.ones((3000, 1))))
     l1 = np.full(12, 20.0)
-    found = []
+    thin, found = [], []
     for factor in (4.0, 2.0, 1.0):
         (loose,) = batch.solve(factor * l1, 0 * l1, tol=0.1)
-        assert loose.certificate <= 0.1
-        assert batch.shared.thinned
+        assert loose.optimality <= 0.1
+        thin.append(batch.shared.thinned)
+    assert any(thin)
     for _ in range(2):
         (tight,) = batch.solve(l1, 0 * l1, tol=1e-9)
-        assert tight.certificate <= 1e-9
+        assert tight.optimality <= 1e-9
         assert not batch.shared.thinned
         found.append(tight.beta)
     (fresh,) = Batch(LocalTerm(design, likelihood, np.ones((3000, 1)))).solve(l1, 0 * l1, tol=1e-9)
