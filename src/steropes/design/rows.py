@@ -25,6 +25,8 @@ LARGEST = 1e30  # of sums in single precision
 class RowMatrix:
     """Chosen columns of a design, stored by rows in the model's row order.
 
+    Dense columns are in the order of the chosen ones: where all are dense, they are those.
+
     By rows, both products stream through memory and touch only the small p × B side at random;
     16-bit column numbers make the copy half the size of the columns it comes from.
 
@@ -69,13 +71,13 @@ class RowMatrix:
                 dense_at.append(at)
         self.n, self.k = n, k
         self.dense_at = np.concatenate(dense_at) if dense_at else np.empty(0, np.int64)
-        self.dense = (
-            backend.asarray(np.ascontiguousarray(
-                dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
-            ))
-            if dense
-            else None
-        )  # fmt: skip
+        self.dense = None
+        if dense:
+            together = dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
+            if (np.diff(self.dense_at) < 0).any():  # of several blocks, joined in no order
+                by = np.argsort(self.dense_at)
+                self.dense_at, together = self.dense_at[by], together[:, by]
+            self.dense = backend.asarray(np.ascontiguousarray(together))
         self.sparse_at = (
             np.sort(np.concatenate([at for _, at in sparse_at]))
             if sparse_at

@@ -1,0 +1,42 @@
+"""Several dense blocks, whose columns are chosen in any order."""
+
+import numpy as np
+import pytest
+
+from steropes.backends import get_backend
+from steropes.design import Design, RowMatrix, as_design
+from steropes.fit import Problem
+from steropes.likelihoods.cumulative import CumulativeLikelihood, Interval
+
+
+def two_blocks(X, k):
+    return Design([*as_design(X[:, :k].copy()).blocks, *as_design(X[:, k:].copy()).blocks])
+
+
+def test_dense_columns_are_in_the_order_they_were_chosen_in(rng):
+    X = rng.normal(size=(50, 7))
+    design = two_blocks(X, 3)
+    chosen = np.array([5, 0, 4, 2, 6, 1])
+    for order in (None, rng.permutation(50)[:40]):
+        rows = RowMatrix(design, chosen, order, get_backend("cpu", 1))
+        expected = (X / design.scale)[slice(None) if order is None else order][:, chosen]
+        np.testing.assert_array_equal(rows.dense_at, np.arange(6))
+        np.testing.assert_allclose(rows.between(0, rows.n), expected)
+        v = rng.random(rows.n)
+        np.testing.assert_allclose(rows.gram(v), (expected.T * v) @ expected)
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_thresholds_are_eliminated_from_the_same_columns(rng, first):
+    X, y = rng.normal(size=(80, 6)), rng.integers(0, 9, 80).astype(float)
+    chosen = np.array([0, 1, 4, 5, 2])  # as where a column of the first block joins later
+    found = []
+    for design in (as_design(X), two_blocks(X, 3)):
+        used, backend = np.ones(80, bool), get_backend("cpu", 1)
+        likelihood = CumulativeLikelihood(Interval(y), "cloglog", used, backend)
+        problem = Problem(design, likelihood, np.ones(80), None, None, design.names)
+        term = problem.term()
+        for j in chosen:
+            term.join(np.array([j]))
+        found.append(term.curvature(0).matrix(first)[first:])
+    np.testing.assert_allclose(*found, rtol=1e-10)
