@@ -33,7 +33,7 @@ def test_thresholds_are_eliminated_from_the_same_columns(rng, first):
     found = []
     for design in (as_design(X), two_blocks(X, 3)):
         used, backend = np.ones(80, bool), get_backend("cpu", 1)
-        likelihood = CumulativeLikelihood(Interval(y), "cloglog", used, backend)
+        likelihood = CumulativeLikelihood(Interval(y, None), "cloglog", used, backend)
         problem = Problem(design, likelihood, np.ones(80), None, None, design.names)
         term = problem.term()
         for j in chosen:
