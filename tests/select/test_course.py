@@ -69,3 +69,17 @@ def test_only_the_nearest_are_kept_and_nothing_by_reference():
     beta, g = course.ahead(np.exp(7.5))
     assert np.isfinite(beta).all()
     assert np.isfinite(g).all()
+
+
+def test_rates_tell_before_the_line_does():
+    """Of β = A + λ² S, whose rate in log variance is −λ² S, the line says too little or much."""
+    course = Course()
+    for v in (4.0, 1.0):
+        course.note(v, A + SLOPE / v, G / v)
+    course.note_rates(1.0, A + SLOPE - 1e-3 * SLOPE, 1e-3)
+    course.note_rates(3.0, A, 1e-3)  # nothing was noted there
+    beta, g = course.ahead(0.9)
+    moved = A + SLOPE + 2 * (0.9**-0.5 - 1) * SLOPE
+    np.testing.assert_allclose(beta, np.where(moved * (A + SLOPE) > 0, moved, A + SLOPE))
+    np.testing.assert_allclose(g, G + (0.9**-0.5 - 1) / 0.5 * 0.75 * G, rtol=1e-6)
+    assert np.abs(course.ahead(3.9)[0] - (A + SLOPE / 3.9)).max() < 0.01  # the line, there

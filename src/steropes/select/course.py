@@ -14,10 +14,14 @@ FARTHEST = 3.0  # times the way between two of them: beyond, nothing is said
 
 
 class _Stop(NamedTuple):
-    """Coefficients and gradients of all replicates under one variance, (p, B) each."""
+    """Of all replicates under one variance, (p, B) each.
+
+    ``rates`` are derivatives of the coefficients in log variance, where they are known.
+    """
 
     beta: sparse.csc_array
     gradients: np.ndarray
+    rates: sparse.csc_array | None = None
 
 
 class Course:
@@ -37,28 +41,37 @@ class Course:
         for far in self._nearest(variance)[MOST:]:
             del self._stops[far]
 
+    def note_rates(self, variance: float, moved: np.ndarray, by: float) -> None:
+        """Take note of where optima noted before go as log variance grows ``by`` a little."""
+        if variance in self._stops:
+            stop = self._stops[variance]
+            rates = sparse.csc_array((moved - stop.beta.toarray()) / by)
+            self._stops[variance] = stop._replace(rates=rates)
+
     def ahead(self, variance: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients to start from under another variance, and gradients expected there.
 
-        A coefficient stays where it was if it was zero under one of the two nearest variances, or
-        would be beyond zero.
+        They go by their rates at the nearest variance or else by the line through the two nearest;
+        a coefficient stays where it was if it was zero there, or would be beyond zero.
         """
         first, *others = self._nearest(variance)
         stop = self._stops[first]
-        beta, gradients = stop.beta.toarray(), stop.gradients
+        beta = stop.beta.toarray()
         if not others:
-            return beta, gradients
+            return beta, stop.gradients
         before = self._stops[others[0]]
         here, there, then = (v**-0.5 for v in (first, others[0], variance))
         share = (then - here) / (here - there)
         if abs(share) > FARTHEST:
-            return beta, gradients
-        last = before.beta.toarray()
-        moved = beta + share * (beta - last)
-        goes = (beta != 0) & (last != 0) & (moved * beta > 0)
-        return np.where(goes, moved, beta), gradients + np.float32(share) * (
-            gradients - before.gradients
-        )
+            return beta, stop.gradients
+        if stop.rates is not None:
+            step = -2 * (then - here) / here * stop.rates.toarray()
+        else:
+            last = before.beta.toarray()
+            step = np.where(last != 0, share * (beta - last), 0.0)
+        moved = beta + step
+        gradients = stop.gradients + np.float32(share) * (stop.gradients - before.gradients)
+        return np.where(moved * beta > 0, moved, beta), gradients
 
     def _nearest(self, variance: float) -> list[float]:
         return sorted(self._stops, key=lambda v: abs(np.log(v / variance)))

@@ -218,6 +218,8 @@ class FoldsPath(VariancePath):
                 if k and abs(now - last) <= max(NEARLY * abs(now), enough):
                     break
             slope, apart = slope + now, apart + now - last
+            if self.course is not None:
+                self.course.note_rates(variance, batch.beta, LITTLE)
         return slope if abs(apart) <= SETTLED * max(abs(slope), error) else None
 
     def first(self) -> float:
