@@ -98,7 +98,14 @@ def test_a_walk_that_turns_back_and_memory_for_no_group(rng, at_once, monkeypatc
     X = indicators(rng, 1500, 60)
     y = outcome("logistic", X @ rng.normal(size=60) * 0.3, rng)
     monkeypatch.setattr(path, "DEAR", 5)
+    monkeypatch.setattr(path, "SLOPED", 5)
     monkeypatch.setattr(search, "SLOPED", 5)
+    alone, full_first = [], path.FoldsPath._full_first
+    monkeypatch.setattr(
+        path.FoldsPath,
+        "_full_first",
+        lambda self, variance, *rest: alone.append(variance) or full_first(self, variance, *rest),
+    )
     found = []
     for memory in (4e9, 1.0):
         cv = CrossValidation(6, random_state=0, memory=memory)
@@ -106,11 +113,13 @@ def test_a_walk_that_turns_back_and_memory_for_no_group(rng, at_once, monkeypatc
             warnings.simplefilter("error")
             found.append(LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_)
     assert at_once
+    first = found[0]["variance"].iloc[0]
+    assert alone == [first, first]  # from what was looked ahead to all go on at once
     monkeypatch.setattr(path, "LARGE", np.inf)
     cv = CrossValidation(6, random_state=0)
-    alone = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_
+    whole = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_
     for table in found:
-        assert table["mean"].max() > alone["mean"].max() - 2 * search.FLAT * alone["se"].max()
+        assert table["mean"].max() > whole["mean"].max() - 2 * search.FLAT * whole["se"].max()
 
 
 @pytest.mark.parametrize("family", ["logistic", "cox"])

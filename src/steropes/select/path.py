@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -38,6 +38,27 @@ NEARLY = 0.05  # until one changes it by no more, of it or of the scores' error;
 SETTLED = 0.2  # the last of them must not by more than this
 LOOSE = 0.1  # violation, in units of λ, to which fits are told from that only look ahead
 NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
+
+
+class _Ahead(NamedTuple):
+    """What is known of a variance before anything is fitted under it.
+
+    Attributes
+    ----------
+    beta : (p, 1) or (p, B) array
+        Where replicates start from.
+    slope : (p,) array
+        The largest slope that is expected of any of them, in X's units.
+    nonzero : int
+        Coefficients that will not be zero, nearly.
+    share : float
+        Of λ: what slope is enough for a column to be let in.
+    """
+
+    beta: np.ndarray
+    slope: np.ndarray
+    nonzero: int
+    share: float
 
 
 def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
@@ -96,10 +117,11 @@ class FoldsPath(VariancePath):
         """See `VariancePath.evaluate`."""
         prior = self.prior.with_variance(variance)
         near = _nearest(self.ends, variance)
-        if near is None or self.course is None or self.nonzero[near] <= DEAR:
+        ahead = self._ahead(variance, near)
+        if ahead is None:
             after, scores = self._full_first(variance, prior, near)
         else:
-            after, scores = self._all_at_once(variance, prior, self.nonzero[near], self.course)
+            after, scores = self._all_at_once(variance, prior, ahead)
         self.folds_at = variance
         return after[:, 0], self._nonzero(after), np.concatenate(scores)
 
@@ -111,13 +133,9 @@ class FoldsPath(VariancePath):
         if known is not None and known != self.at:
             self.full.start_at(self.known[known].toarray())
         nonzero = self._fit_full(prior)
-        l1, _ = self.problem.penalties(prior)
-        scale = self.problem.design.scale
-        g_full = self.full.gradients()[:, 0] * scale
-        slope = np.maximum(np.abs(g_full + self.above), np.abs(g_full + self.below))
-        self.above[:] = self.below[:] = 0.0
-        self._expect(self.full.beta, slope, l1, near)
+        g_full = self.full.gradients()[:, 0] * self.problem.design.scale
         after = self.full.beta
+        self._expect(prior, _Ahead(after, self._slopes_of_folds(), nonzero, NEAR), near)
         self.known[variance] = sparse.csc_array(after)
         ends = [self.known[variance]]
 
@@ -133,22 +151,44 @@ class FoldsPath(VariancePath):
         self.ends[variance], self.at = ends, variance
         return after, scores
 
+    def _ahead(self, variance: float, near: float | None) -> _Ahead | None:
+        """Where all replicates may start at once, if that is known and worth it."""
+        if near is None or self.course is None:
+            return None
+        if self.nonzero[near] > DEAR:
+            beta, g = self.course.ahead(variance)
+            slope = row_max(np.abs(g)) * self.problem.design.scale
+            return _Ahead(beta, slope, self.nonzero[near], 1.0)
+        nonzero = self._nonzero(self.full.beta)
+        if self.at is None or self.at in self.ends or nonzero <= DEAR:
+            return None
+        return _Ahead(self.full.beta, self._slopes_of_folds(), nonzero, NEAR)  # looked ahead to
+
     def _all_at_once(
-        self, variance: float, prior: Prior, nonzero: int, course: Course
+        self, variance: float, prior: Prior, ahead: _Ahead
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The same where the full data is one more replicate, and all start from where they head.
+        """The same where the full data are one more replicate, and all start from what is ahead.
 
         A step of one more costs next to nothing, where one by itself costs a third of all.
         """
-        beta, g = course.ahead(variance)
-        l1, _ = self.problem.penalties(prior)
-        self._expect(beta, row_max(np.abs(g)) * self.problem.design.scale, l1, None, 1.0)
+        self._expect(prior, ahead, None)
         ends: list[sparse.csc_array] = [None]
-        scores = self._fit_folds(variance, prior, nonzero, lambda k: beta, ends, None)
+        start = ahead.beta
+        scores = self._fit_folds(variance, prior, ahead.nonzero, lambda k: start, ends, None)
         after = ends[1][:, [-1]]
         self.known[variance] = ends[0] = after
         self.ends[variance], self.at = ends, None
         return after.toarray(), scores
+
+    def _slopes_of_folds(self) -> np.ndarray:
+        """The largest slopes that folds may have where the full data are, in X's units.
+
+        A fold's differ from the full data's by what its rows say, much the same at every variance.
+        """
+        g = self.full.gradients()[:, 0] * self.problem.design.scale
+        slope = np.maximum(np.abs(g + self.above), np.abs(g + self.below))
+        self.above[:] = self.below[:] = 0.0
+        return slope
 
     def _fit_full(self, prior: Prior) -> int:
         """Fit all rows as far as their coefficients' number asks for, and return that."""
@@ -249,32 +289,22 @@ class FoldsPath(VariancePath):
         trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
         return found._replace(bend=found.bend * (1 - float(trained) / float(w.sum())))
 
-    def _expect(
-        self, beta: np.ndarray, slope: np.ndarray, l1: np.ndarray, near: float | None,
-        share: float = NEAR,
-    ) -> None:  # fmt: skip
+    def _expect(self, prior: Prior, ahead: _Ahead, near: float | None) -> None:
         """Let columns in that some fold is likely to need, and those go that none needs.
 
-        Each would otherwise join when a fold asks for it, and rebuild the rows every time.
-
-        Parameters
-        ----------
-        beta : (p, B) array
-            Where some start from; the others end near where they were under ``near``.
-        slope : (p,) array
-            The largest that is expected of any of them, in X's units. A fold's slopes differ from
-            the full data's by what its rows say, much the same at every variance.
-        share : float
-            Of λ: what slope is enough for a column to be let in.
+        Each would otherwise join when a fold asks for it, and rebuild the rows every time. Folds
+        end near where they were under the variance ``near``.
         """
+        l1, _ = self.problem.penalties(prior)
         active = self.common.active
-        used = row_any(beta) | (slope >= IDLE * l1)
+        used = row_any(ahead.beta) | (ahead.slope >= IDLE * l1)
         for end in self.ends[near] if near is not None else ():
             used[end.indices] = True
         kept = np.flatnonzero(used[active.W])
         if len(kept) < (1 - WORTH) * len(active.W):
             self.full.keep(kept)
-        active.join(np.flatnonzero(slope > (share if len(active.W) < MANY else 1.0) * l1))
+        share = ahead.share if len(active.W) < MANY else 1.0
+        active.join(np.flatnonzero(ahead.slope > share * l1))
 
     def _nonzero(self, beta: np.ndarray) -> int:
         return int(np.count_nonzero(beta[self.penalised]))
