@@ -59,6 +59,16 @@ def test_of_one_variance_all_stay():
     np.testing.assert_array_equal(beta, here)
 
 
+@pytest.mark.parametrize("then", [0.3, 0.04840511085270991])
+def test_variances_that_differ_by_rounding_say_no_way(then):
+    course = follow(0.04840511085270991, 0.04840511085270992)  # the same λ
+    beta, g = course.ahead(then)
+    here, there = at(0.04840511085270991)
+    here[1, 0] = 0.0
+    np.testing.assert_allclose(beta, here)
+    np.testing.assert_allclose(g, there, rtol=1e-6)
+
+
 def test_only_the_nearest_are_kept_and_nothing_by_reference():
     course = Course()
     for v in np.exp(np.arange(8.0)):
