@@ -33,7 +33,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.batch": {"DEAR": 4}, "solve.hessians": {"DEAR": 4, "PATIENT": 4},
         "solve.run": {"MANY": 4}, "select.path": {"MANY": 4, "LOOKED": 4},
     }),
-    (0.5, {"select.path": {"TOGETHER": 2}, "select.search": {"DEAR": 4}}),
+    (0.5, {"select.path": {"TOGETHER": 2}}),
     (0.5, {"select.tolerances": {"SMALL": 0}}),
     (0.7, {"select.path": {"LARGE": 0, "DEAR": 0}}),
     (0.7, {"solve.data_term.known_columns": {"MANY": 0}}),

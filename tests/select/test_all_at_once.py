@@ -34,6 +34,8 @@ def at_once(monkeypatch):
     monkeypatch.setattr(path.FoldsPath, "_all_at_once", noted)
     monkeypatch.setattr(path, "LARGE", 0)
     monkeypatch.setattr(path, "DEAR", -1)
+    monkeypatch.setattr(path, "REACH", np.inf)
+    monkeypatch.setattr(path, "NEARBY", np.inf)
     return done
 
 
@@ -83,13 +85,15 @@ def test_with_weights_and_both_ways_of_scoring(rng, at_once, monkeypatch, family
 @pytest.mark.parametrize(
     ("prior", "cv"),
     [
+        (Laplace(), CrossValidation(3, random_state=0, search=[0.01, 0.1])),  # too far
         (Normal(), CrossValidation(3, random_state=0)),  # nothing is zero
         (Laplace(), CrossValidation(4, random_state=0)),  # four lanes, all taken
         (Laplace(), CrossValidation(7, 2, random_state=0)),  # two groups
     ],
-    ids=["ridge", "no room", "groups"],
+    ids=["far", "ridge", "no room", "groups"],
 )
-def test_not_where_it_is_no_gain(rng, at_once, prior, cv):
+def test_not_where_it_is_no_gain(rng, at_once, monkeypatch, prior, cv):
+    monkeypatch.setattr(path, "REACH", 0.8)
     case("logistic", rng).fit(prior=prior, cv=cv)
     assert at_once == []
 

@@ -16,6 +16,7 @@ FARTHEST = 3.0  # times the way between two of them: beyond, nothing is said
 class _Stop(NamedTuple):
     """Of all replicates under one variance, (p, B) each.
 
+    Gradients are in units of one over its root, as λ is, of which single precision holds any.
     ``rates`` are derivatives of the coefficients in log variance, where they are known.
     """
 
@@ -37,7 +38,8 @@ class Course:
 
     def note(self, variance: float, beta: np.ndarray, gradients: np.ndarray) -> None:
         """Take note of optima (p, B) and of the gradients there."""
-        self._stops[variance] = _Stop(sparse.csc_array(beta), gradients.astype(np.float32))
+        in_lambda = (gradients * variance**0.5).astype(np.float32)
+        self._stops[variance] = _Stop(sparse.csc_array(beta), in_lambda)
         for far in self._nearest(variance)[MOST:]:
             del self._stops[far]
 
@@ -51,27 +53,31 @@ class Course:
     def ahead(self, variance: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients to start from under another variance, and gradients expected there.
 
-        They go by their rates at the nearest variance or else by the line through the two nearest;
-        a coefficient stays where it was if it was zero there, or would be beyond zero.
+        These are in units of one over the root of that variance. Coefficients go by their rates at
+        the nearest variance or else by the line through the two nearest, by their own size at
+        most; one stays where it was if it was zero there, or would be beyond zero.
         """
         first, *others = self._nearest(variance)
         stop = self._stops[first]
-        beta = stop.beta.toarray()
+        beta, here, then = stop.beta.toarray(), first**-0.5, variance**-0.5
+        stay = beta, np.float32(here / then) * stop.gradients
         if not others:
-            return beta, stop.gradients
-        before = self._stops[others[0]]
-        here, there, then = (v**-0.5 for v in (first, others[0], variance))
+            return stay
+        before, there = self._stops[others[0]], others[0] ** -0.5
+        if here == there or abs(then - here) > FARTHEST * abs(here - there):
+            return stay
         share = (then - here) / (here - there)
-        if abs(share) > FARTHEST:
-            return beta, stop.gradients
         if stop.rates is not None:
             step = -2 * (then - here) / here * stop.rates.toarray()
         else:
             last = before.beta.toarray()
             step = np.where(last != 0, share * (beta - last), 0.0)
-        moved = beta + step
-        gradients = stop.gradients + np.float32(share) * (stop.gradients - before.gradients)
-        return np.where(moved * beta > 0, moved, beta), gradients
+        moved = beta + np.clip(step, -np.abs(beta), np.abs(beta))
+        ours, theirs = np.float32((1 + share) * here / then), np.float32(share * there / then)
+        return (
+            np.where(moved * beta > 0, moved, beta),
+            ours * stop.gradients - theirs * before.gradients,
+        )
 
     def _nearest(self, variance: float) -> list[float]:
         return sorted(self._stops, key=lambda v: abs(np.log(v / variance)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
 WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
 LARGE = 20_000_000  # rows times columns from which on it is worth looking ahead, and all at once
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
+REACH = 0.8  # of log variance: farther from where they were the full data go first,
+NEARBY = 0.4  # and where only these have been, looking ahead
 LITTLE = 0.02  # change of log variance by which the slope of the scores is found,
 RESPONSES = 6  # in so many steps at most, mostly two or three,
 NEARLY = 0.05  # until one changes it by no more, of it or of the scores' error;
@@ -155,12 +158,14 @@ class FoldsPath(VariancePath):
         """Where all replicates may start at once, if that is known and worth it."""
         if near is None or self.course is None:
             return None
-        if self.nonzero[near] > DEAR:
+        if self.nonzero[near] > DEAR and abs(np.log(near / variance)) < REACH:
             beta, g = self.course.ahead(variance)
-            slope = row_max(np.abs(g)) * self.problem.design.scale
+            slope = row_max(np.abs(g)) * self.problem.design.scale * variance**-0.5
             return _Ahead(beta, slope, self.nonzero[near], 1.0)
+        if self.at is None or self.at in self.ends or abs(np.log(self.at / variance)) > NEARBY:
+            return None
         nonzero = self._nonzero(self.full.beta)
-        if self.at is None or self.at in self.ends or nonzero <= DEAR:
+        if nonzero <= DEAR:
             return None
         return _Ahead(self.full.beta, self._slopes_of_folds(), nonzero, NEAR)  # looked ahead to
 
@@ -172,9 +177,16 @@ class FoldsPath(VariancePath):
         A step of one more costs next to nothing, where one by itself costs a third of all.
         """
         self._expect(prior, ahead, None)
-        ends: list[sparse.csc_array] = [None]
-        start = ahead.beta
-        scores = self._fit_folds(variance, prior, ahead.nonzero, lambda k: start, ends, None)
+        start, expected = ahead.beta, ahead.nonzero
+        while True:
+            ends: list[sparse.csc_array] = [None]
+            begin = partial(_whoever, start)
+            scores = self._fit_folds(variance, prior, expected, begin, ends, None)
+            start = ends[1].toarray()
+            nonzero = self._nonzero(start[:, [-1]])
+            if self.tolerances.folds(nonzero) >= self.tolerances.folds(expected):
+                break
+            expected = nonzero  # fewer than thought: they are solved further then
         after = ends[1][:, [-1]]
         self.known[variance] = ends[0] = after
         self.ends[variance], self.at = ends, None
@@ -258,9 +270,11 @@ class FoldsPath(VariancePath):
                 if k and abs(now - last) <= max(NEARLY * abs(now), enough):
                     break
             slope, apart = slope + now, apart + now - last
-            if self.course is not None:
-                self.course.note_rates(variance, batch.beta, LITTLE)
-        return slope if abs(apart) <= SETTLED * max(abs(slope), error) else None
+        if abs(apart) > SETTLED * max(abs(slope), error):
+            return None
+        if self.course is not None:  # whose folds are one batch
+            self.course.note_rates(variance, batches[0].beta, LITTLE)
+        return slope
 
     def first(self) -> float:
         """See `VariancePath.first`."""
@@ -337,6 +351,11 @@ class FoldsPath(VariancePath):
         difference = self.cv.scoring == "difference"
         scores = batch.term.left_out_score(self.problem.weights, difference)
         return scores[: len(self.pairs)]  # all rows leave none out
+
+
+def _whoever(start: np.ndarray, number: int) -> np.ndarray:
+    """Where a group of replicates starts, whatever its number."""
+    return start
 
 
 def _nearest(done: dict[float, Any], variance: float) -> float | None:

@@ -13,7 +13,8 @@ FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides
 COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error,
 COARSEST = 30  # and smaller yet with
 HUNDREDS = 700  # nonzero coefficients,
-ROWS = 20  # where there are so many rows for each
+ROWS = 20  # where there are so many rows for each;
+LOOSEST = 0.1  # of λ: no multiple of a tolerance is more
 UNIT = 1e-5  # of the tolerance, without λ: the unit is the score's standard error then,
 ADAPTIVE = 1e-2  # far coarser than λ near the best one; an adaptive prior's goes by coefficients
 FULL = 0.1  # of it: how far the fit of all rows goes, which tells where the folds are
@@ -46,7 +47,7 @@ class Tolerances:
         if nonzero <= DEAR or self._small:
             return self.tol
         smallest = nonzero > HUNDREDS and self.rows > ROWS * nonzero
-        return self.tol * (COARSEST if smallest else COARSER)
+        return max(self.tol, min(self.tol * (COARSEST if smallest else COARSER), LOOSEST))
 
     def folds(self, nonzero: int) -> float:
         """What it is solved to."""
