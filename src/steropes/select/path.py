@@ -27,7 +27,10 @@ from .tolerances import Tolerances
 __all__ = ["choose"]
 
 NEAR = 0.9  # of λ: the slope expected of a fold from which a column is let in, or λ itself
-MANY = 4000  # where there are many: columns in vain cost more then than another look,
+MANY = 4000  # where there are many: columns in vain cost more then than another look;
+BROAD = 12_000  # in all at most, of which the matrix is half a gigabyte,
+WIDEST = 2.0  # or as many for each coefficient that is not zero,
+SOME = 500  # or so many more in any case;
 LOOKED = 1000  # columns from which on two steps for one that was missing cost more than a look,
 IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
 WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
@@ -318,7 +321,12 @@ class FoldsPath(VariancePath):
         if len(kept) < (1 - WORTH) * len(active.W):
             self.full.keep(kept)
         share = ahead.share if len(active.W) < MANY else 1.0
-        active.join(np.flatnonzero(ahead.slope > share * l1))
+        new = np.flatnonzero((ahead.slope > share * l1) & ~active.inside)
+        most = max(SOME, max(BROAD, int(WIDEST * ahead.nonzero)) - len(active.W))
+        if len(new) > most:  # of those the most urgent; l1 is positive where a slope is more
+            urgency = ahead.slope[new] / np.maximum(l1[new], np.finfo(float).tiny)
+            new = new[np.argsort(-urgency, kind="stable")[:most]]
+        active.join(new)
 
     def _nonzero(self, beta: np.ndarray) -> int:
         return int(np.count_nonzero(beta[self.penalised]))
