@@ -81,9 +81,10 @@ class CrossValidation:
     tol : float
         Largest KKT violation, in units of λ, of the folds' fits; ten times that where more than
         500 coefficients are nonzero, and thirty times with more than 700 and twenty rows for
-        each of them: λ is small there, and what is left undone moved mean scores by less than a
-        hundredth of their standard error where that was measured, and by a thirtieth in a linear
-        model with nearly as many nonzero coefficients as rows. Data of few rows and columns are
+        each of them, but no more than a tenth of λ: λ is small there, and what is left undone
+        moved mean scores near the best by less than a hundredth of their standard error where that
+        was measured, and by a thirtieth in a linear model with nearly as many nonzero coefficients
+        as rows. Data of few rows and columns are
         fitted more exactly. The final fit uses the estimator's own ``tol``.
 
     References
