@@ -323,8 +323,9 @@ class FoldsPath(VariancePath):
         share = ahead.share if len(active.W) < MANY else 1.0
         new = np.flatnonzero((ahead.slope > share * l1) & ~active.inside)
         most = max(SOME, max(BROAD, int(WIDEST * ahead.nonzero)) - len(active.W))
-        if len(new) > most:  # of those the most urgent; l1 is positive where a slope is more
-            urgency = ahead.slope[new] / np.maximum(l1[new], np.finfo(float).tiny)
+        if len(new) > most:  # the most urgent of them, those without λ first
+            urgency = np.full(len(new), np.inf)
+            np.divide(ahead.slope[new], l1[new], out=urgency, where=l1[new] > 0)
             new = new[np.argsort(-urgency, kind="stable")[:most]]
         active.join(new)
 
