@@ -31,3 +31,12 @@ def test_folds_are_solved_less_far_the_more_is_nonzero(
     cv = CrossValidation(3, search=[10.0], random_state=0)
     LogisticRegression(prior=Laplace(1.0), cv=cv).fit(X, y)
     assert asked == [times * cv.tol]
+
+
+def test_no_multiple_of_a_tolerance_is_loose():
+    def owed(tol):
+        return tolerances.Tolerances(tol, True, False, 100_000, 20_000).owed(1000)
+
+    assert owed(1e-3) == pytest.approx(0.03)
+    assert owed(0.05) == tolerances.LOOSEST
+    assert owed(0.3) == 0.3  # what was asked for
