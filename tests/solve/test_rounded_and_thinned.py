@@ -103,3 +103,17 @@ def test_a_loose_fit_goes_by_a_part_of_the_rows_and_the_next_does_not(family, rn
         found.append(tight.beta)
     (fresh,) = Batch(LocalTerm(design, likelihood, np.ones((3000, 1)))).solve(l1, 0 * l1, tol=1e-9)
     np.testing.assert_allclose(found, [fresh.beta] * 2, atol=1e-8)
+
+
+@pytest.mark.parametrize("family", ["cox", "logistic"])
+def test_a_hessian_that_is_asked_for_is_of_all_rows(family, rng, monkeypatch):
+    monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
+    monkeypatch.setattr(hessians.Hessians, "_newton", False)  # that of the way is kept
+    design, likelihood = problem(family, rng, 3000, 12)
+    batch = Batch(LocalTerm(design, likelihood, np.ones((3000, 1))))
+    l1 = np.full(12, 20.0)
+    batch.solve(l1, 0 * l1, tol=0.5)
+    assert batch.shared.thinned
+    G = batch.prepare(np.arange(12))
+    assert not batch.shared.thinned
+    np.testing.assert_allclose(G, batch.term.curvature(0).matrix(), rtol=1e-10)

@@ -84,8 +84,8 @@ class CrossValidation:
         each of them, but no more than a tenth of λ: λ is small there, and what is left undone
         moved mean scores near the best by less than a hundredth of their standard error where that
         was measured, and by a thirtieth in a linear model with nearly as many nonzero coefficients
-        as rows. Data of few rows and columns are
-        fitted more exactly. The final fit uses the estimator's own ``tol``.
+        as rows. Data of few rows and columns are fitted more exactly. The final fit uses the
+        estimator's own ``tol``.
 
     References
     ----------

@@ -125,6 +125,9 @@ class Batch:
         it has to be ``whole``.
         """
         self.term.join(columns)
+        if self.shared.thinned:  # good enough for steps, not for what is made of it
+            self.hessians.thinner = 0
+            self.shared.forget()
         self.hessians.follow()
         if self.shared.at is None:  # forgotten: its diagonal was enough until now
             self.refresh()
