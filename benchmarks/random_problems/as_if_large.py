@@ -26,7 +26,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.worth": {"MANY_PAIRS": 0.0, "ENOUGH": 1},
         "solve.data_term.thinning": {"ENOUGH": 1},
     }),
-    # Models by columns, of ridges alone: they crawl under an ℓ1 penalty (and are its last resort).
+    # Hessians by columns, of ridges alone; at the end of all models.
     (0.15, {"solve.worth": {"WIDE": 6, "DENSER": 0.1}}),
     (0.7, {"solve.batch": {"MANY": 1}, "solve.growth": {"ADD_AT_ONCE": 3, "AT_ONCE": 0.5}}),
     (0.5, {
@@ -38,14 +38,17 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.7, {"select.path": {"LARGE": 0, "DEAR": 0}}),
     (0.7, {"solve.data_term.known_columns": {"MANY": 0}}),
     (0.5, {"solve.data_term.local": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
-    (0.8, {"solve.quadratic.search": {"PANEL": 7, "SWEEPS": -1, "SWEEPS_ALONE": -1}}),
+    (0.8, {
+        "solve.quadratic.sweeps": {"PANEL": 7},
+        "solve.quadratic.search": {"SWEEPS": -1, "SWEEPS_ALONE": -1},
+    }),
     (0.5, {"solve.quadratic.search": {"DEAR": 2}}),
-    (0.5, {"solve.quadratic.search": {"WORTH": 2.0}, "solve.quadratic.shared": {"WHOLE": 1.0}}),
+    (0.5, {"solve.quadratic.search": {"WORTH": 2.0}, "solve.quadratic.model": {"WHOLE": 1.0}}),
     (0.8, {"solve.quadratic.cholesky": {"TILE": 5, "STRIPES": 3, "SOME": 2}}),
     (0.5, {"solve.quadratic.preconditioner": {"MOST": 12}}),
     (0.8, {"solve.quadratic.absences": {"KEPT": 2, "UNITS": 0.0, "TOGETHER": 3}}),
     (0.5, {"solve.quadratic.preconditioner": {"FEW": 2, "SPARE": 0.3}}),
-    (0.5, {"solve.quadratic.shared": {"FEW": 1}}),
+    (0.5, {"solve.quadratic.coordinates": {"FEW": 1}}),
     (0.8, {
         "solve.quadratic.products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
         "solve.quadratic.shared": {"STRIPE": 5},
@@ -76,6 +79,11 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {"fit.outcomes": {"MANY": 1}}),
     (0.5, {"design.packed": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
     (0.5, {"backends.threads": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
+    (0.3, {
+        "solve.worth": {"WIDE": 6, "WIDEST": 6},
+        "solve.data_term.column_blocks": {"CHUNKS": 3, "STRIPE": 3},
+        "solve.data_term.by_columns": {"SUMS": 3},
+    }),
 )  # fmt: skip
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from steropes.backends.threads import ThreadPool
 from steropes.solve.quadratic import LowRank
-from steropes.solve.quadratic.blocks import MOST, PAIRS, STRONG, Blocks, BlocksInverse
+from steropes.solve.quadratic.blocks import MOST, Blocks, BlocksInverse
 from steropes.solve.quadratic.factors import FEW, MANY, WORTH, Factors
+from steropes.solve.quadratic.pairs import PAIRS, STRONG
 from steropes.solve.quadratic.shared import SharedMatrix
 from steropes.solve.quadratic.support import ITERATIONS, support_steps
 

@@ -7,7 +7,7 @@ from steropes.backends.threads import ThreadPool
 from steropes.solve.bfgs import BfgsPairs
 from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, idle, most_urgent
-from steropes.solve.quadratic import Quadratic
+from steropes.solve.quadratic import Quadratic, SharedMatrix
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
 from steropes.solve.run import Run
 
@@ -100,7 +100,7 @@ def test_a_column_without_curvature_goes_no_further_than_the_model_can_tell():
 def test_a_step_along_which_a_hessian_is_rounding_takes_nothing_out_of_it():
     """Duplicated columns: along their difference G has 1e-16, whose inverse is no curvature."""
     x = np.array([1.0, 1.0, 0.3])
-    model = Quadratic(np.outer(x, x), np.zeros(3, bool), ThreadPool(1))
+    model = Quadratic(SharedMatrix(np.outer(x, x), np.zeros(3, bool), ThreadPool(1)))
     sigma, pairs = np.ones((3, 2)), BfgsPairs()
     step = np.array([[1.0, 1.0], [-1.0 + 1e-15, 0.5], [0.0, 0.2]])
     pairs.add(0, step, 0.1 * step, [0, 1])

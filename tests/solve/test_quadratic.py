@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from steropes.backends.threads import ThreadPool
-from steropes.solve.quadratic import LowRank, Quadratic
+from steropes.solve.quadratic import LowRank, Quadratic, SharedMatrix
 from steropes.solve.quadratic import search as search_module
+from steropes.solve.quadratic import shared as shared_module
 from steropes.solve.quadratic.cholesky import Cholesky
-from steropes.solve.quadratic.shared import SharedMatrix
 from steropes.solve.quadratic.support import support_steps
+from steropes.solve.quadratic.sweeps import AloneSweeps
 
 
 def by_descent(H, g, beta, l1, l2, sweeps=20_000):
@@ -44,7 +45,7 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     l1[:free] = l2[:free] = 0.0
     at = np.arange(k) < free
-    step = Quadratic(G.astype(dtype), at, ThreadPool(1)).minimize(
+    step = Quadratic(SharedMatrix(G.astype(dtype), at, ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9)
     )
     for b in range(B):
@@ -86,15 +87,13 @@ def test_all_others_are_told_of_what_moved_in_a_panel(dtype, B, free, rng):
 def test_a_long_single_model_ends_at_the_minimum_of_a_short_one(free, rng, monkeypatch):
     G, sigma, g, beta, l1, l2 = model(rng, 600, 1)  # of two panels
     l1[:free] = l2[:free] = 0.0
-    alone, swept = search_module.Search._sweep_alone, []
-    monkeypatch.setattr(
-        search_module.Search, "_sweep_alone", lambda self: (swept.append(1), alone(self))
-    )
+    run, swept = AloneSweeps.run, []
+    monkeypatch.setattr(AloneSweeps, "run", lambda *given: (swept.append(1), run(*given)))
 
     def minimum(long):
-        monkeypatch.setattr(search_module, "LONG", long)
+        monkeypatch.setattr(shared_module, "LONG", long)
         swept.clear()
-        step = Quadratic(G, np.arange(600) < free, ThreadPool(2)).minimize(
+        step = Quadratic(SharedMatrix(G, np.arange(600) < free, ThreadPool(2))).minimize(
             sigma, g, beta, l1, l2, np.ones((600, 1)), np.full(1, 1e-9), None, True
         )
         return step, len(swept)
@@ -112,7 +111,7 @@ def test_what_is_behind_the_matrix_in_its_rows_is_not_looked_at(B, rng):
     wide = np.full((40, 57), np.nan)
     wide[:, :40] = G
     steps = [
-        Quadratic(rows, np.arange(40) < 1, ThreadPool(1)).minimize(
+        Quadratic(SharedMatrix(rows, np.arange(40) < 1, ThreadPool(1))).minimize(
             sigma, g, beta, l1, l2, np.ones((40, B)), np.full(B, 1e-9)
         )
         for rows in (G, wide)
@@ -193,7 +192,7 @@ def test_near_the_minimum_a_newton_step_is_first_and_ends_it(off, rng, monkeypat
     k, B, done = 60, 3, []
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     unit, tolerance, free = l1.copy(), np.full(B, 1e-9), np.zeros(k, bool)
-    best = beta + Quadratic(G, free, ThreadPool(1)).minimize(
+    best = beta + Quadratic(SharedMatrix(G, free, ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, unit, tolerance
     )
     # From near there, what is zero staying so.
@@ -209,7 +208,7 @@ def test_near_the_minimum_a_newton_step_is_first_and_ends_it(off, rng, monkeypat
 
         monkeypatch.setattr(search_module.Search, name, noted)
     monkeypatch.setattr(search_module.Search, "_small", lambda self, lanes: False)
-    step = Quadratic(G, free, ThreadPool(1)).minimize(
+    step = Quadratic(SharedMatrix(G, free, ThreadPool(1))).minimize(
         sigma, g, start, l1, l2, unit, np.full(B, 1e-6)
     )
     assert done[0] == ("_newton" if off < 0.01 else "_sweep")
@@ -223,7 +222,7 @@ def test_a_model_with_nothing_but_its_free_columns_to_move_is_solved(rng):
     G, sigma, _, _, _, _ = model(rng, 7, 1)
     g, zero = np.full((7, 1), 3.0), np.zeros((7, 1))
     l1 = np.where(np.arange(7) < 1, 0.0, 1e3)[:, None]
-    step = Quadratic(G, np.arange(7) < 1, ThreadPool(1)).minimize(
+    step = Quadratic(SharedMatrix(G, np.arange(7) < 1, ThreadPool(1))).minimize(
         sigma, g, zero, l1, zero, np.ones((7, 1)), np.array([1e-8])
     )
     assert step[0, 0] == pytest.approx(-3.0 / (sigma[0, 0] ** 2 * G[0, 0]))
@@ -234,7 +233,7 @@ def test_low_rank_terms_are_part_of_the_model(rng):
     k, B = 25, 2
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     U, c = rng.normal(size=(2, k, B)), rng.uniform(1.0, 5.0, (2, B))
-    step = Quadratic(G, np.zeros(k, bool), ThreadPool(1)).minimize(
+    step = Quadratic(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9), LowRank(U, c)
     )
     for b in range(B):
@@ -250,7 +249,7 @@ def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(monkeypatch, 
     k, B = 120, 3
     G, sigma, g, beta, l1, l2 = model(rng, k, B, correlated=0.5)
     monkeypatch.setattr(model_module, "NEAR", 5.0)  # nobody is looked at for their slope
-    step = Quadratic(G, np.zeros(k, bool), ThreadPool(1)).minimize(
+    step = Quadratic(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
         sigma, g, 0 * beta, l1, l2, np.ones((k, B)), np.full(B, 1e-8)
     )
     for b in range(B):
@@ -262,11 +261,11 @@ def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(monkeypatch, 
 def test_sweeps_alone_and_newton_steps_end_at_one_minimum(monkeypatch, rng):
     G, sigma, g, beta, l1, l2 = model(rng, 80, 3, correlated=0.8)
     arguments = (sigma, g, beta, l1, l2, np.ones((80, 3)), np.full(3, 1e-7))
-    both = Quadratic(G, np.zeros(80, bool), ThreadPool(1)).minimize(*arguments)
+    both = Quadratic(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
     monkeypatch.setattr(search_module.Search, "_newton", lambda self, live, violation: None)
     monkeypatch.setattr(search_module.Search, "_polish", lambda self, lanes: None)
     monkeypatch.setattr(search_module, "ROUNDS", 20_000)
-    sweeps = Quadratic(G, np.zeros(80, bool), ThreadPool(1)).minimize(*arguments)
+    sweeps = Quadratic(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
     np.testing.assert_allclose(both, sweeps, atol=1e-7)
 
 
@@ -287,7 +286,7 @@ def test_a_factor_in_tiles_is_a_factor(n, rng):
 def test_a_coefficient_without_curvature_goes_to_zero_under_a_penalty():
     # A column whose ones are all held out: only the penalty has a say.
     G = np.array([[31.0, 0.0], [0.0, 0.0]])
-    model = Quadratic(G, np.array([True, False]), ThreadPool(1))
+    model = Quadratic(SharedMatrix(G, np.array([True, False]), ThreadPool(1)))
     g, beta, l1 = np.array([[-6.2], [0.0]]), np.array([[1000.0], [-7.5]]), np.array([[0.0], [0.1]])
     zero = np.zeros((2, 1))
     step = model.minimize(np.ones((2, 1)), g, beta, l1, zero, np.ones((2, 1)), np.array([1e-9]))

@@ -11,7 +11,7 @@ import numpy as np
 from .bfgs import BfgsPairs
 from .data_term import DataTerm
 from .point import Penalty
-from .quadratic import Quadratic
+from .quadratic import ColumnMatrix, Quadratic, SharedMatrix
 from .run import Run
 from .shared_hessian import SharedHessian
 from .step import Curvatures
@@ -21,9 +21,11 @@ __all__ = ["DEAR", "Hessians"]
 
 LOOSE = 1.0  # KKT violation below which a coarse Hessian that contracts badly is found too coarse
 TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
+COLUMNS = 0.3  # of a step: what a Hessian by its columns costs
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
 PATIENT = 2000  # columns from which on a single fit waits for two steps before a Hessian anew
 DEAR = 4000  # columns from which on Hessians and models cost more than a look at the data
+MANY_OWN = 3000  # columns beyond which replicates' own Hessians are by columns
 MANY_FREE = 0.1  # share of the working set without penalty, which descent by columns is slow for
 
 
@@ -72,10 +74,9 @@ class Hessians:
 
     def follow(self) -> None:
         """Let the shared Hessian be of the working set as it is, or at least its diagonal."""
-        if self._wide():
+        if self.shared.known and self.shared.by_columns != self._by_columns():
             self.shared.forget()
-        else:
-            self.shared.follow(self.term, self._rough)
+        self.shared.follow(self.term, self._rough)
         if len(self.shared.h) != len(self.term.W):
             self.compute(max(self.lane, 0) if self.alone else 0)
 
@@ -90,16 +91,14 @@ class Hessians:
         if at is None:
             at = self.term.curvature(lane, coarse=not self._exact)
         assert at is not None
-        self.shared.compute(self.term, at, lane, self._rough, matrix=not self._wide())
+        self.shared.compute(self.term, at, lane, self._rough, not self._by_columns())
         self.moved = False
         self.own.clear()
 
     def curvatures(self) -> Curvatures:
         """What a step takes of them."""
-        k = len(self.term.W)
         own = {b: model for b, (W, model) in self.own.items() if np.array_equal(W, self.term.W)}
-        sigma = np.ones((k, self.term.lanes)) if self._wide() else self._factors()
-        return Curvatures(self.shared, sigma, self.bfgs, own, self._wide(), self.apart)
+        return Curvatures(self.shared, self._factors(), self.bfgs, own, self.apart)
 
     @property
     def score_variance(self) -> np.ndarray:
@@ -132,8 +131,8 @@ class Hessians:
         if settled and self.shared.thinned and run.rates.stand(violation, todo):
             self.thinner = 0  # the part of the rows has none of a rare column's ones, perhaps
             self.shared.forget()
-        if self._wide() or (self.apart and self.shared.known):
-            run.fresh = True  # each step takes each replicate's own diagonal, or there is no other
+        if self.apart and self.shared.known:
+            run.fresh = True  # there is no other
         elif (
             not self.shared.known
             or self._newton
@@ -150,8 +149,9 @@ class Hessians:
             and run.may_differ(len(self.term.W), violation, todo)
         ):
             for b in slow:
-                if b < self.term.B and b != self.lane:
-                    self.own[int(b)] = self.term.W.copy(), self._own_model(int(b))
+                own = self._own_model(int(b)) if b < self.term.B and b != self.lane else None
+                if own is not None:
+                    self.own[int(b)] = self.term.W.copy(), own
             # The shared one is of a point that its replicate has left since.
             run.fresh = run.idle
         else:
@@ -162,15 +162,15 @@ class Hessians:
         """Whether a Hessian may be rounded to single precision."""
         return in_single_precision(self.term, self.lasso)
 
-    def _wide(self) -> bool:
-        """Whether there are too many columns for a Gram matrix; models are by columns then."""
+    def _by_columns(self) -> bool:
+        """Whether there are too many columns for a Gram matrix."""
         penalty, W = self._penalty, self.term.W
         free = penalty is None or bool(np.count_nonzero(penalty.free[W]) > MANY_FREE * len(W))
         return too_wide(self.term, self.lasso or free, self.shared.grouped)
 
     def _thin(self) -> int:
         """The rows of which one goes into the Hessian, 1 for all."""
-        if self.thinner <= 0 or self._penalty is None:
+        if self.thinner <= 0 or self._penalty is None or self._by_columns():
             return 1
         return one_row_in(self.term, self._penalty)
 
@@ -181,24 +181,38 @@ class Hessians:
         Under an ℓ1 penalty it is not needed, and summed over groups of rows it takes as long again.
         """
         one = self.term.B == 1 and self.moved and not (self.lasso and self.shared.grouped)
-        return one and self.term.hessian_cost(not self._exact) < CHEAP
+        return one and self._cost < CHEAP
+
+    @property
+    def _cost(self) -> float:
+        """What a Hessian costs, in steps."""
+        if self._by_columns():
+            return COLUMNS
+        return self.term.hessian_cost(not self._exact)
 
     def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
-        cost = self.term.hessian_cost(not self._exact)
         patient = len(self.term.W) > (PATIENT if self.alone else DEAR)
-        return run.rates.worth_hessian(violation, run.tol, cost, patient)
+        return run.rates.worth_hessian(violation, run.tol, self._cost, patient)
 
-    def _own_model(self, b: int) -> Quadratic:
-        """The model with a replicate's own Hessian."""
+    def _own_model(self, b: int) -> Quadratic | None:
+        """The model with a replicate's own Hessian; None where ten of them would be too large."""
         assert self._penalty is not None
         at = self.term.curvature(b, coarse=not self._exact)
         assert at is not None
         self.shared.count += 1
+        free = self._penalty.free[self.term.W]
+        if self._by_columns() or len(self.term.W) > MANY_OWN:
+            columns = at.by_columns()
+            others = [q for _, q in self.own.values()]
+            if self.shared.by_columns:
+                others.append(self.shared.model(free))
+            beside = others[-1] if others else None
+            return None if columns is None else Quadratic(ColumnMatrix(columns, free), None, beside)
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
-        return Quadratic(G, self._penalty.free[self.term.W], self.term.pool)
+        return Quadratic(SharedMatrix(G, free, self.term.pool))
 
     def _factors(self) -> np.ndarray:
         """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""

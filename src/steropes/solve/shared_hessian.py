@@ -9,7 +9,7 @@ from .certificate import informative
 from .data_term import CurvatureAt, DataTerm
 from .growing import GrowingMatrix
 from .positive import positive
-from .quadratic import Quadratic
+from .quadratic import ColumnMatrix, Coordinates, OfColumns, Quadratic, SharedMatrix
 
 __all__ = ["SharedHessian"]
 
@@ -23,7 +23,7 @@ class SharedHessian:
         What the models have on their diagonals, for a loss that is not convex: where its Hessian
         is not positive with that, G is made so.
     h : (k,) array
-        Its diagonal, also where the working set is too wide for the matrix.
+        Its diagonal.
     at : CurvatureAt or None
         Whose Hessian it is.
     weight : float
@@ -39,6 +39,7 @@ class SharedHessian:
     def __init__(self, pool: ThreadPool) -> None:
         self.pool = pool
         self._exact: GrowingMatrix | None = None
+        self._columns: OfColumns | None = None  # where the working set is too wide for it
         self._positive: np.ndarray | None = None  # made of it where it is not
         self.ridge: np.ndarray | None = None
         self.h = np.empty(0)
@@ -54,11 +55,16 @@ class SharedHessian:
     @property
     def known(self) -> bool:
         """Whether there is one."""
-        return self._exact is not None
+        return self._exact is not None or self._columns is not None
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether it is known by its columns alone."""
+        return self._columns is not None
 
     @property
     def G(self) -> np.ndarray | None:
-        """The Hessian, (k, k)."""
+        """The Hessian, (k, k), where it is an array."""
         if self._exact is None or self._positive is not None:
             return self._positive
         return self._exact.matrix
@@ -66,7 +72,7 @@ class SharedHessian:
     @property
     def information(self) -> np.ndarray:
         """The diagonal h, at least what is rounding of it; see `informative`."""
-        if self._exact is None or self.at is None:
+        if not self.known or self.at is None:
             return self.h
         if self._information is None or self._information[0] != self.version:
             self._information = self.version, informative(self.h, self.at.uncentred())
@@ -75,24 +81,33 @@ class SharedHessian:
     def compute(
         self, term: DataTerm, at: CurvatureAt, lane: int, rough: bool, matrix: bool = True
     ) -> None:
-        """Take the curvature of a replicate as it stands, or only its diagonal."""
-        self._exact = self._positive = None  # two need not be held
+        """Take the curvature of a replicate as it stands, as an array or by its columns."""
+        self._exact = self._positive = self._columns = None  # two need not be held
         self.at, self.weight = at, max(float(term.total[lane]), 1e-300)
         self.grouped = at.grouped
         if matrix:
             self._exact = GrowingMatrix(at.matrix(rough=rough), self.pool)
             self._made(term)
         else:
-            self.h = informative(at.diagonal(), at.uncentred())
+            self._take_columns()
         self._changed()
 
     def follow(self, term: DataTerm, rough: bool) -> None:
         """Grow with the working set, at the point where the Hessian was taken."""
-        if self._exact is None or self.at is None or self._exact.k == len(term.W):
+        if self.at is None or len(self.h) == len(term.W):
             return
-        self._exact.grow(self.at.matrix(self._exact.k, rough))
-        self._made(term)
-        self._changed()
+        if self._exact is not None:
+            self._exact.grow(self.at.matrix(self._exact.k, rough))
+            self._made(term)
+            self._changed()
+        elif self._columns is not None:
+            self._take_columns()
+            self._changed()
+
+    def _take_columns(self) -> None:
+        assert self.at is not None
+        self._columns = self.at.by_columns()
+        self.h = informative(self.at.diagonal(), self.at.uncentred())
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these places (ascending) of the working set stay.
@@ -105,13 +120,15 @@ class SharedHessian:
         if self._positive is not None:
             known = at[at < len(self._positive)]
             self._positive = self._positive[np.ix_(known, known)]
+        if self._columns is not None:
+            self._columns = self._columns.only(at[at < self._columns.k])
         self.h = self.h[at[at < len(self.h)]]
         self._model = None  # its factor is of other places
         self.version += 1
 
     def forget(self) -> None:
         """Drop the matrix, which is to be computed again anyway; its diagonal stays."""
-        self._exact = self._positive = self.at = None
+        self._exact = self._positive = self._columns = self.at = None
 
     def _made(self, term: DataTerm) -> None:
         assert self._exact is not None
@@ -137,12 +154,18 @@ class SharedHessian:
 
     def model(self, free: np.ndarray) -> Quadratic:
         """The quadratic model, ``free`` (k,) being the columns without penalty."""
-        if self._exact is None:
+        if not self.known:
             raise RuntimeError("there is no Hessian to make a model of")
         version, model = (-1, None) if self._model is None else self._model
         if model is None or version != self.version or not np.array_equal(model.free, free):
             last = None if model is None else model.factors  # still near enough, perhaps
-            rows = self._exact.rows if self._positive is None else self._positive
-            model = Quadratic(rows, free, self.pool, last)
+            model = Quadratic(self._coordinates(free), last)
             self._model = self.version, model
         return model
+
+    def _coordinates(self, free: np.ndarray) -> Coordinates:
+        if self._columns is not None:
+            return ColumnMatrix(self._columns, free)
+        assert self._exact is not None
+        rows = self._exact.rows if self._positive is None else self._positive
+        return SharedMatrix(rows, free, self.pool)

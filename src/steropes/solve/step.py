@@ -35,8 +35,6 @@ class Curvatures:
     bfgs : BfgsPairs
     own : dict of int to Quadratic
         Replicates that have a Hessian of their own.
-    wide : bool
-        Whether the working set is too wide for a matrix; models are of columns then.
     apart : bool
         Whether the models are minimised one by one: supports that have little in common are
         small next to all of them together.
@@ -46,7 +44,6 @@ class Curvatures:
     sigma: np.ndarray
     bfgs: BfgsPairs
     own: dict[int, Quadratic]
-    wide: bool = False
     apart: bool = False
 
 
@@ -125,8 +122,6 @@ def minima(
 
     if k == 0:
         pass  # only nuisance parameters move
-    elif curvatures.wide:
-        D[:, live] = _by_columns(term, models, damping, live, unit, tolerance)
     else:
         own = [b for b in live if b in curvatures.own]
         shared = [b for b in live if b not in curvatures.own]
@@ -144,24 +139,6 @@ def minima(
             else:
                 D[:, shared] = minimum(model, sigma, shared, low.lanes(shared), term.B == 1)
     return D, shared
-
-
-def _by_columns(
-    term: DataTerm, models: tuple[np.ndarray, ...], damping: Damping, lanes: list[int],
-    unit: np.ndarray, tolerance: np.ndarray,
-) -> np.ndarray:  # fmt: skip
-    """Steps (k, len(lanes)) of models of columns, from gradients, coefficients and penalties."""
-
-    def one(b: int) -> np.ndarray:
-        model = term.by_columns(b)
-        h, (g, beta, l1, l2) = model.h[:, None], (x[:, [b]] for x in models)
-        mu = damping.added([b], h, g, beta, l1, l2, term.reach)
-        if mu is not None:
-            g, l2 = g - mu * beta, l2 + mu
-        return model.minimize(g[:, 0], beta[:, 0], l1[:, 0], l2[:, 0], unit[:, b],
-                              float(tolerance[b]))  # fmt: skip
-
-    return np.stack(term.pool.map(one, [(b,) for b in lanes]), axis=1)
 
 
 def search(

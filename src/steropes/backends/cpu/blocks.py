@@ -9,11 +9,41 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .entries import entry, put
 from .sparse import OPTIONS
 
-__all__ = ["factor_blocks", "merge", "solve_blocks", "strong_pairs"]
+__all__ = [
+    "block_squares",
+    "column_squares",
+    "factor_blocks",
+    "matrix_squares",
+    "merge",
+    "solve_blocks",
+    "strong_column_pairs",
+    "strong_pairs",
+]
 
 TOGETHER = 64  # entries of a row that are looked at as one
+
+
+@njit(**OPTIONS)
+def _take_strong(work, i, n, least, count, pairs, strength):
+    """Note the pairs of i with those of the first n whose work is above ``least``."""
+    for start in range(0, n, TOGETHER):
+        end = min(start + TOGETHER, n)
+        most = 0.0
+        for j in range(start, end):
+            most = max(most, work[j])
+        if most > least:
+            for j in range(start, end):
+                if work[j] > least:
+                    if count == len(strength):
+                        return count + 1
+                    pairs[count, 0] = i
+                    pairs[count, 1] = j
+                    strength[count] = work[j]
+                    count += 1
+    return count
 
 
 @njit(**OPTIONS)
@@ -50,21 +80,125 @@ def strong_pairs(G, Y, size, a, b, least, work, pairs, strength):
                 work[j] -= y * Y[q, j]
         for j in range(i):
             work[j] = abs(work[j] * size[j]) * scale
-        for start in range(0, i, TOGETHER):
-            end = min(start + TOGETHER, i)
-            most = 0.0
-            for j in range(start, end):
-                most = max(most, work[j])
-            if most > least:
-                for j in range(start, end):
-                    if work[j] > least:
-                        if count == len(strength):
-                            return count + 1
-                        pairs[count, 0] = i
-                        pairs[count, 1] = j
-                        strength[count] = work[j]
-                        count += 1
+        count = _take_strong(work, i, i, least, count, pairs, strength)
+        if count > len(strength):
+            return count
     return count
+
+
+@njit(**OPTIONS)
+def strong_column_pairs(
+    starts, ends, indices, data, row_starts, row_ends, row_columns, row_data, v, V, c, size,
+    a0, a1, least, work, pairs, strength,
+):  # fmt: skip
+    """The same of the matrix X' diag(v) X + V' diag(c) V, from the columns of X and its rows.
+
+    Parameters
+    ----------
+    starts, ends, indices, data, row_starts, row_ends, row_columns, row_data : arrays
+        Columns of X, and the same entries by rows, columns ascending.
+    v, V, c : (n,), (M, k) and (M,) arrays
+    a0, a1 : int
+        The columns of which pairs with those before them are wanted.
+    """
+    count = 0
+    for a in range(a0, a1):
+        if size[a] == 0.0:
+            continue
+        for j in range(a):
+            work[j] = 0.0
+        for k in range(starts[a], ends[a]):
+            i = entry(indices, k)
+            x = v[i] if data.size == 0 else v[i] * data[k]
+            for e in range(row_starts[i], row_ends[i]):
+                j = entry(row_columns, e)
+                if j >= a:
+                    break
+                put(work, j, entry(work, j) + (x if data.size == 0 else x * row_data[e]))
+        for q in range(len(c)):
+            u = c[q] * V[q, a]
+            for j in range(a):
+                work[j] += u * V[q, j]
+        scale = size[a]
+        for j in range(a):
+            work[j] = abs(work[j] * size[j]) * scale
+        count = _take_strong(work, a, a, least, count, pairs, strength)
+        if count > len(strength):
+            return count
+    return count
+
+
+@njit(**OPTIONS)
+def column_squares(
+    starts, ends, indices, data, v, V, c, size, members, begins, b0, b1, at, z, squares
+):  # fmt: skip
+    """Correlations under X' diag(v) X + V' diag(c) V within the blocks b0 … b1 of columns.
+
+    Parameters
+    ----------
+    members, begins : int arrays
+        The columns, block by block.
+    at : (blocks,) int array
+        Where each block's square begins in ``squares``, which is written below its diagonal too.
+    z : (n,) array
+        Zeros to work in, which are zeros again.
+    """
+    for b in range(b0, b1):
+        n = begins[b + 1] - begins[b]
+        for s in range(n):
+            a = members[begins[b] + s]
+            squares[at[b] + s * n + s] = 1.0
+            for k in range(starts[a], ends[a]):
+                i = entry(indices, k)
+                z[i] = v[i] if data.size == 0 else v[i] * data[k]
+            for t in range(s):
+                o = members[begins[b] + t]
+                value = 0.0
+                for q in range(len(c)):
+                    value += c[q] * V[q, a] * V[q, o]
+                if data.size == 0:
+                    for k in range(starts[o], ends[o]):
+                        value += entry(z, entry(indices, k))
+                else:
+                    for k in range(starts[o], ends[o]):
+                        value += data[k] * entry(z, entry(indices, k))
+                value *= size[a] * size[o]
+                squares[at[b] + s * n + t] = value
+                squares[at[b] + t * n + s] = value
+            for k in range(starts[a], ends[a]):
+                z[entry(indices, k)] = 0.0
+
+
+@njit(**OPTIONS)
+def matrix_squares(G, Y, members, starts, c0, c1, at, squares):
+    """Rows and columns of G − Y'Y of the blocks c0 … c1, each a square, up to the diagonal."""
+    for c in range(c0, c1):
+        n = starts[c + 1] - starts[c]
+        for s in range(n):
+            i = members[starts[c] + s]
+            for t in range(s + 1):
+                j = members[starts[c] + t]
+                value = np.float64(G[i, j])
+                for q in range(len(Y)):
+                    value -= Y[q, i] * Y[q, j]
+                squares[at[c] + s * n + t] = value
+
+
+@njit(**OPTIONS)
+def block_squares(known, first, width, place, size, members, starts, c0, c1, at, squares):
+    """The same from what is known of whole blocks in units of ``size``.
+
+    Of coordinate i the square begins at ``first[i]`` in ``known``, with ``width[i]`` rows, of which
+    it is ``place[i]``.
+    """
+    for c in range(c0, c1):
+        n = starts[c + 1] - starts[c]
+        for s in range(n):
+            i = members[starts[c] + s]
+            for t in range(s + 1):
+                j = members[starts[c] + t]
+                value = known[first[i] + place[i] * width[i] + place[j]]
+                squares[at[c] + s * n + t] = value * size[i] * size[j]
 
 
 @njit(**OPTIONS)
@@ -97,15 +231,15 @@ def merge(pairs, order, parent, count, most):
 
 
 @njit(**OPTIONS)
-def factor_blocks(G, Y, members, starts, c0, c1, where, support, ridge, least, places, L, local):
+def factor_blocks(squares, at, starts, c0, c1, where, support, ridge, least, places, L, local):
     """Cholesky factors of each replicate's part of the blocks c0 … c1, one after another in L.
 
     Parameters
     ----------
-    members, starts : int arrays
-        Coordinates of the matrix G − Y'Y, block by block,
-    where : int array
-        and the rows of ``support`` and ``ridge`` (k, B) that these are.
+    squares, at : (entries,) and (blocks,) arrays
+        The blocks' matrices up to their diagonals, and where each begins.
+    starts, where : int arrays
+        Where each block begins in ``where``, the rows of ``support`` and ``ridge`` (k, B).
     least : float
         Share of its own that is left of a diagonal entry at least: columns may be equal. Where
         others explain more than all of it by as much, it is by itself.
@@ -114,35 +248,33 @@ def factor_blocks(G, Y, members, starts, c0, c1, where, support, ridge, least, p
     local : int array
         To work in, as long as the largest block.
     """
-    m, B = len(Y), support.shape[1]
+    B = support.shape[1]
     for c in range(c0, c1):
+        width = starts[c + 1] - starts[c]
         for b in range(B):
-            n, at = 0, places[c, b]
-            for t in range(starts[c], starts[c + 1]):
-                if not support[where[t], b]:
+            n, line = 0, places[c, b]
+            for t in range(width):
+                row = where[starts[c] + t]
+                if not support[row, b]:
                     continue
                 local[n] = t
-                i = members[t]
                 for s in range(n + 1):
-                    j = members[local[s]]
-                    value = np.float64(G[i, j])
-                    for q in range(m):
-                        value -= Y[q, i] * Y[q, j]
+                    value = squares[at[c] + t * width + local[s]]
                     if s == n:
-                        value += ridge[where[t], b]
+                        value += ridge[row, b]
                     whole = value
                     above = places[c, b] + s * (s + 1) // 2
                     for r in range(s):
-                        value -= L[at + r] * L[above + r]
+                        value -= L[line + r] * L[above + r]
                     if s < n:
-                        L[at + s] = value / L[above + s]
+                        L[line + s] = value / L[above + s]
                     elif value > -least * whole:
-                        L[at + s] = np.sqrt(max(value, least * whole))
+                        L[line + s] = np.sqrt(max(value, least * whole))
                     else:  # of rounding: no others explain more of a column than there is
-                        L[at : at + s] = 0.0
-                        L[at + s] = np.sqrt(whole)
+                        L[line : line + s] = 0.0
+                        L[line + s] = np.sqrt(whole)
                 n += 1
-                at += n
+                line += n
 
 
 @njit(**OPTIONS)

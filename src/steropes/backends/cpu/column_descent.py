@@ -1,4 +1,7 @@
-"""One sweep of coordinate descent on the columns of X, for sets too wide for a Gram matrix."""
+"""Products and coordinate descent on the columns of X, for sets too wide for a Gram matrix.
+
+Column ``a`` of the lines is coordinate ``places[a]``; ``z`` is a vector over the rows.
+"""
 
 from __future__ import annotations
 
@@ -7,51 +10,113 @@ from numba import njit
 from .entries import entry, put
 from .sparse import OPTIONS
 
-__all__ = ["sweep_columns"]
+__all__ = ["add_columns", "column_sums", "sweep_columns"]
+
+NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at in a sweep
+
+
+@njit(**OPTIONS)
+def add_columns(starts, ends, indices, data, places, x, a0, a1, z):
+    """z += Σ x_j X_j of the columns a0 … a1, x (k,)."""
+    for a in range(a0, a1):
+        by = x[places[a]]
+        if by == 0.0:
+            continue
+        if data.size == 0:
+            for k in range(starts[a], ends[a]):
+                i = entry(indices, k)
+                put(z, i, entry(z, i) + by)
+        else:
+            for k in range(starts[a], ends[a]):
+                i = entry(indices, k)
+                put(z, i, entry(z, i) + by * entry(data, k))
+
+
+@njit(**OPTIONS)
+def _product(indices, data, begin, end, z):
+    """Σ x z over a column's entries."""
+    q = 0.0
+    if data.size == 0:
+        for k in range(begin, end):
+            q += entry(z, entry(indices, k))
+    else:
+        for k in range(begin, end):
+            q += entry(data, k) * entry(z, entry(indices, k))
+    return q
+
+
+@njit(**OPTIONS)
+def column_sums(starts, ends, indices, data, places, z, a0, a1, out):
+    """out_j = X_j' z of the columns a0 … a1, out (k,)."""
+    for a in range(a0, a1):
+        out[places[a]] = _product(indices, data, starts[a], ends[a], z)
 
 
 @njit(**OPTIONS)
 def sweep_columns(
-    starts, ends, indices, data, places, v, h, g, m, c, beta, l1, l2, unit, d, z, full
+    starts, ends, indices, data, places, v, V, c, apart, s, y, h, l1, rest, delta, done, z
 ):  # fmt: skip
-    """Improve  g'd + ½ d'Hd + Σ l1 |β+d| + ½ Σ l2 (β+d)²  in each coordinate.
+    """One pass over the columns for one replicate; whether any coefficient moved.
 
-    H = X' diag(v) X − c m m', with its diagonal in ``h``. Column ``a`` of the lines is coordinate
-    ``places[a]``. ``z`` holds v ∘ Xd and is kept up to date. A column is read once, and once more
-    where its coefficient moves; unless ``full``, coefficients at zero are passed over. Returns the
-    largest change of the model's gradient, in units of ``unit``.
+    Minimises  s'δ + ½ δ'Aδ + Σ l1 |y + δ|  with A = X' diag(v) X + V' diag(c) V, coordinate by
+    coordinate. A column is read once, and once more where its coefficient moves; those that are
+    zero with a slope far from λ are not read.
+
+    Parameters
+    ----------
+    v : (n,) array
+    V, c : (M, k) and (M,) arrays
+    apart : (k,) bool array
+        Coordinates that are not of the columns: A is V' diag(c) V there, beside its diagonal.
+    s : (k,) array
+        Slopes of the smooth terms at y + δ where δ is zero; they stay as they are.
+    y : (k,) array
+        The point, which moves.
+    h, l1, rest : (k,) arrays
+        Curvature (zero: it rests), penalties, and the violation up to which a coordinate rests.
+    delta, done, z : (k,), (M,) and (n,) arrays
+        The moves δ, V δ and v ∘ X δ, kept up to date.
     """
-    largest = 0.0
-    md = 0.0
-    for j in range(len(d)):
-        md += m[j] * d[j]
+    moved = False
     for a in range(len(starts)):
         j = places[a]
-        at = beta[j] + d[j]
-        curve = h[j] + l2[j]
-        if not curve > 0.0 or (not full and at == 0.0):
+        at = y[j]
+        if not h[j] > 0.0 or (at == 0.0 and abs(s[j]) < NEAR * l1[j]):
             continue
-        q = g[j] - c * m[j] * md
-        if data.size == 0:
-            for k in range(starts[a], ends[a]):
-                q += entry(z, entry(indices, k))
+        slope = s[j]
+        for q in range(len(c)):
+            slope += c[q] * V[q, j] * done[q]
+        if not apart[j]:
+            slope += _product(indices, data, starts[a], ends[a], z)
+        if at > 0.0:
+            off = abs(slope + l1[j])
+        elif at < 0.0:
+            off = abs(slope - l1[j])
         else:
-            for k in range(starts[a], ends[a]):
-                q += entry(data, k) * entry(z, entry(indices, k))
-        pull = h[j] * at - q
+            off = abs(slope) - l1[j]
+        if not off > rest[j]:
+            continue
+        pull = h[j] * at - slope
+        to = 0.0
         if pull > l1[j]:
-            to = (pull - l1[j]) / curve
+            to = (pull - l1[j]) / h[j]
         elif pull < -l1[j]:
-            to = (pull + l1[j]) / curve
-        else:
-            to = 0.0
-        delta = to - at
-        if delta != 0.0:
-            d[j] = to - beta[j]
-            md += m[j] * delta
-            for k in range(starts[a], ends[a]):
-                i = entry(indices, k)
-                x = 1.0 if data.size == 0 else entry(data, k)
-                put(z, i, entry(z, i) + entry(v, i) * delta * x)
-            largest = max(largest, abs(delta) * curve / unit[j])
-    return largest
+            to = (pull + l1[j]) / h[j]
+        change = to - at
+        if change == 0.0:
+            continue
+        moved = True
+        y[j] = to
+        delta[j] += change
+        for q in range(len(c)):
+            done[q] += V[q, j] * change
+        if not apart[j]:
+            if data.size == 0:
+                for k in range(starts[a], ends[a]):
+                    i = entry(indices, k)
+                    put(z, i, entry(z, i) + entry(v, i) * change)
+            else:
+                for k in range(starts[a], ends[a]):
+                    i = entry(indices, k)
+                    put(z, i, entry(z, i) + entry(v, i) * change * entry(data, k))
+    return moved

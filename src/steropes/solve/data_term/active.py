@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ...design.face import AnyRows, DesignLike
+from ...design.face import AnyRows, ColumnStore, DesignLike
+from .by_columns import Columns
 
 __all__ = ["ActiveColumns", "ColumnSet"]
 
@@ -81,6 +82,13 @@ class ActiveColumns(ColumnSet):
         super().__init__(design.p)
         self.design, self.order, self.backend = design, order, backend
         self.rows = design.by_rows(self.W, order, backend)
+        self._stored: tuple[int, Columns] | None = None
+
+    def stored(self) -> Columns:
+        """The columns as a plain design has them."""
+        if self._stored is None or self._stored[0] != self.version:
+            self._stored = self.version, Columns(cast(ColumnStore, self.design), self.W, self.order)
+        return self._stored[1]
 
     def rows_of(self, columns: np.ndarray) -> AnyRows:
         """Rows of a few columns."""

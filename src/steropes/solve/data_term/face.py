@@ -20,8 +20,9 @@ import numpy as np
 from ...backends.threads import ThreadPool
 from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior
+from ..quadratic import OfColumns
 
-__all__ = ["ColumnModel", "CurvatureAt", "DataTerm", "Trial"]
+__all__ = ["CurvatureAt", "DataTerm", "Trial"]
 
 
 class Trial(Protocol):
@@ -62,23 +63,8 @@ class CurvatureAt(Protocol):
     def uncentred(self) -> np.ndarray:
         """The diagonal before terms that may cancel it are taken out, (k,): what is rounding."""
 
-
-class ColumnModel(Protocol):
-    """The quadratic model of one replicate over the working set, without a Hessian.
-
-    Attributes
-    ----------
-    h : (k,) array
-        The Hessian's diagonal.
-    """
-
-    h: np.ndarray
-
-    def minimize(
-        self, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, unit: np.ndarray,
-        tolerance: float,
-    ) -> np.ndarray:  # fmt: skip
-        """The step (k,) that minimises the model, as `Quadratic.minimize` does."""
+    def by_columns(self) -> OfColumns | None:
+        """The Hessian where W is too wide for an array; None unless `DataTerm.columnar`."""
 
 
 class DataTerm(Protocol):
@@ -104,7 +90,7 @@ class DataTerm(Protocol):
     rows, entries : int
         Rows, and entries of the working set in them.
     columnar : bool
-        Whether there is a model by columns (`by_columns`).
+        Whether Hessians may be of the columns alone (`CurvatureAt.by_columns`).
     loss : (lanes,) array
         At the points.
     unsettled : (lanes,) array
@@ -203,9 +189,6 @@ class DataTerm(Protocol):
         None where those rows say too little. With ``coarse`` it may be what is good enough far
         from the end, where that is cheaper.
         """
-
-    def by_columns(self, lane: int) -> ColumnModel:
-        """The model of a replicate where it stands, where W is too wide for a Hessian."""
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
         """Diagonals of the replicates' Hessians relative to a curvature's, (k, lanes).

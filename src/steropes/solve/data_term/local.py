@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ...design.face import AnyRows, ColumnStore, DesignLike
+from ...backends.cpu import CpuBackend
+from ...design.face import AnyRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import ProfiledCurvature
 from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior
-from ..hessian import diagonal, hessian
+from ..hessian import centred, diagonal, eta_product, hessian
 from .active import ActiveColumns
-from .by_columns import ColumnModel, Columns
+from .by_columns import ColumnHessian
 from .face import CurvatureAt, Trial
 from .known_columns import KnownColumns
 from .thinning import enough, thinned
@@ -80,7 +81,6 @@ class LocalTerm:
         self._gradient = KnownColumns(self.active)
         self._diagonals = KnownColumns(self.active)  # of one curvature
         self._whose: weakref.ref[LocalCurvature] | None = None
-        self._columns: tuple[int, Columns] | None = None
         self.place(np.zeros((design.p, self.lanes)))
 
     def _in_lanes(self, x: np.ndarray) -> np.ndarray:
@@ -221,22 +221,6 @@ class LocalTerm:
             return None
         return LocalCurvature(self.active, curvature, w[:, 0])
 
-    def by_columns(self, lane: int) -> ColumnModel:
-        """See `DataTerm.by_columns`."""
-        at = self.curvature(lane)
-        assert at is not None
-        v = self.backend.to_host(at.curvature.v)
-        return self._by_columns().model(v, at.curvature.grouped, self.backend)
-
-    def _by_columns(self) -> Columns:
-        """The working set as X stores it."""
-        if self._columns is None or self._columns[0] != self.active.version:
-            self._columns = (
-                self.active.version,
-                Columns(cast(ColumnStore, self.design), self.W, self.order),
-            )
-        return self._columns[1]
-
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
         """See `DataTerm.relative`.
 
@@ -362,3 +346,11 @@ class LocalCurvature:
         """See `CurvatureAt.uncentred`."""
         v = self.curvature.v if self.convex else np.abs(self.curvature.v)
         return self.active.backend.to_host(self.active.rows.diagonal(v))
+
+    def by_columns(self) -> ColumnHessian:
+        """See `CurvatureAt.by_columns`; where it may be indefinite, what it is at most."""
+        backend = self.active.backend
+        v = np.abs(backend.to_host(self.curvature.v))
+        product = eta_product(self.curvature, backend) if self.convex else centred(v)
+        host = backend if backend.on_host else CpuBackend()
+        return ColumnHessian(self.active.stored(), v, product, host)

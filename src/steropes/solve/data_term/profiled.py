@@ -15,7 +15,6 @@ from ...design.face import DesignLike
 from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
 from ..hessian import pooled_groups
 from .active import ActiveColumns
-from .by_columns import ColumnModel
 from .local import LocalCurvature, LocalTerm
 
 __all__ = ["ProfiledTerm"]
@@ -129,11 +128,6 @@ class ProfiledTerm(LocalTerm):
         if thin > 1:
             return None
         return LocalCurvature(self.active, self.points[lane].curvature(coarse), self.w[:, lane])
-
-    def by_columns(self, lane: int) -> ColumnModel:
-        """See `DataTerm.by_columns`; all of α moves as one there."""
-        v = self.points[lane].curvature(magnitude=True).v
-        return self._by_columns().model(v, True, self.backend)
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
         """See `DataTerm.left_out_score`; rows are independent, so both scores are one."""

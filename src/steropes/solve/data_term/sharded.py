@@ -20,7 +20,7 @@ from ...likelihoods.nuisance import Nuisance
 from ...likelihoods.risk_part import Hazards
 from ...priors import Prior
 from .active import ColumnSet
-from .face import ColumnModel, CurvatureAt, Trial
+from .face import CurvatureAt, Trial
 from .messages import (
     Answer,
     Ask,
@@ -264,10 +264,6 @@ class ShardedTerm:
         """See `DataTerm.curvature`; thin ones are not made."""
         return None if thin > 1 else ShardedCurvature(self, lane)
 
-    def by_columns(self, lane: int) -> ColumnModel:
-        """There is none: `columnar` is false."""
-        raise NotImplementedError("shards have no model by columns")
-
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
         """See `DataTerm.relative`."""
         assert isinstance(curvature, ShardedCurvature)  # terms that share a Hessian are alike
@@ -348,6 +344,9 @@ class ShardedCurvature:
     def diagonal(self) -> np.ndarray:
         """See `CurvatureAt.diagonal`."""
         return self._both()[0]
+
+    def by_columns(self) -> None:
+        """See `CurvatureAt.by_columns`: shards have none."""
 
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""

@@ -13,7 +13,7 @@ import numpy as np
 from ...backends.threads import ThreadPool
 from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior, SmoothTerm
-from .face import ColumnModel, CurvatureAt, DataTerm, Trial
+from .face import CurvatureAt, DataTerm, Trial
 
 __all__ = ["TermWithSmooth"]
 
@@ -167,10 +167,6 @@ class TermWithSmooth:
         at = self.inner.curvature(lane, thin, coarse)
         return None if at is None else _Curvature(self, at, self.beta[:, lane] / self.scale)
 
-    def by_columns(self, lane: int) -> ColumnModel:
-        """Not there: `columnar` says so."""
-        raise NotImplementedError("a smooth term has no model by columns")
-
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
         """See `DataTerm.relative`: factors of columns would tear a joint term apart."""
         return None
@@ -228,3 +224,6 @@ class _Curvature:
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""
         return self.inner.uncentred() + np.diag(self._added())
+
+    def by_columns(self) -> None:
+        """See `CurvatureAt.by_columns`: the smooth term's is of no columns."""

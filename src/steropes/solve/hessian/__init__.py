@@ -5,6 +5,7 @@
 """
 
 from .dispatch import diagonal, hessian
+from .eta import centred, eta_product
 from .profiled import cross, pooled_groups
 
-__all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
+__all__ = ["centred", "cross", "diagonal", "eta_product", "hessian", "pooled_groups"]

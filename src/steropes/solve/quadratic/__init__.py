@@ -1,9 +1,21 @@
 """The quadratic models of a step: replicates that share a Hessian, minimised together.
 
-It knows nothing of likelihoods or of X: a matrix, gradients and penalties come in, steps go out.
+It knows nothing of likelihoods or of X: a matrix (an array, or what multiplies by it), gradients
+and penalties come in, steps go out.
 """
 
+from .column_matrix import ColumnMatrix, OfColumns
+from .coordinates import Coordinates
 from .low_rank import LowRank
 from .model import Quadratic, minimize_quadratic
+from .shared import SharedMatrix
 
-__all__ = ["LowRank", "Quadratic", "minimize_quadratic"]
+__all__ = [
+    "ColumnMatrix",
+    "Coordinates",
+    "LowRank",
+    "OfColumns",
+    "Quadratic",
+    "SharedMatrix",
+    "minimize_quadratic",
+]

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu.blocks import factor_blocks, merge, solve_blocks, strong_pairs
+from ...backends.cpu.blocks import factor_blocks, merge, solve_blocks
 from ...backends.tall import columns
 from ...backends.threads import balanced_chunks
-from .shared import SharedMatrix
+from .coordinates import Coordinates
 
 __all__ = ["Blocks", "BlocksInverse"]
 
-STRONG = 0.2  # correlation from which on two columns are joined
 MOST = 64  # columns in a block
 LEAST = 1e-4  # of a column that others in its block may explain: equal ones are one
 ROUNDING = 1e-7  # of a column's own curvature: what is left of less is rounding
-PAIRS = 32  # for each column at most, if not
-EQUAL = 0.99  # correlated so much
 CHUNKS = 8  # of blocks, that are factored side by side
-STRIPE = 256  # rows that are looked at at once
 
 
 class Blocks:
@@ -31,7 +27,7 @@ class Blocks:
 
     Parameters
     ----------
-    shared : SharedMatrix
+    shared : Coordinates
     last : Blocks, optional
         Of an earlier matrix over the first of these columns: what was together stays so.
 
@@ -39,9 +35,11 @@ class Blocks:
     ----------
     of : (k,) int array
         One of the columns of each one's block.
+    correlations : tuple of arrays
+        See `Coordinates.correlations`.
     """
 
-    def __init__(self, shared: SharedMatrix, last: Blocks | None = None) -> None:
+    def __init__(self, shared: Coordinates, last: Blocks | None = None) -> None:
         k = shared.k
         known = 0 if last is None else len(last.of)
         self.of: np.ndarray = np.arange(k)
@@ -49,37 +47,23 @@ class Blocks:
         if last is not None:
             self.of[:known] = last.of
             count[:known] = np.bincount(last.of, minlength=known)
-        pairs, strength = _pairs(shared, known)
+        size = np.where(_firm(shared), shared.diagonal, np.inf) ** -0.5
+        pairs, strength = shared.strong_pairs(size, known)
         merge(pairs, np.argsort(-strength, kind="stable"), self.of, count, MOST)
+        self.correlations = shared.correlations(self.of)
+        self._of_columns = shared.dense is None
+
+    def serve(self, shared: Coordinates) -> bool:
+        """Whether they are of all coordinates, and of a matrix of the same kind."""
+        return len(self.of) >= shared.k and self._of_columns == (shared.dense is None)
 
 
-def _pairs(shared: SharedMatrix, known: int) -> tuple[np.ndarray, np.ndarray]:
-    """Strongly correlated columns, and how strongly, but for those that were known before."""
-    k = shared.k
-    size = np.where(_firm(shared), shared.diagonal, np.inf) ** -0.5
-
-    def some(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-        room, least, work = PAIRS * (b - a), STRONG, np.empty(b)
-        pairs, strength = np.empty((room, 2), np.int64), np.empty(room)
-        while True:
-            count = strong_pairs(shared.rows, shared.Y, size, a, b, least, work, pairs, strength)
-            if count <= room or least > EQUAL:
-                return pairs[:count], strength[:count]
-            least **= 0.5  # so many make no blocks: the strongest alone
-
-    stripes = [(a, min(a + STRIPE, k)) for a in range(known, k, STRIPE)]
-    found = shared.pool.map(some, stripes, (k - known) * k // 2)
-    if not found:
-        return np.empty((0, 2), np.int64), np.empty(0)
-    return np.concatenate([x for x, _ in found]), np.concatenate([x for _, x in found])
-
-
-def _firm(shared: SharedMatrix) -> np.ndarray:
+def _firm(shared: Coordinates) -> np.ndarray:
     """Columns that are not eliminated, and of which that has left more than rounding.
 
     Blocks that are handed on may have been made when others were eliminated.
     """
-    firm: np.ndarray = shared.diagonal > ROUNDING * np.diagonal(shared.G)
+    firm: np.ndarray = shared.diagonal > ROUNDING * shared.whole
     return firm & ~shared.apart
 
 
@@ -88,7 +72,7 @@ class BlocksInverse:
 
     Parameters
     ----------
-    shared : SharedMatrix
+    shared : Coordinates
         The whole matrix,
     blocks : Blocks
         and its blocks.
@@ -100,7 +84,7 @@ class BlocksInverse:
     """
 
     def __init__(
-        self, shared: SharedMatrix, blocks: Blocks, at: np.ndarray, support: np.ndarray,
+        self, shared: Coordinates, blocks: Blocks, at: np.ndarray, support: np.ndarray,
         ridge: np.ndarray, h: np.ndarray,
     ) -> None:  # fmt: skip
         of = blocks.of[at]
@@ -117,12 +101,13 @@ class BlocksInverse:
         room = there * (there + 1) // 2
         places = np.cumsum(room).reshape(room.shape) - room
         self.L, self._local = np.empty(int(room.sum())), np.empty(MOST, np.int64)
-        members, ridge = at[where], np.ascontiguousarray(ridge)
+        ridge = np.ascontiguousarray(ridge)
+        begins, squares = shared.squares(at[where], self.starts, blocks.correlations)
 
         def factor(c0: int, c1: int) -> None:
             factor_blocks(
-                shared.rows, shared.Y, members, self.starts, c0, c1, where, support, ridge,
-                LEAST, places, self.L, np.empty(MOST, np.int64),
+                squares, begins, self.starts, c0, c1, where, support, ridge, LEAST, places, self.L,
+                np.empty(MOST, np.int64),
             )  # fmt: skip
 
         work = np.concatenate([[0], np.cumsum((there.astype(float) ** 3).sum(axis=1))])

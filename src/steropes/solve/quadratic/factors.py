@@ -13,6 +13,7 @@ import numpy as np
 
 from ...backends.tall import columns
 from .blocks import Blocks, BlocksInverse
+from .coordinates import Coordinates
 from .preconditioner import Preconditioner, System
 from .shared import SharedMatrix
 from .support import ITERATIONS
@@ -29,12 +30,14 @@ class Factors:
 
     Parameters
     ----------
-    whole : SharedMatrix
+    whole : Coordinates
         The matrix of all coordinates of the model.
     last : Factors, optional
         Of an earlier matrix over the same columns, or the first of them.
     takes : bool
         Whether the factor is of no more use to ``last``.
+    beside : Factors, optional
+        Of another replicate's matrix over the same columns, whose blocks do as well.
 
     Attributes
     ----------
@@ -45,9 +48,10 @@ class Factors:
     """
 
     def __init__(
-        self, whole: SharedMatrix, last: Factors | None = None, takes: bool = False
-    ) -> None:
-        self.whole = whole
+        self, whole: Coordinates, last: Factors | None = None, takes: bool = False,
+        beside: Factors | None = None,
+    ) -> None:  # fmt: skip
+        self.whole, self._beside = whole, beside
         self.factor: Preconditioner | None = None
         if last is not None and last.factor is not None:
             self.factor = last.factor if takes else last.factor.fork()
@@ -60,7 +64,7 @@ class Factors:
 
     @property
     def _by_blocks(self) -> bool:
-        return self.whole.k > FEW and not self.joined
+        return self.whole.dense is None or (self.whole.k > FEW and not self.joined)
 
     def prepare(
         self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray,
@@ -78,13 +82,17 @@ class Factors:
         """
         k = self.whole.k
         if self._by_blocks:
-            if self._blocks is None or len(self._blocks.of) < k:
+            if self._blocks is None and self._beside is not None:
+                self._blocks = self._beside._blocks
+            if self._blocks is None or not self._blocks.serve(self.whole):
                 self._blocks = Blocks(self.whole, self._blocks)
             return
+        dense = self.whole.dense
+        assert dense is not None
         wanted, sizes, ridge = np.zeros((k, support.shape[1]), bool), np.zeros(k), np.zeros(k)
         wanted[at], sizes[at], ridge[at] = support, size, l2.mean(axis=1)
-        if self.factor is None or not self.factor.serves(self.whole, wanted, ridge, alone):
-            self._make(wanted, sizes, ridge)
+        if self.factor is None or not self.factor.serves(dense, wanted, ridge, alone):
+            self._make(dense, wanted, sizes, ridge)
 
     def took(
         self, iterations: int, at: np.ndarray, support: np.ndarray, size: np.ndarray,
@@ -97,14 +105,18 @@ class Factors:
             return
         ridge = np.zeros(self.whole.k)
         ridge[at] = l2.mean(axis=1)
-        old = self.inherited and not (self.factor and self.factor.is_of(self.whole, ridge))
+        dense = self.whole.dense
+        same = self.factor and dense is not None and self.factor.is_of(dense, ridge)
+        old = self.inherited and not same
         if iterations == ITERATIONS and old:
             self.factor = None
             self.prepare(at, support, size, l2)
 
-    def _make(self, wanted: np.ndarray, sizes: np.ndarray, ridge: np.ndarray) -> None:
+    def _make(
+        self, dense: SharedMatrix, wanted: np.ndarray, sizes: np.ndarray, ridge: np.ndarray
+    ) -> None:
         self.factor = None  # two need not be held
-        self.factor = Preconditioner.of(self.whole, wanted, sizes, ridge)
+        self.factor = Preconditioner.of(dense, wanted, sizes, ridge)
         self.inherited = False
 
     def inverse(

@@ -10,16 +10,18 @@ import numpy as np
 from ...backends.tall import row_any
 from ...backends.threads import ThreadPool
 from ..certificate import violations
+from .coordinates import Coordinates, Part
 from .factors import Factors
 from .low_rank import LowRank
 from .polish import cholesky_solve
 from .search import Models, Search
-from .shared import Part, SharedMatrix
+from .shared import SharedMatrix
 
 __all__ = ["Quadratic", "minimize_quadratic"]
 
 NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at from the start
 ROUNDS = 8
+WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than the whole
 PRECISION = 0.1  # of a system of which only the solution to first order is wanted
 
 
@@ -30,26 +32,21 @@ class Quadratic:
 
     Parameters
     ----------
-    G : (k, k) array
-        Symmetric; it is kept and not changed. Rows may be longer, see `SharedMatrix`.
-    free : (k,) bool array
-        Columns without any penalty.
-    pool : ThreadPool
+    shared : Coordinates
+        G, as an array or as columns.
     last : Factors, optional
         Of an earlier matrix over the same columns (or the first of them), whose model has had
         its time.
+    beside : Quadratic, optional
+        Of another replicate, over the same columns.
     """
 
     def __init__(
-        self,
-        G: np.ndarray,
-        free: np.ndarray,
-        pool: ThreadPool,
-        last: Factors | None = None,
+        self, shared: Coordinates, last: Factors | None = None, beside: Quadratic | None = None
     ) -> None:
-        self.G, self.free, self.pool = G, free, pool
-        self.shared = SharedMatrix(G, free, pool)
-        self.factors = Factors(self.shared, last, takes=True)
+        self.shared, self.free = shared, shared.free
+        other = None if beside is None else beside.factors
+        self.factors = Factors(shared, last, takes=True, beside=other)
         self._part: Part | None = None  # of the coordinates that matter
         self._lanes: dict[int, Quadratic] = {}
 
@@ -108,7 +105,8 @@ class Quadratic:
             Whether no other replicate has this model: its factor may be one's own.
         """
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
-        step = None if l1.any() else self._solve(models)
+        dense = self.shared.dense
+        step = None if l1.any() or dense is None else self._solve(dense, models)
         if step is None:
             step = self._search(models, alone)
         d = step / own
@@ -155,7 +153,7 @@ class Quadratic:
         D = np.zeros(m.g.shape)
         started = False
         for _ in range(ROUNDS):
-            self._part = self.shared.taken(np.flatnonzero(some), self._part)
+            self._part = self.shared.taken(np.flatnonzero(some), self._part, WHOLE)
             at, shared = self._part
             start = D[at] if started else None
             search = Search(shared, m.only(at), self.factors, at, start, alone)
@@ -173,10 +171,10 @@ class Quadratic:
             some = some | missing
         return D
 
-    def _solve(self, m: Models) -> Any:
+    def _solve(self, dense: SharedMatrix, m: Models) -> Any:
         """Newton's steps where nothing is penalised in ℓ1; None where a matrix is singular."""
         everything = np.arange(len(m.g))
-        A = self.shared.part(everything, np.float64)
+        A = dense.part(everything, np.float64)
 
         def one(b: int) -> Any:
             H = A.copy() if m.g.shape[1] > 1 else A
@@ -191,7 +189,7 @@ class Quadratic:
             return None if step is None else step / size
 
         k, B = m.g.shape
-        steps = self.pool.map(one, [(b,) for b in range(B)], B * k**3 // 3)
+        steps = dense.pool.map(one, [(b,) for b in range(B)], B * k**3 // 3)
         if any(step is None for step in steps):
             return None
         return np.stack(steps, axis=1)
@@ -203,7 +201,8 @@ def minimize_quadratic(
     """Minimise for one replicate with curvature ``scale`` G, which is kept; vectors are (k,)."""
     sigma = np.full((len(g), 1), np.sqrt(scale))
     free = (l1 == 0) & (l2 == 0)
-    model = Quadratic(G, free if l1.any() else np.zeros(len(g), bool), ThreadPool(1))
+    some = free if l1.any() else np.zeros(len(g), bool)
+    model = Quadratic(SharedMatrix(G, some, ThreadPool(1)))
     step = model.minimize(
         sigma, g[:, None], beta[:, None], l1[:, None], l2[:, None], unit[:, None],
         np.array([tolerance]), alone=True,

@@ -67,9 +67,8 @@ class Preconditioner:
         self, shared: SharedMatrix, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
     ) -> None:
         some = row_any(support)
-        whole = np.diagonal(shared.G).astype(np.float64)
         # What the elimination left of a column may be rounding alone, and no unit of anything.
-        some &= shared.diagonal + ridge > ROUNDING * whole
+        some &= shared.diagonal + ridge > ROUNDING * shared.whole
         if np.count_nonzero(some) > MOST:
             h = np.where(some, shared.diagonal, -np.inf)
             some[np.argpartition(-h, MOST)[MOST:]] = False
@@ -123,7 +122,7 @@ class Preconditioner:
         missing = row_any(support)
         missing[self.at] = False
         new = np.flatnonzero(missing)
-        new = new[shared.diagonal[new] + ridge[new] > ROUNDING * np.diagonal(shared.G)[new]]
+        new = new[shared.diagonal[new] + ridge[new] > ROUNDING * shared.whole[new]]
         if len(new) == 0 or len(self.at) == MOST:
             return True
         if len(self.at) + len(new) > min(len(self._room), MOST):

@@ -8,22 +8,19 @@ a Newton step on the support (`support_steps`), along which coefficients stop at
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ...backends.cpu.descent import descend_alone, descend_panel, panel_room
 from ...backends.tall import column_any, column_max, column_sum, columns, row_any, row_max, row_min
 from ..certificate import violations
+from .coordinates import Coordinates, Part
 from .factors import Factors
 from .low_rank import LowRank
 from .polish import WORK, polish
-from .shared import Part, SharedMatrix
 from .support import support_steps
 
 __all__ = ["Models", "Search"]
 
-PANEL = 512  # coordinates whose moves are told to others at once
 EXACT = 5  # rounds between two products that free the slopes of what roundings add up to
 ROUNDS = 40
 READY = 0.02  # violation from which on a Newton step comes first, and is solved through
@@ -33,7 +30,6 @@ SLOW = 0.5  # contraction in a round with a Newton step from which its system is
 DEAR = 150  # which is dear with more columns than that: it is left to the driver's next step
 EASY = 0.7  # if the violation is no more than such a share of the first one; or else the step is
 PATIENCE = 2  # made again before, until so many rounds in a row were slow
-LONG = 3000  # coordinates of one replicate from which on all threads tell its moves
 RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
 WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
 CUTS = 5  # times that a Newton step is shortened
@@ -65,7 +61,7 @@ class Models:
             self.tolerance,
         )  # fmt: skip
 
-    def slopes(self, shared: SharedMatrix, D: np.ndarray) -> np.ndarray:
+    def slopes(self, shared: Coordinates, D: np.ndarray) -> np.ndarray:
         """Slopes of the smooth terms at y₀ + D, (k, B)."""
         return self.g + shared.times(D) + self.low.product(D) + self.l2 * (self.y + D)
 
@@ -93,7 +89,7 @@ class Search:
 
     def __init__(
         self,
-        shared: SharedMatrix,
+        shared: Coordinates,
         models: Models,
         factors: Factors,
         at: np.ndarray,
@@ -110,7 +106,7 @@ class Search:
             self.y = models.y + start
             self.s = models.slopes(shared, start)
         self.h = shared.diagonal[:, None] + models.l2 + models.low.diagonal()
-        self._U = np.ascontiguousarray(models.low.U)  # the kernel is compiled for no other layout
+        self._sweeps = shared.sweeps(models.low)
         self._let_go()
 
     def run(self) -> np.ndarray:
@@ -176,55 +172,8 @@ class Search:
 
         Those whose violation is no more than ``rest`` (B,) stay where they are.
         """
-        m, shared, s, y = self.m, self.shared, self.s, self.y
-        if y.shape[1] == 1 and len(y) < LONG:
-            self._sweep_alone()
-            return
-        h = np.where(live, self.h, 0.0)
-        t = np.zeros(m.low.c.shape)
-        k, B = y.shape
-        least = rest * m.unit
-        for a in range(0, k, PANEL):
-            # What moves here is told to all the others at once, when the panel is through.
-            b = min(a + PANEL, k)
-            delta = np.empty((b - a, B))
-            if descend_panel(
-                shared.rows, shared.Y, shared.apart, a, s, y, h, m.l1, m.l2, self._U, t, m.low.c,
-                least, delta, *panel_room(b - a, B, len(shared.Y)),
-            ):  # fmt: skip
-                shared.tell(a, b, delta, s)
-        if len(m.low.U):
-            s += np.einsum("mb,mkb->kb", m.low.c * t, m.low.U)
-
-    def _sweep_alone(self) -> None:
-        """The same for a single replicate."""
-        m, shared = self.m, self.shared
-        s, y, h, l1, l2 = (
-            np.ascontiguousarray(x[:, 0]) for x in (self.s, self.y, self.h, m.l1, m.l2)
-        )
-        V, c = self._terms
-        descend_alone(
-            shared.rows,
-            V,
-            c,
-            shared.f,
-            shared.apart,
-            s,
-            y,
-            h,
-            l1,
-            l2,
-            np.zeros(len(c)),
-            s[shared.f],
-        )
-        self.s, self.y = s[:, None], y[:, None]
-
-    @cached_property
-    def _terms(self) -> tuple[np.ndarray, np.ndarray]:
-        """What a single replicate's matrix has beside G: V' diag(c) V."""
-        low, Y = self.m.low, self.shared.Y
-        V = np.ascontiguousarray(np.vstack([Y, low.U[:, :, 0]]))  # compiled for no other layout
-        return V, np.append(np.full(len(Y), -1.0), low.c[:, 0])
+        m = self.m
+        self._sweeps.run(self.s, self.y, np.where(live, self.h, 0.0), m.l1, m.l2, rest * m.unit)
 
     def linear_step(self, left: float) -> np.ndarray:
         """The Newton step with today's signs, whatever becomes of them; a share of it is left."""
@@ -285,7 +234,8 @@ class Search:
 
     def _small(self, lanes: np.ndarray) -> bool:
         """Whether supports are small enough to be solved exactly, one by one."""
-        return bool(lanes.any()) and self._size(lanes) ** 3 < WORK / 4
+        exact = self.shared.dense is not None and bool(lanes.any())
+        return exact and self._size(lanes) ** 3 < WORK / 4
 
     def _dear(self, lanes: np.ndarray) -> bool:
         """Whether that takes longer than what a step of the driver has to do beside."""
@@ -294,9 +244,12 @@ class Search:
     def _polish(self, lanes: np.ndarray) -> None:
         m = self.m
 
+        dense = self.shared.dense
+        assert dense is not None
+
         def one(b: int) -> np.ndarray:
             low = m.low.lanes([b])
-            return polish(self.shared, low, m.l1[:, b], m.l2[:, b], self.y[:, b], self.s[:, b])
+            return polish(dense, low, m.l1[:, b], m.l2[:, b], self.y[:, b], self.s[:, b])
 
         at = [int(b) for b in np.flatnonzero(lanes)]
         for b, y in zip(at, self.shared.pool.map(one, [(b,) for b in at]), strict=True):

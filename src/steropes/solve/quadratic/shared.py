@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import copy
-from typing import NamedTuple
-
 import numpy as np
-from scipy import linalg
 
+from ...backends.cpu.blocks import matrix_squares, strong_pairs
 from ...backends.cpu.told import add_told, moved_rows
 from ...backends.tall import column_max, row_any
 from ...backends.threads import ThreadPool
 from . import products
+from .coordinates import Coordinates, Sweeps
+from .low_rank import LowRank
+from .pairs import found_pairs, room_for_squares
+from .sweeps import AloneSweeps, PanelSweeps
 
-__all__ = ["Part", "SharedMatrix", "as_precision"]
+__all__ = ["SharedMatrix", "as_precision"]
 
-FEW = 32  # columns without penalty that are eliminated
 STRIPE = 256  # rows of the matrix that are worked on at once
-SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
 MOST = 0.7  # share of the coordinates that are not zero up to which a product is by them alone
+LONG = 3000  # coordinates of one replicate from which on all threads tell its moves
 ALONE = 0.9  # the same of one replicate
-WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than the whole
 
 
 def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.ndarray]:
@@ -30,14 +29,8 @@ def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.
     return (x / size).astype(dtype), size
 
 
-class SharedMatrix:
-    """A Hessian G in coordinates in which the columns without penalty stand alone.
-
-    With G_ff = LL' and Y = L⁻¹ G_fr the new coordinates are e = L'σ_f d_f + Y σ_r d_r, whose
-    Hessian is the identity, and that of the others is the Schur complement G_rr − Y'Y, that of
-    centred columns. An intercept is correlated with every column that is not centred, which is
-    what makes coordinate descent slow. The factors σ drop out, so replicates still share it.
-    G is not changed, and Y'Y is never stored.
+class SharedMatrix(Coordinates):
+    """A Hessian G as an array; it is not changed, and Y'Y is never stored.
 
     Parameters
     ----------
@@ -50,31 +43,24 @@ class SharedMatrix:
     """
 
     def __init__(self, G: np.ndarray, free: np.ndarray, pool: ThreadPool) -> None:
-        self.rows, self.pool, self.k = G, pool, len(G)
+        self.rows = G
         self.G = G = G[:, : len(G)]
-        f = np.flatnonzero(free)
-        if len(f) > FEW or len(f) == len(G):
-            f = f[:0]
-        self.L = np.empty((0, 0))
-        if len(f):
-            try:
-                block = G[np.ix_(f, f)].astype(np.float64)
-                self.L = linalg.cholesky(block, lower=True, check_finite=False)
-            except linalg.LinAlgError:  # nearly flat among themselves: descent takes them as is
-                f = f[:0]
-        self.f = f
-        self.Y = np.zeros((len(f), self.k))
-        if len(f):
-            rows = G[f].astype(np.float64)
-            Y = linalg.solve_triangular(self.L, rows, lower=True, check_finite=False)
-            self.Y = np.ascontiguousarray(Y)
-            self.Y[:, f] = 0.0
-        self.diagonal = np.diagonal(G).astype(np.float64) - (self.Y**2).sum(axis=0)
-        self.diagonal[f] = 1.0
-        self.apart = np.isin(np.arange(self.k), f)
+        whole = np.diagonal(G).astype(np.float64)
+        super().__init__(whole, free, lambda f: G[f].astype(np.float64), pool)
+
+    @property
+    def dense(self) -> SharedMatrix:
+        """See `Coordinates.dense`."""
+        return self
+
+    def sweeps(self, low: LowRank) -> Sweeps:
+        """See `Coordinates.sweeps`."""
+        if low.U.shape[2] == 1 and self.k < LONG:
+            return AloneSweeps(self, low)
+        return PanelSweeps(self, low)
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """The matrix times x (k, B)."""
+        """See `Coordinates.times`."""
         f, G = self.f, self.G
         z, size = as_precision(x, G.dtype)
         z[f] = 0.0
@@ -162,85 +148,38 @@ class SharedMatrix:
             A[:, self.apart[columns]] = 0.0
         return A
 
-    def taken(self, at: np.ndarray, last: Part | None, whole: float = WHOLE) -> Part:
-        """The matrix of some coordinates, or of a few more where ``last`` has them already.
-
-        From a share ``whole`` of all on it is the whole one.
-        """
-        mine = self.apart.copy()
-        mine[at] = True
-        at = np.flatnonzero(mine)
-        if last is not None and len(last.at) <= SPARE * len(at):
-            mine[last.at] = False
-            if not mine.any():
-                return last
-        if len(at) > whole * self.k:
-            return Part(np.arange(self.k), self)
+    def only(self, at: np.ndarray) -> SharedMatrix:
+        """See `Coordinates.only`."""
         G = np.empty((len(at), len(at)), self.G.dtype)
 
         def stripe(a: int, b: int) -> None:
             np.take(self.G[at[a:b]], at, axis=1, out=G[a:b])
 
         self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
-        return Part(at, self._cut(at, G))
-
-    def _cut(self, at: np.ndarray, G: np.ndarray) -> SharedMatrix:
-        """The matrix of coordinates ``at``, with those that were eliminated among them."""
-        out = copy.copy(self)
-        out.G, out.rows, out.k = G, G, len(at)
-        out.f = np.searchsorted(at, self.f)
-        out.Y, out.diagonal = np.ascontiguousarray(self.Y[:, at]), self.diagonal[at]
-        out.apart = self.apart[at]
+        out = self._cut(at)
+        out.G, out.rows = G, G
         return out
 
-    # -- the change of coordinates -------------------------------------------------------------
+    # -- blocks ----------------------------------------------------------------------------------
 
-    def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A gradient in d as one in the new coordinates."""
-        if not len(self.f):
-            return g
-        out = g.copy()
-        z = linalg.solve_triangular(self.L, g[self.f] / sigma[self.f], lower=True)
-        out -= sigma * (self.Y.T @ z)
-        out[self.f] = z
-        return out
+    def strong_pairs(self, size: np.ndarray, known: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Coordinates.strong_pairs`."""
 
-    def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A step d in the new coordinates."""
-        if not len(self.f):
-            return d
-        out = d.copy()
-        out[self.f] = self.L.T @ (sigma[self.f] * d[self.f]) + self.Y @ (sigma * d)
-        return out
+        def some(a: int, b: int, least: float, *room: np.ndarray) -> int:
+            count: int = strong_pairs(self.rows, self.Y, size, a, b, least, np.empty(b), *room)
+            return count
 
-    def back(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A step of the new coordinates in d."""
-        if not len(self.f):
-            return d
-        out = d.copy()
-        e = d[self.f] - self.Y @ (sigma * d)
-        e = linalg.solve_triangular(self.L, e, lower=True, trans="T", check_finite=False)
-        out[self.f] = e / sigma[self.f]  # whoever steps looks whether it is finite
-        return out
+        stripes = [(a, min(a + STRIPE, self.k)) for a in range(known, self.k, STRIPE)]
+        return found_pairs(some, stripes, self.pool, (self.k - known) * self.k // 2)
 
-    def own(self, sigma: np.ndarray) -> np.ndarray:
-        """σ in the new coordinates."""
-        if not len(self.f):
-            return sigma
-        out = np.array(sigma)
-        out[self.f] = 1.0
-        return out
+    def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
+        """See `Coordinates.correlations`: nothing."""
+        return ()
 
-
-class Part(NamedTuple):
-    """A matrix of some coordinates.
-
-    Attributes
-    ----------
-    at : int array
-        The coordinates, ascending.
-    shared : SharedMatrix
-    """
-
-    at: np.ndarray
-    shared: SharedMatrix
+    def squares(
+        self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Coordinates.squares`."""
+        at, out = room_for_squares(starts)
+        matrix_squares(self.rows, self.Y, members, starts, 0, len(starts) - 1, at, out)
+        return at, out

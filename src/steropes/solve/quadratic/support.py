@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...backends.tall import column_any, column_sum, columns
+from .coordinates import Coordinates
 from .low_rank import LowRank
-from .shared import SharedMatrix
 
 __all__ = ["ITERATIONS", "support_steps"]
 
@@ -19,7 +19,7 @@ ITERATIONS = 16
 
 
 def support_steps(
-    shared: SharedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray, residual: np.ndarray,
+    shared: Coordinates, low: LowRank, l2: np.ndarray, support: np.ndarray, residual: np.ndarray,
     enough: np.ndarray, inverse: Callable[[np.ndarray, np.ndarray], np.ndarray],
     exact: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip

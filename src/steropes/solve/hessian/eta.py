@@ -1,0 +1,102 @@
+"""Products of H_η with a direction in η, where its X' H_η X would be too large to make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+import numpy as np
+
+from ...backends.cpu.scans import take_out_groups
+from ...backends.face import Backend
+from ...likelihoods.curvature import (
+    AnyCurvature,
+    ChannelCurvature,
+    GroupedCurvature,
+    OperatorCurvature,
+    ProfiledCurvature,
+    SubdistributionCurvature,
+)
+
+__all__ = ["centred", "eta_product"]
+
+NO_ROWS = np.empty(0, np.int64)
+
+
+def eta_product(
+    curvature: AnyCurvature, backend: Backend
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What takes z (n,), on the host, to H_η z; None where H_η is no more than its diagonal v."""
+    host = backend.to_host
+    match curvature:
+        case GroupedCurvature():
+            if not curvature.grouped:
+                return None
+            v, u, c = (np.asarray(host(x)) for x in (curvature.v, curvature.u, curvature.c))
+            return partial(_grouped, v, u, curvature.runs, c, curvature.rows)
+        case SubdistributionCurvature():
+            return partial(_subdistribution, curvature)
+        case OperatorCurvature():
+            return lambda z: curvature.product(z[:, None])[:, 0]
+        case ProfiledCurvature():
+            return partial(_profiled, curvature)
+        case ChannelCurvature():
+            raise NotImplementedError("rows of η are not rows of X")
+        case _:
+            assert_never(curvature)
+
+
+def centred(v: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """What takes z to v (z − z̄), z̄ its mean with the weights v: all nuisance moves as one."""
+    return lambda z: v * (z - (v @ z) / max(float(v.sum()), 1e-300))
+
+
+def _grouped(
+    v: np.ndarray, u: np.ndarray, runs: np.ndarray, c: np.ndarray, rows: np.ndarray | None,
+    z: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    out = v * z
+    take_out_groups(u, runs, c, NO_ROWS if rows is None else rows, z, np.empty(len(u)), out)
+    return out
+
+
+def _subdistribution(curvature: SubdistributionCurvature, z: np.ndarray) -> np.ndarray:
+    """Each group's sum is that of a prefix of lines and, times G, of the rows from its end on."""
+    x, n = curvature, len(z)
+    lines = slice(None) if x.rows is None else x.rows
+    groups = np.flatnonzero(x.c)
+    starts = x.runs[:-1]
+    ahead = _within(x.u * z[lines], starts)[groups]
+    late = _within((x.late * z)[::-1], n - x.strata_start[1:][::-1])[::-1]
+    G = np.where(x.ends < x.strata_start[x.stratum + 1], x.G, 0.0)  # or nobody stayed till then
+    weight = x.c[groups] * (ahead + G * np.append(late, 0.0)[x.ends])
+    held = np.zeros(len(x.u))
+    held[groups] = weight
+    back = _within(held[::-1], len(held) - x.runs[1:][::-1])[::-1]
+    out = x.v * z
+    np.subtract.at(out, np.arange(n) if x.rows is None else x.rows, x.u * back)
+    added = np.bincount(x.ends, G * weight, minlength=n + 1)[:n]
+    out -= x.late * _within(added, x.strata_start[:-1])
+    return out
+
+
+def _within(x: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Running sums that begin anew at each of some places, the first of which is zero."""
+    total = np.cumsum(x)
+    before = np.append(0.0, total)[starts]
+    return total - np.repeat(before, np.diff(np.append(starts, len(x))))
+
+
+def _profiled(curvature: ProfiledCurvature, z: np.ndarray) -> np.ndarray:
+    """H_ηη z less what nuisance parameters that follow take out of it."""
+    x, K = curvature, curvature.block.K
+    at = slice(None) if x.rows is None else x.rows
+    here, low, up = z[at], x.low.astype(np.int64) + 1, x.up.astype(np.int64) + 1
+    sums = np.bincount(up, x.a * here, minlength=K + 2)
+    sums += np.bincount(low, x.b * here, minlength=K + 2)
+    moved = np.zeros(K + 2)
+    moved[1:-1] = x.block.solve(np.ascontiguousarray(sums[1:-1, None]))[:, 0]
+    out: np.ndarray = x.v * z
+    out[at] -= x.a * moved[up] + x.b * moved[low]
+    return out
