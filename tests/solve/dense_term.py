@@ -71,7 +71,7 @@ class DenseTerm:
     def along(self, D, live):
         return Direction(self, self.X[:, self.W] @ D)
 
-    def curvature(self, lane, thin=1, coarse=False):
+    def curvature(self, lane, thin=1, accuracy="near"):
         p = self.mean()[:, lane]
         return None if thin > 1 else Curve(self, self.w[:, lane] * p * (1 - p))
 

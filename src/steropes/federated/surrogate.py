@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import DataError, SeparationError
 from ..priors import Normal, Prior
 from ..solve import Batch
-from ..solve.data_term import CurvatureAt, LocalTerm, TermWithSmooth
+from ..solve.data_term import Accuracy, CurvatureAt, LocalTerm, TermWithSmooth
 from .plan import FederatedPlan
 from .protocol import Message
 from .rows import SiteRows
@@ -77,7 +77,9 @@ class Correction:
 class _SurrogateTerm(TermWithSmooth):
     """The lead's losses with the correction, which need not be convex far from b̄."""
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> CurvatureAt | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
         """See `DataTerm.curvature`."""
         at = super().curvature(lane)
         if at is not None:

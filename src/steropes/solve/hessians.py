@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .bfgs import BfgsPairs
-from .data_term import DataTerm
+from .data_term import Accuracy, DataTerm
 from .point import Penalty
 from .quadratic import ColumnMatrix, Quadratic, SharedMatrix
 from .run import Run
@@ -89,7 +89,7 @@ class Hessians:
         self.shared.thinned = at is not None
         self.thinner -= thin > 1
         if at is None:
-            at = self.term.curvature(lane, coarse=not self._exact)
+            at = self.term.curvature(lane, accuracy=self._accuracy)
         assert at is not None
         self.shared.compute(self.term, at, lane, self._rough, not self._by_columns())
         self.moved = False
@@ -133,6 +133,9 @@ class Hessians:
             self.shared.forget()
         if self.apart and self.shared.known:
             run.fresh = True  # there is no other
+        elif self._by_columns() and not self.alone and not self.apart:
+            self._all_by_columns(violation, todo)
+            run.fresh = True
         elif (
             not self.shared.known
             or self._newton
@@ -156,6 +159,16 @@ class Hessians:
             run.fresh = run.idle
         else:
             run.fresh = run.fresh and run.idle
+
+    def _all_by_columns(self, violation: np.ndarray, todo: np.ndarray) -> None:
+        """Give each replicate the Hessian of where it is: by columns that costs next to nothing."""
+        if not self.shared.known:
+            self.compute(int(np.argmax(np.where(todo, violation, 0.0))))
+        self.own.clear()
+        for b in np.flatnonzero(todo[: self.term.B]):
+            own = self._own_model(int(b))
+            if own is not None:
+                self.own[int(b)] = self.term.W.copy(), own
 
     @property
     def _rough(self) -> bool:
@@ -184,6 +197,13 @@ class Hessians:
         return one and self._cost < CHEAP
 
     @property
+    def _accuracy(self) -> Accuracy:
+        """How near a Hessian has to be; what is not made may as well be exact."""
+        if self._by_columns():
+            return "exact"
+        return "near" if self._exact else "coarse"
+
+    @property
     def _cost(self) -> float:
         """What a Hessian costs, in steps."""
         if self._by_columns():
@@ -199,17 +219,21 @@ class Hessians:
     def _own_model(self, b: int) -> Quadratic | None:
         """The model with a replicate's own Hessian; None where ten of them would be too large."""
         assert self._penalty is not None
-        at = self.term.curvature(b, coarse=not self._exact)
+        by_columns = self._by_columns() or len(self.term.W) > MANY_OWN
+        at = self.term.curvature(b, accuracy="exact" if by_columns else self._accuracy)
         assert at is not None
         self.shared.count += 1
         free = self._penalty.free[self.term.W]
-        if self._by_columns() or len(self.term.W) > MANY_OWN:
+        if by_columns:
             columns = at.by_columns()
-            others = [q for _, q in self.own.values()]
-            if self.shared.by_columns:
-                others.append(self.shared.model(free))
-            beside = others[-1] if others else None
-            return None if columns is None else Quadratic(ColumnMatrix(columns, free), None, beside)
+            if columns is None:
+                return None
+            beside = self.shared.model(free) if self.shared.by_columns else None
+            for _, other in self.own.values():
+                beside = beside or other
+            if beside is not None:
+                beside.factors.blocks()  # now, not by each of several threads
+            return Quadratic(ColumnMatrix(columns, free), None, beside)
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
         return Quadratic(SharedMatrix(G, free, self.term.pool))

@@ -125,8 +125,10 @@ def minima(
     else:
         own = [b for b in live if b in curvatures.own]
         shared = [b for b in live if b not in curvatures.own]
-        for b in own:
-            D[:, [b]] = minimum(curvatures.own[b], np.ones((k, lanes)), [b], None)
+        ones = np.ones((k, lanes))
+        chunks = [(curvatures.own[b], ones, [b], None) for b in own]
+        for b, step in zip(own, term.pool.map(minimum, chunks), strict=True):
+            D[:, [b]] = step
         if shared:
             model, sigma = curvatures.shared.model(free), curvatures.sigma
             low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)

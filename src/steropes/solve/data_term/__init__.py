@@ -1,7 +1,7 @@
 """What the solver asks of model and data, and the implementation for rows on this machine."""
 
 from .active import ActiveColumns, ColumnSet
-from .face import CurvatureAt, DataTerm, Trial
+from .face import Accuracy, CurvatureAt, DataTerm, Trial
 from .level_shard import LevelShard
 from .level_term import LevelTerm
 from .local import LocalTerm
@@ -14,6 +14,7 @@ from .together import Together
 from .with_smooth import TermWithSmooth
 
 __all__ = [
+    "Accuracy",
     "ActiveColumns",
     "ColumnSet",
     "CurvatureAt",

@@ -13,7 +13,7 @@ divided by ``scale``.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -22,7 +22,10 @@ from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior
 from ..quadratic import OfColumns
 
-__all__ = ["CurvatureAt", "DataTerm", "Trial"]
+__all__ = ["Accuracy", "CurvatureAt", "DataTerm", "Trial"]
+
+
+Accuracy = Literal["coarse", "near", "exact"]
 
 
 class Trial(Protocol):
@@ -183,11 +186,13 @@ class DataTerm(Protocol):
         Only the lanes ``live`` (lanes,) move; the others have D = 0.
         """
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> CurvatureAt | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
         """The curvature of a replicate where it stands, by one in ``thin`` of its rows.
 
-        None where those rows say too little. With ``coarse`` it may be what is good enough far
-        from the end, where that is cheaper.
+        None where those rows say too little. It may be less accurate where that is cheaper:
+        "near" what is good enough for steps, "coarse" what is far from the end.
         """
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:

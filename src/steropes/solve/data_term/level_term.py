@@ -17,7 +17,7 @@ from ...likelihoods.blocks import Chain
 from ...likelihoods.level_exchange import LevelExchange, LevelPoint, Moved
 from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood
 from .active import ColumnSet
-from .face import CurvatureAt, Trial
+from .face import Accuracy, CurvatureAt, Trial
 from .level_spot import Spot, determined, padded
 from .messages import At, Gradients, Hessian, LeftOut, LevelMean, LevelSums, ToldShards, added
 from .sharded import ShardedCurvature, ShardedFamily, ShardedTerm
@@ -175,7 +175,9 @@ class LevelTerm(ShardedTerm):
 
     # -- curvature and scores --------------------------------------------------------------------
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> CurvatureAt | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
         """See `DataTerm.curvature`; thin ones are not made."""
         return None if thin > 1 else LevelCurvature(self, lane)
 

@@ -17,7 +17,7 @@ from ...priors import Prior
 from ..hessian import centred, diagonal, eta_product, hessian
 from .active import ActiveColumns
 from .by_columns import ColumnHessian
-from .face import CurvatureAt, Trial
+from .face import Accuracy, CurvatureAt, Trial
 from .known_columns import KnownColumns
 from .thinning import enough, thinned
 
@@ -210,13 +210,17 @@ class LocalTerm:
 
     # -- curvature -----------------------------------------------------------------------------
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> LocalCurvature | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> LocalCurvature | None:
         """See `DataTerm.curvature`."""
         w, likelihood = self.w[:, lane : lane + 1], self.likelihood.of_lane(lane)
         if thin > 1:
             w = thinned(w, thin, self.backend)
         bound = likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
-        curvature = likelihood.curvature(self.eta[:, lane : lane + 1], bound)
+        curvature = likelihood.curvature(
+            self.eta[:, lane : lane + 1], bound, exact=accuracy == "exact"
+        )
         if thin > 1 and not enough(curvature.v, len(self.W)):
             return None
         return LocalCurvature(self.active, curvature, w[:, 0])

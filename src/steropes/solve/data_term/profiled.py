@@ -15,6 +15,7 @@ from ...design.face import DesignLike
 from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
 from ..hessian import pooled_groups
 from .active import ActiveColumns
+from .face import Accuracy
 from .local import LocalCurvature, LocalTerm
 
 __all__ = ["ProfiledTerm"]
@@ -123,11 +124,15 @@ class ProfiledTerm(LocalTerm):
 
     # -- curvature and scores --------------------------------------------------------------------
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> LocalCurvature | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> LocalCurvature | None:
         """See `DataTerm.curvature`; a part of the rows would be without most of α."""
         if thin > 1:
             return None
-        return LocalCurvature(self.active, self.points[lane].curvature(coarse), self.w[:, lane])
+        return LocalCurvature(
+            self.active, self.points[lane].curvature(accuracy == "coarse"), self.w[:, lane]
+        )
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
         """See `DataTerm.left_out_score`; rows are independent, so both scores are one."""

@@ -18,7 +18,7 @@ from ...backends.face import Backend
 from ...likelihoods.base import Bound, Likelihood
 from ...likelihoods.risk_exchange import RiskExchange, RiskHessian
 from .active import ColumnSet
-from .face import CurvatureAt
+from .face import Accuracy, CurvatureAt
 from .messages import (
     WIDEST,
     Answer,
@@ -135,7 +135,9 @@ class RiskTerm(ShardedTerm):
 
     # -- curvature and scores --------------------------------------------------------------------
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> CurvatureAt | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
         """See `DataTerm.curvature`; thin ones are not made."""
         return None if thin > 1 else RiskCurvature(self, lane)
 

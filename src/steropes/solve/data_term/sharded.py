@@ -20,7 +20,7 @@ from ...likelihoods.nuisance import Nuisance
 from ...likelihoods.risk_part import Hazards
 from ...priors import Prior
 from .active import ColumnSet
-from .face import CurvatureAt, Trial
+from .face import Accuracy, CurvatureAt, Trial
 from .messages import (
     Answer,
     Ask,
@@ -260,7 +260,9 @@ class ShardedTerm:
 
     # -- curvature -----------------------------------------------------------------------------
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> CurvatureAt | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
         """See `DataTerm.curvature`; thin ones are not made."""
         return None if thin > 1 else ShardedCurvature(self, lane)
 

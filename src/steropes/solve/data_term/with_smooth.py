@@ -13,7 +13,7 @@ import numpy as np
 from ...backends.threads import ThreadPool
 from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior, SmoothTerm
-from .face import CurvatureAt, DataTerm, Trial
+from .face import Accuracy, CurvatureAt, DataTerm, Trial
 
 __all__ = ["TermWithSmooth"]
 
@@ -162,9 +162,11 @@ class TermWithSmooth:
 
     # -- curvature -----------------------------------------------------------------------------
 
-    def curvature(self, lane: int, thin: int = 1, coarse: bool = False) -> CurvatureAt | None:
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
         """See `DataTerm.curvature`."""
-        at = self.inner.curvature(lane, thin, coarse)
+        at = self.inner.curvature(lane, thin, accuracy)
         return None if at is None else _Curvature(self, at, self.beta[:, lane] / self.scale)
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:

@@ -82,10 +82,7 @@ class Factors:
         """
         k = self.whole.k
         if self._by_blocks:
-            if self._blocks is None and self._beside is not None:
-                self._blocks = self._beside._blocks
-            if self._blocks is None or not self._blocks.serve(self.whole):
-                self._blocks = Blocks(self.whole, self._blocks)
+            self.blocks()
             return
         dense = self.whole.dense
         assert dense is not None
@@ -93,6 +90,14 @@ class Factors:
         wanted[at], sizes[at], ridge[at] = support, size, l2.mean(axis=1)
         if self.factor is None or not self.factor.serves(dense, wanted, ridge, alone):
             self._make(dense, wanted, sizes, ridge)
+
+    def blocks(self) -> Blocks:
+        """Which columns hang together."""
+        if self._blocks is None and self._beside is not None:
+            self._blocks = self._beside.blocks()
+        if self._blocks is None or not self._blocks.serve(self.whole):
+            self._blocks = Blocks(self.whole, self._blocks)
+        return self._blocks
 
     def took(
         self, iterations: int, at: np.ndarray, support: np.ndarray, size: np.ndarray,

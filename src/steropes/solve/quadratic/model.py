@@ -46,7 +46,7 @@ class Quadratic:
     ) -> None:
         self.shared, self.free = shared, shared.free
         other = None if beside is None else beside.factors
-        self.factors = Factors(shared, last, takes=True, beside=other)
+        self.factors: Factors = Factors(shared, last, takes=True, beside=other)
         self._part: Part | None = None  # of the coordinates that matter
         self._lanes: dict[int, Quadratic] = {}
 
