@@ -25,6 +25,7 @@ COLUMNS = 0.3  # of a step: what a Hessian by its columns costs
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
 PATIENT = 2000  # columns from which on a single fit waits for two steps before a Hessian anew
 DEAR = 4000  # columns from which on Hessians and models cost more than a look at the data
+FEW = 32  # columns whose curvatures are found one by one
 MANY_OWN = 3000  # columns beyond which replicates' own Hessians are by columns
 MANY_FREE = 0.1  # share of the working set without penalty, which descent by columns is slow for
 
@@ -76,7 +77,7 @@ class Hessians:
         """Let the shared Hessian be of the working set as it is, or at least its diagonal."""
         if self.shared.known and self.shared.by_columns != self._by_columns():
             self.shared.forget()
-        self.shared.follow(self.term, self._rough)
+        self.shared.follow(self.term, self._rough, self._units)
         if len(self.shared.h) != len(self.term.W):
             self.compute(max(self.lane, 0) if self.alone else 0)
 
@@ -91,7 +92,7 @@ class Hessians:
         if at is None:
             at = self.term.curvature(lane, accuracy=self._accuracy)
         assert at is not None
-        self.shared.compute(self.term, at, lane, self._rough, not self._by_columns())
+        self.shared.compute(self.term, at, lane, self._rough, not self._by_columns(), self._units)
         self.moved = False
         self.own.clear()
 
@@ -131,11 +132,11 @@ class Hessians:
         if settled and self.shared.thinned and run.rates.stand(violation, todo):
             self.thinner = 0  # the part of the rows has none of a rare column's ones, perhaps
             self.shared.forget()
-        if self.apart and self.shared.known:
-            run.fresh = True  # there is no other
-        elif self._by_columns() and not self.alone and not self.apart:
+        if self._by_columns() and not self.alone:
             self._all_by_columns(violation, todo)
             run.fresh = True
+        elif self.apart and self.shared.known:
+            run.fresh = True  # there is no other
         elif (
             not self.shared.known
             or self._newton
@@ -174,6 +175,14 @@ class Hessians:
     def _rough(self) -> bool:
         """Whether a Hessian may be rounded to single precision."""
         return in_single_precision(self.term, self.lasso)
+
+    @property
+    def _units(self) -> np.ndarray | None:
+        """Places of columns that violations are counted by the curvature of; None for all."""
+        if self._penalty is None:
+            return None
+        free = np.flatnonzero((self._penalty.l1[self.term.W] == 0).any(axis=1))
+        return free if len(free) <= FEW else None
 
     def _by_columns(self) -> bool:
         """Whether there are too many columns for a Gram matrix."""

@@ -23,7 +23,7 @@ class SharedHessian:
         What the models have on their diagonals, for a loss that is not convex: where its Hessian
         is not positive with that, G is made so.
     h : (k,) array
-        Its diagonal.
+        Its diagonal; of a matrix by columns at most, where it need not be exact.
     at : CurvatureAt or None
         Whose Hessian it is.
     weight : float
@@ -79,9 +79,13 @@ class SharedHessian:
         return self._information[1]
 
     def compute(
-        self, term: DataTerm, at: CurvatureAt, lane: int, rough: bool, matrix: bool = True
-    ) -> None:
-        """Take the curvature of a replicate as it stands, as an array or by its columns."""
+        self, term: DataTerm, at: CurvatureAt, lane: int, rough: bool, matrix: bool = True,
+        exactly: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        """Take the curvature of a replicate as it stands, as an array or by its columns.
+
+        ``exactly`` are the places of columns whose diagonal has to be exact; None for all.
+        """
         self._exact = self._positive = self._columns = None  # two need not be held
         self.at, self.weight = at, max(float(term.total[lane]), 1e-300)
         self.grouped = at.grouped
@@ -89,10 +93,10 @@ class SharedHessian:
             self._exact = GrowingMatrix(at.matrix(rough=rough), self.pool)
             self._made(term)
         else:
-            self._take_columns()
+            self._take_columns(exactly)
         self._changed()
 
-    def follow(self, term: DataTerm, rough: bool) -> None:
+    def follow(self, term: DataTerm, rough: bool, exactly: np.ndarray | None = None) -> None:
         """Grow with the working set, at the point where the Hessian was taken."""
         if self.at is None or len(self.h) == len(term.W):
             return
@@ -101,13 +105,20 @@ class SharedHessian:
             self._made(term)
             self._changed()
         elif self._columns is not None:
-            self._take_columns()
+            self._take_columns(exactly)
             self._changed()
 
-    def _take_columns(self) -> None:
+    def _take_columns(self, exactly: np.ndarray | None) -> None:
         assert self.at is not None
-        self._columns = self.at.by_columns()
-        self.h = informative(self.at.diagonal(), self.at.uncentred())
+        self._columns = columns = self.at.by_columns()
+        assert columns is not None
+        if exactly is None:
+            h = self.at.diagonal()
+        else:
+            h, one = columns.h.copy(), np.zeros((columns.k, len(exactly)))
+            one[exactly, np.arange(len(exactly))] = 1.0
+            h[exactly] = columns.times(one)[exactly, np.arange(len(exactly))]
+        self.h = informative(h, self.at.uncentred())
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these places (ascending) of the working set stay.

@@ -13,6 +13,7 @@ THINNEST = 8  # rows of which one goes into a Hessian, at most,
 ENOUGH = 16  # of rows or events for each column
 MANY_PAIRS = 2e6  # additions of a Hessian for which leaving rows out is worth it
 WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
+GROUPED = 12_000  # the same with rank-one terms, each of which is dense in all columns
 WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is needed in double
 DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
 SMALL = 512  # columns up to which a Hessian is in double precision,
@@ -42,13 +43,13 @@ def too_wide(term: DataTerm, needed: bool, grouped: bool) -> bool:
     """Whether there are too many columns for a Gram matrix; models are by columns then.
 
     ``needed`` is whether only the largest matrix is too large: under an ℓ1 penalty, of whose
-    columns few are in a support, or without any, where descent by columns crawls along what they
-    have in common. ``grouped`` is whether the curvature has rank-one terms: a model by columns
-    sees one of them, and slows with more.
+    columns few are in a support, or without any, where a matrix is solved with exactly.
+    ``grouped`` is whether the curvature has rank-one terms, which descent by columns sees one of.
     """
     k = len(term.W)
     if k <= WIDE or not term.columnar:
         return False
-    if k > WIDEST or needed:
-        return k > WIDEST
+    widest = min(WIDEST, GROUPED) if grouped else WIDEST
+    if k > widest or needed:
+        return k > widest
     return k**2 > DENSER * term.entries and not grouped

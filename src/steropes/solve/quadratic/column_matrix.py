@@ -16,6 +16,8 @@ from .sweeps import own_terms
 
 __all__ = ["ColumnMatrix", "OfColumns"]
 
+SOLVABLE = 100  # columns whose products are worth an exact solution
+REGULAR = 1e-8  # of its diagonal: what makes a singular part regular
 ROUNDING = 1e-7  # of a column's own curvature: what is left of less is rounding
 
 
@@ -88,6 +90,23 @@ class ColumnMatrix(Coordinates):
     @property
     def dense(self) -> None:
         """See `Coordinates.dense`: there is none."""
+
+    @property
+    def solvable(self) -> int:
+        """See `Coordinates.solvable`."""
+        return SOLVABLE
+
+    @property
+    def rounding(self) -> float:
+        """See `Coordinates.rounding`."""
+        return REGULAR
+
+    def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
+        """See `Coordinates.part`: a product for each column."""
+        one = np.zeros((self.k, len(at)))
+        one[at, np.arange(len(at))] = 1.0
+        A = self.times(one)[at]
+        return (0.5 * (A + A.T)).astype(dtype)
 
     def only(self, at: np.ndarray) -> ColumnMatrix:
         """See `Coordinates.only`."""

@@ -110,6 +110,20 @@ class Coordinates(ABC):
     def dense(self) -> SharedMatrix | None:
         """The same where entries can be looked up, for exact solutions and factors."""
 
+    @property
+    @abstractmethod
+    def solvable(self) -> int:
+        """Columns of a support from which on it costs too much to solve with it exactly."""
+
+    @property
+    @abstractmethod
+    def rounding(self) -> float:
+        """What makes a part with a diagonal of ones regular, if it is not."""
+
+    @abstractmethod
+    def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
+        """Rows and columns ``at``, in a precision of one's own."""
+
     @abstractmethod
     def only(self, at: np.ndarray) -> Coordinates:
         """The matrix of some coordinates, with those that were eliminated among them."""

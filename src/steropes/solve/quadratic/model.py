@@ -105,8 +105,8 @@ class Quadratic:
             Whether no other replicate has this model: its factor may be one's own.
         """
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
-        dense = self.shared.dense
-        step = None if l1.any() or dense is None else self._solve(dense, models)
+        exactly = self.shared.dense is not None or self.shared.k <= self.shared.solvable
+        step = self._solve(models) if exactly and not l1.any() else None
         if step is None:
             step = self._search(models, alone)
         d = step / own
@@ -171,10 +171,10 @@ class Quadratic:
             some = some | missing
         return D
 
-    def _solve(self, dense: SharedMatrix, m: Models) -> Any:
+    def _solve(self, m: Models) -> Any:
         """Newton's steps where nothing is penalised in ℓ1; None where a matrix is singular."""
         everything = np.arange(len(m.g))
-        A = dense.part(everything, np.float64)
+        A = self.shared.part(everything, np.float64)
 
         def one(b: int) -> Any:
             H = A.copy() if m.g.shape[1] > 1 else A
@@ -189,7 +189,7 @@ class Quadratic:
             return None if step is None else step / size
 
         k, B = m.g.shape
-        steps = dense.pool.map(one, [(b,) for b in range(B)], B * k**3 // 3)
+        steps = self.shared.pool.map(one, [(b,) for b in range(B)], B * k**3 // 3)
         if any(step is None for step in steps):
             return None
         return np.stack(steps, axis=1)

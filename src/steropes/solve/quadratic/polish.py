@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from .coordinates import Coordinates
 from .low_rank import LowRank
-from .shared import SharedMatrix
 
 __all__ = ["WORK", "cholesky_solve", "polish"]
 
 WORK = 2e9  # cubes of columns, in sum, of the jumps that are made in a row
-REGULAR = 1e-8  # of its diagonal: what makes a singular matrix regular,
-REGULAR_SINGLE = 1e-5  # and one in single precision, whose rounding leaves it indefinite
 SINGULAR = 1e-7  # smallest pivot, of one, of a matrix whose inverse is believed
 
 
@@ -36,7 +34,7 @@ def cholesky_solve(H: np.ndarray, q: np.ndarray) -> Any:
 
 
 def polish(
-    shared: SharedMatrix, low: LowRank, l1: np.ndarray, l2: np.ndarray, y: np.ndarray,
+    shared: Coordinates, low: LowRank, l1: np.ndarray, l2: np.ndarray, y: np.ndarray,
     slope: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """The new point (k,) of one replicate.
@@ -49,15 +47,17 @@ def polish(
         Penalties, the point, and the slopes of all smooth terms there.
     """
     y, slope = y.copy(), slope.copy()
-    added = REGULAR if shared.G.dtype == np.float64 else REGULAR_SINGLE
+    added = shared.rounding
     signs = np.sign(y)
     left = WORK
+    first = np.flatnonzero((y != 0) | (l1 == 0))
+    A = _matrix(shared, low, l2, first)  # of which supports have less and less
     while left > 0:
         support = np.flatnonzero((y != 0) | (l1 == 0))
         if len(support) == 0:
             return y
         q = (slope + signs * l1)[support]
-        H, size = _scaled(shared, low, l2, support)
+        H, size = _scaled(A, np.searchsorted(first, support))
         regular = H.copy() if l1.any() else None
         step = cholesky_solve(H, q / size)
         if step is None and regular is not None:
@@ -83,15 +83,19 @@ def polish(
     return y
 
 
-def _scaled(
-    shared: SharedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The replicate's matrix on some coordinates with a diagonal of ones, and the scales."""
+def _matrix(shared: Coordinates, low: LowRank, l2: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """The replicate's matrix on some coordinates."""
     H = shared.part(support, np.float64)
     if len(low.U):
         U = low.U[:, support, 0]
         H += (U * low.c[:, :1]).T @ U
     H[np.diag_indices(len(H))] += l2[support]
+    return H
+
+
+def _scaled(A: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of a matrix with a diagonal of ones, and the scales."""
+    H = A[np.ix_(at, at)]
     h = np.diag(H)
     size = np.sqrt(np.where(h > 0, h, 1.0))
     H /= size

@@ -16,7 +16,7 @@ from ..certificate import violations
 from .coordinates import Coordinates, Part
 from .factors import Factors
 from .low_rank import LowRank
-from .polish import WORK, polish
+from .polish import polish
 from .support import support_steps
 
 __all__ = ["Models", "Search"]
@@ -234,8 +234,7 @@ class Search:
 
     def _small(self, lanes: np.ndarray) -> bool:
         """Whether supports are small enough to be solved exactly, one by one."""
-        exact = self.shared.dense is not None and bool(lanes.any())
-        return exact and self._size(lanes) ** 3 < WORK / 4
+        return bool(lanes.any()) and self._size(lanes) < self.shared.solvable
 
     def _dear(self, lanes: np.ndarray) -> bool:
         """Whether that takes longer than what a step of the driver has to do beside."""
@@ -244,12 +243,9 @@ class Search:
     def _polish(self, lanes: np.ndarray) -> None:
         m = self.m
 
-        dense = self.shared.dense
-        assert dense is not None
-
         def one(b: int) -> np.ndarray:
             low = m.low.lanes([b])
-            return polish(dense, low, m.l1[:, b], m.l2[:, b], self.y[:, b], self.s[:, b])
+            return polish(self.shared, low, m.l1[:, b], m.l2[:, b], self.y[:, b], self.s[:, b])
 
         at = [int(b) for b in np.flatnonzero(lanes)]
         for b, y in zip(at, self.shared.pool.map(one, [(b,) for b in at]), strict=True):

@@ -18,6 +18,9 @@ __all__ = ["SharedMatrix", "as_precision"]
 
 STRIPE = 256  # rows of the matrix that are worked on at once
 MOST = 0.7  # share of the coordinates that are not zero up to which a product is by them alone
+SOLVABLE = 794  # columns that are not solved exactly any more
+REGULAR = 1e-8  # of its diagonal: what makes a singular matrix regular,
+REGULAR_SINGLE = 1e-5  # and one in single precision, whose rounding leaves it indefinite
 LONG = 3000  # coordinates of one replicate from which on all threads tell its moves
 ALONE = 0.9  # the same of one replicate
 
@@ -52,6 +55,16 @@ class SharedMatrix(Coordinates):
     def dense(self) -> SharedMatrix:
         """See `Coordinates.dense`."""
         return self
+
+    @property
+    def solvable(self) -> int:
+        """See `Coordinates.solvable`."""
+        return SOLVABLE
+
+    @property
+    def rounding(self) -> float:
+        """See `Coordinates.rounding`."""
+        return REGULAR if self.G.dtype == np.float64 else REGULAR_SINGLE
 
     def sweeps(self, low: LowRank) -> Sweeps:
         """See `Coordinates.sweeps`."""
@@ -108,7 +121,7 @@ class SharedMatrix(Coordinates):
         return out
 
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
-        """Rows and columns ``at``, in a precision of one's own."""
+        """See `Coordinates.part`."""
         A: np.ndarray = np.empty((len(at), len(at)), dtype)
 
         def stripe(a: int, b: int) -> None:
