@@ -81,9 +81,10 @@ def test_products_are_those_of_the_array(X, B, free, centered, rng):
 
 @pytest.mark.parametrize("free", [(), (5,)])
 @pytest.mark.parametrize("M", [0, 2])
-def test_a_sweep_goes_coordinate_by_coordinate(X, free, M, rng):
+@pytest.mark.parametrize("B", [1, 3])
+def test_a_sweep_goes_coordinate_by_coordinate(X, free, M, B, rng):
     mine, _ = pair(X, rng, free, centered=True)
-    k, B = mine.k, 3
+    k = mine.k
     A = mine.times(np.eye(k))
     low = LowRank(0.2 * rng.normal(size=(M, k, B)), rng.uniform(0, 1, (M, B)))
     s = 10 * rng.normal(size=(k, B))
@@ -91,13 +92,13 @@ def test_a_sweep_goes_coordinate_by_coordinate(X, free, M, rng):
     l1, l2 = rng.uniform(0, 5, (k, B)), rng.uniform(0, 0.3, (k, B))
     l1[mine.apart] = l2[mine.apart] = 0.0
     h = np.diag(A)[:, None] + l2 + low.diagonal()
-    h[7, 0], h[:, 2] = 0.0, 0.0  # these rest
+    h[7, 0], h[:, 2:] = 0.0, 0.0  # these rest
     rest = np.zeros((k, B))
     rest[12] = 1e6  # violates by too little
     end, slopes = y.copy(), s.copy()
     mine.sweeps(low).run(slopes, end, h, l1, l2, rest)
     assert (end[:, :2] != y[:, :2]).sum() > k / 2
-    np.testing.assert_array_equal(end[:, 2], y[:, 2])
+    np.testing.assert_array_equal(end[:, 2:], y[:, 2:])
     np.testing.assert_array_equal(end[12], y[12])
     assert end[7, 0] == y[7, 0]
     for b in range(B):

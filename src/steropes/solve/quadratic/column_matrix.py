@@ -167,9 +167,8 @@ class ColumnSweeps:
         matrix = self.matrix
 
         def lane(b: int) -> None:
-            slope, point, curve, first, least = (
-                np.ascontiguousarray(x[:, b]) for x in (s, y, h, l1, rest)
-            )
+            slope, curve, first, least = (np.ascontiguousarray(x[:, b]) for x in (s, h, l1, rest))
+            point = y[:, b].copy()
             change = matrix.columns.sweep(
                 *self._terms[b], matrix.apart, slope, point, curve, first, least
             )
