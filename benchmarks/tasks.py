@@ -69,6 +69,8 @@ TASKS = {
              lam=200**0.5, target="60 passes", peers=("adelie", "glmnet")),
         Task("claims-cv-large", "logistic", "correlated", 300_000, 80_000, 0.001375, rate=0.3,
              folds=10, lam=200**0.5, target="400 passes", peers=("adelie", "glmnet")),
+        Task("claims-cv-wide", "logistic", "correlated", 300_000, 200_000, 0.00006, rate=0.3,
+             folds=10, lam=25**0.5, target="X + 4 GB", peers=("adelie", "glmnet")),
         Task("claims-cox-fit", "cox", "correlated", 100_000, 20_000, 0.00365, rate=0.1,
              lam=200**0.5, target="30 passes", peers=("adelie", "glmnet")),
         Task("claims-cox-cv", "cox", "correlated", 100_000, 20_000, 0.00365, rate=0.1, folds=10,
