@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import steropes as st
-from steropes.solve import worth
+from steropes.design import as_design
+from steropes.solve import hessians, worth
 
 
 def _data():
@@ -18,33 +19,73 @@ def _data():
     return X, (rng.random(400) < 0.4).astype(int), rng.exponential(size=400)
 
 
-@pytest.mark.parametrize("prior", [st.Normal(0.5), st.Laplace(0.1), st.Laplace(0.1, exclude=[0])])
-@pytest.mark.parametrize("family", ["logistic", "poisson", "cox"])
+PRIORS = [
+    st.Normal(0.5), st.Laplace(0.1), st.Laplace(0.1, exclude=[0]),
+    st.ElasticNet(0.1, 0.1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=["ridge", "lasso", "excluded", "elastic net"])
+@pytest.mark.parametrize(
+    "family", ["logistic", "poisson", "cox", "fine-gray", "sccs", "conditional", "cumulative"]
+)
 def test_descent_on_columns_finds_the_optimum_of_the_gram_matrix(monkeypatch, family, prior):
     X, y, time = _data()
-    outcome = st.Surv(time, y) if family == "cox" else y
-    model = {
-        "logistic": st.LogisticRegression,
-        "poisson": st.PoissonRegression,
-        "cox": st.CoxRegression,
+    strata = np.arange(400) // 5
+    model, outcome, given = {
+        "logistic": (st.LogisticRegression, y, {}),
+        "poisson": (st.PoissonRegression, y, {}),
+        "cox": (st.CoxRegression, st.Surv(time, y), {}),
+        "fine-gray": (st.FineGrayRegression, st.Surv(time, y * (1 + np.arange(400) % 2)), {}),
+        "sccs": (st.ConditionalPoissonRegression, y, {"strata": strata}),
+        "conditional": (st.ConditionalLogisticRegression, y, {"strata": strata}),
+        "cumulative": (st.CumulativeProbabilityModel, time.round(1), {}),
     }[family]
-    narrow = model(prior=prior).fit(X, outcome)
+    narrow = model(prior=prior).fit(X, outcome, **given)
     monkeypatch.setattr(worth, "WIDE", 10)
     monkeypatch.setattr(worth, "WIDEST", 10)
-    wide = model(prior=prior).fit(X, outcome)
+    wide = model(prior=prior).fit(X, outcome, **given)
     assert wide.converged_
     np.testing.assert_allclose(wide.coef_, narrow.coef_, atol=1e-6)
 
 
 @pytest.mark.usefixtures("eager_threads")
-def test_folds_descend_on_columns_inside_the_thread_pool(monkeypatch):
-    X, y, _ = _data()
+@pytest.mark.parametrize("family", ["logistic", "cox"])
+def test_folds_descend_on_columns_inside_the_thread_pool(monkeypatch, family):
+    X, y, time = _data()
     cv = st.CrossValidation(5, random_state=0, search=[0.02, 0.05], tol=1e-6)
-    narrow = st.LogisticRegression(prior=st.Laplace(), cv=cv, n_jobs=2).fit(X, y)
+    model = st.CoxRegression if family == "cox" else st.LogisticRegression
+    outcome = st.Surv(time, y) if family == "cox" else y
+
+    def fit(jobs):
+        return model(prior=st.Laplace(), cv=cv, n_jobs=jobs).fit(X, outcome)
+
+    narrow = fit(2)
     monkeypatch.setattr(worth, "WIDE", 10)
     monkeypatch.setattr(worth, "WIDEST", 10)
-    wide = st.LogisticRegression(prior=st.Laplace(), cv=cv, n_jobs=2).fit(X, y)
+    wide, alone = fit(2), fit(1)
     np.testing.assert_allclose(wide.cv_results_["mean"], narrow.cv_results_["mean"], rtol=1e-6)
+    np.testing.assert_array_equal(wide.coef_, alone.coef_)
+    np.testing.assert_array_equal(wide.cv_results_["mean"], alone.cv_results_["mean"])
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+def test_own_hessians_of_many_columns_are_no_arrays(monkeypatch, columnar):
+    """Those of ten folds with thousands of columns each would be gigabytes."""
+    X, y, time = _data()
+    model = st.CoxRegression(prior=st.Laplace(0.1))
+    problem = model._make_problem(as_design(X), st.Surv(time, y), *[None] * 4)
+    batch = problem.batch()
+    batch.term.join(np.arange(batch.term.p))
+    l1 = np.full(batch.term.p, 3.0)
+    batch.solve(l1, 0 * l1)
+    monkeypatch.setattr(hessians, "MANY_OWN", 20)
+    monkeypatch.setattr(type(batch.term.curvature(0)), "matrix", None)
+    if not columnar:
+        monkeypatch.setattr(type(batch.term.curvature(0)), "by_columns", lambda self: None)
+    own = batch.hessians._own_model(0)
+    assert (own is not None) == columnar
+    assert own is None or own.shared.dense is None
 
 
 @pytest.mark.parametrize("widest", [10, 20_000])

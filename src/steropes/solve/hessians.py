@@ -237,12 +237,12 @@ class Hessians:
             columns = at.by_columns()
             if columns is None:
                 return None
-            beside = self.shared.model(free) if self.shared.by_columns else None
-            for _, other in self.own.values():
-                beside = beside or other
-            if beside is not None:
-                beside.factors.blocks()  # now, not by each of several threads
-            return Quadratic(ColumnMatrix(columns, free), None, beside)
+            others = [q for W, q in self.own.values() if np.array_equal(W, self.term.W)]
+            if self.shared.by_columns:
+                others = [self.shared.model(free)]
+            if others:
+                others[0].factors.blocks()  # now, not by each of several threads
+            return Quadratic(ColumnMatrix(columns, free), None, *others[:1])
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
         return Quadratic(SharedMatrix(G, free, self.term.pool))
