@@ -91,6 +91,6 @@ LIMITS = {
     "skglm": 1e9,
     "glum": 1e9,
     "glmnet": 1e10,
-    "adelie": 3e10,
+    "adelie": 1e11,
     "cyclops": 1e10,
 }
