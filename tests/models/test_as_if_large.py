@@ -29,7 +29,7 @@ def test_a_problem_is_right_by_the_ways_of_large_ones(monkeypatch):
 
     monkeypatch.setattr(Cholesky, "__init__", counted)
     before = _thresholds()
-    *_, outcome = judge(300151, large=True)
+    *_, outcome = judge(300163, large=True)
     assert outcome.status == "ok", outcome.findings
     assert max(tiles) >= 3
     assert _thresholds() == before

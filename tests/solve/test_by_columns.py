@@ -81,8 +81,7 @@ def test_own_hessians_of_many_columns_are_no_arrays(monkeypatch, columnar):
     batch.solve(l1, 0 * l1)
     monkeypatch.setattr(hessians, "MANY_OWN", 20)
     monkeypatch.setattr(type(batch.term.curvature(0)), "matrix", None)
-    if not columnar:
-        monkeypatch.setattr(type(batch.term.curvature(0)), "by_columns", lambda self: None)
+    batch.term.columnar = columnar
     own = batch.hessians._own_model(0)
     assert (own is not None) == columnar
     assert own is None or own.shared.dense is None

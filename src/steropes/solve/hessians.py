@@ -6,6 +6,9 @@ do not it is computed again, and a replicate that still lags gets its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from .bfgs import BfgsPairs
@@ -98,7 +101,14 @@ class Hessians:
 
     def curvatures(self) -> Curvatures:
         """What a step takes of them."""
-        own = {b: model for b, (W, model) in self.own.items() if np.array_equal(W, self.term.W)}
+        own: dict[int, Callable[[], Quadratic]]
+        free = None if self._penalty is None else self._penalty.free[self.term.W]
+        if self._by_columns() and not self.alone and self.shared.known and free is not None:
+            # Each is made where it is used, not all at once: they are as large as the rows.
+            self.shared.model(free).factors.blocks()
+            own = {b: partial(self._own_by_columns, b) for b in range(self.term.B)}
+        else:
+            own = {b: partial(_itself, q) for b, q in self._still_own()}
         return Curvatures(self.shared, self._factors(), self.bfgs, own, self.apart)
 
     @property
@@ -133,8 +143,9 @@ class Hessians:
             self.thinner = 0  # the part of the rows has none of a rare column's ones, perhaps
             self.shared.forget()
         if self._by_columns() and not self.alone:
-            self._all_by_columns(violation, todo)
-            run.fresh = True
+            if not self.shared.known:
+                self.compute(int(np.argmax(np.where(todo, violation, 0.0))))
+            run.fresh = True  # each has its own where it is
         elif self.apart and self.shared.known:
             run.fresh = True  # there is no other
         elif (
@@ -161,15 +172,10 @@ class Hessians:
         else:
             run.fresh = run.fresh and run.idle
 
-    def _all_by_columns(self, violation: np.ndarray, todo: np.ndarray) -> None:
-        """Give each replicate the Hessian of where it is: by columns that costs next to nothing."""
-        if not self.shared.known:
-            self.compute(int(np.argmax(np.where(todo, violation, 0.0))))
-        self.own.clear()
-        for b in np.flatnonzero(todo[: self.term.B]):
-            own = self._own_model(int(b))
-            if own is not None:
-                self.own[int(b)] = self.term.W.copy(), own
+    def _still_own(self) -> list[tuple[int, Quadratic]]:
+        """The replicates' own models that are of the working set as it is."""
+        W = self.term.W
+        return [(b, q) for b, (own, q) in self.own.items() if np.array_equal(own, W)]
 
     @property
     def _rough(self) -> bool:
@@ -228,24 +234,31 @@ class Hessians:
     def _own_model(self, b: int) -> Quadratic | None:
         """The model with a replicate's own Hessian; None where ten of them would be too large."""
         assert self._penalty is not None
-        by_columns = self._by_columns() or len(self.term.W) > MANY_OWN
-        at = self.term.curvature(b, accuracy="exact" if by_columns else self._accuracy)
-        assert at is not None
-        self.shared.count += 1
         free = self._penalty.free[self.term.W]
-        if by_columns:
-            columns = at.by_columns()
-            if columns is None:
+        self.shared.count += 1
+        if len(self.term.W) > MANY_OWN:
+            if not self.term.columnar:
                 return None
-            others = [q for W, q in self.own.values() if np.array_equal(W, self.term.W)]
-            if self.shared.by_columns:
-                others = [self.shared.model(free)]
-            if others:
-                others[0].factors.blocks()  # now, not by each of several threads
-            return Quadratic(ColumnMatrix(columns, free), None, *others[:1])
+            others = [q for _, q in self._still_own()]
+            own = self._own_by_columns(b, *others[:1])
+            own.factors.blocks()  # now, not by each of several threads
+            return own
+        at = self.term.curvature(b, accuracy=self._accuracy)
+        assert at is not None
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
         return Quadratic(SharedMatrix(G, free, self.term.pool))
+
+    def _own_by_columns(self, b: int, beside: Quadratic | None = None) -> Quadratic:
+        """The same, exact and by columns; blocks are those of another's."""
+        assert self._penalty is not None
+        free = self._penalty.free[self.term.W]
+        at = self.term.curvature(b, accuracy="exact")
+        columns = None if at is None else at.by_columns()
+        assert columns is not None
+        if beside is None and self.shared.by_columns:
+            beside = self.shared.model(free)
+        return Quadratic(ColumnMatrix(columns, free), None, beside)
 
     def _factors(self) -> np.ndarray:
         """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""
@@ -262,3 +275,7 @@ class Hessians:
     def _weights(self) -> np.ndarray:
         """Row weight of each replicate relative to that of the shared Hessian, (lanes,)."""
         return np.where(self.term.total > 0, self.term.total / self.shared.weight, 1.0)
+
+
+def _itself(model: Quadratic) -> Quadratic:
+    return model

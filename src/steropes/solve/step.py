@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,8 @@ class Curvatures:
     sigma : (k, lanes) array
         A replicate's Hessian is diag(σ) G diag(σ) and BFGS terms.
     bfgs : BfgsPairs
-    own : dict of int to Quadratic
-        Replicates that have a Hessian of their own.
+    own : dict of int to callable
+        What gives the models of replicates that have a Hessian of their own.
     apart : bool
         Whether the models are minimised one by one: supports that have little in common are
         small next to all of them together.
@@ -43,7 +44,7 @@ class Curvatures:
     shared: SharedHessian
     sigma: np.ndarray
     bfgs: BfgsPairs
-    own: dict[int, Quadratic]
+    own: dict[int, Callable[[], Quadratic]]
     apart: bool = False
 
 
@@ -126,8 +127,11 @@ def minima(
         own = [b for b in live if b in curvatures.own]
         shared = [b for b in live if b not in curvatures.own]
         ones = np.ones((k, lanes))
-        chunks = [(curvatures.own[b], ones, [b], None) for b in own]
-        for b, step in zip(own, term.pool.map(minimum, chunks), strict=True):
+
+        def by_its_own(b: int) -> np.ndarray:
+            return minimum(curvatures.own[b](), ones, [b], None)
+
+        for b, step in zip(own, term.pool.map(by_its_own, [(b,) for b in own]), strict=True):
             D[:, [b]] = step
         if shared:
             model, sigma = curvatures.shared.model(free), curvatures.sigma
