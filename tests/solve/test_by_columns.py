@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -119,3 +121,26 @@ def test_without_a_penalty_there_is_a_matrix_of_many_columns_too(monkeypatch):
     assert wide.n_iter_ < 20
     conditional = st.ConditionalPoissonRegression().fit(x[:, None], y, strata=site)
     assert wide.coef_[0] == pytest.approx(conditional.coef_[0], abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("k", "a_column", "lasso", "free", "grouped", "expected"),
+    [
+        (5000, 1, True, False, False, False),  # never of few columns
+        (9000, 1000, True, False, False, True),  # 9 for each entry
+        (9000, 1500, True, False, False, False),
+        (21_000, 10**6, True, False, False, True),
+        (13_000, 10**6, True, False, True, True),  # risk sets
+        (9000, 1500, False, False, False, True),
+        (9000, 1500, False, False, True, False),
+        (9000, 1, False, True, False, False),  # solved with exactly
+        (21_000, 1, False, True, False, True),
+    ],
+)
+def test_a_matrix_is_made_where_it_is_smaller_than_reading_the_data(
+    k, a_column, lasso, free, grouped, expected
+):
+    term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * a_column)
+    assert worth.too_wide(term, lasso, free, grouped) == expected
+    term.columnar = False
+    assert not worth.too_wide(term, lasso, free, grouped)

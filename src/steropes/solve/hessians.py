@@ -194,7 +194,7 @@ class Hessians:
         """Whether there are too many columns for a Gram matrix."""
         penalty, W = self._penalty, self.term.W
         free = penalty is None or bool(np.count_nonzero(penalty.free[W]) > MANY_FREE * len(W))
-        return too_wide(self.term, self.lasso or free, self.shared.grouped)
+        return too_wide(self.term, self.lasso, free, self.shared.grouped)
 
     def _thin(self) -> int:
         """The rows of which one goes into the Hessian, 1 for all."""

@@ -14,8 +14,9 @@ ENOUGH = 16  # of rows or events for each column
 MANY_PAIRS = 2e6  # additions of a Hessian for which leaving rows out is worth it
 WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
 GROUPED = 12_000  # the same with rank-one terms, each of which is dense in all columns
-WIDE = 6000  # the same without an ℓ1 penalty, where its Cholesky factor is needed in double
-DENSER = 4.0  # precision: if it also has that many entries for each one of the rows
+WIDE = 6000  # columns from which on it is not made where it has many entries for each of the rows,
+SPARSER = 8.0  # so many under an ℓ1 penalty (those are read again and again in place of it),
+DENSER = 4.0  # or so many without, where its Cholesky factor is needed in double precision
 SMALL = 512  # columns up to which a Hessian is in double precision,
 MANY_ROWS = 4  # and rows for each column from which on it need not be
 
@@ -39,17 +40,19 @@ def in_single_precision(term: DataTerm, lasso: bool) -> bool:
     return lasso and k > SMALL and term.rows > MANY_ROWS * k
 
 
-def too_wide(term: DataTerm, needed: bool, grouped: bool) -> bool:
+def too_wide(term: DataTerm, lasso: bool, free: bool, grouped: bool) -> bool:
     """Whether there are too many columns for a Gram matrix; models are by columns then.
 
-    ``needed`` is whether only the largest matrix is too large: under an ℓ1 penalty, of whose
-    columns few are in a support, or without any, where a matrix is solved with exactly.
-    ``grouped`` is whether the curvature has rank-one terms, which descent by columns sees one of.
+    ``free`` is whether many have no penalty: then only the largest matrix is too large, as it is
+    solved with exactly. ``grouped`` is whether the curvature has rank-one terms, which descent by
+    columns sees one of.
     """
     k = len(term.W)
     if k <= WIDE or not term.columnar:
         return False
     widest = min(WIDEST, GROUPED) if grouped else WIDEST
-    if k > widest or needed:
+    if k > widest or (free and not lasso):
         return k > widest
+    if lasso:
+        return k**2 > SPARSER * term.entries
     return k**2 > DENSER * term.entries and not grouped
