@@ -27,10 +27,13 @@ TOGETHER = 64  # entries of a row that are looked at as one
 
 
 @njit(**OPTIONS)
-def _take_strong(work, i, n, least, count, pairs, strength):
-    """Note the pairs of i with those of the first n whose work is above ``least``."""
-    for start in range(0, n, TOGETHER):
-        end = min(start + TOGETHER, n)
+def _take_strong(work, i, size, least, count, pairs, strength):
+    """Note the pairs of i with those before it whose work, in units, is above ``least``."""
+    scale = size[i]
+    for j in range(i):
+        work[j] = abs(work[j] * size[j]) * scale
+    for start in range(0, i, TOGETHER):
+        end = min(start + TOGETHER, i)
         most = 0.0
         for j in range(start, end):
             most = max(most, work[j])
@@ -71,16 +74,13 @@ def strong_pairs(G, Y, size, a, b, least, work, pairs, strength):
         if size[i] == 0.0:
             continue
         row = G[i]
-        scale = size[i]
         for j in range(i):
             work[j] = row[j]
         for q in range(m):
             y = Y[q, i]
             for j in range(i):
                 work[j] -= y * Y[q, j]
-        for j in range(i):
-            work[j] = abs(work[j] * size[j]) * scale
-        count = _take_strong(work, i, i, least, count, pairs, strength)
+        count = _take_strong(work, i, size, least, count, pairs, strength)
         if count > len(strength):
             return count
     return count
@@ -119,10 +119,7 @@ def strong_column_pairs(
             u = c[q] * V[q, a]
             for j in range(a):
                 work[j] += u * V[q, j]
-        scale = size[a]
-        for j in range(a):
-            work[j] = abs(work[j] * size[j]) * scale
-        count = _take_strong(work, a, a, least, count, pairs, strength)
+        count = _take_strong(work, a, size, least, count, pairs, strength)
         if count > len(strength):
             return count
     return count
