@@ -9,7 +9,7 @@ from scipy import sparse
 
 from every_family import EVERY, case
 from steropes import CrossValidation, ElasticNet, Laplace, LogisticRegression, Normal, as_design
-from steropes.select import path
+from steropes.select import expected
 from steropes.solve import Batch
 
 FORMS = {
@@ -120,8 +120,8 @@ def test_columns_that_leave_the_working_set_between_variances_change_nothing(mon
     whole = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
     left = []
     keep = Batch.keep
-    monkeypatch.setattr(path, "WORTH", 0.0)
-    monkeypatch.setattr(path, "IDLE", 1.0)
+    monkeypatch.setattr(expected, "WORTH", 0.0)
+    monkeypatch.setattr(expected, "IDLE", 1.0)
     monkeypatch.setattr(Batch, "keep", lambda self, at: (left.append(len(at)), keep(self, at))[1])
     pruned = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
     assert left

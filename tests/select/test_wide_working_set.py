@@ -4,7 +4,7 @@ import numpy as np
 
 from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
-from steropes.select import path
+from steropes.select import expected, path
 
 
 def test_the_most_urgent_come_first_where_they_are_too_many(rng, monkeypatch):
@@ -19,12 +19,12 @@ def test_the_most_urgent_come_first_where_they_are_too_many(rng, monkeypatch):
         joined.append(len(self.common.active.W) - before)
 
     monkeypatch.setattr(path.FoldsPath, "_expect", noted)
-    monkeypatch.setattr(path, "NEAR", 0.0)  # all others
+    monkeypatch.setattr(expected, "NEAR", 0.0)  # all others
     found.append(LogisticRegression(prior=Laplace(), cv=cv).fit(X, y))
     assert max(joined) > 2
-    monkeypatch.setattr(path, "BROAD", 0)
-    monkeypatch.setattr(path, "WIDEST", 0.0)
-    monkeypatch.setattr(path, "SOME", 2)
+    monkeypatch.setattr(expected, "BROAD", 0)
+    monkeypatch.setattr(expected, "WIDEST", 0.0)
+    monkeypatch.setattr(expected, "SOME", 2)
     joined.clear()
     found.append(LogisticRegression(prior=Laplace(), cv=cv).fit(X, y))
     assert max(joined) == 2

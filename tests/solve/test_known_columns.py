@@ -9,7 +9,7 @@ from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
-from steropes.solve.data_term import LocalTerm, known_columns
+from steropes.solve.data_term import LocalTerm, known_columns, local
 from steropes.solve.data_term.active import ActiveColumns
 
 N, P, B = 300, 30, 5
@@ -107,3 +107,37 @@ def test_a_fit_is_the_same_with_and_without(rng, monkeypatch):
         found.append(np.column_stack([fit.beta for fit in fits]))
         assert all(fit.converged for fit in fits)
     np.testing.assert_allclose(*found, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["logistic", "cox"])
+def test_after_a_look_at_all_columns_who_joins_is_known(rng, of_what, monkeypatch, family):
+    it = term(rng, family, indicators(rng, N, P))
+    it.join(np.arange(10))
+    beta = np.zeros((P, it.lanes))
+    beta[:10, :B] = rng.normal(size=(10, B)) * 0.3
+    it.place(beta)
+    g = it.gradients(1e-8)
+    it.join(np.array([20, 25]))
+    it.keep(np.array([0, 3, 10, 11]))
+    np.testing.assert_array_equal(it.gradient(), g[[0, 3, 20, 25]])
+    it.join(np.arange(P))
+    np.testing.assert_array_equal(it.gradient(), g[it.W])
+    assert not of_what
+    beta[20, :B] = 0.5
+    it.place(beta)  # elsewhere it is another
+    now = it.gradient()
+    it._gradient.forget()
+    np.testing.assert_array_equal(now, it.gradient())
+    assert np.abs(now - g[it.W])[:, :B].max() > 0.1
+
+
+def test_a_look_in_single_precision_tells_no_gradient(rng, monkeypatch):
+    monkeypatch.setattr(local, "MANY_LANES", 1)
+    it = term(rng, "logistic", indicators(rng, N, P))
+    it.join(np.arange(10))
+    g = it.gradients(1e-2)
+    it.join(np.array([20]))
+    now = it.gradient()
+    it._gradient.forget()
+    np.testing.assert_allclose(now, it.gradient(), rtol=1e-12, atol=1e-12)
+    assert np.abs(now[10] - g[20]).max() > 0

@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
+from steropes.backends import get_backend
 from steropes.backends.threads import ThreadPool
+from steropes.design import as_design
+from steropes.likelihoods import LogisticLikelihood
+from steropes.solve import Batch
 from steropes.solve.bfgs import BfgsPairs
 from steropes.solve.damping import DAMPEST, Damping
+from steropes.solve.data_term import LocalTerm
 from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, idle, most_urgent
+from steropes.solve.hessians import Hessians
+from steropes.solve.point import Penalty
 from steropes.solve.quadratic import Quadratic, SharedMatrix
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
 from steropes.solve.run import Run
@@ -132,3 +139,32 @@ def test_replicates_that_lag_have_hessians_of_their_own_where_these_cost_little(
     assert not run.may_differ(1001, slow, todo)
     run.renewed = 3  # shared ones in vain
     assert run.may_differ(1001, slow, todo)
+
+
+def test_columns_are_looked_at_before_a_hessian_of_those_that_there_are(rng, monkeypatch):
+    """Where steps go badly half way: who joins needs one again."""
+    n, p = 4000, 60
+    X = (rng.random((n, p)) < 0.2).astype(float)
+    y = (rng.random(n) < 1 / (1 + np.exp(1 - X @ rng.normal(size=p) * 0.3))).astype(float)
+    term = LocalTerm(as_design(X), LogisticLikelihood(y, get_backend("cpu", 1)), np.ones((n, 1)))
+    batch = Batch(term)
+    batch.hessians.under(Penalty.of(np.ones(p), np.zeros(p), term.scale, 1, term.lanes))
+    batch.penalty = batch.hessians._penalty
+    term.join(np.arange(10))
+    batch.hessians.follow()
+    monkeypatch.setattr(Hessians, "_newton", False)
+    run, todo = Run(1e-8, complete=False, lanes=term.lanes), np.ones(term.lanes, bool)
+    half, far = np.full(term.lanes, 0.5), np.full(term.lanes, 2.0)
+    assert not batch._look_instead(run, half, todo)  # nothing is known of the rate
+    run.rates.record(np.full(term.lanes, 0.6), todo, fresh=False)
+    assert batch.hessians.wanting(run, half, todo)
+    assert batch._look_instead(run, half, todo)
+    assert not batch._look_instead(run, far, todo)  # of what far points say columns join in vain
+    run.level = 1  # the last one before the end
+    assert not batch._look_instead(run, half, todo)
+    run.level = 0
+    batch.hessians.fresh = True  # it is of this point already
+    assert not batch._look_instead(run, half, todo)
+    batch.hessians.fresh = False
+    batch.shared.forget()
+    assert not batch._look_instead(run, half, todo)  # there is none to go on with

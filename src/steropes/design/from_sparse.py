@@ -16,6 +16,7 @@ __all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
 MOST_RUNS = 64  # blocks that a matrix of mixed columns is cut into at most, but for full ones
 FULL = 2 / 3  # share of nonzeros from which a column with values is dense, which takes less room
 PLAIN, VALUED, DENSE = 0, 1, 2
+PIECE = 1 << 18  # entries that are compared at once: no new memory for what all say
 
 
 def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list[Block]:
@@ -33,7 +34,7 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
     refuse_empty(X.shape)
     C = _canonical(X)
     data = C.data
-    plain = bool((data == 1).all())  # none of them is missing or zero
+    plain = _all_ones(data)  # none of them is missing or zero
     if not plain and data.dtype.kind == "f" and not np.isfinite(data).all():
         at = int(np.argmax(~np.isfinite(data)))
         j = int(np.searchsorted(C.indptr, at, side="right") - 1)
@@ -116,9 +117,9 @@ def _pointing(X: Any) -> Any:
 
 def sparse_blocks(n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> list[Block]:
     """Indicator blocks for columns of ones, valued and dense ones for the rest, side by side."""
-    ones = data == 1
-    if ones.all():
+    if _all_ones(data):
         return [SparseBlock.indicator(n, indptr, indices)]
+    ones = data == 1
     not_ones = np.concatenate([[0], np.cumsum(~ones)])
     kind = np.where(np.diff(not_ones[indptr]) == 0, PLAIN, VALUED)
     kind[(kind == VALUED) & (np.diff(indptr) >= FULL * n)] = DENSE
@@ -146,3 +147,7 @@ def runs(kind: np.ndarray) -> list[tuple[int, int]]:
     """Where runs of equal neighbours begin and end."""
     edges = [0, *(np.flatnonzero(np.diff(kind)) + 1).tolist(), len(kind)]
     return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+def _all_ones(data: np.ndarray) -> bool:
+    return all(bool((data[a : a + PIECE] == 1).all()) for a in range(0, len(data), PIECE))

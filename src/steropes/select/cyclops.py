@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 from ..design import Design
 from ..design.blocks import ConstantBlock, DenseBlock, SparseBlock
 from ..errors import DataError
+from ..fit import Problem
 
-__all__ = ["CyclopsSearch", "cyclops_variance", "mean_square", "next_variance"]
+__all__ = ["CyclopsSearch", "cyclops_variance", "mean_square", "next_variance", "unpublished"]
 
 GAIN = 0.01  # share of the best score that the parabola must promise
 NEAR = np.log(1.5)  # distance in log variance at which its top is where the best score is
@@ -175,3 +177,25 @@ def mean_square(design: Any, counted: np.ndarray | None = None) -> float:
         raise DataError("X is zero; Cyclops' search has no variance to begin with.")
     n = design.n if counted is None else int(counted.sum())
     return total / n / p
+
+
+def unpublished(
+    problem: Problem, train: Callable[[list[int]], np.ndarray], folds: int
+) -> np.ndarray:
+    """What of each fold's score the published search does not have, (folds,).
+
+    Parameters
+    ----------
+    train : callable
+        Takes numbers of folds and returns the row weights of their training rows, (n, b).
+    """
+    likelihood, n = problem.likelihood, len(problem.weights)
+    offset = np.zeros(n) if problem.offset is None else problem.offset[:n]
+    order = slice(None) if likelihood.order is None else likelihood.order
+    asarray, host = likelihood.backend.asarray, likelihood.backend.to_host
+    constants = np.empty(folds)
+    for k in range(folds):
+        held = problem.weights - train([k])[:, 0]
+        of = (asarray(np.ascontiguousarray(x[order][:, None])) for x in (held, offset))
+        constants[k] = np.ravel(host(likelihood.unpublished_constant(*of)))[0]
+    return constants

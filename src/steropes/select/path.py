@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..backends.tall import row_any, row_max, row_min
 from ..fit import Problem, Replicates, solve_under
 from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
 from .beginning import beginning
 from .course import Course
-from .cyclops import CyclopsSearch
+from .cyclops import CyclopsSearch, unpublished
+from .expected import Ahead, Expected
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import TrainingRows, WithAllRows, cut
 from .foresight import Foreseen, look_ahead
@@ -26,14 +26,7 @@ from .tolerances import Tolerances
 
 __all__ = ["choose"]
 
-NEAR = 0.9  # of λ: the slope expected of a fold from which a column is let in, or λ itself
-MANY = 4000  # where there are many: columns in vain cost more then than another look;
-BROAD = 12_000  # in all at most, of which the matrix is half a gigabyte,
-WIDEST = 2.0  # or as many for each coefficient that is not zero,
-SOME = 500  # or so many more in any case;
-LOOKED = 1000  # columns from which on two steps for one that was missing cost more than a look,
-IDLE = 0.8  # and the slope below which one that is zero everywhere leaves
-WORTH = 0.3  # share of the working set that must be idle for the rows to be made again
+LOOKED = 1000  # columns from which on two steps for one that was missing cost more than a look
 LARGE = 20_000_000  # rows times columns from which on it is worth looking ahead, and all at once
 TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
 REACH = 0.8  # of log variance: farther from where they were the full data go first,
@@ -44,27 +37,6 @@ NEARLY = 0.05  # until one changes it by no more, of it or of the scores' error;
 SETTLED = 0.2  # the last of them must not by more than this
 LOOSE = 0.1  # violation, in units of λ, to which fits are told from that only look ahead
 NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
-
-
-class _Ahead(NamedTuple):
-    """What is known of a variance before anything is fitted under it.
-
-    Attributes
-    ----------
-    beta : (p, 1) or (p, B) array
-        Where replicates start from.
-    slope : (p,) array
-        The largest slope that is expected of any of them, in X's units.
-    nonzero : int
-        Coefficients that will not be zero, nearly.
-    share : float
-        Of λ: what slope is enough for a column to be let in.
-    """
-
-    beta: np.ndarray
-    slope: np.ndarray
-    nonzero: int
-    share: float
 
 
 def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
@@ -99,7 +71,7 @@ class FoldsPath(VariancePath):
         refuse_loose_folds(problem, len(pairs), self.train)
         if isinstance(cv.search, CyclopsSearch):
             self.counted = None if problem.weights.all() else problem.weights > 0
-            self.unpublished = np.array([self._unpublished(k) for k in range(len(pairs))])
+            self.unpublished = unpublished(problem, self.train, len(pairs))
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
         self.course = Course() if self._room(len(pairs)) else None
@@ -107,8 +79,7 @@ class FoldsPath(VariancePath):
         count = len(pairs) if self.course is None else lanes
         weights = self.train if self.course is None else WithAllRows(self.train)
         self.folds = Replicates(problem, self.common, count, weights, cv.memory, lanes=lanes)
-        # How far the folds' slopes went beyond the full data's the last time, up and down.
-        self.above, self.below = np.zeros(problem.design.p), np.zeros(problem.design.p)
+        self.expected = Expected(problem.design.scale)
         # Of each variance done, coefficients of the full data and of each group of folds.
         self.ends: dict[float, list[sparse.csc_array]] = {}
         self.known: dict[float, sparse.csc_array] = {}  # of the full data alone, and farther
@@ -139,9 +110,9 @@ class FoldsPath(VariancePath):
         if known is not None and known != self.at:
             self.full.start_at(self.known[known].toarray())
         nonzero = self._fit_full(prior)
-        g_full = self.full.gradients()[:, 0] * self.problem.design.scale
+        g_full = self.full.gradients()[:, 0]
         after = self.full.beta
-        self._expect(prior, _Ahead(after, self._slopes_of_folds(), nonzero, NEAR), near)
+        self._expect(prior, self.expected.after(after, g_full, nonzero), near)
         self.known[variance] = sparse.csc_array(after)
         ends = [self.known[variance]]
 
@@ -157,23 +128,23 @@ class FoldsPath(VariancePath):
         self.ends[variance], self.at = ends, variance
         return after, scores
 
-    def _ahead(self, variance: float, near: float | None) -> _Ahead | None:
+    def _ahead(self, variance: float, near: float | None) -> Ahead | None:
         """Where all replicates may start at once, if that is known and worth it."""
         if near is None or self.course is None:
             return None
         if self.nonzero[near] > DEAR and abs(np.log(near / variance)) < REACH:
             beta, g = self.course.ahead(variance)
-            slope = row_max(np.abs(g)) * self.problem.design.scale * variance**-0.5
-            return _Ahead(beta, slope, self.nonzero[near], 1.0)
+            return self.expected.heading(beta, g * variance**-0.5, self.nonzero[near])
         if self.at is None or self.at in self.ends or abs(np.log(self.at / variance)) > NEARBY:
             return None
         nonzero = self._nonzero(self.full.beta)
         if nonzero <= DEAR:
             return None
-        return _Ahead(self.full.beta, self._slopes_of_folds(), nonzero, NEAR)  # looked ahead to
+        g = self.full.gradients()[:, 0]  # looked ahead to
+        return self.expected.after(self.full.beta, g, nonzero)
 
     def _all_at_once(
-        self, variance: float, prior: Prior, ahead: _Ahead
+        self, variance: float, prior: Prior, ahead: Ahead
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same where the full data are one more replicate, and all start from what is ahead.
 
@@ -194,16 +165,6 @@ class FoldsPath(VariancePath):
         self.known[variance] = ends[0] = after
         self.ends[variance], self.at = ends, None
         return after.toarray(), scores
-
-    def _slopes_of_folds(self) -> np.ndarray:
-        """The largest slopes that folds may have where the full data are, in X's units.
-
-        A fold's differ from the full data's by what its rows say, much the same at every variance.
-        """
-        g = self.full.gradients()[:, 0] * self.problem.design.scale
-        slope = np.maximum(np.abs(g + self.above), np.abs(g + self.below))
-        self.above[:] = self.below[:] = 0.0
-        return slope
 
     def _fit_full(self, prior: Prior) -> int:
         """Fit all rows as far as their coefficients' number asks for, and return that."""
@@ -228,10 +189,9 @@ class FoldsPath(VariancePath):
         start : callable
             As of `Replicates.solve`.
         g_full : (p,) array or None
-            Gradient of the full data, in X's units; None where it is one of the replicates.
+            Gradient of the full data; None where it is one of the replicates.
         """
         tol, owed = self.tolerances.folds(nonzero), self.tolerances.owed(nonzero)
-        scale = self.problem.design.scale
         scores, surprised = [], False
         dear = len(self.common.active.W) > LOOKED
         look = "during" if self.surprised or dear else "after"
@@ -240,9 +200,7 @@ class FoldsPath(VariancePath):
             self.short.note(variance, numbers, group.fits[: len(numbers)], owed)
             surprised |= group.batch.surprised
             g = group.batch.gradients(tol)
-            whole = g[:, -1] * scale if g_full is None else g_full
-            np.maximum(self.above, row_max(g) * scale - whole, out=self.above)
-            np.minimum(self.below, row_min(g) * scale - whole, out=self.below)
+            self.expected.note(g, g[:, -1] if g_full is None else g_full)
             scores.append(self._held_out(group.batch))
             beta = group.batch.beta
             ends.append(sparse.csc_array(beta))
@@ -306,28 +264,18 @@ class FoldsPath(VariancePath):
         trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
         return found._replace(bend=found.bend * (1 - float(trained) / float(w.sum())))
 
-    def _expect(self, prior: Prior, ahead: _Ahead, near: float | None) -> None:
-        """Let columns in that some fold is likely to need, and those go that none needs.
+    def _expect(self, prior: Prior, ahead: Ahead, near: float | None) -> None:
+        """Let the working set be of what folds are likely to need.
 
-        Each would otherwise join when a fold asks for it, and rebuild the rows every time. Folds
-        end near where they were under the variance ``near``.
+        They end near where they were under the variance ``near``.
         """
         l1, _ = self.problem.penalties(prior)
+        ends = self.ends[near] if near is not None else ()
         active = self.common.active
-        used = row_any(ahead.beta) | (ahead.slope >= IDLE * l1)
-        for end in self.ends[near] if near is not None else ():
-            used[end.indices] = True
-        kept = np.flatnonzero(used[active.W])
-        if len(kept) < (1 - WORTH) * len(active.W):
+        kept = self.expected.kept(active.W, l1, ahead, ends)
+        if kept is not None:
             self.full.keep(kept)
-        share = ahead.share if len(active.W) < MANY else 1.0
-        new = np.flatnonzero((ahead.slope > share * l1) & ~active.inside)
-        most = max(SOME, max(BROAD, int(WIDEST * ahead.nonzero)) - len(active.W))
-        if len(new) > most:  # the most urgent of them, those without λ first
-            urgency = np.full(len(new), np.inf)
-            np.divide(ahead.slope[new], l1[new], out=urgency, where=l1[new] > 0)
-            new = new[np.argsort(-urgency, kind="stable")[:most]]
-        active.join(new)
+        active.join(self.expected.new(len(active.W), active.inside, l1, ahead))
 
     def _nonzero(self, beta: np.ndarray) -> int:
         return int(np.count_nonzero(beta[self.penalised]))
@@ -343,17 +291,6 @@ class FoldsPath(VariancePath):
             return False
         lasso = self.selects and self.prior.plain
         return self._large and lasso and folds <= TOGETHER and lanes(folds) > folds
-
-    def _unpublished(self, k: int) -> float:
-        """What of a fold's score the published search does not have."""
-        problem, likelihood = self.problem, self.problem.likelihood
-        held, offset = problem.weights - self.train([k])[:, 0], problem.offset
-        offset = np.zeros(len(held)) if offset is None else offset[: len(held)]
-        if likelihood.order is not None:
-            held, offset = held[likelihood.order], offset[likelihood.order]
-        asarray, host = likelihood.backend.asarray, likelihood.backend.to_host
-        columns = (asarray(np.ascontiguousarray(x[:, None])) for x in (held, offset))
-        return float(np.ravel(host(likelihood.unpublished_constant(*columns)))[0])
 
     def _held_out(self, batch: Batch) -> np.ndarray:
         """Log-likelihood of all held-out rows, one score a fold."""

@@ -91,7 +91,7 @@ class Batch:
         Nuisance parameters stay where they are, or start near those of ``like``.
         """
         self.point.place(np.broadcast_to(beta, (self.term.p, self.term.B)))
-        self.hessians.moved = True
+        self.hessians.left()
         self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
 
@@ -126,7 +126,7 @@ class Batch:
         """
         self.term.join(columns)
         if self.shared.thinned:  # good enough for steps, not for what is made of it
-            self.hessians.thinner = 0
+            self.hessians.thinned_at_most(0)
             self.shared.forget()
         self.hessians.follow()
         if self.shared.at is None:  # forgotten: its diagonal was enough until now
@@ -180,14 +180,15 @@ class Batch:
         if tol < LOOSELY and self.shared.thinned:
             self.shared.forget()
         far = self.alone and self.penalty is None
-        self.hessians.thinner = np.inf if self.term.B == 1 and (far or tol >= LOOSELY) else 0
+        thin = self.term.B == 1 and (far or tol >= LOOSELY)
+        self.hessians.thinned_at_most(np.inf if thin else 0)
         for factor in self._way(penalty):
             left = max_iter - int(self.point.steps.max())
             self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
         left = max_iter - int(self.point.steps.max())
         everything = self.alone and penalty.lasso and len(term.W) == term.p > MANY
         if everything:  # there is no search half way, and the Hessian after the first one is near
-            self.hessians.thinner = min(self.hessians.thinner, 1)
+            self.hessians.thinned_at_most(min(self.hessians.thinner, 1))
         self._descend(penalty, tol, left, callback, look == "after" or everything)
         return fits(term, self.point, self.certificate, tol, self.shared.count)
 
@@ -229,7 +230,7 @@ class Batch:
             last = run.steps == max_iter
             if not last and not todo.any() and self._stale_units(run):
                 continue
-            if not todo.any() or last:
+            if not todo.any() or last or self._look_instead(run, violation, todo):
                 before = len(self.term.W)
                 added = self._look(run)
                 few = factor > 1 and len(self.term.W) - before <= FEW * before
@@ -252,6 +253,14 @@ class Batch:
             self._step(run, violation, unit, todo)
             run.steps += 1
 
+    def _look_instead(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> bool:
+        """Whether to look for missing columns now, where steps would go on by another Hessian.
+
+        It would be of the columns that there are, and those that join need one again.
+        """
+        far = run.near or violation.max() > LOOSE
+        return self.alone and not far and self.hessians.wanting(run, violation, todo)
+
     def _next_level(self, run: Run, added: bool) -> None:
         """How far to go before the next look, after one that found missing columns or none."""
         if run.complete or self._left_out:
@@ -262,7 +271,7 @@ class Batch:
         else:
             run.complete = True
         if run.tol < LOOSELY:  # the last penalty is in sight
-            self.hessians.thinner = 0 if self.shared.known or run.near else 1
+            self.hessians.thinned_at_most(0 if self.shared.known or run.near else 1)
             if run.near and self.shared.thinned:
                 self.shared.forget()  # it would be a step in vain
 
@@ -270,8 +279,9 @@ class Batch:
         """Propose, search, commit; and take note of those whose step failed."""
         assert self.penalty is not None
         term, point, penalty = self.term, self.point, self.penalty
-        reach = run.rates.reach(violation, run.fresh)
-        run.rates.record(violation, todo, run.fresh)
+        fresh = self.hessians.fresh
+        reach = run.rates.reach(violation, fresh)
+        run.rates.record(violation, todo, fresh)
         # A shared Hessian bounds the rate at which the steps contract; solving the models more
         # exactly than that would be in vain. A single fit's Hessian improves as it goes.
         if term.B > 1:
@@ -288,16 +298,14 @@ class Batch:
         point.stepped(todo)
         moved = t > 0
         failed = todo & ~moved
-        run.idle = not moved.any()
         run.damping.moved(moved)
         run.damping.stepped(proposal.held, t)
-        self.hessians.moved |= not run.idle
+        self.hessians.stepped(bool(moved.any()))
         if failed.any():
-            if run.fresh:
+            if self.hessians.fresh:
                 run.failed(failed)
             else:
-                self.hessians.compute(int(np.flatnonzero(failed)[0]))
-                run.fresh = True
+                self.hessians.again(int(np.flatnonzero(failed)[0]))
 
     def response(self, l1: np.ndarray, l2: np.ndarray) -> Response:
         """How the points move on as penalties a little unlike those of the last fit move optima.
@@ -307,7 +315,7 @@ class Batch:
         assert self.penalty is not None
         then = Penalty.of(l1, l2, self.term.scale, self.term.B, self.term.lanes)
         _, unit = self._violation()
-        self.hessians.moved = True
+        self.hessians.left()
         return Response(self.term, self.point, self.penalty, then, self.hessians.curvatures(), unit)
 
     # -- the working set -------------------------------------------------------------------------

@@ -51,6 +51,8 @@ class Hessians:
         The replicate whose curvature the shared Hessian is, −1 for none yet.
     moved : bool
         Whether the points have moved since it was computed.
+    fresh : bool
+        Whether the next step's, or the last one's, is of where the points are, nearly.
     thinner : float
         Hessians of a part of the rows that there may still be.
     """
@@ -62,17 +64,30 @@ class Hessians:
         self.bfgs = BfgsPairs()
         self.own: dict[int, tuple[np.ndarray, Quadratic]] = {}
         self.lane = -1
-        self.moved = False
+        self.moved = self.fresh = False
+        self._idle = False  # whether the last step moved nobody
         self.thinner = 0.0
         self._penalty: Penalty | None = None
         self._sigma: tuple[int, np.ndarray] | None = None
         self._exact = False  # whether a coarse Hessian was found to be too coarse
 
     def under(self, penalty: Penalty) -> None:
-        """Be of models with a penalty."""
+        """Be of models with a penalty, to which a descent begins."""
         self._penalty = penalty
+        self.fresh = self._idle = False
         # Replicates that share a Hessian differ in their factors: no ridge is that of all.
         self.shared.ridge = penalty.l2[:, 0] if self.alone else None
+
+    # -- where the points are --------------------------------------------------------------------
+
+    def left(self) -> None:
+        """Take note that the points are elsewhere now."""
+        self.moved = True
+
+    def stepped(self, moved: bool) -> None:
+        """Take note of a step, and whether it moved anybody."""
+        self._idle = not moved
+        self.moved |= moved
 
     # -- what they are ---------------------------------------------------------------------------
 
@@ -98,6 +113,15 @@ class Hessians:
         self.shared.compute(self.term, at, lane, self._rough, not self._by_columns(), self._units)
         self.moved = False
         self.own.clear()
+
+    def thinned_at_most(self, times: float) -> None:
+        """Let so many Hessians from now on be of a part of the rows, where that will do."""
+        self.thinner = times
+
+    def again(self, lane: int) -> None:
+        """Compute it for a step that a replicate is about to take, or to try again."""
+        self.compute(lane)
+        self.fresh = True
 
     def curvatures(self) -> Curvatures:
         """What a step takes of them."""
@@ -138,29 +162,24 @@ class Hessians:
         slow = run.rates.slow(violation, todo)
         if len(slow) and self.shared.known and violation.max(where=todo, initial=0.0) < LOOSE:
             self._exact = True
-        settled = run.fresh and run.steps >= TO_SETTLE
+        settled = self.fresh and run.steps >= TO_SETTLE
         if settled and self.shared.thinned and run.rates.stand(violation, todo):
             self.thinner = 0  # the part of the rows has none of a rare column's ones, perhaps
             self.shared.forget()
         if self._by_columns() and not self.alone:
             if not self.shared.known:
                 self.compute(int(np.argmax(np.where(todo, violation, 0.0))))
-            run.fresh = True  # each has its own where it is
+            self.fresh = True  # each has its own where it is
         elif self.apart and self.shared.known:
-            run.fresh = True  # there is no other
-        elif (
-            not self.shared.known
-            or self._newton
-            or (len(slow) and not run.fresh and self._worth_it(run, violation))
-        ):
+            self.fresh = True  # there is no other
+        elif self._due(run, violation, todo):
             worst = int(np.argmax(np.where(todo, violation, 0.0))) if self.term.B > 1 else 0
-            self.compute(worst)
-            run.fresh = True
+            self.again(worst)
             run.renewed += 1
         elif (
             len(slow)
             and self.term.B > 1
-            and run.fresh
+            and self.fresh
             and run.may_differ(len(self.term.W), violation, todo)
         ):
             for b in slow:
@@ -168,9 +187,20 @@ class Hessians:
                 if own is not None:
                     self.own[int(b)] = self.term.W.copy(), own
             # The shared one is of a point that its replicate has left since.
-            run.fresh = run.idle
+            self.fresh = self._idle
         else:
-            run.fresh = run.fresh and run.idle
+            self.fresh = self.fresh and self._idle
+
+    def wanting(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> bool:
+        """Whether steps go so badly with the Hessian there is that the next one has another."""
+        return self.shared.known and not self._newton and self._due(run, violation, todo)
+
+    def _due(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> bool:
+        """Whether the shared one is to be computed before a step."""
+        if not self.shared.known or self._newton:
+            return True
+        slow = len(run.rates.slow(violation, todo)) > 0
+        return slow and not self.fresh and self._worth_it(run, violation)
 
     def _still_own(self) -> list[tuple[int, Quadratic]]:
         """The replicates' own models that are of the working set as it is."""

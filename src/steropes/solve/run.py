@@ -25,8 +25,6 @@ class Run:
     lanes: int
     level: int = 0  # of `EARLY_LOOKS`
     stuck: np.ndarray = field(init=False)  # replicates that no step helps
-    fresh: bool = False  # whether the Hessian is of this point, nearly
-    idle: bool = False  # whether the last step moved nobody
     steps: int = 0
     renewed: int = 0  # Hessians computed
 

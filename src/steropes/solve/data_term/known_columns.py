@@ -31,10 +31,15 @@ class KnownColumns:
         self._version = -1
         self._W = np.empty(0, np.int64)
         self._values = np.empty((0, 0))
+        self._of_all: np.ndarray | None = None
 
     def forget(self) -> None:
         """What was known is of another point."""
-        self._version, self._W = -1, np.empty(0, np.int64)
+        self._version, self._W, self._of_all = -1, np.empty(0, np.int64), None
+
+    def know(self, of_all: np.ndarray) -> None:
+        """Be told of all columns, (p, lanes), those outside of the working set included."""
+        self._of_all = of_all
 
     def sums(self, make: Callable[[AnyRows], np.ndarray]) -> np.ndarray:
         """What ``make`` says of rows of columns, (k, lanes), of the working set as it is."""
@@ -46,6 +51,8 @@ class KnownColumns:
 
     def _made(self, make: Callable[[AnyRows], np.ndarray]) -> np.ndarray:
         active, W = self.active, self.active.W
+        if self._of_all is not None:
+            return self._of_all[W]
         if len(self._W) == 0 or active.rows.layout != "rows" or active.rows.entries < MANY:
             return make(active.rows)
         place = np.full(len(active.inside), -1, np.int64)

@@ -202,6 +202,8 @@ class LocalTerm:
             r = whole
         r = xp.asarray(r, dtype)
         g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
+        if not single:  # who joins now need not be summed again
+            self._gradient.know(g)
         return g
 
     def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
