@@ -12,6 +12,7 @@ from steropes.design import as_design
 from steropes.fit import mean_curvature, outcomes
 from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
 from steropes.likelihoods.beside import OutcomesBeside
+from steropes.models.given import Given
 from steropes.solve.certificate import certificate
 from steropes.solve.data_term import ActiveColumns
 
@@ -129,7 +130,7 @@ def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
     X, given = drawn(rng, family)
     model = family()
     model._names = [f"x{j}" for j in range(32)]
-    problem = model._make_problem(as_design(sparse.csc_array(X)), given["o0"]["y"], *[None] * 4)
+    problem = model._make_problem(as_design(sparse.csc_array(X)), Given(given["o0"]["y"]))
     likelihood = problem.likelihood
     together = likelihood if family is LogisticRegression else OutcomesBeside([likelihood], N)
     active = ActiveColumns(problem.design, None, likelihood.backend)

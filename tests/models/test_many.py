@@ -21,6 +21,7 @@ from steropes import (
     fit_many,
 )
 from steropes.design import as_design
+from steropes.models.given import Given
 
 N = 200
 
@@ -288,18 +289,13 @@ def test_a_subclass_fits_each_outcome_itself_unless_it_says_that_they_go_togethe
     pd.testing.assert_frame_equal(fit_many(Same(prior=prior), X, outcomes), tables[1])
 
 
-def test_a_model_has_anothers_columns_only_meanwhile(rng):
+def test_a_problem_may_have_the_columns_of_another(rng):
     X, outcomes = drawn(rng, "logistic", 2)
     design, models = as_design(X), [LogisticRegression(), LogisticRegression()]
-    first, second = (
-        m._make_problem(design, outcomes[k]["y"], *[None] * 4)
-        for m, k in zip(models, outcomes, strict=True)
-    )
+    given = [Given(outcomes[k]["y"]) for k in outcomes]
+    first, second = (m._make_problem(design, g) for m, g in zip(models, given, strict=True))
     assert first.design is not second.design
-    with models[1]._arranged_as(first):
-        beside = models[1]._make_problem(design, outcomes["o1"]["y"], *[None] * 4)
+    beside = models[1]._make_problem(design, given[1], first)
     assert beside.design is first.design
     assert beside.n_free == 1
-    again = models[1]._make_problem(design, outcomes["o1"]["y"], *[None] * 4)
-    assert again.design is not first.design
-    assert models[1]._beside is None
+    assert beside.likelihood is not first.likelihood

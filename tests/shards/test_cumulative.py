@@ -9,6 +9,7 @@ import pytest
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, as_design
 from steropes.fit.shards.problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
+from steropes.models.given import Given
 from steropes.solve.hessian import profiled
 
 CUTS = (0, 90, 95, 200)
@@ -110,7 +111,7 @@ def ordinal(link="logit"):
 
 
 def as_problem(model, design, y, given):
-    return model._make_problem(design, y, *given.values(), None, None)
+    return model._make_problem(design, Given(y, *given.values()))
 
 
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog", "loglog"])

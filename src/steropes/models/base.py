@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
-from ..data import check_offset, check_weights, refuse_other_order
+from ..backends.face import Backend
+from ..data import check_offset, check_weights
 from ..design import Design, as_design, has_names, owned
 from ..design.estimate import free_memory, least_memory, too_large
+from ..design.face import DesignLike
 from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem
 from ..fit.shards import ShardedDesign, sharded_problem
@@ -31,6 +33,7 @@ from .copies import Copies
 from .fitting import by_columns, by_newton
 from .fixed import FixedCoefficients, read_fixed, read_start
 from .formulas import FormulaMixin
+from .given import Given
 from .intervals import Intervals
 from .prediction import Prediction
 from .progress import Progress
@@ -87,7 +90,6 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
     _apart = np.inf  # largest difference between two offsets
     _fitted: frozenset[str]  # names of what a fit has set
     _names: list[str]  # of the columns whose coefficients are estimated
-    _begin: np.ndarray | None = None  # coefficients to start from
     _row_labels: pd.Index | None = None  # of the rows that were fitted to
     _fixed: FixedCoefficients | None  # those that are given
     _beta: np.ndarray  # as the solver has them
@@ -129,12 +131,13 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
     # -- what a family supplies --------------------------------------------------------------
 
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Any
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
         """Read the outcome; return the likelihood and extras of the `Problem` (fold labels…).
 
-        An ``offset`` among the extras is added to the user's. A family whose rows of η are not
-        those of X overrides `_make_problem` instead and has no need of this.
+        What the fitted model says of it later (classes, labels of strata) is noted. An ``offset``
+        among the extras is added to the user's. A family whose rows of η are not those of X
+        overrides `_make_problem` instead and has no need of this.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -189,7 +192,8 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         """
         draft = self._unfitted()
         unfitted = set(draft.__dict__)
-        draft._fit(X, y, (sample_weight, offset, exposure, strata), start_at, fixed)
+        given = Given(y, sample_weight, offset, exposure, strata)
+        draft._fit(X, given, start_at, fixed)
         draft._fitted = frozenset(draft.__dict__) - unfitted
         self.__dict__ = draft.__dict__  # one step, which nothing can interrupt half-way
         if not self.converged_:
@@ -207,35 +211,28 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         draft.__dict__ = {k: v for k, v in self.__dict__.items() if k not in gone}
         return draft
 
-    def _fit(
-        self, X: Any, y: Any, given: tuple[Any, Any, Any, Any], start_at: Any, fixed: Any
-    ) -> None:
+    def _fit(self, X: Any, given: Given, start_at: Any, fixed: Any) -> None:
         self._check_settings()
-        sample_weight, offset, exposure, strata = given
-        refuse_other_order(
-            X, y=y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
-        )
-        refuse_other_order(  # where X has no labels
-            y, "y", sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata
-        )
-        design = self._read_design(X, y)
-        self._read_coefficients(start_at, fixed, design)
+        given.refuse_other_order(X)
+        design = self._read_design(X, given.y)
+        begin = self._read_coefficients(start_at, fixed, design)
         if self._fixed is not None:
             if isinstance(design, ShardedDesign):
                 raise DataError("fixed has no rows in blocks; give X as one table or matrix.")
-            own = check_offset(offset, design.n, self._log_scale)  # the sum is looked at later
+            own = check_offset(given.offset, design.n, self._log_scale)  # the sum is seen later
             part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
-            offset = part if own is None else own + part
+            given = replace(given, offset=part if own is None else own + part)
             design = design.only(self._fixed.kept)
             self._names = design.names
-        problem = self._make_problem(design, y, sample_weight, offset, exposure, strata)
-        del design  # which may be replaced
+        problem = self._make_problem(design, given)
+        del design, given  # which may be replaced
         if isinstance(problem.design, Design):
             self._refuse_too_large(problem)
         else:
             problem = sharded_problem(problem)
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
+            start = self._start(problem, begin) if start is None else start
             self._fit_problem(problem, prior, start, progress)
             self._refuse_faint(problem)
         if self._fixed is not None:
@@ -247,8 +244,8 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         """Keep no array of X's: the user may change it."""
         self._problem = replace(self._problem, design=owned(self._problem.design, X))
 
-    def _read_coefficients(self, start_at: Any, fixed: Any, design: Design) -> None:
-        """Read what the user says of coefficients; ``_begin`` is of those that are estimated."""
+    def _read_coefficients(self, start_at: Any, fixed: Any, design: Design) -> np.ndarray | None:
+        """Read what the user says of coefficients; return where those that are estimated begin."""
         self._fixed = read_fixed(fixed, design.names)
         begin = read_start(start_at, design.names)
         if self._effects_change() and not (self._fixed is None and begin is None):
@@ -263,7 +260,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             raise DataError("solver='ccd' starts from zero; leave start_at out.")
         if begin is not None and self._fixed is not None:
             begin = begin[self._fixed.kept]
-        self._begin = begin
+        return begin
 
     def _effects_change(self) -> bool:
         """Whether a column of X has more than one coefficient."""
@@ -330,42 +327,38 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         if needed > free:
             raise DataError(too_large(needed, free, design.n))
 
-    def _make_problem(
-        self, design: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
-    ) -> Problem:
-        n = design.n
-        weights, offset = self._read_vectors(sample_weight, offset, n)
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        """Read all that is given.
+
+        Parameters
+        ----------
+        like : Problem, optional
+            Of the same model and X with another outcome, whose columns and intercept these are.
+        """
+        weights, offset = self._read_vectors(given.sample_weight, given.offset, design.n)
         backend = get_backend(self.device, self.n_jobs)
-        likelihood, extras = self._likelihood(y, n, strata, exposure, backend)
+        likelihood, extras = self._likelihood(given, design, backend)
         if extras.get("fold_label") is not None and not weights.all():
             self._refuse_weightless(extras["fold_label"][weights > 0])
         log_exposure = extras.pop("offset", None)
         if log_exposure is not None:
             offset = log_exposure if offset is None else offset + log_exposure
         names = design.names
+        self._has_intercept = intercept = (
+            self._wants_intercept() if like is None else bool(like.n_free)
+        )
         return Problem(
-            design=self._arrange(design, likelihood, weights),
+            design=_arranged(design, likelihood, weights, intercept)
+            if like is None
+            else like.design,
             likelihood=likelihood,
             weights=weights,
             offset=offset,
             prior=self._own_prior(),
             names=names,
-            n_free=int(self._has_intercept),
+            n_free=int(intercept),
             **extras,
         )
-
-    def _arrange(self, design: Any, likelihood: Likelihood, weights: np.ndarray) -> Any:
-        """The columns as the model has them: centred where that changes nothing, an intercept."""
-        if self._beside is not None:
-            self._has_intercept = bool(self._beside.n_free)
-            return self._beside.design
-        self._has_intercept = intercept = self._wants_intercept()
-        counted = None if weights.all() else weights > 0
-        if intercept or likelihood.shift_invariant:
-            design = design.centered(counted)
-        elif counted is not None:
-            design = design.scaled_by(counted)
-        return design.with_intercept() if intercept else design
 
     def _read_vectors(
         self, sample_weight: Any, offset: Any, n: int
@@ -413,13 +406,18 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             object.__setattr__(cv, "random_state", self.random_state)
         return cv
 
+    def _start(self, problem: Problem, begin: np.ndarray | None) -> np.ndarray | None:
+        """Where a fit without a path starts: of the scaled columns, or None for zero."""
+        if begin is None:
+            return None
+        start = np.zeros(problem.design.p)
+        start[problem.n_free :] = problem.design.scale[problem.n_free :] * begin
+        return start
+
     def _fit_problem(
         self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
     ) -> None:
         problem = replace(problem, prior=prior)
-        if self._begin is not None:
-            start = np.zeros(problem.design.p) if start is None else start
-            start[problem.n_free :] = problem.design.scale[problem.n_free :] * self._begin
         if self.solver == "ccd":
             fit, trace = by_columns(problem, self.tol, self.max_iter)
         else:
@@ -484,3 +482,15 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _arranged(
+    design: Any, likelihood: Likelihood, weights: np.ndarray, intercept: bool
+) -> DesignLike:
+    """The columns as a model has them: centred where that changes nothing, an intercept."""
+    counted = None if weights.all() else weights > 0
+    if intercept or likelihood.shift_invariant:
+        design = design.centered(counted)
+    elif counted is not None:
+        design = design.scaled_by(counted)
+    return design.with_intercept() if intercept else design

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ..backends.face import Backend
 from ..data import check_exposure, check_offset, check_response, check_strata, check_weights
 from ..data.offsets import within_strata
+from ..design import Design
 from ..errors import DataError
 from ..likelihoods import (
     ConditionalLogisticLikelihood,
@@ -19,6 +21,7 @@ from ..likelihoods import (
 from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel, Problem
+from .given import Given
 from .logistic import _refuse_extras
 from .residuals import GroupedResiduals
 
@@ -28,14 +31,13 @@ __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
 class _ConditionalModel(GroupedResiduals, PenalizedModel):
     """Models that condition on each stratum's total: no intercept, strata whole in a fold."""
 
-    def _make_problem(
-        self, design: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
-    ) -> Problem:
-        if offset is not None and strata is not None:
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        if given.offset is not None and given.strata is not None:
             n = design.n
-            weights, offset = check_weights(sample_weight, n), check_offset(offset, n)
-            offset = within_strata(offset, strata, weights)
-        return super()._make_problem(design, y, sample_weight, offset, exposure, strata)
+            weights, offset = check_weights(given.sample_weight, n), check_offset(given.offset, n)
+            assert offset is not None
+            given = replace(given, offset=within_strata(offset, given.strata, weights))
+        return super()._make_problem(design, given, like)
 
     def _strata(self, strata: Any, n: int, what: str) -> np.ndarray:
         if strata is None:
@@ -125,17 +127,17 @@ class ConditionalLogisticRegression(_ConditionalModel):
         self.method = method
 
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, exposure=exposure)
+        _refuse_extras(self, exposure=given.exposure)
         if self.method not in ("exact", "efron", "breslow"):
             raise DataError(f"method must be 'exact', 'efron' or 'breslow', not {self.method!r}.")
-        y = check_response(y, n)
+        y = check_response(given.y, design.n)
         wrong = (y != 0) & (y != 1)
         if wrong.any():
             i = int(wrong.argmax())
             raise DataError(f"y must be 1 for cases and 0 for controls; row {i} is {y[i]:g}.")
-        strata = self._strata(strata, n, "the matched set")
+        strata = self._strata(given.strata, design.n, "the matched set")
         if self.method == "exact":
             return ConditionalLogisticLikelihood(y, strata, backend), _folds(y, strata)
         return MatchedCoxLikelihood(y, strata, backend, self.method), _folds(y, strata)
@@ -193,11 +195,11 @@ class ConditionalPoissonRegression(_ConditionalModel):
     _law: type[ConditionalPoissonLikelihood] = ConditionalPoissonLikelihood
 
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        y = check_response(y, n, minimum=0.0)
-        log_exposure = check_exposure(exposure, n)
-        strata = self._strata(strata, n, self._what)
+        y = check_response(given.y, design.n, minimum=0.0)
+        log_exposure = check_exposure(given.exposure, design.n)
+        strata = self._strata(given.strata, design.n, self._what)
         extras = _folds(y, strata)
         if log_exposure is not None:
             extras["offset"] = log_exposure

@@ -28,6 +28,7 @@ from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver, StepTimes, Ties
 from .base import Problem
 from .discrimination import auc_table, concordance_of, pair_shares
+from .given import Given
 from .logistic import _refuse_extras
 from .step_effects import prior_of_step_effects, read_step_effects
 from .survival import SurvivalModel
@@ -110,43 +111,46 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
 
     # -- fit -----------------------------------------------------------------------------------
 
-    def _make_problem(
-        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
-    ) -> Problem:
-        if self.time_varying and self.solver == "ccd":
-            raise DataError("time_varying needs solver='newton'.")
-        if self.time_varying and self.device == "cuda":
-            raise DataError("time_varying runs on device='cpu' (or 'auto').")
-        self._cuts, self._effects = read_step_effects(self.time_varying, design.names)
-        problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
-        if self._effects is None:
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        self._cuts, self._effects = self._step_effects(design)
+        problem, effects = super()._make_problem(design, given, like), self._effects
+        if effects is None:
             return problem
         likelihood, X = problem.likelihood, problem.design
         assert isinstance(likelihood, PiecewiseCoxLikelihood)
         assert isinstance(X, Design | ShardedDesign)
         return dataclasses.replace(
             problem,
-            design=PiecewiseDesign(X, self._effects, likelihood.person, likelihood.piece_start),
-            names=self._effects.names,
-            prior=prior_of_step_effects(problem.prior, design.names, self._effects),
+            design=PiecewiseDesign(X, effects, likelihood.person, likelihood.piece_start),
+            names=effects.names,
+            prior=prior_of_step_effects(problem.prior, design.names, effects),
         )
 
+    def _step_effects(self, design: Design) -> tuple[np.ndarray, StepEffects | None]:
+        """Times at which effects change, and whose do."""
+        if self.time_varying and self.solver == "ccd":
+            raise DataError("time_varying needs solver='newton'.")
+        if self.time_varying and self.device == "cuda":
+            raise DataError("time_varying runs on device='cpu' (or 'auto').")
+        return read_step_effects(self.time_varying, design.names)
+
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, exposure=exposure)
+        _refuse_extras(self, exposure=given.exposure)
         if self.ties not in ("efron", "breslow"):
             raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
-        outcome = check_survival(y, n)
+        outcome = check_survival(given.y, design.n)
         if not outcome.event.any():
             raise DataError("y has no events; a Cox model needs at least one.")
-        codes = self._read_strata(strata, n)
+        codes = self._read_strata(given.strata, design.n)
         rest = (outcome.entry, codes, self.ties)
-        if self._effects is None:
+        cuts, effects = self._step_effects(design)
+        if effects is None:
             likelihood = CoxLikelihood(outcome.time, outcome.event, backend, *rest)
         else:
             likelihood = PiecewiseCoxLikelihood(
-                outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cuts, *rest
+                outcome.time, outcome.event, get_backend("cpu", self.n_jobs), cuts, *rest
             )
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 

@@ -11,6 +11,7 @@ from ..backends import get_backend
 from ..backends.face import Backend
 from ..data import check_level, check_strata, check_survival, check_weights, refuse_other_order
 from ..data.checks import vector
+from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_state import HazardState
 from ..infer.incidence_curves import IncidenceErrors
@@ -19,6 +20,7 @@ from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from .annotations import Chooser, Seed
 from .discrimination import concordance_of
+from .given import Given
 from .logistic import _refuse_extras
 from .survival import SurvivalModel
 from .survival_curves import curve_table, dense_columns, in_order_of_rows
@@ -107,18 +109,18 @@ class FineGrayRegression(SurvivalModel):
         self.cause = cause
 
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, exposure=exposure)
+        _refuse_extras(self, exposure=given.exposure)
         if self.device == "cuda":
             raise DataError("FineGrayRegression runs on device='cpu' (or 'auto').")
         if not (isinstance(self.cause, int | np.integer) and self.cause >= 1):
             raise DataError(f"cause must be a code from 1, not {self.cause!r}.")
-        outcome = check_survival(y, n, competing=True)
+        outcome = check_survival(given.y, design.n, competing=True)
         if not (outcome.event == self.cause).any():
             codes = np.unique(outcome.event).tolist()
             raise DataError(f"y has no events of cause {self.cause}; its codes are {codes}.")
-        codes = self._read_strata(strata, n)
+        codes = self._read_strata(given.strata, design.n)
         self._cause = int(self.cause)
         likelihood = FineGrayLikelihood(
             outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes,

@@ -9,11 +9,13 @@ from sklearn.metrics import r2_score
 
 from ..backends.face import Backend
 from ..data import check_response, refuse_other_order
+from ..design import Design
 from ..infer.held import FromObjective
 from ..likelihoods import Likelihood, LinearLikelihood
 from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel, Problem
+from .given import Given
 from .logistic import _refuse_extras
 from .residuals import GeneralizedResiduals
 from .sklearn_base import RegressorMixin
@@ -79,13 +81,13 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         self.fit_intercept = fit_intercept
 
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, strata=strata, exposure=exposure)
-        return LinearLikelihood(check_response(y, n), backend), {}
+        _refuse_extras(self, strata=given.strata, exposure=given.exposure)
+        return LinearLikelihood(check_response(given.y, design.n), backend), {}
 
-    def _make_problem(self, *given: Any) -> Problem:
-        problem = super()._make_problem(*given)
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        problem = super()._make_problem(design, given, like)
         likelihood = problem.likelihood
         assert isinstance(likelihood, LinearLikelihood)
         likelihood.measure(problem.weights, problem.offset)

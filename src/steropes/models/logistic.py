@@ -10,11 +10,13 @@ from sklearn.utils.multiclass import type_of_target
 
 from ..backends.face import Backend
 from ..data import check_classes, refuse_other_order
+from ..design import Design
 from ..errors import DataError
 from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel
+from .given import Given
 from .residuals import GeneralizedResiduals
 from .sklearn_base import ClassifierMixin
 
@@ -98,10 +100,10 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         self.fit_intercept = fit_intercept
 
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, strata=strata, exposure=exposure)
-        codes = self._classes(y, n)
+        _refuse_extras(self, strata=given.strata, exposure=given.exposure)
+        codes = self._classes(given.y, design.n)
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
 
     def _classes(self, y: Any, n: int) -> np.ndarray:

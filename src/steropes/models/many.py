@@ -27,6 +27,7 @@ from ..fit.shards import ShardedDesign
 from ..fit.tasks import over_tasks, spread_out
 from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
+from .given import Given as OfOutcome
 from .progress import Progress
 from .settings import numerical_settings
 
@@ -251,8 +252,8 @@ def _batched(
         rest = {key: given[key] for key in GIVEN}
         try:
             refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
-            with model._arranged_as(problems[0] if problems else None):
-                problem = model._make_problem(design, given["y"], *rest.values())
+            first = problems[0] if problems else None
+            problem = model._make_problem(design, OfOutcome(given["y"], **rest), first)
             l1, l2 = problem.penalties(problem.prior)
             if not (problems and _as_determined(problem, problems[-1])):
                 refuse_undetermined(problem, problem.batch(), l1, l2)

@@ -14,12 +14,14 @@ from ..data import (
     check_weights,
     refuse_other_order,
 )
+from ..design import Design
 from ..errors import DataError
 from ..infer.unconditional_residuals import of_response
 from ..likelihoods import Likelihood, PoissonLikelihood
 from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel
+from .given import Given
 from .logistic import _refuse_extras
 from .residuals import GeneralizedResiduals
 from .sklearn_base import RegressorMixin
@@ -71,14 +73,14 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         self.fit_intercept = fit_intercept
 
     def _likelihood(
-        self, y: Any, n: int, strata: Any, exposure: Any, backend: Backend
+        self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, strata=strata)
-        y = check_response(y, n, minimum=0.0)
+        _refuse_extras(self, strata=given.strata)
+        y = check_response(given.y, design.n, minimum=0.0)
         if not y.any():
             raise DataError("y is zero in every row: the rate has no finite logarithm.")
         extras = {"fold_label": (y > 0).astype(np.int64)}
-        log_exposure = check_exposure(exposure, n)
+        log_exposure = check_exposure(given.exposure, design.n)
         if log_exposure is not None:
             extras["offset"] = log_exposure
         return PoissonLikelihood(y, backend), extras

@@ -23,9 +23,11 @@ from ..likelihoods.pooled_logistic import (
     survival_curves,
 )
 from ..priors import Prior
+from ..solve import Fit
 from .annotations import Chooser, Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
 from .discrimination import concordance_of, pair_shares
+from .given import Given
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .logistic import _refuse_extras
 from .person_time import PersonTime
@@ -165,14 +167,12 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         if (self.interval is None) == (self.breaks is None):
             raise DataError("Give either interval, the width of all intervals, or breaks.")
 
-    def _make_problem(
-        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
-    ) -> Problem:
-        _refuse_extras(self, strata=strata, exposure=exposure)
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        _refuse_extras(self, strata=given.strata, exposure=given.exposure)
         n = design.n
-        weights, offset = self._read_vectors(sample_weight, offset, n)
+        weights, offset = self._read_vectors(given.sample_weight, given.offset, n)
         self._has_intercept = self._wants_intercept()
-        outcome = check_survival(y, n)
+        outcome = check_survival(given.y, n)
         used = weights > 0
         seen = outcome if used.all() else outcome.at(used)  # others make no intervals
         if self.interval is not None:
@@ -219,19 +219,20 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             refuse_empty_splits(problem, cv, self._time.intervals)
         return super()._select(problem, progress)
 
-    def _fit_problem(
-        self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
-    ) -> None:
-        if start is None:
-            # Events are rare in an interval: from a baseline of zero every column of X would
-            # look as if it mattered.
-            start = np.zeros(problem.design.p)
-            M = problem.n_free
-            assert isinstance(problem.likelihood, PooledLogisticLikelihood)
-            start[:M] = problem.design.scale[:M] * baseline_alone(
-                problem.likelihood, problem.weights, self._time.basis, problem.offset
-            )
-        super()._fit_problem(problem, prior, start, progress)
+    def _start(self, problem: Problem, begin: np.ndarray | None) -> np.ndarray:
+        """Where a fit starts: events are rare in an interval, and from a baseline of zero every
+        column of X would look as if it mattered.
+        """
+        start, M = super()._start(problem, begin), problem.n_free
+        start = np.zeros(problem.design.p) if start is None else start
+        assert isinstance(problem.likelihood, PooledLogisticLikelihood)
+        start[:M] = problem.design.scale[:M] * baseline_alone(
+            problem.likelihood, problem.weights, self._time.basis, problem.offset
+        )
+        return start
+
+    def _settle(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        super()._settle(problem, prior, fit)
         M = problem.n_free
         self._at_zero = problem.design.uncentered_coefficients(self._beta)
         self.baseline_coef_ = pd.Series(self._at_zero[:M], self._time.baseline_names)

@@ -15,9 +15,10 @@ from ..errors import DataError
 from ..infer.baseline import Baseline
 from ..likelihoods import CoxLikelihood
 from ..priors import Prior
+from ..solve import Fit
 from .base import PenalizedModel, Problem
+from .given import Given
 from .late_entry import refuse_cut_off
-from .progress import Progress
 from .residuals import Params, SurvivalResidualKind, survival_residuals
 from .time_quantiles import TimeQuantiles
 
@@ -42,20 +43,17 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         codes, self._strata_labels = in_order(*label_strata(strata, n))
         return codes
 
-    def _make_problem(
-        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
-    ) -> Problem:
-        problem = super()._make_problem(design, y, sample_weight, offset, exposure, strata)
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        problem = super()._make_problem(design, given, like)
         assert isinstance(problem.likelihood, CoxLikelihood)
         refuse_cut_off(problem.likelihood, problem.weights, self._strata_labels)
-        self._last = problem.likelihood.last_seen(problem.weights)
         return problem
 
-    def _fit_problem(
-        self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
-    ) -> None:
+    def _settle(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        super()._settle(problem, prior, fit)
+        assert isinstance(problem.likelihood, CoxLikelihood)
+        self._last = problem.likelihood.last_seen(problem.weights)
         self._kept_baseline = None
-        super()._fit_problem(problem, prior, start, progress)
 
     # -- baseline and curves -------------------------------------------------------------------
 

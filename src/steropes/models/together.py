@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import ClassVar, Literal
-
-from ..fit import Problem
 
 __all__ = ["Together"]
 
@@ -14,10 +10,9 @@ When = Literal["never", "laplace", "always"]
 
 
 class Together:
-    """Whether a model's outcomes may be lanes of one batch, and the columns that they share."""
+    """Whether a model's outcomes may be lanes of one batch."""
 
     _together: ClassVar[When] = "never"  # see `_outcomes_together`
-    _beside: Problem | None = None  # whose columns these are too, meanwhile; see `_arranged_as`
 
     @classmethod
     def _outcomes_together(cls) -> When:
@@ -30,15 +25,3 @@ class Together:
         """
         own: When = cls.__dict__.get("_together", "never")
         return own
-
-    @contextlib.contextmanager
-    def _arranged_as(self, other: Problem | None) -> Iterator[None]:
-        """Meanwhile have the columns, and the intercept, of a problem of the same model and X."""
-        if other is None:
-            yield
-            return
-        self._beside = other
-        try:
-            yield
-        finally:  # or the model would hold the other's outcome
-            del self._beside

@@ -29,6 +29,7 @@ from ...solve.determined import refuse_undetermined_columns
 from ...solve.trace import Trace
 from ..annotations import Chooser, Seed
 from ..base import PenalizedModel
+from ..given import Given
 from ..logistic import _refuse_extras
 from ..progress import Progress
 from ..sklearn_base import RegressorMixin
@@ -158,18 +159,16 @@ class CumulativeProbabilityModel(
                 f"{self.reduce!r}."
             )
 
-    def _make_problem(
-        self, design: Design, y: Any, sample_weight: Any, offset: Any, exposure: Any, strata: Any
-    ) -> Any:
-        _refuse_extras(self, exposure=exposure, strata=strata)
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        _refuse_extras(self, exposure=given.exposure, strata=given.strata)
         n = design.n
         if n < 2:
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
-        weights, offset = self._read_vectors(sample_weight, offset, n)
+        weights, offset = self._read_vectors(given.sample_weight, given.offset, n)
         self._link, self._has_intercept = self.link, False
         # Of the other links' coefficients exp is no ratio of odds.
         self._ratio = "or" if self.link == "logit" else "exp(coef)"
-        outcome = _copied(_read_outcome(y, n))
+        outcome = _copied(_read_outcome(given.y, n))
         self._top = _finite_top(outcome)
         outcome, self._subset = self._apply_reduction(outcome, weights, design)
         backend = get_backend("cpu", self.n_jobs)
@@ -208,11 +207,9 @@ class CumulativeProbabilityModel(
         subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         return y, subset
 
-    def _fit(
-        self, X: Any, y: Any, given: tuple[Any, Any, Any, Any], start_at: Any, fixed: Any
-    ) -> None:
+    def _fit(self, X: Any, given: Given, start_at: Any, fixed: Any) -> None:
         try:
-            super()._fit(X, y, given, start_at, fixed)
+            super()._fit(X, given, start_at, fixed)
         except FloatingPointError:
             raise DataError(
                 "The linear predictor reaches so far that the thresholds' curvature has no number. "
@@ -232,8 +229,6 @@ class CumulativeProbabilityModel(
     ) -> None:
         settings = (self.tol, self.max_iter, progress.step)
         trace = Trace()
-        begin = None if self._begin is None else problem.design.scale * self._begin
-        start = begin if start is None else start
         if self._subset is None:
             part, problem = fit_part(problem, prior, start, trace, *settings)
             self._parts = [part]
@@ -241,7 +236,7 @@ class CumulativeProbabilityModel(
             loss = part.fit.loss
         else:
             self._parts, values, alpha, beta, loss = fit_subsets(
-                problem, self._subset, prior, *settings, begin
+                problem, self._subset, prior, *settings, None if self.cv is not None else start
             )
         self._problem, self._information, self._robust = problem, None, {}
         self.prior_, self.trace_ = prior, trace.table()
