@@ -200,6 +200,11 @@ def test_what_joins_all_columns_has_a_factor(rng):
     _, after = steps(shared, factors, support, residual)
     assert factors.factor is not None
     assert after < before
+    # Of many more columns blocks may tell enough.
+    assert Factors(shared_of(np.hstack([X, X[:, : k - 1]])), factors).joined == k
+    more = Factors(shared_of(np.hstack([X, rng.normal(size=(3000, k + 1))])), factors)
+    assert not more.joined
+    assert more.factor is None
 
 
 def test_a_column_that_is_eliminated_by_now_is_in_no_block(rng):

@@ -131,7 +131,7 @@ def test_without_a_penalty_there_is_a_matrix_of_many_columns_too(monkeypatch):
         (9000, 1000, True, False, False, True),  # 9 for each entry
         (9000, 1500, True, False, False, False),
         (21_000, 10**6, True, False, False, True),
-        (13_000, 10**6, True, False, True, True),  # risk sets
+        (13_000, 10**6, True, False, True, False),
         (9000, 1500, False, False, False, True),
         (9000, 1500, False, False, True, False),
         (9000, 1, False, True, False, False),  # solved with exactly
@@ -141,7 +141,23 @@ def test_without_a_penalty_there_is_a_matrix_of_many_columns_too(monkeypatch):
 def test_a_matrix_is_made_where_it_is_smaller_than_reading_the_data(
     k, a_column, lasso, free, grouped, expected
 ):
-    term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * a_column)
+    term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * a_column, B=1)
     assert worth.too_wide(term, lasso, free, grouped) == expected
     term.columnar = False
     assert not worth.too_wide(term, lasso, free, grouped)
+
+
+@pytest.mark.parametrize(
+    ("k", "grouped", "B", "expected"),
+    [
+        (7000, False, 1, False),
+        (9000, False, 1, True),
+        (12_000, False, 11, False),  # eleven read their rows eleven times,
+        (19_000, False, 11, True),  # and those with a Hessian by columns take fewer steps
+        (9000, True, 11, False),
+        (12_000, True, 11, True),  # of risk sets, whose event times an array merges
+    ],
+)
+def test_more_replicates_make_an_array_worth_more(k, grouped, B, expected):
+    term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * 900, B=B)
+    assert worth.too_wide(term, True, False, grouped) == expected

@@ -13,9 +13,10 @@ THINNEST = 8  # rows of which one goes into a Hessian, at most,
 ENOUGH = 16  # of rows or events for each column
 MANY_PAIRS = 2e6  # additions of a Hessian for which leaving rows out is worth it
 WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
-GROUPED = 12_000  # the same with rank-one terms, each of which is dense in all columns
 WIDE = 6000  # columns from which on it is not made where it has many entries for each of the rows,
 SPARSER = 8.0  # so many under an ℓ1 penalty (those are read again and again in place of it),
+EACH_MORE = 1.2  # and these for each more replicate, which reads the rows for itself,
+GROUPED = 0.2  # or these with rank-one terms, which only steps by columns have exactly;
 DENSER = 4.0  # or so many without, where its Cholesky factor is needed in double precision
 SMALL = 512  # columns up to which a Hessian is in double precision,
 MANY_ROWS = 4  # and rows for each column from which on it need not be
@@ -50,9 +51,9 @@ def too_wide(term: DataTerm, lasso: bool, free: bool, grouped: bool) -> bool:
     k = len(term.W)
     if k <= WIDE or not term.columnar:
         return False
-    widest = min(WIDEST, GROUPED) if grouped else WIDEST
-    if k > widest or (free and not lasso):
-        return k > widest
+    if k > WIDEST or (free and not lasso):
+        return k > WIDEST
     if lasso:
-        return k**2 > SPARSER * term.entries
+        more = GROUPED if grouped else EACH_MORE
+        return k**2 > (SPARSER + more * (term.B - 1)) * term.entries
     return k**2 > DENSER * term.entries and not grouped

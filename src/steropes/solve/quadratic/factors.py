@@ -23,6 +23,7 @@ __all__ = ["Factors", "Inverse"]
 FEW = 256  # coordinates up to which a factor costs nothing either
 MANY = 6  # iterations with blocks that are no more than with a factor
 WORTH = 200  # columns that an iteration may be lost for, each, before a factor costs less
+AGAIN = 2  # times as many columns, of which blocks may tell enough where they did not
 
 
 class Factors:
@@ -43,8 +44,9 @@ class Factors:
     ----------
     inherited : bool
         Whether the factor was made of another matrix, perhaps.
-    joined : bool
-        Whether more joins the columns than blocks can tell.
+    joined : int
+        Columns where more was found to join them than blocks can tell, 0 for nowhere. Of twice as
+        many blocks are tried again: the first few are the most frequent, which hang together.
     """
 
     def __init__(
@@ -58,9 +60,10 @@ class Factors:
             if takes:
                 last.factor = None
         self.inherited = self.factor is not None
-        self.joined: bool = last is not None and last.joined
         self._blocks: Blocks | None = None if last is None else last._blocks
-        self._lost: int = 0 if last is None else last._lost  # iterations, with blocks
+        self.joined, self._lost = (0, 0) if last is None else (last.joined, last._lost)
+        if self.joined and whole.k > AGAIN * self.joined:
+            self.joined, self._lost, self.factor, self.inherited = 0, 0, None, False
 
     @property
     def _by_blocks(self) -> bool:
@@ -106,7 +109,8 @@ class Factors:
         """Take note of what a step took: too many with blocks in all, or with an old factor."""
         if self._by_blocks:
             self._lost += max(iterations - MANY, 0)
-            self.joined = self._lost > self.whole.k // WORTH
+            if self._lost > self.whole.k // WORTH:
+                self.joined = self.whole.k
             return
         ridge = np.zeros(self.whole.k)
         ridge[at] = l2.mean(axis=1)
