@@ -61,7 +61,8 @@ class Factors:
                 last.factor = None
         self.inherited = self.factor is not None
         self._blocks: Blocks | None = None if last is None else last._blocks
-        self.joined, self._lost = (0, 0) if last is None else (last.joined, last._lost)
+        self.joined: int = 0 if last is None else last.joined
+        self._lost: int = 0 if last is None else last._lost  # iterations, with blocks
         if self.joined and whole.k > AGAIN * self.joined:
             self.joined, self._lost, self.factor, self.inherited = 0, 0, None, False
 
