@@ -46,7 +46,7 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
     def gradient(free: np.ndarray) -> np.ndarray:
         full.solve(free, np.zeros_like(l2), tol=1e-6)
         # Columns are stored divided by their scale, so theirs is the smaller gradient.
-        g = full.gradients()
+        g = full.gradients().copy()
         own = np.where(l1 > 0, np.abs(g[:, 0]), 0.0)
         if own.max(initial=0.0) < NOISE * problem.weights.sum():
             most = np.argsort(-own, kind="stable")[:SAMPLE]

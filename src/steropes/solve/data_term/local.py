@@ -203,6 +203,7 @@ class LocalTerm:
         r = xp.asarray(r, dtype)
         g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
         if not single:  # who joins now need not be summed again
+            g.flags.writeable = False  # others see it too
             self._gradient.know(g)
         return g
 
