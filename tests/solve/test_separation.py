@@ -262,3 +262,25 @@ def test_an_offset_at_which_one_minus_p_is_zero_hides_no_separation(shift):
     m.fit(np.column_stack([np.ones(n), x]), y, offset=np.full(n, shift))
     a, b = np.log(16 / 32), np.log(1 / 1)  # events over others
     np.testing.assert_allclose(m.coef_, [a - shift, b - a], rtol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["conditional", "cox", "logistic"])
+def test_what_the_others_tell_apart_by_themselves_hides_no_separation(kind):
+    """At the end of the fit nothing is left of the information on the column without penalty."""
+    n, rng = 40, np.random.default_rng(5)
+    case = np.arange(n) % 4 == 0
+    X = np.column_stack([rng.normal(size=n), 1e17 * case, np.zeros(n)])
+    X[1, 2] = 1.0  # one control: the lower the better
+    prior = steropes.Laplace(1.0, exclude=[2])
+    more = {}
+    if kind == "conditional":
+        model = steropes.ConditionalLogisticRegression(prior=prior, method="breslow")
+        y, more = case.astype(float), {"strata": np.arange(n) // 4}
+    elif kind == "cox":
+        model = steropes.CoxRegression(prior=prior)
+        y = steropes.Surv(np.where(case, 1.0, 2.0), case)
+    else:
+        model, y = steropes.LogisticRegression(prior=prior), case
+    with pytest.raises(SeparationError, match="x2") as raised:
+        model.fit(X, y, **more)
+    assert raised.value.columns == ["x2"]

@@ -92,7 +92,13 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     direction = _run_away(loss, start, loss.hessian(start, levelled=True), scaled[free])
     if direction is None:
         _, direction = _follow(loss, start)
-    return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
+    if direction is not None:
+        return direction, np.sqrt(np.where(h0 > 0, h0, 1.0))
+    alone = FreeLoss.beside(problem, free, np.zeros(len(beta)))
+    if (h0 < WORN * alone.diagonal(_start(problem, alone, free)[0])).any():
+        # The others tell the rows apart by themselves here, so that nothing is left to see.
+        return separating_without_others(problem, free)
+    return None
 
 
 def separating_without_others(problem: Any, free: np.ndarray) -> Any:
