@@ -8,8 +8,9 @@ from ..backends.threads import ThreadPool
 
 __all__ = ["GrowingMatrix"]
 
-# Rows and columns that there is room for, for each that there is: memory only once it is used.
-SPARE = 0.5
+SPARE = 0.5  # rows and columns that there is room for, for each that there is,
+LEAST = 256  # but no more than so many,
+MORE = 4  # or so many for each that joined the last time: pages are large, and used a bit are taken
 STRIPE = 256  # rows that are copied at once
 
 
@@ -53,7 +54,8 @@ class GrowingMatrix:
         self._pool.map(stripe, _stripes(k), k * (k - first))
 
     def _move(self, first: int, dtype: np.dtype) -> None:
-        old, room = self._room, _with_room(self.k, dtype)
+        spare = max(LEAST, MORE * (self.k - first))
+        old, room = self._room, _with_room(self.k, dtype, spare)
 
         def stripe(a: int, b: int) -> None:
             room[a:b, :first] = old[a:b, :first]
@@ -72,9 +74,9 @@ class GrowingMatrix:
         self._room, self.k = room, k
 
 
-def _with_room(k: int, dtype: np.dtype) -> np.ndarray:
+def _with_room(k: int, dtype: np.dtype, most: int | None = None) -> np.ndarray:
     """An empty matrix for k rows and columns and some more."""
-    size = k + int(SPARE * k)
+    size = k + int(SPARE * k) if most is None else k + min(int(SPARE * k), most)
     return np.empty((size, size), dtype)
 
 
