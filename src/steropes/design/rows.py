@@ -150,19 +150,21 @@ class RowMatrix:
         rough = rough and self.n * float(v.max() if len(v) else 0.0) < LARGEST
         G = xp.zeros((self.k, self.k), np.float32 if rough else np.float64)
         S, D = self.sparse_at, self.dense_at
-        if self.lines is not None:
-            lines, weights = self.lines, v
-            if self.backend.on_host and 2 * np.count_nonzero(v) < self.n:
-                at = np.flatnonzero(v)  # rows without weight are not even passed over
-                lines, weights = lines.take(at), v[at]
-            self.backend.gram(lines, weights, G, first, rough)
+        lines, dense = self.lines, self.dense
+        if self.backend.on_host and 2 * np.count_nonzero(v) < self.n:
+            at = np.flatnonzero(v)  # rows without weight are not even passed over
+            v = v[at]
+            lines = None if lines is None else lines.take(at)
+            dense = None if dense is None else dense[at]
+        if lines is not None:
+            self.backend.gram(lines, v, G, first, rough)
             self._mirror(G, first)
-        if self.dense is not None:
-            vZ = self.dense * v[:, None]
+        if dense is not None:
+            vZ = dense * v[:, None]
             late, late_dense = first <= S, first <= D
-            G[np.ix_(D[late_dense], D)] = (self.dense.T @ vZ)[late_dense]
-            if self.lines is not None:
-                cross = self._lines_times(vZ)[S]
+            G[np.ix_(D[late_dense], D)] = (dense.T @ vZ)[late_dense]
+            if lines is not None:
+                cross = self._lines_times(lines, vZ)[S]
                 G[np.ix_(S[late], D)] = cross[late]
                 G[np.ix_(D[late_dense], S)] = cross.T[late_dense]
         return G
@@ -243,9 +245,9 @@ class RowMatrix:
             out[:, self.dense_at] = self.backend.segment_sum(dense * u[:, None], pointers)
         return out
 
-    def _lines_times(self, Z: np.ndarray) -> np.ndarray:
-        """The sparse part's transpose times a dense matrix of any width."""
+    def _lines_times(self, lines: Any, Z: np.ndarray) -> np.ndarray:
+        """Some lines' transpose times a dense matrix of any width."""
         k = Z.shape[1]
-        padded = self.backend.xp.zeros((self.n, self.backend.lanes(k)))
+        padded = self.backend.xp.zeros((len(Z), self.backend.lanes(k)))
         padded[:, :k] = Z
-        return self.backend.scatter(self.lines, padded)[:, :k]
+        return self.backend.scatter(lines, padded)[:, :k]

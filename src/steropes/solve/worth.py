@@ -11,7 +11,7 @@ __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 
 THINNEST = 8  # rows of which one goes into a Hessian, at most,
 ENOUGH = 16  # of rows or events for each column
-MANY_PAIRS = 2e6  # additions of a Hessian for which leaving rows out is worth it
+MANY_PAIRS = 2e5  # additions of a Hessian for which leaving rows out is worth it
 WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
 WIDE = 6000  # columns from which on it is not made where it has many entries for each of the rows,
 SPARSER = 8.0  # so many under an ℓ1 penalty (those are read again and again in place of it),

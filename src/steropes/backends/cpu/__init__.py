@@ -247,11 +247,9 @@ class CpuBackend:
         out = np.zeros((len(pointers) - 1, lines.width))
 
         def part(s0: int, s1: int) -> None:
-            for s in range(s0, s1):
-                sparse.scatter(
-                    lines.starts, lines.ends, lines.indices, lines.data, u, out[s],
-                    pointers[s], pointers[s + 1],
-                )  # fmt: skip
+            sparse.scatter_runs(
+                lines.starts, lines.ends, lines.indices, lines.data, u, pointers, out, s0, s1
+            )
 
         self.pool.map(part, balanced_chunks(pointers, CHUNKS))
         return out

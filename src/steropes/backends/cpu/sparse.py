@@ -30,6 +30,7 @@ __all__ = [
     "scatter4",
     "scatter8",
     "scatter12",
+    "scatter_runs",
 ]
 
 OPTIONS: dict[str, Any] = {
@@ -170,6 +171,13 @@ def scatter(starts, ends, indices, data, R, out, a0, a1):
             for k in range(starts[a], ends[a]):
                 i = entry(indices, k)
                 put(out, i, entry(out, i) + entry(data, k) * r)
+
+
+@njit(**OPTIONS)
+def scatter_runs(starts, ends, indices, data, u, pointers, out, s0, s1):
+    """`scatter` over the lines of each run s0 … s1, which pointers (runs + 1,) cut, to out[s]."""
+    for s in range(s0, s1):
+        scatter(starts, ends, indices, data, u, out[s], pointers[s], pointers[s + 1])
 
 
 def _scatter(Q):

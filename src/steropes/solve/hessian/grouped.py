@@ -61,6 +61,7 @@ def _subtract(G: Array, M: Array, c: Array, first: int, backend: Any) -> None:
     """Take M' diag(c) M out of G's rows from ``first`` on, in stripes that go side by side."""
     k = len(G)
     cM = M * c[:, None]
+    M, cM = (x.astype(G.dtype, copy=False) for x in (M, cM))  # as the rest of it is
     size = max(64, -(-(k - first) // PIECES))
 
     def stripe(a: int, b: int) -> None:
