@@ -12,6 +12,7 @@ from ..backends.face import Backend
 from ..errors import DataError
 from .blocks import Block, ConstantBlock, DenseBlock, SparseBlock
 from .estimate import Columns, Estimated
+from .long import blocks_of_long
 
 __all__ = ["Design"]
 
@@ -168,9 +169,8 @@ class Design(Estimated):
         >>> steropes.Design.from_long(table, rows=[9, 8, 7]).names
         ['1002', '8507']
         """
-        from .long import from_long  # it makes designs
-
-        return from_long(table, rows, row=row, covariate=covariate, value=value, names=names)
+        found = blocks_of_long(table, rows, row=row, covariate=covariate, value=value, names=names)
+        return cls(*found)
 
     def stored(self) -> Columns:
         """Entries of each column."""

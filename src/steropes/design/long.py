@@ -13,14 +13,14 @@ from scipy import sparse
 from ..data.arrays import refuse_query
 from ..data.checks import labels_of, native, vector
 from ..errors import DataError
-from .design import Design
+from .blocks import Block
 from .from_sparse import blocks_of_sparse
 from .words import refuse_extreme
 
-__all__ = ["from_long"]
+__all__ = ["blocks_of_long"]
 
 
-def from_long(
+def blocks_of_long(
     table: Any,
     rows: Any,
     *,
@@ -28,8 +28,8 @@ def from_long(
     covariate: str = "covariateId",
     value: str | None = "covariateValue",
     names: Mapping[Any, str] | None = None,
-) -> Design:
-    """See `Design.from_long`."""
+) -> tuple[list[Block], list[str]]:
+    """Blocks of columns and their names; see `Design.from_long`."""
     refuse_query(table, "The long table")
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
@@ -68,9 +68,9 @@ def from_long(
         raise DataError("The table has no rows, so there is no covariate.")
     X = sparse.coo_array((x, (i, codes)), shape=(len(people), len(distinct)))
     called = [str((names or {}).get(label, label)) for label in distinct]
-    design = Design(blocks_of_sparse(X, called), called)
-    refuse_extreme(design.scale, called)
-    return design
+    blocks = blocks_of_sparse(X, called)
+    refuse_extreme(np.concatenate([block.scale for block in blocks]), called)
+    return blocks, called
 
 
 def _of(x: Any, what: str) -> np.ndarray:

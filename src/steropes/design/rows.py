@@ -12,7 +12,7 @@ from ..backends.cpu.append import append_lines
 from ..backends.cpu.lines import FEW
 from ..backends.face import Backend
 from .blocks import ConstantBlock, DenseBlock, SparseBlock
-from .design import Design
+from .face import ColumnStore
 
 __all__ = ["RowMatrix"]
 
@@ -32,7 +32,7 @@ class RowMatrix:
 
     Parameters
     ----------
-    design : Design
+    design : ColumnStore
     chosen : (k,) int array
         Columns; their order is the local numbering 0 … k−1.
     order : (m,) int array or None
@@ -44,7 +44,7 @@ class RowMatrix:
     layout: ClassVar[Literal["rows"]] = "rows"
 
     def __init__(
-        self, design: Design, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+        self, design: ColumnStore, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
     ) -> None:
         self.backend = backend
         self.chosen = np.asarray(chosen, dtype=np.int64)
@@ -92,7 +92,7 @@ class RowMatrix:
         """Stored entries, those of dense columns among them."""
         return len(self.dense_at) * self.n + (0 if self.lines is None else self.lines.nnz)
 
-    def grown(self, design: Design, chosen: np.ndarray, order: Any) -> RowMatrix:
+    def grown(self, design: ColumnStore, chosen: np.ndarray, order: Any) -> RowMatrix:
         """These columns and, behind them, the others of ``chosen``, which begins with these.
 
         Only the new columns are turned into rows, if there are many. These rows are of no more

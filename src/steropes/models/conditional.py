@@ -22,7 +22,6 @@ from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel, Problem
 from .given import Given
-from .logistic import _refuse_extras
 from .residuals import GroupedResiduals
 
 __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
@@ -129,7 +128,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
     def _likelihood(
         self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, exposure=given.exposure)
+        given.refuse_extras(self, "exposure")
         if self.method not in ("exact", "efron", "breslow"):
             raise DataError(f"method must be 'exact', 'efron' or 'breslow', not {self.method!r}.")
         y = check_response(given.y, design.n)

@@ -29,7 +29,6 @@ from .annotations import Chooser, Device, Seed, Solver, StepTimes, Ties
 from .base import Problem
 from .discrimination import auc_table, concordance_of, pair_shares
 from .given import Given
-from .logistic import _refuse_extras
 from .step_effects import prior_of_step_effects, read_step_effects
 from .survival import SurvivalModel
 from .survival_curves import SurvivalCurves
@@ -137,7 +136,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
     def _likelihood(
         self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, exposure=given.exposure)
+        given.refuse_extras(self, "exposure")
         if self.ties not in ("efron", "breslow"):
             raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
         outcome = check_survival(given.y, design.n)

@@ -21,7 +21,6 @@ from ..priors import Prior
 from .annotations import Chooser, Seed
 from .discrimination import concordance_of
 from .given import Given
-from .logistic import _refuse_extras
 from .survival import SurvivalModel
 from .survival_curves import curve_table, dense_columns, in_order_of_rows
 
@@ -111,7 +110,7 @@ class FineGrayRegression(SurvivalModel):
     def _likelihood(
         self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, exposure=given.exposure)
+        given.refuse_extras(self, "exposure")
         if self.device == "cuda":
             raise DataError("FineGrayRegression runs on device='cpu' (or 'auto').")
         if not (isinstance(self.cause, int | np.integer) and self.cause >= 1):

@@ -189,7 +189,7 @@ def _unchecked(text: str, data: pd.DataFrame) -> Any:
     """The value of an expression in the columns of data."""
     from formulaic.utils.stateful_transforms import stateful_eval
 
-    from .cumulative import Censored
+    from ..likelihoods.cumulative import Censored
 
     env = {
         **ELEMENTWISE, "np": np, "Surv": _surv, "Censored": Censored,

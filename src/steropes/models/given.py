@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..data import refuse_other_order
+from ..errors import DataError
 
 __all__ = ["Given"]
 
@@ -36,3 +37,9 @@ class Given:
         }  # fmt: skip
         refuse_other_order(X, y=self.y, **vectors)
         refuse_other_order(self.y, "y", **vectors)  # where X has no labels
+
+    def refuse_extras(self, model: Any, *names: str) -> None:
+        """Refuse those of these that the model has no use for, instead of ignoring them."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise DataError(f"{type(model).__name__} has no use for {name}; leave it out.")

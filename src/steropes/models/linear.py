@@ -16,7 +16,6 @@ from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel, Problem
 from .given import Given
-from .logistic import _refuse_extras
 from .residuals import GeneralizedResiduals
 from .sklearn_base import RegressorMixin
 
@@ -83,7 +82,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     def _likelihood(
         self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, strata=given.strata, exposure=given.exposure)
+        given.refuse_extras(self, "strata", "exposure")
         return LinearLikelihood(check_response(given.y, design.n), backend), {}
 
     def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:

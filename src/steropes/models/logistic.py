@@ -102,7 +102,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     def _likelihood(
         self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, strata=given.strata, exposure=given.exposure)
+        given.refuse_extras(self, "strata", "exposure")
         codes = self._classes(given.y, design.n)
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
 
@@ -170,10 +170,3 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _refuse_extras(model: Any, **given: Any) -> None:
-    """Refuse arguments of ``fit`` that the family has no use for, instead of ignoring them."""
-    for name, value in given.items():
-        if value is not None:
-            raise DataError(f"{type(model).__name__} has no use for {name}; leave it out.")

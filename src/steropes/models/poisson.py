@@ -22,7 +22,6 @@ from ..priors import Prior
 from .annotations import Chooser, Device, Seed, Solver
 from .base import PenalizedModel
 from .given import Given
-from .logistic import _refuse_extras
 from .residuals import GeneralizedResiduals
 from .sklearn_base import RegressorMixin
 
@@ -75,7 +74,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     def _likelihood(
         self, given: Given, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        _refuse_extras(self, strata=given.strata)
+        given.refuse_extras(self, "strata")
         y = check_response(given.y, design.n, minimum=0.0)
         if not y.any():
             raise DataError("y is zero in every row: the rate has no finite logarithm.")

@@ -29,7 +29,6 @@ from .base import PenalizedModel
 from .discrimination import concordance_of, pair_shares
 from .given import Given
 from .interval_checks import refuse_empty_intervals, refuse_empty_splits
-from .logistic import _refuse_extras
 from .person_time import PersonTime
 from .progress import Progress
 from .residuals import PooledResiduals
@@ -168,7 +167,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             raise DataError("Give either interval, the width of all intervals, or breaks.")
 
     def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
-        _refuse_extras(self, strata=given.strata, exposure=given.exposure)
+        given.refuse_extras(self, "strata", "exposure")
         n = design.n
         weights, offset = self._read_vectors(given.sample_weight, given.offset, n)
         self._has_intercept = self._wants_intercept()

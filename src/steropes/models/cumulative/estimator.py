@@ -30,7 +30,6 @@ from ...solve.trace import Trace
 from ..annotations import Chooser, Seed
 from ..base import PenalizedModel
 from ..given import Given
-from ..logistic import _refuse_extras
 from ..progress import Progress
 from ..sklearn_base import RegressorMixin
 from .diagnostics import CumulativeDiagnostics
@@ -160,7 +159,7 @@ class CumulativeProbabilityModel(
             )
 
     def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
-        _refuse_extras(self, exposure=given.exposure, strata=given.strata)
+        given.refuse_extras(self, "exposure", "strata")
         n = design.n
         if n < 2:
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")

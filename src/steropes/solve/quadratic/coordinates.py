@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy import linalg
@@ -13,10 +13,7 @@ from scipy import linalg
 from ...backends.threads import ThreadPool
 from .low_rank import LowRank
 
-if TYPE_CHECKING:
-    from .shared import SharedMatrix
-
-__all__ = ["Coordinates", "Part", "Sweeps"]
+__all__ = ["Coordinates", "Entries", "Part", "Sweeps"]
 
 FEW = 32  # columns without penalty that are eliminated
 SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
@@ -37,6 +34,33 @@ class Sweeps(Protocol):
             Curvature in all of each coordinate (zero: it rests), and penalties.
         rest : (k, B) array
             A coordinate that violates its optimality condition by no more stays where it is.
+        """
+
+
+class Entries(Protocol):
+    """A matrix whose entries can be looked up, as a factor of some of its columns wants them.
+
+    Attributes
+    ----------
+    k, diagonal, whole, pool
+        As of `Coordinates`.
+    """
+
+    k: int
+    diagonal: np.ndarray
+    whole: np.ndarray
+    pool: ThreadPool
+
+    def lower_part(self, at: np.ndarray, size: np.ndarray, out: np.ndarray) -> None:
+        """Rows and columns ``at`` as far as ``out`` (n, m) goes, in units of ``size``.
+
+        Of the first m rows the lower triangle.
+        """
+
+    def between(self, rows: np.ndarray, columns: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
+        """Entries of some rows and columns, in a precision of one's own.
+
+        Those of what is eliminated are zero, on the diagonal too.
         """
 
 
@@ -107,7 +131,7 @@ class Coordinates(ABC):
 
     @property
     @abstractmethod
-    def dense(self) -> SharedMatrix | None:
+    def dense(self) -> Entries | None:
         """The same where entries can be looked up, for exact solutions and factors."""
 
     @property

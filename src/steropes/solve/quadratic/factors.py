@@ -13,9 +13,8 @@ import numpy as np
 
 from ...backends.tall import columns
 from .blocks import Blocks, BlocksInverse
-from .coordinates import Coordinates
+from .coordinates import Coordinates, Entries
 from .preconditioner import Preconditioner, System
-from .shared import SharedMatrix
 from .support import ITERATIONS
 
 __all__ = ["Factors", "Inverse"]
@@ -123,7 +122,7 @@ class Factors:
             self.prepare(at, support, size, l2)
 
     def _make(
-        self, dense: SharedMatrix, wanted: np.ndarray, sizes: np.ndarray, ridge: np.ndarray
+        self, dense: Entries, wanted: np.ndarray, sizes: np.ndarray, ridge: np.ndarray
     ) -> None:
         self.factor = None  # two need not be held
         self.factor = Preconditioner.of(dense, wanted, sizes, ridge)

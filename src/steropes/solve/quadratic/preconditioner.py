@@ -16,7 +16,8 @@ import numpy as np
 from ...backends.tall import column_any, row_any
 from .absences import Absence, Absences
 from .cholesky import Cholesky
-from .shared import SharedMatrix, as_precision
+from .coordinates import Entries
+from .shared import as_precision
 
 __all__ = ["Preconditioner"]
 
@@ -44,7 +45,7 @@ class Preconditioner:
 
     Parameters
     ----------
-    shared : SharedMatrix
+    shared : Entries
     support : (k, B) bool array
     size : (k,) array
         Of the coefficients, any measure: those that all have and that are small may soon leave.
@@ -64,7 +65,7 @@ class Preconditioner:
     """
 
     def __init__(
-        self, shared: SharedMatrix, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
+        self, shared: Entries, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
     ) -> None:
         some = row_any(support)
         # What the elimination left of a column may be rounding alone, and no unit of anything.
@@ -91,7 +92,7 @@ class Preconditioner:
 
     @classmethod
     def of(
-        cls, shared: SharedMatrix, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
+        cls, shared: Entries, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
     ) -> Preconditioner | None:
         """A factor, or None where rounding leaves the matrix indefinite."""
         try:
@@ -107,7 +108,7 @@ class Preconditioner:
         return out
 
     def serves(
-        self, shared: SharedMatrix, support: np.ndarray, ridge: np.ndarray, alone: bool = False
+        self, shared: Entries, support: np.ndarray, ridge: np.ndarray, alone: bool = False
     ) -> bool:
         """Whether it is a factor of these supports; columns that it lacks are let in.
 
@@ -131,7 +132,7 @@ class Preconditioner:
             self._extend(shared, new, ridge)
         return True
 
-    def is_of(self, shared: SharedMatrix, ridge: np.ndarray) -> bool:
+    def is_of(self, shared: Entries, ridge: np.ndarray) -> bool:
         """Whether it was made of this matrix, or one of the same diagonal."""
         h = (shared.diagonal + ridge)[self.at]
         return bool((np.abs(h - self._size**2) <= SAME * h).all())
@@ -140,7 +141,7 @@ class Preconditioner:
     def _most_lacking(self) -> float:
         return max(LACKS * self.m, min(FEW, self.m // 4))
 
-    def _extend(self, shared: SharedMatrix, new: np.ndarray, ridge: np.ndarray) -> None:
+    def _extend(self, shared: Entries, new: np.ndarray, ridge: np.ndarray) -> None:
         first = len(self.at)
         if self._lent:
             self._room, self._lent = self._room.copy(), False

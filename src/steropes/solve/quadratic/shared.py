@@ -89,7 +89,7 @@ class SharedMatrix(Coordinates):
         return out
 
     def tell(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
-        """Add to the slopes s (k, B) of all others what changes of the coordinates a … b are."""
+        """See `Swept.tell`."""
         k, B = s.shape
         if b - a == k:
             return
@@ -133,10 +133,7 @@ class SharedMatrix(Coordinates):
         return A
 
     def lower_part(self, at: np.ndarray, size: np.ndarray, out: np.ndarray) -> None:
-        """Rows and columns ``at`` as far as ``out`` (n, m) goes, in units of ``size``.
-
-        Of the first m rows the lower triangle.
-        """
+        """See `Entries.lower_part`."""
         m = out.shape[1]
 
         def stripe(a: int, b: int) -> None:
@@ -148,10 +145,7 @@ class SharedMatrix(Coordinates):
         self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
 
     def between(self, rows: np.ndarray, columns: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
-        """Entries of some rows and columns, in a precision of one's own.
-
-        Those of what is eliminated are zero, on the diagonal too.
-        """
+        """See `Entries.between`."""
         A = np.take(self.G[rows], columns, axis=1).astype(dtype, copy=False)
         if len(self.f):
             A -= self.Y[:, rows].astype(dtype, copy=False).T @ self.Y[:, columns].astype(

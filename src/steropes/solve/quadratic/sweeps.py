@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from ...backends.cpu.descent import descend_alone, descend_panel, panel_room
 from .low_rank import LowRank
 
-if TYPE_CHECKING:
-    from .shared import SharedMatrix
-
-__all__ = ["AloneSweeps", "PanelSweeps", "own_terms"]
+__all__ = ["AloneSweeps", "PanelSweeps", "Swept", "own_terms"]
 
 PANEL = 512  # coordinates whose moves are told to others at once
 
@@ -23,10 +20,29 @@ def own_terms(Y: np.ndarray, low: LowRank, b: int) -> tuple[np.ndarray, np.ndarr
     return V, np.append(np.full(len(Y), -1.0), low.c[:, b])
 
 
+class Swept(Protocol):
+    """A matrix as an array, with what its columns without penalty take out of it.
+
+    Attributes
+    ----------
+    rows : (k, at least k) array
+    f, apart, Y
+        As of `Coordinates`.
+    """
+
+    rows: np.ndarray
+    f: np.ndarray
+    apart: np.ndarray
+    Y: np.ndarray
+
+    def tell(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
+        """Add to the slopes s (k, B) of all others what changes of the coordinates a … b are."""
+
+
 class PanelSweeps:
     """Of several models; see `Sweeps`."""
 
-    def __init__(self, shared: SharedMatrix, low: LowRank) -> None:
+    def __init__(self, shared: Swept, low: LowRank) -> None:
         self.shared, self.low = shared, low
         self._U = np.ascontiguousarray(low.U)  # the kernel is compiled for no other layout
 
@@ -54,7 +70,7 @@ class PanelSweeps:
 class AloneSweeps:
     """Of a single model, all of whose coordinates are visited; see `Sweeps`."""
 
-    def __init__(self, shared: SharedMatrix, low: LowRank) -> None:
+    def __init__(self, shared: Swept, low: LowRank) -> None:
         self.shared = shared
         self._V, self._c = own_terms(shared.Y, low, 0)
 
