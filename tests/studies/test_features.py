@@ -403,3 +403,93 @@ def test_people_taken_keep_their_values_and_the_order_of_columns():
         features.select(np.array([3, 1])).matrix().toarray(), features.matrix().toarray()[:, [3, 1]]
     )
     np.testing.assert_array_equal(features.column(7), features.matrix().toarray()[:, 2])
+
+
+UNUSABLE = ("'NaN'", "'Infinity'", "'-Infinity'", "1e39", "-1e39")
+
+
+def measured(path, kind, *values):
+    """Replace the measurements by one person's, of the given SQL values, a day after another."""
+    with duckdb.connect(str(path)) as con:
+        con.execute("DROP TABLE measurement")
+        con.execute(
+            "CREATE TABLE measurement (person_id BIGINT, measurement_concept_id BIGINT, "
+            f"measurement_date DATE, value_as_number {kind}, range_low {kind}, range_high {kind}, "
+            "value_as_concept_id BIGINT, unit_concept_id BIGINT)"
+        )
+        for k, value in enumerate(values):
+            con.execute(
+                f"INSERT INTO measurement VALUES (1, 600, DATE '{day(k - 20)}', {value}, "
+                f"{5 if kind == 'DOUBLE' else chr(39) + '5' + chr(39)}, "
+                f"{9 if kind == 'DOUBLE' else chr(39) + '10' + chr(39)}, 0, 8753)"
+            )
+    return path
+
+
+@pytest.mark.parametrize("value", UNUSABLE)
+def test_a_value_that_is_not_finite_is_no_covariate_and_is_counted(omop, vocabulary, value):
+    omop.person()
+    path = measured(vocabulary(), "DOUBLE", 6.0, value)
+    assert values(extract(path, 1, 706)) == {600753706: {0: 6.0}}
+    assert values(extract(path, 1, 710)) == {6002710: {0: 1.0}}
+    assert extract(path, 1, 704, 706, 708, 710).unusable == {706: 1, 708: 1, 710: 1}
+    alone = measured(path, "DOUBLE", value)
+    assert values(extract(alone, 1, 706, 710)) == {}
+
+
+def test_text_that_is_no_number_is_left_out_and_other_text_is_its_number(omop, vocabulary):
+    omop.person()
+    path = measured(vocabulary(), "VARCHAR", "' 7.5 '", "'positive'", "'inf'", "''", "NULL")
+    found = extract(path, 1, 706, 710)
+    assert values(found) == {600753706: {0: 7.5}, 6002710: {0: 1.0}}  # 10 is above 7.5 as a number
+    assert found.unusable == {706: 2, 710: 2}
+
+
+def test_a_record_without_a_value_is_within_no_range_and_not_counted(omop, vocabulary):
+    omop.person()
+    found = extract(measured(vocabulary(), "DOUBLE", "NULL"), 1, 706, 710)
+    assert values(found) == {}
+    assert found.unusable == {}
+
+
+@pytest.mark.parametrize("limit", ["'NaN'", "1e39"])
+def test_a_limit_of_the_range_that_is_no_finite_number_makes_no_range(omop, vocabulary, limit):
+    omop.person()
+    path = measured(vocabulary(), "DOUBLE", 6.0)
+    with duckdb.connect(str(path)) as con:
+        con.execute(f"UPDATE measurement SET range_low = {limit}")
+    found = extract(path, 1, 706, 710)
+    assert values(found) == {600753706: {0: 6.0}}
+    assert found.unusable == {710: 1}
+
+
+def test_values_of_observations_follow_the_same_rule(omop, vocabulary):
+    omop.person()
+    path = vocabulary()
+    with duckdb.connect(str(path)) as con:
+        con.execute(
+            "CREATE OR REPLACE TABLE observation AS SELECT 1::BIGINT AS person_id, "
+            f"700::BIGINT AS observation_concept_id, DATE '{day(-3)}' + i::INTEGER AS "
+            "observation_date, CASE WHEN i = 0 THEN 2.5 ELSE 'inf'::DOUBLE END AS value_as_number, "
+            "NULL::BIGINT AS unit_concept_id FROM range(2) t(i)"
+        )
+    found = extract(path, 1, 810, 811)
+    assert values(found) == {700000810: {0: 2.5}, 700000811: {0: 2.5}}
+    assert found.unusable == {810: 1, 811: 1}
+
+
+def test_a_year_of_birth_that_is_no_number_makes_no_age(omop, vocabulary):
+    omop.person(born=1930)
+    path = vocabulary()
+    with duckdb.connect(str(path)) as con:
+        con.execute("ALTER TABLE person ALTER year_of_birth TYPE DOUBLE")
+        con.execute("UPDATE person SET year_of_birth = 'NaN'")
+    found = extract(path, 1, 2, 3)
+    assert values(found) == {}
+    assert found.unusable == {2: 1, 3: 1}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_covariates_of_ones_own_with_a_value_that_is_not_finite_are_refused(value):
+    with pytest.raises(DataError, match=r"covariate 8003 has a value that is not finite in row 2"):
+        made({5003: [1, 0, 1], 8003: [0, 1, value]}, 3)

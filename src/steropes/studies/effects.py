@@ -15,6 +15,7 @@ import pandas as pd
 
 from steropes.data.kaplan_meier import KaplanMeier, product_limit
 from steropes.errors import DataError, SeparationError
+from steropes.studies.checked import require_people
 from steropes.studies.ratios import ratio_of
 
 __all__ = [
@@ -50,6 +51,7 @@ def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
     """
     from scipy.stats import chi2
 
+    require_people(people, "treated", "time", "event")
     lines = []
     for value, _ in ARMS:
         arm = people[people["treated"] == value]
@@ -94,6 +96,7 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
     """
     from steropes import CoxRegression, Surv
 
+    require_people(people, "treated", "time", "event")
     result: dict[str, Any] = {
         "people": len(people),
         "events": int(people["event"].sum()),
@@ -132,6 +135,7 @@ def minimum_detectable_ratio(
     """
     from scipy.special import ndtri
 
+    require_people(people, "treated", "event")
     events = float(people["event"].sum())
     q = float(np.mean(people["treated"])) if len(people) else 0.0
     information = events * q * (1 - q)

@@ -76,6 +76,7 @@ def run_and_report(
     from steropes.studies.grid.controls_page import write_controls_report
     from steropes.studies.grid.report import write_grid_report
     from steropes.studies.grid.run import run_grid
+    from steropes.studies.grid.unusable import unusable_words
     from steropes.studies.page.files import output_folder
     from steropes.studies.terminal import Progress
     from steropes.studies.verdicts import NOT_SHOWN
@@ -106,6 +107,8 @@ def run_and_report(
         said = names.get(line.outcome_id, f"outcome {line.outcome_id}")
         where = pairs[line.target_comparator_id]
         print(f"  {where}, {said}, analysis {line.analysis_id}: {effect}")
+    for words in unusable_words(t):
+        print(f"  {words}")
     if judged:
         _print_performance(results)
     for path in (*pages, results.path, results.path.with_suffix(".zip")):

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.checked import require_numbers
 
 if TYPE_CHECKING:
     from steropes import LogisticRegression
@@ -132,7 +133,7 @@ def auc(score: ArrayLike, treated: ArrayLike) -> float:
     n1, n0 = int(treated.sum()), int((~treated).sum())
     if n1 == 0 or n0 == 0:
         raise DataError("auc: both arms must have people")
-    ranks = rankdata(np.asarray(score, dtype=float))
+    ranks = rankdata(require_numbers("auc, scores", score))
     return float((ranks[treated].sum() - n1 * (n1 + 1) / 2) / (n1 * n0))
 
 
@@ -145,4 +146,5 @@ def preference_score(logit: ArrayLike, treated: ArrayLike) -> NDArray:
     from scipy.special import expit
     from scipy.special import logit as log_odds
 
-    return expit(np.asarray(logit, dtype=float) - log_odds(float(np.asarray(treated).mean())))
+    finite = require_numbers("preference score, logits", logit)
+    return expit(finite - log_odds(float(np.asarray(treated).mean())))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.checked import require_numbers
 from steropes.studies.requirements import whole
 
 __all__ = ["Stratify", "score_strata"]
@@ -55,7 +56,7 @@ def score_strata(
     labels : array_like of int, shape (n,), optional
         People with different labels are in different strata.
     """
-    e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(bool)
+    e, t = require_numbers("strata, scores", score), np.asarray(treated).astype(bool)
     base = {"all": e, "target": e[t], "comparator": e[~t]}[rule.base]
     if len(base) == 0:
         raise DataError(f"strata: nobody is in the {rule.base} arm")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.checked import require_numbers, require_weights
 from steropes.studies.requirements import real
 
 __all__ = ["Trim", "trim"]
@@ -78,7 +79,8 @@ def trim(
     list of (str, ndarray of bool)
         The text of each rule, and who is left after it.
     """
-    e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(bool)
+    e, t = require_numbers("trimming, scores", score), np.asarray(treated).astype(bool)
+    require_weights(weight, len(e))
     kept, steps = np.ones(len(e), dtype=bool), []
     if rule.fraction is not None:
         kept = kept & _by_fraction(e, t, rule.fraction, rule.method)

@@ -7,8 +7,8 @@ people ever exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ __all__ = ["FeatureRules", "Features", "extract_features"]
 # What the statements of an analysis fill, and how it is read.
 EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
 SORTED = (
-    "SELECT covariate_id, row_id, value::FLOAT AS value FROM features WHERE value <> 0 "
+    "SELECT covariate_id, row_id, value::FLOAT AS value FROM features WHERE value::FLOAT <> 0 "
     "ORDER BY covariate_id, row_id"
 )
 
@@ -94,6 +94,14 @@ class Features:
     columns : DataFrame
         One row a column, ordered by id: ``covariate_id``, ``name``, ``analysis_id``,
         ``concept_id``, ``people`` (who have a value), ``largest`` and ``binary``.
+    unusable : dict of int to int
+        By analysis, how many records of the entries were left out because their value is not a
+        finite number that single precision can hold.
+
+    Raises
+    ------
+    DataError
+        A value that is not finite.
     """
 
     n: int
@@ -101,6 +109,17 @@ class Features:
     rows: NDArray
     values: NDArray
     columns: pd.DataFrame
+    unusable: Mapping[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        finite = np.isfinite(self.values)
+        if not finite.all():
+            at = int(np.argmin(finite))
+            column = int(np.searchsorted(self.indptr, at, side="right")) - 1
+            raise DataError(
+                f"covariate {self.columns['covariate_id'].iloc[column]} has a value that is not "
+                f"finite in row {self.rows[at]}; leave the value out or correct it"
+            )
 
     def __repr__(self) -> str:
         return f"Features({len(self.columns):,} covariates)"
@@ -112,7 +131,8 @@ class Features:
         kept = place[self.rows] >= 0
         indptr = np.concatenate(([0], np.cumsum(kept)))[self.indptr]
         rows, values = place[self.rows[kept]], self.values[kept]
-        return Features(len(people), indptr, rows, values, _described(self.columns, indptr, values))
+        columns = _described(self.columns, indptr, values)
+        return Features(len(people), indptr, rows, values, columns, self.unusable)
 
     def select(self, columns: NDArray) -> Features:
         """Some of the columns, by positions."""
@@ -120,7 +140,7 @@ class Features:
         indptr = np.concatenate(([0], np.cumsum(sizes)))
         at = np.repeat(self.indptr[columns] - indptr[:-1], sizes) + np.arange(indptr[-1])
         table = self.columns.iloc[columns].reset_index(drop=True)
-        return Features(self.n, indptr, self.rows[at], self.values[at], table)
+        return Features(self.n, indptr, self.rows[at], self.values[at], table, self.unusable)
 
     def column(self, covariate_id: int) -> NDArray:
         """One covariate as an array, (n,)."""
@@ -166,6 +186,12 @@ def extract_features(
     ------
     DataError
         An unknown concept to exclude or include, or a table that lacks a column that is needed.
+
+    Notes
+    -----
+    A recorded value that is NaN, infinite, larger than single precision holds (3.4e38) or text that
+    is no number is left out before the last value of a person is chosen; ``Features.unusable``
+    counts such records. A record without a value makes no covariate of its value or range.
     """
     rules = rules or FeatureRules()
     with db.workspace() as work:
@@ -173,12 +199,17 @@ def extract_features(
         _bring_concepts(db, work, rules)
         statements = Statements(db, rules.end_day, bool(rules.include))
         columns = Columns()
+        unusable: dict[int, int] = {}
         for number in rules.analyses:
             analysis = ANALYSES[number]
             work.run(EMPTY)
             for sql in statements.of(analysis, rules.first_day(analysis)):
                 work.run(sql)
             columns.add(work.stream(SORTED))
+            counting = statements.unusable(analysis, rules.first_day(analysis))
+            left_out = work.rows(counting)[0][0] if counting is not None else 0
+            if left_out:
+                unusable[number] = int(left_out)
         custom = [int(c) for c in as_covariates]
         if custom:
             work.run(EMPTY)
@@ -186,7 +217,7 @@ def extract_features(
             columns.add(work.stream(SORTED))
     ids, indptr, rows, values = columns.together()
     table = covariate_table(db, ids, cohorts)
-    return Features(len(entries), indptr, rows, values, _described(table, indptr, values))
+    return Features(len(entries), indptr, rows, values, _described(table, indptr, values), unusable)
 
 
 def _bring(work: Workspace, entries: pd.DataFrame) -> None:

@@ -1,6 +1,11 @@
 """The SQL of each kind of covariate analysis: rows (covariate_id, row_id, value) into ``features``.
 
 ``people`` holds row_id, person_id and start; ``excluded`` and ``included`` hold concepts.
+
+A recorded value is used only if it is a finite number that single precision can hold. NaN,
+infinities, larger numbers and text that is no number are left out before any value is chosen, and
+``Statements.unusable`` counts them. A record without a value (NULL, blank text) makes no covariate
+of its value or range and is not counted.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from steropes.studies.covariates.analyses import Analysis
 from steropes.studies.covariates.scores import CHADS2, CHADS2VASC, CHARLSON, DCSI, Category
 from steropes.studies.omop import OmopDatabase, RecordsOf
 
-__all__ = ["Statements"]
+__all__ = ["Statements", "unusable", "usable"]
 
 FINDING = 441840  # SNOMED's clinical finding, above all conditions
 # Conditions at most two levels below it that are groups all the same.
@@ -27,6 +32,14 @@ VAGUE = (
     "%of specific body structure%",
 )
 ATC_LENGTHS = (1, 3, 4, 5)
+# Columns whose numbers an analysis of a kind reads.
+RECORDED = {
+    "value": ("value_as_number",),
+    "range": ("value_as_number", "range_low", "range_high"),
+}
+BORN = "TRY_CAST(year_of_birth AS BIGINT)"
+AGED = (2, 3, 903, 904)  # analyses that read the year of birth
+LARGEST = 3.4028234663852886e38  # of single precision, in which covariates are kept
 
 
 class Statements:
@@ -43,6 +56,7 @@ class Statements:
 
     def __init__(self, db: OmopDatabase, end_day: int, only_included: bool) -> None:
         self.db, self.end, self.only_included = db, int(end_day), only_included
+        self._suspect: dict[tuple[str, str], bool] = {}
 
     def of(self, analysis: Analysis, first_day: int | None) -> Iterator[str]:
         """The statements of one analysis; none if the database has no such table.
@@ -62,8 +76,8 @@ class Statements:
         if "person_id" not in columns:  # no such table, or the stub of one that was never loaded
             return
         extra = {
-            "range": ("value_as_number", "range_low", "range_high"),
-            "value": ("value_as_number", "unit_concept_id"),
+            "range": RECORDED["range"],
+            "value": (*RECORDED["value"], "unit_concept_id"),
             "value as concept": ("value_as_concept_id",),
         }
         needed = ("person_id", analysis.concept, analysis.first, analysis.last)
@@ -80,6 +94,32 @@ class Statements:
         else:
             yield self._records(analysis, first_day)
 
+    def unusable(self, analysis: Analysis, first_day: int | None) -> str | None:
+        """SQL that counts the records whose value is no usable number; None if it reads no values.
+
+        Of ages these are the people whose year of birth is no number.
+        """
+        if analysis.id in AGED:
+            person = f"{self.db.table('person')} o ON o.person_id = p.person_id"
+            return (
+                f"SELECT count(*) FROM people p JOIN {person} WHERE {unusable('o.year_of_birth')}"
+            )
+        if analysis.kind not in RECORDED or "person_id" not in self.db.columns(analysis.table):
+            return None
+        unread = " OR ".join(unusable(f"e.{c}") for c in RECORDED[analysis.kind])
+        table = (analysis.table, analysis.kind)
+        if table not in self._suspect:  # one pass over the columns saves a join for each window
+            found = self.db.rows(
+                f"SELECT 1 FROM {self.db.table(analysis.table)} e WHERE {unread} LIMIT 1"
+            )
+            self._suspect[table] = bool(found)
+        if not self._suspect[table]:
+            return None
+        return (
+            f"SELECT count(*) {self._joined(analysis)} WHERE ({unread}) "
+            f"AND {self._in_window(analysis, first_day)} {self._allowed(f'e.{analysis.concept}')}"
+        )
+
     # -- parts -----------------------------------------------------------------------------------
 
     def _records(self, a: Analysis, first_day: int | None) -> str:
@@ -93,13 +133,11 @@ class Statements:
         if a.kind == "concept":
             return f"{insert} SELECT DISTINCT {name}, p.row_id, 1 {source}"
         if a.kind == "range":
-            group = (
-                "CASE WHEN e.value_as_number < e.range_low THEN 1 "
-                "WHEN e.value_as_number > e.range_high THEN 3 ELSE 2 END"
-            )
+            number, low, high = (usable(f"e.{c}") for c in RECORDED["range"])
+            group = f"CASE WHEN {number} < {low} THEN 1 WHEN {number} > {high} THEN 3 ELSE 2 END"
             return (
                 f"{insert} SELECT DISTINCT {concept} * 10000 + {group} * 1000 + {a.id}, p.row_id, "
-                f"1 {source} AND e.range_low IS NOT NULL AND e.range_high IS NOT NULL"
+                f"1 {source} AND {number} IS NOT NULL AND {low} IS NOT NULL AND {high} IS NOT NULL"
             )
         if a.kind == "value as concept":
             value = "e.value_as_concept_id::HUGEINT * 2654435769 // 1024"
@@ -115,10 +153,11 @@ class Statements:
         if a.kind == "value":  # the last one recorded; the smallest of that day
             unit = "coalesce(e.unit_concept_id, 0)::BIGINT % 1000"
             code = f"{concept} * 1000000 + ({unit}) * 1000 + {a.id}"
+            number = usable("e.value_as_number")
             return (
-                f"{insert} SELECT {code}, p.row_id, arg_max(e.value_as_number::DOUBLE, "
-                f"(e.{a.first}::DATE, -e.value_as_number::DOUBLE)) {source} "
-                "AND e.value_as_number IS NOT NULL GROUP BY 1, 2"
+                f"{insert} SELECT {code}, p.row_id, "
+                f"arg_max({number}, (e.{a.first}::DATE, -{number})) {source} "
+                f"AND {number} IS NOT NULL GROUP BY 1, 2"
             )
         counted = f"count(DISTINCT e.{a.concept})" if a.kind == "distinct" else "count(*)"
         name = name if a.kind == "by concept" else f"{1000 + a.id}::BIGINT"
@@ -200,7 +239,7 @@ class Statements:
             points += (
                 # one line a person, also where the table repeats them: points are added up
                 f" UNION ALL SELECT p.row_id, -1, {more} FROM people p JOIN ("
-                "SELECT person_id, min(year_of_birth) AS year_of_birth, "
+                f"SELECT person_id, min({BORN}) AS year_of_birth, "
                 "min(gender_concept_id) AS gender_concept_id "
                 f"FROM {self.db.table('person')} GROUP BY 1) o ON o.person_id = p.person_id"
             )
@@ -265,7 +304,7 @@ class Statements:
         have = self.db.columns("person")
         value, where = {
             1: ("gender_concept_id::BIGINT", "gender_concept_id <> 0"),
-            3: ("((year(p.start) - year_of_birth) // 5)::BIGINT", "year(p.start) >= year_of_birth"),
+            3: (f"((year(p.start) - {BORN}) // 5)::BIGINT", f"year(p.start) >= {BORN}"),
             4: ("race_concept_id::BIGINT", self._of_class("race")),
             5: ("ethnicity_concept_id::BIGINT", self._of_class("ethnicity")),
             6: ("year(p.start)::BIGINT", "TRUE"),
@@ -288,7 +327,7 @@ class Statements:
         began = "observation_period_start_date::DATE"
         value, source = {
             2: (
-                "year(p.start) - min(o.year_of_birth)",
+                f"year(p.start) - min({BORN})",
                 f"{person} o ON o.person_id = p.person_id",
             ),
             8: (
@@ -335,6 +374,17 @@ class Statements:
                 f"covariate analysis {a.id} ({a.name}) needs the column {gone[0]} of the table "
                 f"{table}, which {self.db.name} lacks; leave the analysis out"
             )
+
+
+def usable(column: str) -> str:
+    """SQL of a column's finite numbers; NULL where there is none."""
+    number = f"TRY_CAST({column} AS DOUBLE)"
+    return f"(CASE WHEN isfinite({number}) AND abs({number}) <= {LARGEST!r} THEN {number} END)"
+
+
+def unusable(column: str) -> str:
+    """SQL that is true where a column holds something that is not a finite number."""
+    return f"({usable(column)} IS NULL AND {column} IS NOT NULL AND trim({column}::VARCHAR) <> '')"
 
 
 def _list(concepts: Iterable[int]) -> str:

@@ -60,6 +60,14 @@ def shared_tables(
                 columns["covariate_id"], columns["name"], columns["analysis_id"], strict=True
             )
         ]
+        tables["unusable_value"] = [
+            {
+                **key,
+                "covariate_analysis_id": n,
+                "records": -least if 0 < records < least else records,
+            }
+            for n, records in shared.features.unusable.items()
+        ]
         names = {CUSTOM: "Cohort"} | {n: a.name for n, a in ANALYSES.items()}
         tables["cm_covariate_analysis"] = [
             {

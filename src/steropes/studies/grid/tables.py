@@ -107,6 +107,8 @@ _COLUMNS = {
     + "covariate_analysis_id:i covariates:i over_before:i largest_before:f over_after:i "
     + "largest_after:f p_after:f worst:t"
     + _DB,
+    # ours: records whose value is no finite number, which are in no covariate
+    "unusable_value": _TC + _A + "covariate_analysis_id:i records:i" + _DB,
     # ours: the effect within each level of a characteristic, 0 without and 1 with it
     "subgroup": _TC
     + _O
@@ -136,6 +138,7 @@ _LAST = {
     "cm_shared_covariate_balance": "covariate_id",
     "cm_covariate_balance": "covariate_id",
     "covariate_family": "covariate_analysis_id",
+    "unusable_value": "covariate_analysis_id",
     "preference_score_after": "preference_score",
     "cm_attrition": "exposure_id, sequence_number",
     "cm_interaction_result": "interaction_covariate_id",

@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.studies.checked import require_people, require_weights
+
 __all__ = ["AbsoluteEffect", "absolute_effect"]
 
 Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
@@ -96,6 +98,8 @@ def absolute_effect(
     ----------
     Andersen, Borgan, Gill and Keiding (1993), Statistical Models Based on Counting Processes, IV.
     """
+    require_people(people, "treated", "time", "event")
+    require_weights(weights, len(people))
     treated = people["treated"].to_numpy() == 1
     time, event = people["time"].to_numpy(float), people["event"].to_numpy()
     w = np.ones(len(people)) if weights is None else np.asarray(weights, dtype=float)

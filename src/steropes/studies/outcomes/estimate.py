@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError, SeparationError
+from steropes.studies.checked import require_people, require_weights
 from steropes.studies.covariates.features import Features
 from steropes.studies.outcomes.engine import Fitted, clusters_of, fit_with_engine
 from steropes.studies.outcomes.settings import OutcomeModel
@@ -164,6 +165,10 @@ def estimate_effect(
     ):
         if needed and given is None:
             raise DataError(f"the outcome model needs {what}, but the analysis makes none")
+    require_people(people, "treated", "time", "event")
+    if model.kind == "poisson" or model.stratified:
+        require_people(people, "outcomes", "days_at_risk")
+    require_weights(weights, len(people))
     note = why_none(people)
     if note:
         return Estimate(note=note)

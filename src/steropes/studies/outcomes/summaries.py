@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.kaplan_meier import product_limit
+from steropes.studies.checked import require_people, require_weights
 
 __all__ = ["arm_counts", "curve_table", "detectable_ratio", "follow_up"]
 
@@ -61,6 +62,7 @@ def detectable_ratio(
     """
     from scipy.special import ndtri
 
+    require_people(people, "treated", "event")
     events, n = float((people["event"] == 1).sum()), len(people)
     q = float(people["treated"].mean()) if n else 0.0
     z = float(ndtri(1 - alpha / 2) + ndtri(power))
@@ -92,6 +94,8 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     """
     if people.empty:
         return pd.DataFrame()
+    require_people(people, "treated", "time", "event")
+    require_weights(weights, len(people))
     last = float(np.quantile(people["time"], 0.9))
     step = 50 if last <= 300 else 100 if last <= 600 else 250
     marks = np.arange(0, last + 1e-9, step)

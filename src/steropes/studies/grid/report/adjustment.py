@@ -10,6 +10,7 @@ from steropes.studies.covariates.analyses import ANALYSES
 from steropes.studies.grid.report.characteristics import characteristics_html
 from steropes.studies.grid.report.view import Comparison, View
 from steropes.studies.grid.settings import StudyAnalysis
+from steropes.studies.grid.unusable import unusable_words
 from steropes.studies.page.balance import balance_scatter, love_plot
 from steropes.studies.page.html import findings, fold, number, table
 from steropes.studies.page.overlap import score_overlap
@@ -19,7 +20,7 @@ __all__ = ["adjustment_section"]
 
 
 def adjustment_section(view: View, comparison: Comparison) -> list[str]:
-    """Each way of adjusting once, whatever outcome model follows it."""
+    """Describe each way of adjusting once, and the values that no covariate uses."""
     groups: dict[object, list[StudyAnalysis]] = {}
     for a in view.analyses:
         weighted = a.outcome_model.weighted
@@ -30,6 +31,8 @@ def adjustment_section(view: View, comparison: Comparison) -> list[str]:
     for same in groups.values():
         if same[0].propensity is not None:
             parts += _group(view, comparison, same)
+    said = [f"{words}." for words in unusable_words(view.results.tables, comparison.id)]
+    parts = [findings(("WARN", words) for words in said), *parts] if said else parts
     return ["<h3>Adjustment</h3>", *parts] if parts else []
 
 
