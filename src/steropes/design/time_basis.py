@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.columns import ColumnPlaces
 from ..errors import DataError
 
 __all__ = ["TimeFunction", "baseline_basis", "channels", "effect_basis"]
@@ -109,17 +110,10 @@ def channels(
         return [], []
     if not isinstance(spec, Mapping):
         spec = dict.fromkeys(range(len(names)), spec)
-    place = {name: j for j, name in enumerate(names)}
+    places = ColumnPlaces(names, "time_varying")
     chosen: dict[int, Any] = {}
     for item, value in spec.items():
-        if isinstance(item, str):
-            if item not in place:
-                raise DataError(f"time_varying names {item!r}, which is not a column of X.")
-            j = place[item]
-        elif isinstance(item, int | np.integer) and -len(names) <= item < len(names):
-            j = int(item) % len(names)
-        else:
-            raise DataError(f"time_varying has {item!r}, but X has {len(names)} columns.")
+        j = places.of(item)
         if j in chosen:
             raise DataError(f"time_varying names column {names[j]!r} twice.")
         chosen[j] = value

@@ -176,8 +176,9 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             fit takes and, of a loss that is convex, not where it ends.
         fixed : mapping or series of names or positions to numbers, optional
             Coefficients that are given and not estimated, as an offset is: those of an earlier
-            study, or zero. They are in ``coef_`` and in all predictions, and have no line in
-            ``summary()`` nor a part in the prior.
+            study, or zero. They are in ``coef_`` and in all predictions, have no line in
+            ``summary()`` and no penalty. Positions still count all columns of X, here and in
+            every other argument.
 
         Returns
         -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pandas as pd
 from ..backends.face import Backend
 from ..data.arrays import numbers
 from ..data.checks import LARGEST
+from ..data.columns import ColumnPlaces
 from ..design import Design
 from ..errors import DataError
 from ..solve import Batch
@@ -47,6 +48,26 @@ class FixedCoefficients:
     def part(self, design: Design, backend: Backend) -> np.ndarray:
         """What the columns with given coefficients add to η, (n,)."""
         return backend.to_host(design.matmul((self.values * design.scale)[:, None], backend))[:, 0]
+
+    def all_names(self, estimated: Sequence[str]) -> list[str]:
+        """Names of all coefficients, from those of the estimated ones in their order.
+
+        ``estimated`` are an intercept or baseline, if any, and then the columns that are not held.
+        """
+        return [*estimated[: len(estimated) - len(self.kept)], *self.names]
+
+    def rows_of_table(self, estimated: Sequence[str]) -> np.ndarray:
+        """Place among the estimated coefficients of each of `all_names`, −1 where it is given."""
+        before = len(estimated) - len(self.kept)
+        columns = np.where(self.row >= 0, before + self.row, -1)
+        return np.concatenate([np.arange(before), columns])
+
+    @property
+    def row(self) -> np.ndarray:
+        """Place of each column of X among those that are estimated, −1 where it is given, (p,)."""
+        row = np.full(len(self.names), -1)
+        row[self.kept] = np.arange(len(self.kept))
+        return row
 
     def whole(self, coef: np.ndarray) -> np.ndarray:
         """Coefficients of all columns, (p,), from those estimated, (k,)."""
@@ -106,20 +127,10 @@ def _by_column(
     what: str, given: Mapping[Any, Any] | pd.Series, names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values (p,) by name or position, zero where there is none, and where there is one."""
-    place = {name: j for j, name in enumerate(names)}
+    places = ColumnPlaces(names, what)
     values, there = np.zeros(len(names)), np.zeros(len(names), bool)
     for key, value in given.items():
-        if isinstance(key, str):
-            if key not in place:
-                raise DataError(f"{what} names {key!r}, which is not a column of X.")
-            j = place[key]
-        elif isinstance(key, Integral) and not isinstance(key, bool):
-            j = int(key)
-            if not -len(names) <= j < len(names):
-                raise DataError(f"{what} has position {j}, but X has {len(names)} columns.")
-            j %= len(names)
-        else:
-            raise DataError(f"{what} takes names or positions of columns, not {key!r}.")
+        j = places.of(key)
         if there[j]:
             raise DataError(f"{what} has column {names[j]!r} twice.")
         if isinstance(value, bool) or not isinstance(value, Real):

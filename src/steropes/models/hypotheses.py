@@ -17,6 +17,7 @@ from ..infer.restricted import RestrictedFit, held_fit, restricted_fit, score_st
 from ..select import Measured
 from ..solve import Fit
 from .annotations import Kind
+from .fixed import FixedCoefficients
 from .inference import Inference
 from .tables import positions
 
@@ -49,9 +50,11 @@ class Hypotheses(Inference):
         Parameters
         ----------
         hypothesis : names, positions or matrix
-            Coefficients that are all at ``value``; or R, (r, p) or (p,) floats: a row an equation,
-            a column a coefficient in the order of ``summary()`` ("intercept" first where there
-            is one). As many whole numbers as there are coefficients could be either, and are
+            Coefficients that are all equal to ``value``; or R, an (r, p) or (p,) array of floats
+            with a row for each equation and a column for each coefficient, in the order of
+            ``summary()`` ("intercept" first where there is one). After a fit with ``fixed``, R may
+            also have a column for each coefficient of X, those that are given in their places. As
+            many whole numbers as there are coefficients could be positions or a row, and are
             refused: write ``[[0, 1]]`` for a row, and names for coefficients.
         value : float or (r,) array
             q, default 0.
@@ -81,7 +84,7 @@ class Hypotheses(Inference):
         Cox and Hinkley (1974), Theoretical Statistics, §9.3.
         """
         names = self._coefficient_names()
-        R, q, columns = _read(hypothesis, value, names)
+        R, q, columns = _read(hypothesis, value, names, self._fixed)
         if not isinstance(test, str) or test not in TESTS:
             raise DataError(f"test must be one of {', '.join(map(repr, TESTS))}, not {test!r}.")
         problem = self._batched("tests of hypotheses")
@@ -241,35 +244,19 @@ class Hypotheses(Inference):
 
 
 def _read(
-    hypothesis: Any, value: Any, names: list[str]
+    hypothesis: Any, value: Any, names: list[str], fixed: FixedCoefficients | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """R (r, p), q (r,), and the coefficients where each row is of one, otherwise None."""
-    array = None
-    if not isinstance(hypothesis, str):
-        array = np.asarray(hypothesis)
-    if array is not None and array.size == 0:
-        raise DataError("A hypothesis needs one equation at least.")
-    if array is not None and (array.ndim == 2 or (array.ndim == 1 and array.dtype.kind == "f")):
-        try:
-            R = np.atleast_2d(array).astype(np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"A hypothesis must be numbers, not {hypothesis!r}.") from None
-        if R.shape[1] != len(names):
-            raise DataError(
-                f"The hypothesis has {R.shape[1]} columns, but there are {len(names)} coefficients."
-            )
-    else:
-        if array is not None and _looks_like_a_row(array, len(names)):
-            raise DataError(
-                f"{hypothesis!r} can be positions or a row of a matrix, one number a coefficient. "
-                f"For a row write {[array.tolist()]!r}, or floats; for positions give names, such "
-                f"as {names[:2]!r}."
-            )
-        chosen = positions(hypothesis, names)
-        R = np.zeros((len(chosen), len(names)))
-        R[np.arange(len(chosen)), chosen] = 1.0
-    if not np.isfinite(R).all():
-        raise DataError("A hypothesis needs finite numbers.")
+    """Read Rβ = q of the coefficients that are estimated.
+
+    Returns
+    -------
+    R : (r, p) array
+    q : (r,) array
+        Less what coefficients given by ``fixed`` add to the left-hand side.
+    columns : (r,) int array or None
+        The coefficient that each row sets to a value; None where some row is another equation.
+    """
+    R, given = _equations(hypothesis, names, fixed)
     size = np.sqrt((R**2).sum(axis=1))
     if (size == 0).any():
         raise DataError(f"Row {int(np.argmin(size))} of the hypothesis is zero.")
@@ -282,11 +269,47 @@ def _read(
         raise DataError(f"value must be a number or one an equation, not {value!r}.") from None
     if not np.isfinite(q).all():
         raise DataError(f"value must be finite, not {value!r}.")
+    q -= given
     single = (R != 0).sum(axis=1) == 1
     if not single.all():
         return R, q, None
     columns = np.argmax(R != 0, axis=1)
     return R, q, columns if (R[np.arange(len(R)), columns] == 1).all() else None
+
+
+def _equations(
+    hypothesis: Any, names: list[str], fixed: FixedCoefficients | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """R of the coefficients that are estimated, (r, p), and what given ones add to Rβ, (r,)."""
+    array = None if isinstance(hypothesis, str) else np.asarray(hypothesis)
+    if array is not None and array.size == 0:
+        raise DataError("A hypothesis needs one equation at least.")
+    whole = len(names) if fixed is None else len(fixed.all_names(names))
+    if array is None or not (array.ndim == 2 or (array.ndim == 1 and array.dtype.kind == "f")):
+        if array is not None and _looks_like_a_row(array, {len(names), whole}):
+            raise DataError(
+                f"{hypothesis!r} can be positions or a row of a matrix, one number a coefficient. "
+                f"For a row write {[array.tolist()]!r}, or floats; for positions give names, such "
+                f"as {names[:2]!r}."
+            )
+        chosen = positions(hypothesis, names, fixed)
+        R = np.zeros((len(chosen), len(names)))
+        R[np.arange(len(chosen)), chosen] = 1.0
+        return R, np.zeros(len(chosen))
+    try:
+        R = np.atleast_2d(array).astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"A hypothesis must be numbers, not {hypothesis!r}.") from None
+    if R.shape[1] not in (len(names), whole):
+        raise DataError(
+            f"The hypothesis has {R.shape[1]} columns, but there are {len(names)} coefficients."
+        )
+    if not np.isfinite(R).all():
+        raise DataError("A hypothesis needs finite numbers.")
+    if fixed is None or R.shape[1] == len(names):
+        return R, np.zeros(len(R))
+    given = R[:, whole - len(fixed.values) :] @ fixed.values
+    return R[:, fixed.rows_of_table(names) >= 0], given
 
 
 def _refuse_without_test(V: np.ndarray, size: np.ndarray, kind: str) -> None:
@@ -304,9 +327,10 @@ def _refuse_without_test(V: np.ndarray, size: np.ndarray, kind: str) -> None:
         raise DataError(f"There is no Wald test of {len(V)} equations together: the {words}.")
 
 
-def _looks_like_a_row(array: np.ndarray, p: int) -> bool:
+def _looks_like_a_row(array: np.ndarray, lengths: set[int]) -> bool:
     """Whether whole numbers are as many as coefficients, as those of a contrast 0, 1, −1 are."""
-    return p > 1 and array.dtype.kind in "iu" and array.shape == (p,)
+    whole = array.dtype.kind in "iu" and array.ndim == 1
+    return whole and len(array) > 1 and len(array) in lengths
 
 
 def _result(statistic: float, df: int) -> pd.Series:

@@ -197,7 +197,9 @@ class Inference(OneBlasThread):
         Parameters
         ----------
         params : name, position, sequence of them, or mask, optional
-            Coefficients; default all. A mask has one entry for each coefficient.
+            Coefficients; default all. A position counts the intercept or baseline, where there
+            is one, and then the columns of X as they were given to ``fit``, those with a fixed
+            coefficient too. A mask has one entry for each coefficient.
         level : float
             Between 0 and 1.
         method : {"wald", "robust"}
@@ -214,7 +216,7 @@ class Inference(OneBlasThread):
         check_is_fitted(self, "coef_")
         if not isinstance(method, str) or method not in ("wald", "robust"):
             raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
-        chosen = positions(params, self._coefficient_names())
+        chosen = positions(params, self._coefficient_names(), self._fixed)
         if self._shrunken():
             raise DataError(NO_COVARIANCE)
         kind: Kind = "model" if method == "wald" else "robust"

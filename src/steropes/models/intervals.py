@@ -45,7 +45,9 @@ class Intervals(Resampling, Profiling, Hypotheses):
         ----------
         params : name, position, sequence of them, or mask, optional
             Coefficients; default all, or by ``"profile"`` all without a prior of their own. A
-            mask has one entry for each coefficient.
+            position counts the intercept or baseline, where there is one, and then the columns
+            of X as they were given to ``fit``, those with a fixed coefficient too. A mask has one
+            entry for each coefficient.
         level : float
             Between 0 and 1.
         method : {"wald", "robust", "profile", "bootstrap"}
@@ -86,7 +88,7 @@ class Intervals(Resampling, Profiling, Hypotheses):
             return super().confint(params, level, method, cluster)
         check_level(level)
         if params is not None:
-            chosen = positions(params, names)
+            chosen = positions(params, names, self._fixed)
         else:
             chosen = self._unpenalised() if method == "profile" else list(range(len(names)))
         if method == "bootstrap":

@@ -52,5 +52,6 @@ def coefficient_path(
         model.set_params(prior=prior.with_variance(float(value)))
         model.fit(X, y, **fit_params)
         rows.append(model._estimated)
-    names = model._coefficient_names()[-len(rows[0]) :]  # those of a baseline come before
-    return pd.DataFrame(rows, pd.Index(values, name="variance"), names)
+    names = model._coefficient_names()
+    effects = names[len(names) - len(rows[0]) :]  # those of a baseline come before
+    return pd.DataFrame(rows, pd.Index(values, name="variance"), effects)

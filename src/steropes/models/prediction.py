@@ -57,7 +57,12 @@ class Prediction(Inference):
         return as_design(X, copy=False)
 
     def _check_new(self, X: Any) -> Any:
-        """New X, of which the columns whose coefficients are estimated."""
+        """Read new X; return the columns whose coefficients are estimated."""
+        design = self._check_columns(X)
+        return design if self._fixed is None else design.only(self._fixed.kept)
+
+    def _check_columns(self, X: Any) -> Any:
+        """Read new X, and check that its columns are those of the fit."""
         check_is_fitted(self, "coef_")
         plain = self._fixed is not None or not isinstance(X, ShardedDesign)
         design: Any = self._read_new(X) if plain else X
@@ -74,4 +79,4 @@ class Prediction(Inference):
                 "The feature names should match those that were passed during fit: column "
                 f"{j} was {fitted[j]!r} and is {design.names[j]!r}."
             )
-        return design if self._fixed is None else design.only(self._fixed.kept)
+        return design

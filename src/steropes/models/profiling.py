@@ -47,7 +47,7 @@ class Profiling(Inference):
         Parameters
         ----------
         param : name or position, or sequence of them
-            Several are profiled together, each by itself.
+            Several are profiled together, each by itself. Positions are those of `confint`.
         points : "adaptive" or (m,) array
             Values of the coefficient. ``"adaptive"`` covers the 99.99 % interval, with as many
             points as it takes for linear interpolation of ``log_likelihood`` to be within 1e-3
@@ -74,7 +74,7 @@ class Profiling(Inference):
         check_is_fitted(self, "coef_")
         names = self._coefficient_names()
         several = not (isinstance(param, str) or np.ndim(param) == 0)
-        chosen = positions(param, names)
+        chosen = positions(param, names, self._fixed)
         if not chosen:
             raise DataError("param names no coefficient to profile.")
         given = None

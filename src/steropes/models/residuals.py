@@ -21,6 +21,7 @@ from ..infer.survival_residuals import (
 )
 from ..infer.unconditional_residuals import Family, of_response, outcome_and_predictor
 from ..infer.unconditional_residuals import row_scores as unconditional_scores
+from .fixed import FixedCoefficients
 from .one_thread import OneBlasThread
 from .tables import positions
 
@@ -82,7 +83,7 @@ def survival_residuals(
         event = model._events(problem)
         return np.where(np.isnan(residual), np.nan, deviance_of_martingale(residual, event))
     names = model._coefficient_names()
-    chosen = np.array(positions(params, names), np.int64)
+    chosen = np.array(positions(params, names, model._fixed), np.int64)
     labels = [names[j] for j in chosen]
     every = np.arange(len(names))
     if kind == "score":
@@ -108,6 +109,7 @@ class GeneralizedResiduals(OneBlasThread):
     _family: Family
     _needs_data: Any
     _coefficient_names: Any
+    _fixed: FixedCoefficients | None
     _beta: np.ndarray
 
     def residuals(self, kind: ResidualKind = "deviance", params: Params = None) -> Any:
@@ -123,7 +125,8 @@ class GeneralizedResiduals(OneBlasThread):
             jackknife). All but ``"dfbeta"`` are of one copy of a row, whatever its weight, also
             of rows whose weight is zero.
         params : name, position, sequence of them, or mask, optional
-            Of ``"score"`` and ``"dfbeta"``: whose columns; default those of all coefficients.
+            Coefficients whose ``"score"`` or ``"dfbeta"`` residuals are wanted; default all.
+            Positions are those of `confint`.
 
         Returns
         -------
@@ -148,7 +151,7 @@ class GeneralizedResiduals(OneBlasThread):
             return of_response(self._family, kind, y, eta)
         response = of_response(self._family, "response", y, eta)
         names = self._coefficient_names()
-        chosen = np.array(positions(params, names), np.int64)
+        chosen = np.array(positions(params, names, self._fixed), np.int64)
         labels = [names[j] for j in chosen]
         if kind == "score":
             return _by_row(self, unconditional_scores(problem, response, chosen), labels)
@@ -163,6 +166,7 @@ class GroupedResiduals(OneBlasThread):
 
     _needs_data: Any
     _coefficient_names: Any
+    _fixed: FixedCoefficients | None
     _shrunken: Any
     _beta: np.ndarray
 
@@ -188,7 +192,8 @@ class GroupedResiduals(OneBlasThread):
             jackknife); rows of a stratum leave together: add theirs up. All but ``"dfbeta"`` are
             of one copy of a row, whatever its weight; rows whose weight is zero have NaN.
         params : name, position, sequence of them, or mask, optional
-            Of ``"score"`` and ``"dfbeta"``: whose columns; default those of all coefficients.
+            Coefficients whose ``"score"`` or ``"dfbeta"`` residuals are wanted; default all.
+            Positions are those of `confint`.
 
         Returns
         -------
@@ -215,7 +220,7 @@ class GroupedResiduals(OneBlasThread):
             gone = np.isnan(residual)
             return np.where(gone, np.nan, self._deviance(problem, np.where(gone, 0.0, residual)))
         names = self._coefficient_names()
-        chosen = np.array(positions(params, names), np.int64)
+        chosen = np.array(positions(params, names, self._fixed), np.int64)
         labels = [names[j] for j in chosen]
         if kind == "score":
             scores = row_scores(problem, self._beta, chosen, weighted=False)

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..backends.face import Backend
 from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_state import HazardState
 from ..infer.standardized import Averages, Population, averages
 from ..infer.survival_curves import log_log_limits
+from .fixed import FixedCoefficients
 from .tables import positions, quantile
 
-__all__ = ["COLUMNS", "StandardizedSurvival", "people_of_groups", "reaching", "standardize"]
+__all__ = [
+    "COLUMNS",
+    "GroupingColumn",
+    "StandardizedSurvival",
+    "people_of_groups",
+    "reaching",
+    "standardize",
+]
 
 SHOWN = 20  # rows of each table that are printed
 MOST_VALUES = 20  # of a covariate that everyone is given each value of
@@ -73,8 +82,7 @@ class StandardizedSurvival:
 def people_of_groups(
     designs: dict[Any, Design],
     etas: dict[Any, np.ndarray],
-    by: str | int | None,
-    coef: np.ndarray,
+    column: GroupingColumn | None,
     source: np.ndarray,
     acts: np.ndarray,
     state: HazardState,
@@ -85,12 +93,12 @@ def people_of_groups(
     Parameters
     ----------
     designs, etas : dict
-        By label; X, and linear predictors (n, Q). One of them where there is a ``by``.
-    by : name or position, optional
-        Column whose values make the groups.
-    coef : (p,) array
+        By label: the columns of X whose coefficients are estimated, and the linear predictors
+        (n, Q). One of each where there is a ``column``.
+    column : GroupingColumn, optional
+        The column whose values make the groups.
     source : (p,) int array
-        The column of X of each coefficient.
+        The column of the designs of each coefficient.
     acts : (p, Q) bool array
         Whether a coefficient acts in an interval of time.
     state : HazardState
@@ -110,28 +118,80 @@ def people_of_groups(
 
         return total
 
-    if by is None:
+    if column is None:
         return {
             label: Population(etas[label] - state.center_predictor, total_of(design, {}))
             for label, design in designs.items()
         }
     ((label, design),) = designs.items()
-    j = positions(by, design.names)[0]
-    unit = np.zeros((design.p, 1))
-    unit[j] = design.scale[j]
-    x = design.matmul(unit, backend)[:, 0] + design.center[j]
-    values = np.unique(x)
-    if len(values) > MOST_VALUES:
-        raise DataError(
-            f"Column {design.names[j]!r} has {len(values)} values, too many for groups. Give "
-            "the values that are meant: by={'low': X_low, 'high': X_high}."
-        )
-    effect = acts.T @ np.where(source == j, coef, 0.0)  # (Q,)
     groups = {}
-    for value in values:
-        eta = etas[label] + np.outer(value - x, effect) - state.center_predictor
-        groups[_plain(value)] = Population(eta, total_of(design, {j: float(value)}))
+    for value in np.unique(column.x):
+        eta = etas[label] + np.outer(value - column.x, column.effect) - state.center_predictor
+        given = {} if column.place is None else {column.place: float(value)}
+        groups[_plain(value)] = Population(eta, total_of(design, given))
     return groups
+
+
+@dataclass(frozen=True)
+class GroupingColumn:
+    """A column that everyone is given each of its values of.
+
+    Attributes
+    ----------
+    x : (n,) array
+        Its values.
+    effect : (Q,) array
+        Its effect in each interval of time.
+    place : int or None
+        Its place among the columns whose coefficients are estimated; None where the coefficient
+        is given.
+    """
+
+    x: np.ndarray
+    effect: np.ndarray
+    place: int | None
+
+    @classmethod
+    def of(
+        cls,
+        by: str | int,
+        design: Design,
+        fixed: FixedCoefficients | None,
+        effects: np.ndarray,
+        backend: Backend,
+    ) -> GroupingColumn:
+        """Find the column by its name or its position among all columns of X.
+
+        Parameters
+        ----------
+        by : str or int
+        design : Design
+            All columns of X.
+        fixed : FixedCoefficients or None
+        effects : (k, Q) array
+            Effect of each column whose coefficient is estimated, in each interval of time.
+        backend : Backend
+
+        Raises
+        ------
+        DataError
+            If there is no such column, or it has too many values.
+        """
+        j = positions(by, design.names)[0]
+        unit = np.zeros((design.p, 1))
+        unit[j] = design.scale[j]
+        x = design.matmul(unit, backend)[:, 0] + design.center[j]
+        if (count := len(np.unique(x))) > MOST_VALUES:
+            raise DataError(
+                f"Column {design.names[j]!r} has {count} values, too many for groups. Give "
+                "the values that are meant: by={'low': X_low, 'high': X_high}."
+            )
+        if fixed is None:
+            return cls(x, effects[j], j)
+        row = int(fixed.row[j])
+        if row < 0:
+            return cls(x, np.full(effects.shape[1], fixed.values[j]), None)
+        return cls(x, effects[row], row)
 
 
 def _plain(value: float) -> float | int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.columns import ColumnPlaces
 from ..design.piecewise import StepEffects
 from ..errors import DataError
 from ..priors import Prior
@@ -32,9 +33,10 @@ def read_step_effects(
             'time_varying must be a mapping such as {"x": [90, 180]}, not '
             f"{type(time_varying).__name__}."
         )
+    places = ColumnPlaces(names, "time_varying")
     own: dict[int, np.ndarray] = {}
     for key, points in time_varying.items():
-        j = _column(key, names)
+        j = places.of(key)
         if j in own:
             raise DataError(f"time_varying has column {names[j]!r} twice.")
         own[j] = _points(points, names[j])
@@ -60,16 +62,6 @@ def read_step_effects(
         twice = next(x for x in labels if "@" in x and labels.count(x) > 1)
         raise DataError(f"Two coefficients would be called {twice!r}; rename the column of X.")
     return cuts, StepEffects(source, first, last, labels, len(cuts) + 1)
-
-
-def _column(key: Any, names: Sequence[str]) -> int:
-    if isinstance(key, str):
-        if key not in names:
-            raise DataError(f"time_varying names {key!r}, which is not a column of X.")
-        return list(names).index(key)
-    if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
-        return int(key) % len(names)
-    raise DataError(f"time_varying has {key!r}, which is no name or position of a column.")
 
 
 def _points(points: Any, name: str) -> np.ndarray:

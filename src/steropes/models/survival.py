@@ -149,7 +149,7 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
             and Therneau 1994). All but ``"dfbeta"`` are of one copy of a row, whatever its
             weight; rows whose weight is zero have no part in the fit and NaN.
         params : name, position, sequence of them, or mask, optional
-            Whose columns; default those of all coefficients.
+            Coefficients whose residuals are wanted; default all. Positions are those of `confint`.
 
         Returns
         -------

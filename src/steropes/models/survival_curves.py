@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
+from ..backends.face import Backend
 from ..data import check_level, check_weights, refuse_other_order
 from ..data.checks import vector
 from ..design import Design
@@ -20,6 +21,7 @@ from .given_values import everyone_given, named_column
 from .inference import Inference
 from .standardized import (
     COLUMNS,
+    GroupingColumn,
     StandardizedSurvival,
     people_of_groups,
     reaching,
@@ -42,6 +44,7 @@ class SurvivalCurves(Inference):
     _linear_predictors: Any
     _known_strata: Any
     _check_new: Any
+    _check_columns: Any
     _is_data: Any
     _formula: Formula
     _estimated: np.ndarray
@@ -170,6 +173,15 @@ class SurvivalCurves(Inference):
         name = named_column(by, data, self._formula)
         return (by, None) if name is None else (name, everyone_given(name, data))
 
+    def _grouping_column(self, X: Any, by: str | int, backend: Backend) -> GroupingColumn:
+        """The column of X that ``by`` names, of all columns as the user gave them."""
+        design = self._check_columns(X)
+        if self._effects is None:
+            effects = self._estimated[:, None]
+        else:
+            effects = self._effects.by_interval(self._estimated, design.p)
+        return GroupingColumn.of(by, design, self._fixed, effects, backend)
+
     def standardized_survival(
         self,
         X: Any,
@@ -193,12 +205,14 @@ class SurvivalCurves(Inference):
             Positive. After the last time at which anyone was seen (in each stratum) the numbers
             are NaN.
         by : name or position of a column of X, or mapping, optional
-            A column that everyone is given each of its values of (at most 20); the first is the
-            reference of differences and ratios. (The tables have a column of that name; of one
-            called as another column of theirs, such as ``time``, it is ``group``.) Where X is a
-            table of data it is a column of that, and the formula makes all of its terms anew;
-            otherwise, for a covariate that enters several columns of X, a mapping from labels to
-            matrices like X takes what X would be. Default: X as it is.
+            The column that defines the groups: each of its values (at most 20) is given to
+            everyone in turn, and the smallest is the reference of differences and ratios. A
+            position counts the columns of X as they were given to ``fit``; the coefficient may be
+            a fixed one. (The tables have a column of that name, or ``group`` if they already have
+            one of that name, such as ``time``.) Where X is a table of data, ``by`` is a column of
+            that table, and the formula recomputes all of its terms. For a covariate that enters
+            several columns of X, a mapping gives the whole X of each group by its label. Default:
+            X as it is, without groups.
         level : float
             Of the limits: of survival on the log(−log) scale, of ratios on the log scale.
         sample_weight : (n,) array, optional
@@ -255,10 +269,11 @@ class SurvivalCurves(Inference):
                 raise DataError(f"Each matrix of by must have the {n} rows of X.")
         else:
             designs, etas = {None: self._check_new(X)}, {None: eta}
+        backend = get_backend("cpu", self.n_jobs)
+        column = None if by is None or given is not None else self._grouping_column(X, by, backend)
         groups = people_of_groups(
-            designs, etas, None if given is not None else by, self._estimated, self._source(p),
-            self._acts(p), state, get_backend("cpu", self.n_jobs),
-        )  # fmt: skip
+            designs, etas, column, self._source(p), self._acts(p), state, backend
+        )
         name = by if isinstance(by, str) and by not in COLUMNS else "group"
         known = at[at <= last] if at[0] <= last else np.array([last])
         found = standardize(state, V, groups, codes, weight, known, level, name)

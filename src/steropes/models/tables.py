@@ -11,6 +11,7 @@ from scipy import stats
 
 from ..data import check_level, check_strata
 from ..errors import DataError, listed
+from .fixed import FixedCoefficients
 
 __all__ = ["cluster_codes", "coefficient_table", "positions", "quantile"]
 
@@ -21,13 +22,43 @@ def quantile(level: Any, df: float | None = None) -> float:
     return float(stats.norm.ppf(at) if df is None else stats.t.ppf(at, df))
 
 
-def positions(params: Any, names: list[str]) -> list[int]:
-    """Places of coefficients given by name, position or mask; None is all."""
+def positions(params: Any, names: list[str], fixed: FixedCoefficients | None = None) -> list[int]:
+    """Return the rows of the table of coefficients that names, positions or a mask refer to.
+
+    Parameters
+    ----------
+    params : name, position, sequence of them, or mask
+        None is all. A position counts the coefficients of all columns of X, those that ``fixed``
+        gives too, behind the intercept or baseline where there is one. A mask has an entry for
+        each row of the table, or for each coefficient.
+    names : list of str
+        Of the rows of the table: the coefficients that are estimated.
+    fixed : FixedCoefficients, optional
+
+    Raises
+    ------
+    DataError
+        If there is no such coefficient, or its value is given and not estimated.
+    """
     if params is None:
         return list(range(len(names)))
     one = isinstance(params, str) or np.ndim(params) == 0
     chosen = [params] if one else list(params)
-    if chosen and all(isinstance(item, bool | np.bool_) for item in chosen):
+    is_mask = bool(chosen) and all(isinstance(item, bool | np.bool_) for item in chosen)
+    of_table = is_mask and not one and len(chosen) == len(names)
+    if fixed is not None and not of_table:
+        whole = fixed.all_names(names)
+        row = fixed.rows_of_table(names)
+        places = positions(params if one else chosen, whole)
+        for j in places:
+            if row[j] < 0:
+                value = fixed.values[j - len(whole)]
+                raise DataError(
+                    f"The coefficient of {whole[j]!r} is fixed at {value:g} and not estimated; "
+                    "leave it out."
+                )
+        return [int(row[j]) for j in places]
+    if is_mask:
         if one or len(chosen) != len(names):
             raise DataError(
                 f"params is a mask of {len(chosen)} coefficients, but there are {len(names)}: "

@@ -1,0 +1,52 @@
+"""Columns of X by name or position, wherever an argument refers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["ColumnPlaces"]
+
+
+class ColumnPlaces:
+    """Find the columns of X that the entries of an argument refer to.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All columns of X, in the user's order.
+    argument : str
+        The argument's name, for messages.
+    """
+
+    def __init__(self, names: Sequence[str], argument: str) -> None:
+        self.p, self.argument = len(names), argument
+        self._place = {name: j for j, name in enumerate(names)}
+
+    def of(self, item: Any) -> int:
+        """Return the place of one column, 0 … p − 1.
+
+        Parameters
+        ----------
+        item : str or int
+            A name, or a position counted from the first column (0) or the last (−1).
+
+        Raises
+        ------
+        DataError
+            If there is no such column, or ``item`` is neither a name nor a position.
+        """
+        if isinstance(item, str):
+            if item not in self._place:
+                raise DataError(f"{self.argument} names {item!r}, which is not a column of X.")
+            return self._place[item]
+        if isinstance(item, bool | np.bool_) or not isinstance(item, Integral):
+            raise DataError(f"{self.argument} takes names or positions of columns, not {item!r}.")
+        if not -self.p <= int(item) < self.p:
+            raise DataError(f"{self.argument} has position {item}, but X has {self.p} columns.")
+        return int(item) % self.p
