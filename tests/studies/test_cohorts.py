@@ -100,14 +100,6 @@ def test_washout_can_be_changed(omop):
     assert cohort.attrition["rule"].str.contains("at least 0 days").any()
 
 
-def test_of_overlapping_periods_the_earliest_counts(omop):
-    person = omop.person(target=0, observed=(-10, 900))
-    omop.observed(person, -400, 50)
-    cohort = build(omop)
-    assert kept(cohort, person)
-    assert row_of(cohort, person)["time"] == 50
-
-
 @pytest.mark.parametrize("on", [-5000, -1, 0])
 def test_an_outcome_up_to_and_on_the_start_excludes(omop, on):
     person = omop.person(target=0, outcome=on)

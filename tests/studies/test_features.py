@@ -166,11 +166,11 @@ def test_age_and_observation_before_are_values(omop, vocabulary):
     omop.person(born=1970, observed=(-100, 5))
     omop.person(born=2009, observed=None)
     omop.observed(2, -50, -10)
-    omop.observed(2, -9, 3)
+    omop.observed(2, -9, 3)  # touches the period before, and is joined with it
     found = extract(vocabulary(), 2, 2, 8, 11)
     assert values(found) == {
         1002: {0: 40, 1: 1},
-        1008: {0: 100, 1: 9},
+        1008: {0: 100, 1: 50},
         201006011: {0: 1, 1: 1},
     }
     assert found.columns["name"].tolist() == [

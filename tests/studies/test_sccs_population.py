@@ -174,26 +174,6 @@ def refused(path, match, **more):
         case_series(path, case_series_settings(OUTCOME, TARGET, **more))
 
 
-def test_overlapping_observation_periods_are_refused(omop):
-    a = omop.person(outcome=5, target=3, observed=(0, 99))
-    omop.observed(a, 50, 150)
-    refused(omop.write(), "periods that overlap")
-
-
-def test_periods_that_share_a_day_overlap_whatever_the_hour(omop):
-    omop.observed(omop.person(outcome=5, observed=(0, 9)), 9, 20)
-    path = omop.write()
-    with duckdb.connect(str(path)) as con:
-        for end, hour in (("start", 18), ("end", 6)):
-            column = f"observation_period_{end}_date"
-            con.execute(
-                f"ALTER TABLE observation_period ALTER {column} TYPE TIMESTAMP "
-                f"USING {column} + INTERVAL {hour} HOUR"
-            )
-    with pytest.raises(DataError, match="<5 people with the outcome have periods that overlap"):
-        found(path)
-
-
 def test_no_cases_are_refused_with_the_rule(omop):
     omop.person(target=3)
     path = omop.write()

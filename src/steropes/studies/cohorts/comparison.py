@@ -28,6 +28,7 @@ from steropes.studies.cohorts.narrowing import (
     resolve_both,
     sampled,
 )
+from steropes.studies.data_notes import DataNote
 from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.people import People
@@ -58,7 +59,8 @@ class ComparisonRules:
         Only a person's first entry in each cohort counts.
     washout_days : int, default 365
         Days of observation required before the start, in the observation period that holds the
-        start. With 0 the start must still lie in an observation period.
+        start; periods that overlap or touch are joined. With 0 the start must still lie in an
+        observation period.
     common_period : bool, default True
         Keep those who start while both cohorts are entered: from the later of the two first
         starts to the earlier of the two last starts, of all entries, before any other rule.
@@ -131,6 +133,8 @@ class Comparison:
         Whose people they are.
     nesting : int or None
         The cohort that people had to be in.
+    notes : tuple of DataNote
+        Properties of the data of all people in the two cohorts, whatever the rules.
     """
 
     target: int
@@ -141,6 +145,7 @@ class Comparison:
     names: dict[str, str]
     database: str
     nesting: int | None = None
+    notes: tuple[DataNote, ...] = ()
 
     def __repr__(self) -> str:
         from steropes.studies.disclosure import LEAST, shown
@@ -202,6 +207,9 @@ def compare_cohorts(
         days(both.start[order]),
         days(both.end[order]),
     )
+    refuse_endless(db)
+    # Everybody in either cohort, so that the notes of two analyses differ by nobody.
+    persons = Persons(db, np.unique(rows.person))
     attrition = Attrition()
     attrition.count("Original cohorts", rows.person, rows.treated)
     period = common_period(rows)
@@ -211,8 +219,6 @@ def compare_cohorts(
     if rules.first_only:
         rows = rows.where(first_of_arm(rows))
         attrition.count("First exposure only", rows.person, rows.treated)
-    refuse_endless(db)
-    persons = Persons(db, np.unique(rows.person))
     rows = observed(rows, persons)
     rows = rows.where(rows.start - rows.observed_from >= rules.washout_days)
     attrition.count(_washout_text(rules), rows.person, rows.treated)
@@ -228,6 +234,7 @@ def compare_cohorts(
         {"target": cohorts.name(target), "comparator": cohorts.name(comparator)},
         db.identity,
         None if nesting is None else int(nesting),
+        persons.notes,
     )
 
 

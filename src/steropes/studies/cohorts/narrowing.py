@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.ties import tie_keys
 
@@ -67,7 +68,21 @@ class Rows:
 
 
 class Persons:
-    """Birth, sex and observation periods of some people, read once."""
+    """Birth, sex and joined observation periods of some people, read once.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    ids : ndarray of int
+
+    Attributes
+    ----------
+    born : DataFrame
+        ``person_id``, ``sex`` and ``born``.
+    periods : DataFrame
+        ``person``, ``observed_from`` and ``observed_to``; no two periods of a person overlap.
+    notes : tuple of DataNote
+    """
 
     def __init__(self, db: OmopDatabase, ids: NDArray) -> None:
         with db.workspace() as work:
@@ -77,15 +92,12 @@ class Persons:
                 f"{db.birth_day()} AS born "
                 f"FROM {db.table('person')} p JOIN wanted w ON p.person_id = w.person_id GROUP BY 1"
             ).df()
+            periods = joined_periods(db, "SELECT person_id FROM wanted")
             self.periods = work.run(
-                "SELECT DISTINCT o.person_id::BIGINT AS person, "
-                "observation_period_start_date::DATE AS observed_from, "
-                "observation_period_end_date::DATE AS observed_to "
-                f"FROM {db.table('observation_period')} o "
-                "JOIN wanted w ON o.person_id = w.person_id "
-                # one without a start would hold every day before its end
-                "WHERE observation_period_start_date IS NOT NULL"
+                "SELECT person_id AS person, first AS observed_from, last AS observed_to "
+                f"FROM ({periods})"
             ).df()
+            self.notes = joined_periods_note(work, periods)
             work.connection.unregister("wanted")
 
     def birth(self, person: NDArray) -> tuple[NDArray, NDArray]:
@@ -171,10 +183,7 @@ def first_of_arm(rows: Rows) -> NDArray:
 
 
 def observed(rows: Rows, persons: Persons) -> Rows:
-    """The rows whose start lies in an observation period, with that period.
-
-    Of several that hold the start the one that begins first counts, of those the longest.
-    """
+    """The rows whose start lies in an observation period, with that period."""
     frame = pd.DataFrame({"person": rows.person, "start": rows.start})
     frame["row"] = np.arange(len(frame))
     periods = persons.periods.assign(
@@ -183,8 +192,7 @@ def observed(rows: Rows, persons: Persons) -> Rows:
     )
     held = frame.merge(periods, on="person")
     held = held[(held["start"] >= held["observed_from"]) & (held["start"] <= held["observed_to"])]
-    held = held.sort_values(["row", "observed_from", "observed_to"], ascending=[True, True, False])
-    held = held.drop_duplicates("row")
+    held = held.sort_values("row")
     kept = rows.where(held["row"].to_numpy())
     return replace(
         kept,

@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.data_notes import DataNote
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.domains import domain_hint
 from steropes.studies.observation_dates import refuse_endless
+from steropes.studies.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
@@ -89,12 +91,15 @@ class Cohort:
         The study drugs and all their descendants; covariates must not hold them.
     database : str
         The database that the people are of, as ``OmopDatabase.identity`` has it.
+    notes : tuple of DataNote
+        Properties of the data that the cohort met, such as observation periods that overlap.
     """
 
     people: pd.DataFrame
     attrition: pd.DataFrame
     drug_concepts: list[int]
     database: str
+    notes: tuple[DataNote, ...] = ()
 
     def __repr__(self) -> str:
         target, comparator = (shown(self.attrition[a].iloc[-1], LEAST) for a in ARMS)
@@ -106,10 +111,11 @@ def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
 
     A person starts on the day of the first era of either drug, and belongs to the drug that began
     then. The person is kept who did not begin both that day; whose start lies in an observation
-    period with ``washout_days`` of it before; who had no outcome at any recorded time up to and
-    including the start; and whose observation lasts beyond the start. The time at risk runs from
-    the day after the start through the end of that observation period, or through day
-    ``risk_days`` if that is earlier; an outcome on day k after the start has time k.
+    period (periods that overlap or touch are joined) with ``washout_days`` of it before; who had
+    no outcome at any recorded time up to and including the start; and whose observation lasts
+    beyond the start. The time at risk runs from the day after the start through the end of that
+    observation period, or through day ``risk_days`` if that is earlier; an outcome on day k after
+    the start has time k.
 
     Raises
     ------
@@ -144,12 +150,13 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
         _judge(db, work, rules, target, comparator, outcome)
         _keep(work)
         attrition = _attrition(work, rules)
+        notes = joined_periods_note(work, joined_periods(db, "SELECT person_id FROM judged"))
         people = work.run(
             "SELECT person_id, treated, start, time, event FROM cohort ORDER BY row_id"
         ).fetchnumpy()
     table = People({name: np.ma.getdata(values) for name, values in people.items()})
     drugs = db.descendants([*target, *comparator])
-    return Cohort(table, attrition, drugs, db.identity)
+    return Cohort(table, attrition, drugs, db.identity, notes)
 
 
 def _refuse_no_condition(db: OmopDatabase, outcome: int, members: list[int]) -> None:
@@ -185,7 +192,8 @@ def _judge(
     outcome: list[int],
 ) -> None:
     """Make the temporary table ``judged``: person × arm, and the first rule that they fail."""
-    horizon = "period_end" if rules.risk_days is None else f"start + {int(rules.risk_days)}"
+    known = f"SELECT person_id FROM arms INTERSECT SELECT person_id FROM {db.table('person')}"
+    horizon = "o.last" if rules.risk_days is None else f"start + {int(rules.risk_days)}"
     work.run(f"""
     CREATE TEMP TABLE judged AS
     WITH began AS (  -- each person's first day on either drug
@@ -204,28 +212,18 @@ def _judge(
         UNION ALL
         SELECT person_id, 0, comparator_start, target_start
         FROM began WHERE comparator_start IS NOT NULL),
-    periods AS (  -- the observation period that holds the start; of several, the longest before it
-        SELECT a.person_id, a.treated,
-               min(o.observation_period_start_date::DATE) AS period_start,
-               arg_min(o.observation_period_end_date::DATE,
-                       (o.observation_period_start_date::DATE,
-                        -epoch(o.observation_period_end_date::DATE))) AS period_end
-        FROM arms a
-        JOIN {db.table("observation_period")} o ON o.person_id = a.person_id
-         AND a.start BETWEEN o.observation_period_start_date::DATE
-                         AND o.observation_period_end_date::DATE
-        WHERE a.person_id IN (SELECT person_id FROM {db.table("person")})
-        GROUP BY 1, 2),
+    periods AS (  -- the joined observation periods; at most one of them holds a start
+        {joined_periods(db, known)}),
     outcomes AS (
         SELECT person_id, min(condition_start_date::DATE) AS first_outcome
         FROM {db.table("condition_occurrence")}
         WHERE condition_concept_id IN ({_list(outcome)})
         GROUP BY 1),
     facts AS (
-        SELECT a.*, period_start, first_outcome,
-               least(period_end, {horizon}) AS risk_end
+        SELECT a.*, o.first AS period_start, first_outcome,
+               least(o.last, {horizon}) AS risk_end
         FROM arms a
-        LEFT JOIN periods USING (person_id, treated)
+        LEFT JOIN periods o ON o.person_id = a.person_id AND a.start BETWEEN o.first AND o.last
         LEFT JOIN outcomes ON outcomes.person_id = a.person_id)
     SELECT person_id, treated, start, risk_end, first_outcome,
            CASE WHEN other < start THEN 'first'

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from steropes.errors import DataError
 from steropes.studies.covariates.analyses import Analysis
 from steropes.studies.covariates.scores import CHADS2, CHADS2VASC, CHARLSON, DCSI, Category
+from steropes.studies.observation_periods import joined_periods
 from steropes.studies.omop import OmopDatabase, RecordsOf
 
 __all__ = ["Statements", "unusable", "usable"]
@@ -323,17 +324,17 @@ class Statements:
 
     def _length(self, number: int) -> str:
         """Age in years, or days of observation before the start, as a value."""
-        person, period = self.db.table("person"), self.db.table("observation_period")
-        began = "observation_period_start_date::DATE"
+        person = self.db.table("person")
+        periods = joined_periods(self.db, "SELECT person_id FROM people")
         value, source = {
             2: (
                 f"year(p.start) - min({BORN})",
                 f"{person} o ON o.person_id = p.person_id",
             ),
             8: (
-                f"p.start - min({began})",
-                f"{period} o ON o.person_id = p.person_id AND p.start BETWEEN {began} "
-                "AND observation_period_end_date::DATE",
+                "p.start - min(o.first)",
+                f"({periods}) o ON o.person_id = p.person_id "
+                "AND p.start BETWEEN o.first AND o.last",
             ),
         }[number]
         return (

@@ -15,8 +15,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
+from steropes.studies.data_notes import DataNote
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.observation_dates import refuse_endless
+from steropes.studies.observation_periods import (
+    joined_periods,
+    joined_periods_note,
+    joined_spells,
+)
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.settings import CaseRules
 from steropes.studies.sccs.sources import Sources
@@ -57,6 +63,8 @@ class Population:
         Whether only first outcomes count, by the rule or because nobody has two.
     restricted : (date, date) or None
         The days to which time was restricted because the exposure was seen on them.
+    notes : tuple of DataNote
+        Properties of the data of the people who have the outcome.
     """
 
     person: NDArray
@@ -71,6 +79,7 @@ class Population:
     prevalence: float
     first_only: bool
     restricted: tuple[Any, Any] | None = None
+    notes: tuple[DataNote, ...] = ()
 
     def __len__(self) -> int:
         return len(self.person)
@@ -91,22 +100,26 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
     Raises
     ------
     DataError
-        Overlapping observation periods, unknown births where ages count.
+        Unknown births where ages count.
     """
     work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
     rows: list[tuple] = []
     refuse_endless(db)
+    work.run(f"CREATE OR REPLACE TEMP TABLE periods AS {joined_periods(db)}")
+    of_cases = "SELECT * FROM periods WHERE person_id IN (SELECT person_id FROM outcomes)"
+    notes = joined_periods_note(work, of_cases)
     _first_cases(db, work)
-    _refuse_overlap(db, work)
     _count(work, rows, "any outcome in an observation period")
     if rules.study_periods:
         _within_periods(work, rules)
         _count(work, rows, "within the study periods")
     if rules.nesting_cohort is not None:
-        work.run(f"CREATE OR REPLACE TEMP TABLE spells AS {sources.nesting()}")
+        # Two spells that overlap would count their common days twice.
+        spells = joined_spells(sources.nesting())
+        work.run(f"CREATE OR REPLACE TEMP TABLE spells AS {spells}")
         _within_spells(work)
         _count(work, rows, "within the nesting cohort")
-    prevalence = _prevalence(db, work, rules, rows[-1][1])
+    prevalence = _prevalence(work, rules, rows[-1][1])
     once = rows[-1][1] == rows[-1][2]
     if rules.max_cases:
         _sample(work, rules, rows)
@@ -114,55 +127,30 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
     restricted = _apply_rules(work, rules, sources, rows)
     _keep(work)
     attrition = pd.DataFrame(rows, columns=["rule", "subjects", "events", "periods", "days"])
-    return _population(work, attrition, prevalence, rules.first_outcome_only or once, restricted)
+    first_only = rules.first_outcome_only or once
+    return _population(work, attrition, prevalence, first_only, restricted, notes)
 
 
 # -- the cases -----------------------------------------------------------------------------------
 
 
 def _first_cases(db: OmopDatabase, work: Workspace) -> None:
-    """Observation periods with an outcome in them."""
+    """Make the table ``cases`` of the joined observation periods with an outcome in them."""
     work.run(f"""
     CREATE OR REPLACE TEMP TABLE cases AS
-    WITH periods AS (
-        SELECT person_id::BIGINT AS person_id, observation_period_start_date::DATE AS observed,
-               observation_period_end_date::DATE AS last
-        FROM {db.table("observation_period")}
-        WHERE observation_period_start_date IS NOT NULL
-          AND observation_period_end_date IS NOT NULL),
-    ends AS (SELECT max(last) AS latest FROM periods),
+    WITH ends AS (SELECT max(last) AS latest FROM periods),
     people AS (
         SELECT person_id::BIGINT AS person_id, min(gender_concept_id)::BIGINT AS sex,
                {db.birth_day()} AS born
         FROM {db.table("person")} GROUP BY 1)
-    SELECT row_number() OVER (ORDER BY person_id, o.observed, o.last) AS case_id, person_id,
-           o.observed, o.observed AS first, o.last, o.last AS until, o.last = latest AS end_known,
+    SELECT row_number() OVER (ORDER BY person_id, o.first) AS case_id, person_id,
+           o.first AS observed, o.first, o.last, o.last AS until, o.last = latest AS end_known,
            sex,
-           CASE WHEN born IS NOT NULL THEN greatest(0, o.observed - born) END::DOUBLE AS age
+           CASE WHEN born IS NOT NULL THEN greatest(0, o.first - born) END::DOUBLE AS age
     FROM periods o JOIN people USING (person_id), ends
     WHERE EXISTS (SELECT 1 FROM outcomes x WHERE x.person_id = o.person_id
-                  AND x.on_day BETWEEN o.observed AND o.last)
+                  AND x.on_day BETWEEN o.first AND o.last)
     """)
-
-
-def _refuse_overlap(db: OmopDatabase, work: Workspace) -> None:
-    """A day in two periods would count twice."""
-    [(people,)] = work.rows(f"""
-        SELECT count(DISTINCT person_id) FROM (
-            SELECT person_id::BIGINT AS person_id,
-                   observation_period_start_date::DATE
-                       <= lag(observation_period_end_date::DATE) OVER (
-                           PARTITION BY person_id
-                           ORDER BY observation_period_start_date::DATE,
-                                    observation_period_end_date::DATE) AS crossing
-            FROM {db.table("observation_period")}
-            WHERE person_id IN (SELECT person_id FROM cases))
-        WHERE crossing""")
-    if people:
-        raise DataError(
-            f"observation_period: {shown(people, LEAST)} people with the outcome have periods that "
-            "overlap, whose days would count twice; merge each person's periods first"
-        )
 
 
 def _within_periods(work: Workspace, rules: CaseRules) -> None:
@@ -194,7 +182,7 @@ def _cut_to(join: str, work: Workspace) -> None:
     FROM cases c JOIN {join}""")
 
 
-def _prevalence(db: OmopDatabase, work: Workspace, rules: CaseRules, subjects: int) -> float:
+def _prevalence(work: Workspace, rules: CaseRules, subjects: int) -> float:
     """People with the outcome, over the stretches of observation of all people."""
     joins = ""
     if rules.study_periods or rules.nesting_cohort is not None:
@@ -202,11 +190,7 @@ def _prevalence(db: OmopDatabase, work: Workspace, rules: CaseRules, subjects: i
         if rules.nesting_cohort is not None:
             on += " AND o.person_id = s.person_id"
         joins = f" JOIN spells s ON {on}"
-    [(stretches,)] = work.rows(
-        "SELECT count(*) FROM (SELECT person_id::BIGINT AS person_id, "
-        "observation_period_start_date::DATE AS first, observation_period_end_date::DATE AS last "
-        f"FROM {db.table('observation_period')}) o{joins}"
-    )
+    [(stretches,)] = work.rows(f"SELECT count(*) FROM periods o{joins}")
     return subjects / stretches if stretches else 0.0
 
 
@@ -366,6 +350,7 @@ def _population(
     prevalence: float,
     first_only: bool,
     restricted: tuple[Any, Any] | None,
+    notes: tuple[DataNote, ...],
 ) -> Population:
     found = work.run(
         "SELECT person_id, (observed - DATE '1970-01-01')::BIGINT AS observed, "
@@ -387,4 +372,5 @@ def _population(
         prevalence=prevalence,
         first_only=first_only,
         restricted=restricted,
+        notes=notes,
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.controls.synthesis import checked_ratios
+from steropes.studies.observation_periods import joined_periods, joined_spells
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.requirements import real, whole
 from steropes.studies.sccs.settings import CaseRules
@@ -161,19 +162,12 @@ def _exposed(
     work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
     found = work.run(f"""
     WITH windows AS (
-        SELECT e.person_id, greatest(e.first + {int(rule.risk_start)},
-                   o.observation_period_start_date::DATE) AS lo,
-               least({end} + {int(rule.risk_end)}, o.observation_period_end_date::DATE) AS hi
-        FROM ({relation}) e JOIN {db.table("observation_period")} o USING (person_id)),
-    marked AS (
-        SELECT *, coalesce(lo > 1 + max(hi) OVER (PARTITION BY person_id ORDER BY lo, hi
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), TRUE)::INTEGER AS new
-        FROM windows WHERE hi >= lo),
-    numbered AS (
-        SELECT *, sum(new) OVER (PARTITION BY person_id ORDER BY lo, hi
-            ROWS UNBOUNDED PRECEDING) AS number FROM marked),
+        SELECT e.person_id, greatest(e.first + {int(rule.risk_start)}, o.first) AS first,
+               least({end} + {int(rule.risk_end)}, o.last) AS last
+        FROM ({relation}) e JOIN ({joined_periods(db)}) o USING (person_id)),
     joined AS (
-        SELECT person_id, min(lo) AS lo, max(hi) AS hi FROM numbered GROUP BY person_id, number),
+        SELECT person_id, first AS lo, last AS hi
+        FROM ({joined_spells("SELECT * FROM windows WHERE first <= last")})),
     people AS (  -- a table that repeats a person would repeat the outcomes
         SELECT person_id, min(gender_concept_id) AS sex, min(year_of_birth) AS born
         FROM {db.table("person")} GROUP BY 1)

@@ -1,0 +1,75 @@
+"""Observation time of people: their observation periods, joined where they overlap or touch.
+
+OMOP asks that the observation periods of a person do not overlap, and many databases break that
+rule. Every study therefore reads the union: a day is observed where at least one period holds it,
+and no day counts twice.
+"""
+
+from __future__ import annotations
+
+from steropes.studies.data_notes import DataNote
+from steropes.studies.omop import OmopDatabase, Workspace
+
+__all__ = ["joined_periods", "joined_periods_note", "joined_spells"]
+
+START = "observation_period_start_date::DATE"
+END = "observation_period_end_date::DATE"
+
+
+def joined_spells(spells: str) -> str:
+    """Write a SELECT of the spells of each person, joined where they overlap or touch.
+
+    Parameters
+    ----------
+    spells : str
+        A SELECT of ``person_id``, ``first`` and ``last`` (dates).
+
+    Returns
+    -------
+    str
+        A SELECT of the same columns, and ``spells``, the number of rows that were joined. A spell
+        that begins on the day after the last day of another one touches it.
+    """
+    return f"""
+    SELECT person_id, min(first) AS first, max(last) AS last, count(*) AS spells
+    FROM (SELECT *, sum(new) OVER (PARTITION BY person_id ORDER BY first, last
+                                   ROWS UNBOUNDED PRECEDING) AS number
+          FROM (SELECT *, coalesce(first > 1 + max(last) OVER (
+                           PARTITION BY person_id ORDER BY first, last
+                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), TRUE)::INTEGER AS new
+                FROM ({spells})))
+    GROUP BY person_id, number"""
+
+
+def joined_periods(db: OmopDatabase, people: str | None = None) -> str:
+    """Write a SELECT of the joined observation periods of some people; see `joined_spells`.
+
+    A row of ``observation_period`` that lacks a date, or that ends before it starts, holds no day.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    people : str, optional
+        A SELECT of one column, the ids of the people. Default: everybody.
+    """
+    some = "" if people is None else f"person_id IN ({people}) AND "
+    return joined_spells(
+        f"SELECT person_id::BIGINT AS person_id, {START} AS first, {END} AS last "
+        f"FROM {db.table('observation_period')} WHERE {some}{START} <= {END}"
+    )
+
+
+def joined_periods_note(work: Workspace, periods: str) -> tuple[DataNote, ...]:
+    """Count the people whose periods were joined; no note where there are none.
+
+    Parameters
+    ----------
+    work : Workspace
+    periods : str
+        A SELECT of joined periods.
+    """
+    [(count,)] = work.rows(f"SELECT count(DISTINCT person_id) FROM ({periods}) WHERE spells > 1")
+    if not count:
+        return ()
+    text = "Observation periods that overlap or touch were joined, so that no day counts twice"
+    return (DataNote("joined_periods", text, int(count)),)
