@@ -157,3 +157,36 @@ def test_what_there_is_none_of_is_refused(rng):
         m.residuals("dfbeta")
     with pytest.raises(DataError, match="have no columns"):
         m.residuals("martingale", params="a")
+
+
+CENTRES = {
+    "none": lambda x: np.column_stack([x - x.mean(), x**2 - (x**2).mean()]),
+    "adding up to zero": lambda x: np.column_stack([x + 3.0, -(x + 3.0)[::-1]]),
+    "apart": lambda x: np.column_stack([x + 3.0, (x - 40.0)[::-1]]),
+    "of one column": lambda x: np.column_stack([x + 3.0, x > 0]),
+}
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array])
+@pytest.mark.parametrize("baseline", [0, 1, 2, "interval"])
+@pytest.mark.parametrize("centre", CENTRES)
+def test_scores_of_a_baseline_are_those_at_zero_wherever_columns_have_their_centres(
+    centre, baseline, storage, weights, rng
+):
+    """Σ (y − p) b(k) over a person's intervals for the baseline, and with x for x."""
+    n = 128
+    x = np.sort(np.round(64 * rng.normal(size=n)) / 64)  # means have all their digits
+    X = CENTRES[centre](x).astype(float)
+    y = Surv(rng.integers(1, 4, n), rng.random(n) < 0.6)
+    w = rng.integers(1, 4, n).astype(float) if weights else None
+    m = PooledLogisticRegression(interval=1.0, baseline=baseline)
+    m.fit(storage(X), y, sample_weight=w)
+    score = m.residuals("score").to_numpy()
+    p = m.predict_hazard(storage(X))
+    k = np.arange(1, 4)
+    at_risk = y["time"][:, None] >= k
+    r = np.where(at_risk, (y["event"] == 1)[:, None] * (y["time"][:, None] == k) - p, 0.0)
+    basis = np.eye(3) if baseline == "interval" else k[:, None] ** np.arange(baseline + 1.0)
+    expected = np.column_stack([r @ basis, r.sum(axis=1)[:, None] * X])
+    np.testing.assert_allclose(score, expected, atol=1e-7 * (1 + np.abs(X).max()))

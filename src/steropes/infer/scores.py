@@ -7,14 +7,13 @@ residuals.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .baseline import fitted_state
 
-__all__ = ["UnitScores", "scores_of_rows"]
+__all__ = ["UnitScores"]
 
 
 class UnitScores:
@@ -59,23 +58,3 @@ class UnitScores:
         out = np.zeros((self.size, L))
         out[self._present] = np.add.reduceat(U[self.by], self.begin)
         return out
-
-
-def scores_of_rows(
-    problem: Any, beta: np.ndarray, unit: np.ndarray | None = None
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function from column numbers to scores in X's units, (units, L).
-
-    Parameters
-    ----------
-    problem, beta, unit
-        As of `UnitScores`.
-    """
-    scores, scale = UnitScores(problem, beta, unit), problem.design.scale
-
-    def of(columns: np.ndarray) -> np.ndarray:
-        D = np.zeros((len(scale), len(columns)))
-        D[columns, np.arange(len(columns))] = scale[columns]
-        return scores.along(D)
-
-    return of

@@ -6,17 +6,15 @@ the risk sets that it is compared with, not its own residual.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from scipy.special import xlogy
 
 from .baseline import fitted_state
 from .information import Information
 from .sandwich import COLUMNS
-from .scores import UnitScores, scores_of_rows
+from .scores import UnitScores
 
 __all__ = [
     "deviance_of_martingale",
@@ -94,25 +92,17 @@ def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bo
     weighted : bool
         Of all copies of a row (its weight's worth), or of one: NaN then where there is none.
     """
-    design = problem.design
-    unmoved = np.array_equal(design.uncentered_coefficients(np.ones(design.p)), np.ones(design.p))
-    scores = scores_of_rows(problem, beta) if unmoved else _uncentered_scores(problem, beta)
+    design, scores = problem.design, UnitScores(problem, beta)
     out = np.empty((design.n, len(columns)))
     for a in range(0, len(columns), COLUMNS):
-        out[:, a : a + COLUMNS] = scores(columns[a : a + COLUMNS])
+        some = columns[a : a + COLUMNS]
+        unit = np.zeros((design.p, len(some)))
+        unit[some, np.arange(len(some))] = 1.0
+        # The inverse of moving a baseline from the columns' centres to X = 0: I − N has the
+        # inverse I + N, as N takes effects to the baseline alone and N² = 0.
+        along = 2.0 * unit - design.uncentered_coefficients(unit)
+        out[:, a : a + COLUMNS] = scores.along(design.scale[:, None] * along)
     return out if weighted else _of_one_copy(out, problem.weights)
-
-
-def _uncentered_scores(problem: Any, beta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """As `scores_of_rows`, where an intercept at X = 0 is not that of the columns' centres."""
-    design, unit = problem.design, np.eye(problem.design.p)
-    to_units = design.uncentered_coefficients(unit)  # of centred coefficients
-    scores = UnitScores(problem, beta)
-
-    def of(columns: np.ndarray) -> np.ndarray:
-        return scores.along(design.scale[:, None] * linalg.solve(to_units, unit[:, columns]))
-
-    return of
 
 
 def _of_one_copy(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
