@@ -16,9 +16,9 @@ from steropes.studies import (
     demo_database,
 )
 from steropes.studies.cli import run
+from steropes.studies.disclosure.study import publish
 from steropes.studies.grid.blinding import EFFECT, blinded
 from steropes.studies.numbers import study_json
-from steropes.studies.published import publish
 from steropes.studies.report import study_page
 from steropes.studies.terminal import print_study
 from steropes.studies.verdicts import NO_NOTE
@@ -102,13 +102,13 @@ def test_the_file_keeps_who_was_studied_and_says_that_it_is_blinded(hidden, show
 
 def test_the_tables_and_pictures_of_an_earlier_look_go(hidden, shown, tmp_path):
     shown.write(tmp_path)
-    assert pd.read_csv(tmp_path / "tables" / "hazard_ratios.csv")["hr"].notna().all()
+    assert pd.read_csv(tmp_path / "release" / "tables" / "hazard_ratios.csv")["hr"].notna().all()
     hidden.write(tmp_path)
-    figures = {p.stem for p in (tmp_path / "figures").iterdir()}
+    figures = {p.stem for p in (tmp_path / "release" / "figures").iterdir()}
     assert figures == {"attrition", "preference", "balance", "love"}
-    table = pd.read_csv(tmp_path / "tables" / "hazard_ratios.csv")
+    table = pd.read_csv(tmp_path / "release" / "tables" / "hazard_ratios.csv")
     assert table["hr"].isna().all()
-    assert pd.read_csv(tmp_path / "tables" / "rates.csv")["events"].isna().all()
+    assert pd.read_csv(tmp_path / "release" / "tables" / "rates.csv")["events"].isna().all()
 
 
 def test_a_threshold_that_the_study_meets_shows_it(hidden):
@@ -159,7 +159,7 @@ def test_the_arm_without_outcomes_is_not_told(omop, tmp_path, capsys):
     assert "nobody in the comparator arm" not in told
     assert math.isnan(publish(strict).hazard_ratios[0]["hr"])
     assert run(["study", path, *STUDY, *where, "--quiet"]) == 0
-    assert "nobody in the comparator arm" in (tmp_path / "o" / "study.json").read_text()
+    assert "nobody in the comparator arm" in (tmp_path / "o" / "release" / "study.json").read_text()
 
 
 def test_in_a_grid_too_an_emptied_arm_keeps_its_reason():

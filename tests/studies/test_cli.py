@@ -144,10 +144,10 @@ def test_no_events_in_one_arm_is_a_report_without_an_estimate(capsys, omop, tmp_
     assert run(["study", str(omop.write()), *STUDY, "--output", str(tmp_path / "o")]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "within pairs: nobody in the comparator arm had the outcome" in out
-    numbers = json.loads((tmp_path / "o" / "study.json").read_text())
+    numbers = json.loads((tmp_path / "o" / "release" / "study.json").read_text())
     assert numbers["matching"]["pairs"] == 40
     assert {line["hr"] for line in numbers["hazard_ratios"]} == {None}
-    assert "No estimate" in (tmp_path / "o" / "report.html").read_text()
+    assert "No estimate" in (tmp_path / "o" / "release" / "report.html").read_text()
 
 
 def test_an_output_folder_that_cannot_be_written(capsys, small, tmp_path):
@@ -200,8 +200,11 @@ def test_a_broken_table_is_one_line(capsys, omop, tmp_path):
 def test_a_study_writes_its_files_and_nothing_else(capsys, small, tmp_path):
     out = tmp_path / "deep" / "o"
     assert run(["study", str(small.write()), *STUDY, "--output", str(out)]) == 0
+    assert [p.name for p in out.iterdir()] == ["release"]
+    out /= "release"
     assert sorted(p.name for p in out.iterdir()) == [
         "figures",
+        "manifest.json",
         "report.html",
         "study.json",
         "tables",
@@ -223,15 +226,15 @@ def test_quiet_is_quiet(capsys, small, tmp_path):
 def test_options_reach_the_study(capsys, small, tmp_path):
     options = ["--risk-days", "30", "--washout", "100", "--window", "50", "--caliper", "0.5",
                "--folds", "4", "--exclude", "70", "--exclude", "71", "--no-descendants",
-               "--seed", "9", "--tie-orders", "3", "--min-cell", "2", "--unblind"]  # fmt: skip
+               "--seed", "9", "--tie-orders", "3", "--min-cell", "7", "--unblind"]  # fmt: skip
     out = tmp_path / "o"
     assert run(["study", str(small.write()), *STUDY, *options, "--output", str(out)]) == 0
-    settings = json.loads((out / "study.json").read_text())["settings"]
+    settings = json.loads((out / "release" / "study.json").read_text())["settings"]
     assert settings == {
         "target": 1, "comparator": 2, "outcome": 3, "washout_days": 100, "risk_days": 30,
         "descendants": False, "window_days": 50, "min_people": 10, "min_share": 0.001,
         "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "tie_orders": 3,
-        "min_cell": 2, "schema": "main", "unblind": True,
+        "min_cell": 7, "schema": "main", "unblind": True,
         "thresholds": vars(DiagnosticThresholds()),
     }  # fmt: skip
 

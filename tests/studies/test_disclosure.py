@@ -22,9 +22,17 @@ from steropes.studies import (
     demo_database,
     new_user_cohort,
 )
-from steropes.studies.disclosure import Bound, chain, falling, fraction, part, total
+from steropes.studies.disclosure import (
+    Bound,
+    DisclosureRules,
+    chain,
+    falling,
+    fraction,
+    part,
+    total,
+)
+from steropes.studies.disclosure.study import publish
 from steropes.studies.pictures import study_pictures
-from steropes.studies.published import publish
 from steropes.studies.report import study_page
 from steropes.studies.terminal import print_study
 from steropes.studies.wording import checks, title_case
@@ -291,7 +299,7 @@ def test_those_at_risk_count_no_few_who_have_left(one_arm_rare):
 
 
 def test_marks_of_the_picture_and_steps_of_the_file_count_no_few_between_them(study):
-    study = dataclasses.replace(study, settings=dataclasses.replace(study.settings, min_cell=9))
+    study = dataclasses.replace(study, rules=DisclosureRules("ohdsi", 9))
     picture, _ = study_pictures(study, publish(study))["survival"]
     texts = re.findall(r">([^<>]+)</text>", picture.file())
     for arm, curve in study.to_dict()["survival"].items():
@@ -324,8 +332,8 @@ def test_it_can_be_switched_off(omop):
     for i in range(24):
         person = omop.person(**{("target", "comparator")[i % 2]: 0}, outcome=9 + i)
         omop.condition(person, 70 + i % 2 * (i % 3 > 0), -5)
-    settings = StudySettings(1, 2, 3, min_cell=0, min_people=3, tie_orders=0, unblind=True)
-    study = comparative_study(omop.write(), settings)
+    settings = StudySettings(1, 2, 3, min_people=3, tie_orders=0, unblind=True)
+    study = comparative_study(omop.write(), settings, disclosure="none")
     numbers = study.to_dict()
     assert all(isinstance(n, int | float) for _, n in cells(numbers))
     assert numbers["attrition"][0]["target"] == 12

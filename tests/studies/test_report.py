@@ -10,9 +10,9 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
+from steropes.studies.disclosure.study import publish
 from steropes.studies.numbers import study_numbers
 from steropes.studies.pictures import study_pictures
-from steropes.studies.published import publish
 from steropes.studies.report import study_page, write_report
 from steropes.studies.terminal import print_study
 from steropes.studies.wording import checks, decimals, p_value, risk_period
@@ -71,7 +71,7 @@ def test_numbers_that_json_lacks_become_none(rough):
 def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatch):
     write_report(study, tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.*")}
-    assert len(before) == 2 + 8 + 6  # page and numbers, tables, figures
+    assert len(before) == 3 + 8 + 6  # page, numbers and manifest, tables, figures
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -83,17 +83,17 @@ def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatc
 
 
 def test_a_folder_in_the_way_is_refused(study, tmp_path):
-    (tmp_path / "study.json").mkdir()
+    (tmp_path / "release" / "study.json").mkdir(parents=True)
     with pytest.raises(DataError, match="cannot write to the folder"):
         write_report(study, tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["study.json"]
+    assert [p.name for p in (tmp_path / "release").iterdir()] == ["study.json"]
 
 
 def test_words_for_one_score_and_for_a_p_value_that_stay_together(study):
     one = dataclasses.replace(study, ties=dataclasses.replace(study.ties, distinct=1))
     found = [c.finding for c in checks(one, publish(one))]
     assert any(f.startswith("Ties: there is only one score and ") for f in found)
-    hazards = study.hazard_ratios.assign(p=1e-6)
+    hazards = study.hazard_ratios.assign(hr=2.0, lower=1.6, upper=2.5)
     certain = dataclasses.replace(study, hazard_ratios=hazards)
     assert "p\N{NO-BREAK SPACE}&lt;\N{NO-BREAK SPACE}0.001" in study_page(certain)
 
@@ -224,7 +224,7 @@ def test_an_emptied_arm_is_a_report_with_its_attrition(omop, tmp_path, capsys):
     assert study.ended in visible(study)
     print_study(study, [])
     assert "nobody is left in the target arm" in " ".join(capsys.readouterr().out.split())
-    assert json.loads((tmp_path / "study.json").read_text())["ended"] == study.ended
+    assert json.loads((tmp_path / "release" / "study.json").read_text())["ended"] == study.ended
 
 
 @pytest.mark.parametrize("people", [1, 2])
@@ -242,7 +242,8 @@ def test_few_people_or_no_covariate_are_a_report_too(omop, people, tmp_path):
 @pytest.mark.parametrize(("events", "passed"), [(1, False), (4, False), (12, True)])
 def test_an_estimate_from_few_events_is_said_to_be_imprecise(omop, events, passed):
     path = groups(omop, target=events, comparator=events).write()
-    study = comparative_study(path, StudySettings(1, 2, 3, unblind=True))
+    settings = StudySettings(1, 2, 3, unblind=True)
+    study = comparative_study(path, settings, disclosure="none")
     (said,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Precision:"))
     assert said.passed == passed
     assert ("can be relied on" in said.finding) == (not passed)
@@ -253,7 +254,7 @@ def test_neither_of_two_arms_of_one_size_is_called_the_smaller(omop, more):
     path = groups(omop)
     for _ in range(more):
         omop.condition(omop.person(comparator=0), 70, -5)
-    study = comparative_study(path.write(), StudySettings(1, 2, 3, tie_orders=0, min_cell=0))
+    study = comparative_study(path.write(), StudySettings(1, 2, 3, tie_orders=0), disclosure="none")
     (said,) = (c.finding for c in checks(study, publish(study)) if "pairs hold" in c.finding)
     assert ("smaller arm (newdrug)" in said) == (more > 0)
     assert ("100% of either arm (both have as many people); 0% of either" in said) == (more == 0)
@@ -268,8 +269,8 @@ def test_the_curve_of_an_arm_that_is_watched_for_less_time_ends_before_the_other
             omop.condition(person, 70, -5)
     omop.condition(omop.person(target=0, outcome=300), 70, -5)
     omop.condition(omop.person(comparator=0, observed=(-1000, 66)), 70, -5)
-    settings = StudySettings(1, 2, 3, caliper=9.0, unblind=True, tie_orders=0, min_cell=0)
-    study = comparative_study(omop.write(), settings)
+    settings = StudySettings(1, 2, 3, caliper=9.0, unblind=True, tie_orders=0)
+    study = comparative_study(omop.write(), settings, disclosure="none")
     assert study.curves()["comparator"].times[-1] == 66
     said = study_pictures(study, publish(study))["survival"][0].said
     assert "over 300 days" in said
@@ -288,14 +289,17 @@ def test_fewer_folds_than_asked_for_are_said(omop):
 
 
 def test_drafts_of_a_killed_process_go_and_young_ones_stay(study, tmp_path):
-    old, young = tmp_path / ".report.html.abc", tmp_path / ".study.json.def"
+    into = tmp_path / "release"
+    into.mkdir()
+    old, young = into / ".report.html.abc", into / ".study.json.def"
     old.touch()
     young.touch()
     os.utime(old, (1, 1))
     write_report(study, tmp_path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
+    assert sorted(p.name for p in into.iterdir()) == [
         ".study.json.def",
         "figures",
+        "manifest.json",
         "report.html",
         "study.json",
         "tables",

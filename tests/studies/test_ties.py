@@ -5,7 +5,7 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database, match_propensity
-from steropes.studies.published import publish
+from steropes.studies.disclosure.study import publish
 from steropes.studies.ties import tie_keys, tied_share, try_tie_orders
 from steropes.studies.wording import checks
 

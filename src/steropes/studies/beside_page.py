@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from steropes.studies.disclosure.study import Published
 from steropes.studies.page.html import effect, number_table, table
-from steropes.studies.published import Published
 from steropes.studies.wording import analysis_name, decimals, p_value, title_case
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import typer
 from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
+from steropes.studies.disclosure import site_rules
 from steropes.studies.federation.commands import federate_app
-from steropes.studies.grid_commands import DATABASE, add_commands
+from steropes.studies.grid_commands import DATABASE, Disclosure, add_commands
 from steropes.studies.sccs.command import sccs, sccs_grid, sccs_parity
 
 __all__ = ["app"]
@@ -26,13 +27,15 @@ app = typer.Typer(
 )
 
 Output = Annotated[
-    Path, typer.Option(help="Folder for report.html, study.json, tables and figures.")
+    Path,
+    typer.Option(help="Folder; report.html, study.json, tables and figures go into its release."),
 ]
 Seed = Annotated[
     int, typer.Option(min=0, help="Seed of the folds and of the order of equal scores.")
 ]
 MinCell = Annotated[
-    int, typer.Option(min=0, help="Counts of fewer people are not shown; 0 shows all.")
+    int | None,
+    typer.Option(min=0, help="A larger smallest count than that of the rules of disclosure."),
 ]
 Unblind = Annotated[
     bool, typer.Option("--unblind", help="Show the estimate though a diagnostic fails.")
@@ -91,7 +94,8 @@ def study(
     tie_orders: Annotated[
         int, typer.Option(min=0, help="Other orders of equal scores to match under.")
     ] = 20,
-    min_cell: MinCell = 5,
+    min_cell: MinCell = None,
+    disclosure: Disclosure = None,
     unblind: Unblind = False,
     quiet: Quiet = False,
 ) -> None:
@@ -113,14 +117,15 @@ def study(
         unblind=unblind,
         schema=schema,
     )
-    _run(database, settings, output, quiet)
+    _run(database, settings, output, disclosure, quiet)
 
 
 @app.command()
 def demo(
     output: Output = Path("steropes-demo"),
     seed: Seed = 1,
-    min_cell: MinCell = 5,
+    min_cell: MinCell = None,
+    disclosure: Disclosure = None,
     grid: Annotated[
         bool, typer.Option("--grid", help="Four analyses with negative controls instead.")
     ] = False,
@@ -147,12 +152,14 @@ def demo(
     if grid or controls:
         name = "grid" if grid else "controls"
         spec = demo_grid(min_cell) if grid else demo_controls(min_cell)
-        run_and_report(demo_database(), spec, output / name, bool(unblind), quiet)
+        run_and_report(
+            demo_database(), spec, output / name, bool(unblind), quiet, disclosure=disclosure
+        )
         return
     asked = {**DEMO, "seed": seed, "min_cell": min_cell}
     if unblind is not None:
         asked["unblind"] = unblind
-    _run(demo_database(), StudySettings(**asked), output, quiet)
+    _run(demo_database(), StudySettings(**asked), output, disclosure, quiet)
 
 
 @app.command()
@@ -173,17 +180,24 @@ app.command("sccs-parity")(sccs_parity)
 app.add_typer(federate_app, name="federate")
 
 
-def _run(database: str | Path, settings: StudySettings, output: Path, quiet: bool) -> None:
+def _run(
+    database: str | Path,
+    settings: StudySettings,
+    output: Path,
+    disclosure: str | None,
+    quiet: bool,
+) -> None:
     from steropes.studies.databases.opening import require_database
     from steropes.studies.page.files import output_folder
     from steropes.studies.terminal import Progress, print_study
 
     require_database(str(database))
+    rules = site_rules(disclosure, settings.min_cell)
     made = not output.exists()
     folder = output_folder(output)  # before the work, not after it
     try:
         with Progress(quiet) as progress:
-            result = comparative_study(database, settings, progress=progress)
+            result = comparative_study(database, settings, disclosure=rules, progress=progress)
             progress("writing the report")
             paths = result.write(folder)
     except BaseException:

@@ -22,7 +22,7 @@ from steropes.studies.covariates import (
     extract_covariates,
 )
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
-from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.effects import (
     arm_curves,
     hazard_ratio,
@@ -69,9 +69,9 @@ class StudySettings:
     tie_orders : int, default 20
         Other orders of people with equal scores to match again under, to see what they would
         have given.
-    min_cell : int, default 5
-        Counts of fewer people (but not of none) are not written or shown: the page, the JSON
-        file and the terminal say "<5", and hide what would give such a count away.
+    min_cell : int, optional
+        A larger smallest count than that of the rules of disclosure that apply (5 by default):
+        counts of fewer people, but not of none, are not released, nor what would give one away.
     thresholds : DiagnosticThresholds
         What the diagnostics must reach for the estimate to be shown.
     unblind : bool, default False
@@ -94,7 +94,7 @@ class StudySettings:
     folds: int = 10
     seed: int = 1
     tie_orders: int = 20
-    min_cell: int = LEAST
+    min_cell: int | None = None
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
     unblind: bool = False
     schema: str = "main"
@@ -108,7 +108,8 @@ class StudySettings:
         whole("folds", self.folds, 2)
         whole("seed", self.seed, 0)
         whole("tie_orders", self.tie_orders, 0, 10_000)
-        whole("min_cell", self.min_cell, 0)
+        if self.min_cell is not None:
+            whole("min_cell", self.min_cell, 0)
         if not isinstance(self.thresholds, DiagnosticThresholds):
             raise DataError(f"thresholds must be DiagnosticThresholds, not {self.thresholds!r}")
         yes_or_no("unblind", self.unblind)
@@ -157,6 +158,8 @@ class ComparativeStudy:
     beside : Beside or None
         Other ways to adjust, the test of proportional hazards, follow-up and the database's
         versions.
+    rules : DisclosureRules
+        What may be released of it.
     """
 
     settings: StudySettings
@@ -173,18 +176,21 @@ class ComparativeStudy:
     ties: TieOrders | None = None
     ended: str = ""
     beside: Beside | None = None
+    rules: DisclosureRules = field(default_factory=DisclosureRules)
 
     def __repr__(self) -> str:
-        line = self.hazard_ratios.loc["matched, stratified"]
+        from steropes.studies.disclosure.study import WITHHELD, publish
+        from steropes.studies.verdicts import NOT_SHOWN
+
+        public = publish(self)
+        line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")
         found = f"hazard ratio {line['hr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
         if line["note"]:
-            found = "no estimate"
-        elif not self.visible:
-            found = "not shown: a diagnostic failed"
+            found = line["note"] if line["note"] in (NOT_SHOWN, WITHHELD) else "no estimate"
+        pairs = public.pairs if isinstance(public.pairs, Bound) else f"{public.pairs:,}"
         return (
             f"ComparativeStudy({self.names['target']} against {self.names['comparator']}, "
-            f"{self.names['outcome']}: {shown(self.pairs, self.settings.min_cell)} matched pairs, "
-            f"{found})"
+            f"{self.names['outcome']}: {pairs} matched pairs, {found})"
         )
 
     @property
@@ -255,10 +261,10 @@ class ComparativeStudy:
         return study_numbers(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write ``report.html`` and ``study.json`` to a folder; returns the two paths.
+        """Write ``report.html`` and ``study.json`` to ``folder/release``; returns the two paths.
 
-        Beside them the same as ``tables/*.csv`` and ``figures/*.svg``. The folder is made if it is
-        not there; all files appear, complete, or none.
+        The same is there as ``tables/*.csv`` and ``figures/*.svg``, with ``manifest.json``, which
+        lists the files and the rules that were applied. All files appear, complete, or none.
         """
         from steropes.studies.report import write_report
 
@@ -269,6 +275,7 @@ def comparative_study(
     database: str | Path | OmopDatabase | Any,
     settings: StudySettings,
     *,
+    disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ComparativeStudy:
     """Compare an outcome between new users of two drugs in an OMOP database.
@@ -286,6 +293,9 @@ def comparative_study(
         An OMOP CDM v5.x: whatever `OmopDatabase` opens (a DuckDB file, a folder of Parquet files,
         a URL, an open connection), or one that is open. It is only read.
     settings : StudySettings
+    disclosure : str, optional
+        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
+        "opensafely" or "none"; see `site_rules`.
     progress : callable, optional
         Called with a line of text as each step begins.
 
@@ -295,6 +305,7 @@ def comparative_study(
         A file, concept or setting that cannot be used, or a drug that nobody took.
     """
     say = progress or (lambda line: None)
+    rules = site_rules(disclosure, settings.min_cell)
     say("opening the database")
     with opened(database, settings.schema) as db:
         names = {
@@ -347,6 +358,7 @@ def comparative_study(
         ties=ties,
         ended=ended,
         beside=around,
+        rules=rules,
     )
 
 

@@ -48,7 +48,7 @@ def demo_database() -> Path:
     )
 
 
-def demo_grid(min_cell: int = 5) -> Any:
+def demo_grid(min_cell: int | None = None) -> Any:
     """A small grid: the four analyses of ``presets.cohort_method_demo``, with negative controls.
 
     The time at risk is longer than there, three years from the day after the start, so that
@@ -56,8 +56,8 @@ def demo_grid(min_cell: int = 5) -> Any:
 
     Parameters
     ----------
-    min_cell : int, default 5
-        Counts of fewer people are not written.
+    min_cell : int, optional
+        As of ``GridSpec``.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def demo_grid(min_cell: int = 5) -> Any:
     )
 
 
-def demo_controls(min_cell: int = 5) -> Any:
+def demo_controls(min_cell: int | None = None) -> Any:
     """Cox's model against Fine and Gray's, judged on negative and positive controls.
 
     Every way to adjust is there with both models; the competing outcome is gastrointestinal
@@ -93,8 +93,8 @@ def demo_controls(min_cell: int = 5) -> Any:
 
     Parameters
     ----------
-    min_cell : int, default 5
-        Counts of fewer people are not written.
+    min_cell : int, optional
+        As of ``GridSpec``.
 
     Returns
     -------

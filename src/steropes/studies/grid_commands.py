@@ -13,10 +13,18 @@ from steropes.errors import DataError
 if TYPE_CHECKING:
     from steropes.studies.grid.run import GridResults
 
-__all__ = ["DATABASE", "add_commands"]
+__all__ = ["DATABASE", "Disclosure", "add_commands"]
 
 DATABASE = "OMOP CDM v5.x: a DuckDB file, a folder of Parquet files, or a URL (postgresql://...)."
 
+Disclosure = Annotated[
+    str | None,
+    typer.Option(
+        help="Rules of disclosure: ohdsi (default), opensafely, none, one with a smallest count "
+        "(ohdsi:10), or a TOML file of the site.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -44,6 +52,7 @@ def grid(
     results_schema: Annotated[
         str | None, typer.Option(help="Write the result tables to this schema of the server too.")
     ] = None,
+    disclosure: Disclosure = None,
     quiet: Quiet = False,
 ) -> None:
     """Run targets x comparators x outcomes x analyses from one specification.
@@ -62,7 +71,9 @@ def grid(
     require_database(database)
     if results_schema is not None:
         require_results_place(database, results_schema)
-    results = run_and_report(database, read_spec(spec), output, unblind, quiet, jobs)
+    results = run_and_report(
+        database, read_spec(spec), output, unblind, quiet, jobs, disclosure=disclosure
+    )
     if results_schema is not None:
         rows = write_results(database, results_schema, results.tables)
         if not quiet:
@@ -70,7 +81,13 @@ def grid(
 
 
 def run_and_report(
-    database: Any, spec: Any, output: Path, unblind: bool, quiet: bool, jobs: int = 1
+    database: Any,
+    spec: Any,
+    output: Path,
+    unblind: bool,
+    quiet: bool,
+    jobs: int = 1,
+    disclosure: str | None = None,
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.grid.controls_page import write_controls_report
@@ -83,7 +100,9 @@ def run_and_report(
 
     folder = output_folder(output)
     with Progress(quiet) as progress:
-        results = run_grid(database, spec, folder, jobs=jobs, progress=progress)
+        results = run_grid(
+            database, spec, folder, jobs=jobs, disclosure=disclosure, progress=progress
+        )
         progress("writing the report")
         pages = [write_grid_report(results, folder, unblind=unblind)]
         judged = len(results.tables["positive_control"]) > 0

@@ -11,18 +11,18 @@ import numpy as np
 import pandas as pd
 
 from steropes import __version__
-from steropes.studies.disclosure import Bound
-from steropes.studies.plots import density
-from steropes.studies.published import Published, publish, published_at_risk
-from steropes.studies.verdicts import equipoise_share, rounded_difference
+from steropes.studies.disclosure import Bound, DisclosureRules
+from steropes.studies.disclosure.rounding import significant
+from steropes.studies.disclosure.study import Published, publish, published_at_risk
+from steropes.studies.verdicts import equipoise_share
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative import ComparativeStudy
 
-__all__ = ["preference_densities", "study_json", "study_numbers", "study_tables"]
+__all__ = ["study_json", "study_numbers", "study_tables"]
 
-FORMAT = 2  # of the JSON file; raise it when a key changes its meaning or goes away
+FORMAT = 3  # of the JSON file; raise it when a key changes its meaning or goes away
 
 
 def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
@@ -38,19 +38,22 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
         covariates = {
             "people": public.people,
             "columns": len(study.covariates.columns),
-            "entries": study.covariates.entries,
+            "entries": study.covariates.entries
+            if public.rules.open
+            else int(significant(study.covariates.entries)),
             "domains": study.covariates.dropped.to_dict("records"),
         }
     numbers = {
         "format": FORMAT,
         "software": {"name": "steropes", "version": __version__},
         "database": study.source,
+        "disclosure": public.rules.record(),
         "settings": asdict(study.settings),
         "names": study.names,
         "ended": study.ended or None,
         "attrition": public.attrition,
         "covariates": covariates,
-        "propensity": _propensity(study),
+        "propensity": _propensity(study, public),
         "matching": _matching(study, public),
         "balance": _balance(study, public),
         "diagnostics": [vars(v) for v in public.verdicts],
@@ -60,8 +63,7 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
         **_beside(study, public),
         "detectable_hazard_ratio": public.detectable,
         "survival": {
-            arm: _curve(curve, study.pairs, study.settings.min_cell)
-            for arm, curve in public.curves.items()
+            arm: _curve(curve, study.pairs, public.rules) for arm, curve in public.curves.items()
         },
     }
     return _plain(numbers)
@@ -81,20 +83,15 @@ def _beside(study: ComparativeStudy, public: Published) -> dict[str, Any]:
     }
 
 
-def _propensity(study: ComparativeStudy) -> dict[str, Any] | None:
+def _propensity(study: ComparativeStudy, public: Published) -> dict[str, Any] | None:
     fit = study.propensity
     if fit is None:
         return None
     return {
-        "auc": fit.auc,
         "equipoise": equipoise_share(study),
-        "variance": float(fit.model.variance_),
-        "optimality": float(np.max(fit.model.optimality_)),
         "folds": fit.folds,
         "nonzero": len(fit.coefficients) - 1,
-        "coefficients": fit.coefficients.to_dict("records"),
-        "cross_validation": pd.DataFrame(fit.model.cv_results_).to_dict("records"),
-        "preference": preference_densities(study),
+        **{name: value for name, value in public.scores.items() if name != "caliper_logit"},
     }
 
 
@@ -106,11 +103,11 @@ def _matching(study: ComparativeStudy, public: Published) -> dict[str, Any] | No
     return {
         "pairs": public.pairs,
         "caliper_sd": caliper,
-        "caliper_logit": caliper * float(np.std(study.propensity.logit, ddof=1)),
+        "caliper_logit": public.scores["caliper_logit"],
         "estimand": "effect among the matched people",
         "ties": {
             "distinct_scores": ties.distinct,
-            "share_tied": round(ties.share, 3),
+            "share_tied": public.tied,
             "orders": len(found),
             "hr_smallest": min(found, default=None),
             "hr_median": float(np.median(found)) if found else None,
@@ -123,10 +120,9 @@ def _balance(study: ComparativeStudy, public: Published) -> dict[str, Any] | Non
     if study.balance is None:
         return None
     before, after = (study.balance[f"smd_{when}"].abs() for when in ("before", "after"))
-    least = study.settings.min_cell
     return {
-        "largest_before": rounded_difference(float(before.max()), least),
-        "largest_after": rounded_difference(float(after.max()), least),
+        "largest_before": public.largest["before"],
+        "largest_after": public.largest["after"],
         "over_0.1_before": int((before > 0.1).sum()),
         "over_0.1_after": int((after > 0.1).sum()) if study.pairs else None,
         "covariates": public.balance,
@@ -157,29 +153,19 @@ def study_tables(study: ComparativeStudy) -> dict[str, str]:
     }
 
 
-def preference_densities(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
-    """Smoothed densities of the preference score, in each arm, before and after matching."""
-    curves: dict[str, Any] = {"score": np.linspace(0, 1, points).round(6)}
-    least = max(study.settings.min_cell, 1)
-    for when, people in (("before", study.people), ("after", study.matched)):
-        for value, arm in ((1, "target"), (0, "comparator")):
-            scores = people["preference"][people["treated"] == value].to_numpy()
-            curves[f"{arm}_{when}"] = (
-                density(scores, points)[1].round(4) if len(scores) >= least else None
-            )
-    return curves
-
-
-def _curve(curve: KaplanMeier, people: int, least: int) -> dict[str, Any]:
+def _curve(curve: KaplanMeier, people: int, rules: DisclosureRules) -> dict[str, Any]:
     """The curve at its published steps; between them it is flat."""
-    lower, upper = curve.interval()
+    survival, lower, upper = (
+        s if rules.open else s.round(3 if rules.rounds else 4)
+        for s in (curve.survival, *curve.interval())
+    )
     return {
         "time": curve.times,
-        "survival": curve.survival,
+        "survival": survival,
         "lower": lower,
         "upper": upper,
-        "at_risk": published_at_risk(people, curve.at_risk, least),
-        "events": curve.events,
+        "at_risk": published_at_risk(people, curve.at_risk, rules),
+        "events": [rules.rounded(n) for n in curve.events],
     }
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from steropes.studies.disclosure.study import Published
 from steropes.studies.page.html import number_table
-from steropes.studies.published import Published
 from steropes.studies.wording import count, decimals, percent, title_case
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def attrition_parts(
             row += [count(line[arm]), sign + gone]
         rows.append(tuple(row))
     target, comparator = (title_case(study.names[arm]) for arm in ("target", "comparator"))
-    least = study.settings.min_cell
+    least = public.rules.least
     hidden = (
         f" Counts of fewer than {least} people are shown as “<{least}”, and a count from which "
         "one would follow is shown as a limit, or as a dash."
@@ -45,7 +45,9 @@ def attrition_parts(
     yield number_table(("Rule", target, "dropped", comparator, "dropped"), {"": rows})
 
 
-def propensity_parts(study: ComparativeStudy, figures: Mapping[str, str]) -> Iterator[str]:
+def propensity_parts(
+    study: ComparativeStudy, public: Published, figures: Mapping[str, str]
+) -> Iterator[str]:
     """The propensity model and its scores, or why there are none."""
     yield "<h2>Propensity score</h2>"
     fit = study.propensity
@@ -54,15 +56,12 @@ def propensity_parts(study: ComparativeStudy, figures: Mapping[str, str]) -> Ite
         return
     yield (
         f"<p>Of {count(len(study.covariates.columns))} covariates, {len(fit.coefficients) - 1} "
-        f"have a coefficient; the area under the ROC curve is {decimals(fit.auc, 3)}. "
-        f"Cross-validation chose a prior variance of {fit.model.variance_:.3g}.</p>"
+        f"have a coefficient; the area under the ROC curve is {decimals(public.scores['auc'], 3)}. "
+        f"Cross-validation chose a prior variance of {public.scores['variance']:.3g}.</p>"
     )
     yield figures.get("preference", "")
-    strongest = fit.coefficients.iloc[1 : TOP_ROWS // 2 + 1]
-    rows = [
-        (str(name), decimals(coef))
-        for name, coef in zip(strongest["name"], strongest["coef"], strict=True)
-    ]
+    strongest = public.scores["coefficients"][1 : TOP_ROWS // 2 + 1]
+    rows = [(str(line["name"]), decimals(line["coef"])) for line in strongest]
     if rows:
         yield number_table(
             ("Strongest covariates", "Log odds ratio"),
@@ -87,7 +86,7 @@ def balance_parts(
     target, comparator = (study.names[arm] for arm in ("target", "comparator"))
     arms = ("Target", "Comp.", "Diff.")
     head = [f"{what} {when}" for when in ("before", "after") for what in arms]
-    least = study.settings.min_cell
+    least = public.rules.least
     rounded = f"; prevalences to the nearest {least} people" if least > 1 else ""
     yield "<h2>Covariate balance</h2>"
     yield figures.get("balance", "")

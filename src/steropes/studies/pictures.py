@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.disclosure import Bound
-from steropes.studies.numbers import preference_densities
+from steropes.studies.disclosure.curves import time_unit
+from steropes.studies.disclosure.study import Published, published_at_risk
 from steropes.studies.page.balance import balance_scatter, love_plot
 from steropes.studies.page.canvas import Picture, ticks
 from steropes.studies.page.flow import attrition_diagram
@@ -19,7 +20,6 @@ from steropes.studies.page.forest import Row, forest
 from steropes.studies.page.overlap import score_overlap
 from steropes.studies.page.survival import survival_curves
 from steropes.studies.plots import still_at_risk
-from steropes.studies.published import Published, published_at_risk
 from steropes.studies.wording import analysis_name, title_case
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def study_pictures(study: ComparativeStudy, public: Published) -> dict[str, tupl
         "survival": (_survival(study, public), _survival_caption(study, public)),
         "adjustments": (_adjustments(public), "Hazard ratios with 95% limits."),
         "preference": (
-            None if study.propensity is None else _preference(study),
+            None if study.propensity is None else _preference(study, public),
             "Preference score: the propensity score adjusted for how common each drug is. People "
             "in the grey band could well have been given either drug.",
         ),
@@ -62,9 +62,9 @@ def _survival_caption(study: ComparativeStudy, public: Published) -> str:
         "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
         "need not start at zero; the picture ends soon after the last event."
     )
-    least = study.settings.min_cell
+    least = public.rules.least
     if least > 1:
-        caption += f" Each step stands for {least} events or more."
+        caption += f" Each step stands for {least} events or more, at the end of an interval."
     for arm in ARMS:
         if not _has_curve(public, arm):
             caption += f" That of {study.names[arm]} is not drawn, because its events are not told."
@@ -77,20 +77,21 @@ def _attrition(study: ComparativeStudy, public: Published) -> Picture | None:
         (title_case(line["rule"]), _signed(line["target"]), _signed(line["comparator"]))
         for line in public.attrition
     ]
-    return attrition_diagram("attrition", steps, _names(study), study.settings.min_cell)
+    return attrition_diagram("attrition", steps, _names(study), public.rules.least)
 
 
 def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
     """Kaplan–Meier curves of the matched arms, as far as the last event."""
-    if public.blinded or study.pairs < max(study.settings.min_cell, 1):
+    rules = public.rules
+    if public.blinded or study.pairs < max(rules.least, 1):
         return None
-    watched, least = study.curves(), study.settings.min_cell
-    end = _end(watched, study.pairs)
+    watched = study.curves()
+    end = max((float(c.times[-1]) for c in public.curves.values() if len(c.times)), default=0.0)
     if not watched or end <= 0 or not any(_has_curve(public, arm) for arm in ARMS):
         return None
     marks = np.array([t for t in ticks(0.0, end, 7) if t >= 0])
     known = [c.times[c.times <= end] for c in public.curves.values()]
-    ends = {a: min(end, _arm_end(watched[a], public.curves.get(a), least)) for a in ARMS}
+    ends = {a: _arm_end(public.curves.get(a), watched[a], end, rules.least) for a in ARMS}
     days = np.unique(np.concatenate([[0.0, end, *ends.values()], marks, *known]))
     table = pd.DataFrame({"time_day": days})
     for arm in ARMS:
@@ -101,17 +102,17 @@ def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
         for name, values in zip(("", "_lb", "_ub"), steps, strict=True):
             table[f"{arm}_survival{name}"] = np.where(beyond, np.nan, values)
         steps_at_risk = public.curves[arm].at_risk if arm in public.curves else ()
-        in_file = published_at_risk(study.pairs, steps_at_risk, least)
+        in_file = published_at_risk(study.pairs, steps_at_risk, rules)
         at_risk = [still_at_risk(watched[arm], t) for t in marks]
-        told = published_at_risk(study.pairs, at_risk, least, in_file)
+        told = published_at_risk(study.pairs, at_risk, rules, in_file)
         at = dict(zip(marks.tolist(), (_signed(n) for n in told), strict=True))
         table[f"{arm}_at_risk"] = [at.get(float(t), math.nan) for t in days]
     return survival_curves("survival", table, _names(study))
 
 
-def _preference(study: ComparativeStudy) -> Picture | None:
+def _preference(study: ComparativeStudy, public: Published) -> Picture | None:
     """Preference scores of both arms before and after matching."""
-    found = preference_densities(study)
+    found = public.scores["preference"]
     before, after = (
         pd.DataFrame(
             {
@@ -198,20 +199,14 @@ def _steps(curve: KaplanMeier | None, days: NDArray) -> list[NDArray]:
     return [np.append(1.0, v)[at] for v in (curve.survival, *curve.interval())]
 
 
-def _arm_end(watched: KaplanMeier, told: KaplanMeier | None, least: int) -> float:
-    """Where an arm's curve ends: when fewer are left than are told, but not before its last step.
+def _arm_end(told: KaplanMeier | None, watched: KaplanMeier, end: float, least: int) -> float:
+    """Where an arm's curve ends: with the picture, if enough people are there by then.
 
-    Without small cells that is when its last person was seen.
+    Otherwise at its last step, or at the last month in which enough people were there.
     """
+    if still_at_risk(watched, end) >= max(least, 1):
+        return end
+    unit = 1.0 if least <= 1 else time_unit(float(watched.times[-1]))
     enough = float(watched.times[watched.at_risk >= max(least, 1)].max(initial=0.0))
-    return enough if told is None else max(enough, float(told.times.max(initial=0.0)))
-
-
-def _end(curves: dict[str, Any], pairs: int) -> float:
-    """The last event, but no later than a fiftieth of the people is left in either arm."""
-    if not curves:
-        return 0.0
-    enough = max(5.0, 0.02 * pairs)
-    watched = max(float(c.times[c.at_risk >= enough].max(initial=0.0)) for c in curves.values())
-    last = max(float(c.times[c.events > 0].max(initial=0.0)) for c in curves.values())
-    return min(watched, last or watched)
+    last = 0.0 if told is None else float(told.times.max(initial=0.0))
+    return min(end, max(unit * math.floor(enough / unit), last))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steropes.studies.disclosure.curves import merged_histogram
+
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
 
@@ -38,9 +40,16 @@ def still_at_risk(curve: KaplanMeier, t: float) -> float:
 
 
 def density(
-    scores: np.ndarray, points: int = 201, weights: np.ndarray | None = None
+    scores: np.ndarray,
+    points: int = 201,
+    weights: np.ndarray | None = None,
+    least: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian kernel density on [0, 1], reflected at both ends so that none of it leaks out."""
+    """Estimate a Gaussian kernel density on [0, 1], reflected at both ends.
+
+    People are spread evenly over the neighbouring bins that together hold ``least`` people, so that
+    nobody stands alone in a tail.
+    """
     grid = np.linspace(0, 1, points)
     w = np.ones(len(scores)) if weights is None else weights
     spread = float(np.sqrt(np.average((scores - np.average(scores, weights=w)) ** 2, weights=w)))
@@ -48,7 +57,11 @@ def density(
     width = max(0.9 * spread * people**-0.2, 0.01)
     # binned first, so that a million people cost no more than a thousand
     fine = 4 * (points - 1)
-    counts, edges = np.histogram(scores, fine, (0, 1), weights=weights)
+    people_in, edges = np.histogram(scores, fine, (0, 1))
+    counts = (
+        people_in if weights is None else np.histogram(scores, fine, (0, 1), weights=weights)[0]
+    )
+    counts = merged_histogram(people_in, counts.astype(float), least)
     centres = (edges[1:] + edges[:-1]) / 2
     density = np.zeros(points)
     for images in (centres, -centres, 2 - centres):

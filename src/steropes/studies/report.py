@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.studies.beside_page import source_line
+from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.study import WITHHELD, Published, publish
 from steropes.studies.methods_page import methods_parts
 from steropes.studies.numbers import study_json, study_tables
-from steropes.studies.page.files import write_files
 from steropes.studies.page.html import cards, document, findings
 from steropes.studies.people_page import attrition_parts, balance_parts, propensity_parts
 from steropes.studies.pictures import FIGURES, study_pictures
-from steropes.studies.published import Published, publish
 from steropes.studies.results_page import diagnostics_parts, result_parts
-from steropes.studies.verdicts import NOT_SHOWN, rounded_difference
+from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import checks, count, decimals, p_value, title_case
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     """Write ``report.html``, ``study.json``, ``tables/*.csv`` and ``figures/*.svg``: all or none.
 
-    Returns the paths of the first two. Tables and figures that an earlier study left there and this
-    one does not have (it may be blinded) are removed.
+    They are in the folder ``release``. Returns the paths of the first two. Figures that an earlier
+    study left there and this one does not have (it may be blinded) are removed.
     """
     public = publish(study)
     pictures = study_pictures(study, public)
     tables = {f"tables/{name}.csv": text for name, text in study_tables(study).items()}
     figures = {f"figures/{name}.svg": p.file() for name, (p, _) in pictures.items()}
     main = {"report.html": _page(study, public, pictures), "study.json": study_json(study)}
-    gone = [Path(folder) / "figures" / f"{name}.svg" for name in FIGURES if name not in pictures]
-    return write_files(folder, {**main, **tables, **figures}, gone)[:2]
+    gone = [f"figures/{name}.svg" for name in FIGURES if name not in pictures]
+    return write_release(folder, {**main, **tables, **figures}, public.rules, gone)[:2]
 
 
 def study_page(study: ComparativeStudy) -> str:
@@ -60,9 +60,10 @@ def _page(
         *diagnostics_parts(public),
         *result_parts(study, public, figures),
         *attrition_parts(study, public, figures),
-        *propensity_parts(study, figures),
+        *propensity_parts(study, public, figures),
         *balance_parts(study, public, figures),
         *methods_parts(study),
+        f"<p>{escape(public.rules.sentence())}</p>",
         "<p>Every number on this page, and more, is in study.json beside it and in the folder "
         "tables; its pictures are in the folder figures.</p>",
     ]
@@ -84,6 +85,8 @@ def _cards(study: ComparativeStudy, public: Published) -> Iterator[tuple[str, st
     line = public.main_line()
     if line["note"] == NOT_SHOWN:
         yield "Not shown", "the hazard ratio, because the study fails a diagnostic"
+    elif line["note"] == WITHHELD:
+        yield "Not released", "the hazard ratio, which would give away a count of few people"
     elif line["note"]:
         yield "No estimate", line["note"]
     else:
@@ -95,13 +98,9 @@ def _cards(study: ComparativeStudy, public: Published) -> Iterator[tuple[str, st
     if study.propensity is not None:
         yield count(public.pairs), f"matched pairs, {count(line['events'])} events"
         auc = "AUC of the propensity model (0.5: groups alike)"
-        yield decimals(study.propensity.auc), auc
-    if study.balance is not None and study.pairs:
-        before, after = (
-            float(study.balance[f"smd_{when}"].abs().max()) for when in ("before", "after")
-        )
-        least = study.settings.min_cell
-        shown = [decimals(rounded_difference(x, least)) for x in (before, after)]
+        yield decimals(public.scores["auc"]), auc
+    if public.largest["after"] is not None:
+        shown = [decimals(public.largest[when]) for when in ("before", "after")]
         yield " → ".join(shown), "largest standardised difference, before and after matching"
 
 

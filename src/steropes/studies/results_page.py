@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.beside_page import beside_parts
 from steropes.studies.disclosure import Bound
+from steropes.studies.disclosure.study import Published
 from steropes.studies.page.html import number_table, table
-from steropes.studies.published import Published
 from steropes.studies.verdicts import NOT_SHOWN, Judged
 from steropes.studies.wording import analysis_name, count, decimals, hidden, p_value, title_case
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.published import Published, publish
-from steropes.studies.verdicts import NOT_SHOWN, rounded_difference
+from steropes.studies.disclosure.study import WITHHELD, Published, publish
+from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import (
     analysis_name,
     checks,
@@ -91,25 +91,19 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
     console.print(_hazards(public))
     if study.propensity is not None and study.covariates is not None:
         console.print(
-            f"Propensity model: AUC {decimals(study.propensity.auc, 3)}, "
-            f"{len(study.propensity.coefficients) - 1} of {len(study.covariates.columns)} "
-            f"covariates (prior variance {study.propensity.model.variance_:.3g})"
+            f"Propensity model: AUC {decimals(public.scores['auc'], 3)}, "
+            f"{len(public.scores['coefficients']) - 1} of {len(study.covariates.columns)} "
+            f"covariates (prior variance {public.scores['variance']:.3g})"
         )
-    if study.balance is not None and study.pairs:
-        largest = [
-            decimals(
-                rounded_difference(
-                    float(study.balance[f"smd_{when}"].abs().max()), study.settings.min_cell
-                )
-            )
-            for when in ("before", "after")
-        ]
+    if public.largest["after"] is not None:
+        largest = [decimals(public.largest[when]) for when in ("before", "after")]
         console.print(
             f"Largest standardised difference: {largest[0]} before matching, {largest[1]} after"
         )
     for check in checks(study, public):
         mark = "[green]✓[/]" if check.passed else "[yellow]![/]"
         console.print(f"{mark} {escape(check.finding)}")
+    console.print(f"[dim]{escape(public.rules.sentence())}[/]")
     console.print()
     for path in paths:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
@@ -152,7 +146,8 @@ def _hazards(public: Published) -> Table:
 
 
 def _missing(note: str) -> str:
-    return "not shown" if note == NOT_SHOWN else "no estimate"
+    known = {NOT_SHOWN: "not shown", WITHHELD: "not released"}
+    return known.get(note, "no estimate")
 
 
 def _table(title: str, heads: tuple[str, ...]) -> Table:

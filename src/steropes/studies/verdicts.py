@@ -11,12 +11,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.disclosure import Bound, fraction, small
+from steropes.studies.disclosure import Bound
+from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy
     from steropes.studies.diagnostics import Verdict
-    from steropes.studies.published import Published
+    from steropes.studies.disclosure.study import Published
 
 __all__ = [
     "NOT_SHOWN",
@@ -25,7 +26,6 @@ __all__ = [
     "blind",
     "equipoise_share",
     "judge",
-    "rounded_difference",
 ]
 
 NOT_SHOWN = "not shown: a diagnostic failed"
@@ -78,13 +78,14 @@ def judge(
     fewest : int or Bound
         Events of the matched arm with fewer of them, as they are published.
     """
-    d, t, least = study.diagnostics, study.settings.thresholds, study.settings.min_cell
+    d, t, rules = study.diagnostics, study.settings.thresholds, study.rules
+    largest = None if study.balance is None else _largest(study)
     by_p = t.balance_p is not None
-    unrounded = " before rounding" if least > 1 else ""
+    unrounded = "" if rules.open else " before rounding"
     return [
         Judged(
             "largest standardised difference after matching",
-            _known(d.difference_p if by_p else rounded_difference(d.largest_difference, least)),
+            _known(_few(study, d.difference_p)) if by_p else largest,
             _rule("p at least", t.balance_p) if by_p else _rule("below", t.balance, unrounded),
             d.balance_verdict,
             about=d.worst_covariate if d.worst_covariate in named else "",
@@ -100,13 +101,13 @@ def judge(
         ),
         Judged(
             "generalisability: largest difference of the target to before matching",
-            _known(rounded_difference(d.generalizability, least)),
+            _known(_shift(study, d.generalizability)),
             _rule("below", t.generalizability),
             d.generalizability_verdict,
         ),
         Judged(
             "share of the target that matching left out",
-            _lost(study, least),
+            _lost(study),
             _rule("at most", t.attrition),
             d.attrition_verdict,
         ),
@@ -125,7 +126,7 @@ def judge(
         ),
         Judged(
             "share of matched people whose score others have too",
-            None if math.isnan(d.tied) else round(d.tied, 3),
+            None if math.isnan(d.tied) else _tied(study, d.tied),
             _rule("at most", t.tied),
             d.tied_verdict,
             hides=False,
@@ -133,9 +134,27 @@ def judge(
     ]
 
 
-def rounded_difference(smd: float, least: int) -> float:
-    """A standardised difference without the digits that would give a prevalence away."""
-    return smd if least <= 1 or not math.isfinite(smd) else round(smd, 2)
+def _largest(study: ComparativeStudy) -> float | None:
+    from steropes.studies.disclosure.study import largest_differences
+
+    return largest_differences(study)["after"]
+
+
+def _few(study: ComparativeStudy, p: float) -> float:
+    return p if study.rules.open else significant(p, 2)
+
+
+def _shift(study: ComparativeStudy, smd: float) -> float:
+    """How far the target moved, without the digits that would give a prevalence away."""
+    if study.rules.open:
+        return smd
+    return to_unit(smd, smd_unit(0.5, 0.5, max(study.pairs, 1), study.rules.least))
+
+
+def _tied(study: ComparativeStudy, share: float) -> float | Bound | None:
+    n = len(study.matched)
+    found = study.rules.fraction(round(share * n), n)
+    return found if isinstance(found, Bound) else _known(found)
 
 
 def blind(public: Published) -> Published:
@@ -185,17 +204,17 @@ def _rule(relation: str, threshold: float | None, unrounded: str = "") -> str:
 
 def equipoise_share(study: ComparativeStudy) -> float | Bound | None:
     """Share of people in equipoise; none where an arm is small, which that would tell."""
-    least, propensity = study.settings.min_cell, study.propensity
+    rules, propensity = study.rules, study.propensity
     arms = study.attrition[["target", "comparator"]].iloc[-1]
-    if propensity is None or any(small(int(n), least) for n in arms):
+    if propensity is None or any(rules.small(n) for n in arms):
         return None
     n = len(study.people)
-    return fraction(round(propensity.equipoise() * n), n, least)
+    return rules.fraction(round(propensity.equipoise() * n), n)
 
 
-def _lost(study: ComparativeStudy, least: int) -> Any:
+def _lost(study: ComparativeStudy) -> Any:
     n = int(study.attrition["target"].iloc[-1])
     if not n or not study.matching_done:
         return None
-    lost = fraction(n - study.pairs, n, least)
+    lost = study.rules.fraction(n - study.pairs, n)
     return lost if isinstance(lost, Bound) else _known(lost)

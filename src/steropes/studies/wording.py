@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steropes.studies.disclosure import Bound, fraction
-from steropes.studies.published import Published
+from steropes.studies.disclosure import Bound
+from steropes.studies.disclosure.study import Published
 from steropes.studies.ties import MANY_TIED
 from steropes.studies.verdicts import NOT_SHOWN, Judged, equipoise_share
 
@@ -55,7 +55,7 @@ def checks(study: ComparativeStudy, public: Published) -> list[Check]:
     if study.propensity is not None:
         found += [*_matching(study, public), _equipoise(study)]
         if study.pairs:
-            found.insert(len(found) - 1, _balance(study))
+            found.insert(len(found) - 1, _balance(study, public))
         found.append(_ties(study, public))
         found += _propensity(study)
     if study.pairs:
@@ -124,9 +124,9 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
     small, large = sorted(arms, key=lambda arm: (arms[arm], arm))
     if not study.pairs:
         return []
-    least = study.settings.min_cell
-    kept = {arm: percent(fraction(study.pairs, n, least), 0) for arm, n in arms.items()}
-    gone = percent(fraction(arms[large] - study.pairs, arms[large], least), 0)
+    share_of = study.rules.fraction
+    kept = {arm: percent(share_of(study.pairs, n), 0) for arm, n in arms.items()}
+    gone = percent(share_of(arms[large] - study.pairs, arms[large]), 0)
     names = study.names
     if arms[small] == arms[large]:  # one share is that of both
         said = (
@@ -154,17 +154,18 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
     return [Check(share >= 0.5, said), Check(2 * study.pairs >= arms[large], about)]
 
 
-def _balance(study: ComparativeStudy) -> Check:
+def _balance(study: ComparativeStudy, public: Published) -> Check:
     assert study.balance is not None
     after = study.balance["smd_after"].abs()
     limit = study.settings.thresholds.balance
     limit = 0.1 if limit is None else limit
     over = int((after >= limit).sum())
+    told = public.largest["after"]
+    largest = "" if told is None else f" (largest {decimals(told)})"
     return Check(
         over == 0,
         f"Balance: {'none' if over == 0 else over} of {len(after):,} covariates "
-        f"{'differ' if over != 1 else 'differs'} by {limit:g} or more after matching "
-        f"(largest {decimals(float(after.max()))}).",
+        f"{'differ' if over != 1 else 'differs'} by {limit:g} or more after matching{largest}.",
     )
 
 
@@ -189,7 +190,7 @@ def _ties(study: ComparativeStudy, public: Published) -> Check | None:
     )
     said = (
         f"Ties: there {distinct} and "
-        f"{math.floor(100 * ties.share)}% of people share theirs with somebody, so a draw "
+        f"{_floored(public.tied)} of people share theirs with somebody, so a draw "
         f"(seed {study.settings.seed}) decides which of them are matched"
     )
     found = public.other_draws
@@ -199,8 +200,16 @@ def _ties(study: ComparativeStudy, public: Published) -> Check | None:
             f"{decimals(min(found))} to {decimals(max(found))}, "
             f"median {decimals(float(np.median(found)))}"
         )
-    every = [*found, float(study.hazard_ratios.loc["matched, stratified", "hr"])]
+    line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")
+    every = [*found, *([] if line["note"] else [float(line["hr"])])]
     return Check(bool(found) and max(every) <= LARGEST_SPREAD * min(every), said + ".")
+
+
+def _floored(share: float | Bound | None) -> str:
+    """A share in whole percent, not rounded up to all."""
+    if isinstance(share, float) and math.isfinite(share):
+        return f"{math.floor(100 * share)}%"
+    return "not told how many" if share is None or share != share else percent(share, 0)
 
 
 def _propensity(study: ComparativeStudy) -> list[Check]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.grid.blinding import blinded
 from steropes.studies.grid.calibrating import calibrate_grid
 from steropes.studies.grid.spec import GridSpec
@@ -83,6 +84,7 @@ def run_grid(
     output: str | Path,
     *,
     jobs: int = 1,
+    disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> GridResults:
     """Run a grid of analyses; go on where an earlier run of the same was interrupted.
@@ -98,6 +100,9 @@ def run_grid(
         Outcomes that are answered at once, each by a process of its own. Cohorts, covariates and
         scores are made by this one. Within ``joblib.parallel_config(backend="dask")`` they are
         answered by a Dask cluster. Results do not depend on it.
+    disclosure : str, optional
+        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
+        "opensafely" or "none"; see `site_rules`.
     progress : callable, optional
         Called with a line of text before each step.
 
@@ -110,6 +115,8 @@ def run_grid(
     """
     say = progress or (lambda line: None)
     whole("jobs", jobs, 1)
+    rules = site_rules(disclosure, spec.min_cell)
+    spec = replace(spec, min_cell=rules.least)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with (

@@ -82,8 +82,8 @@ class GridSpec:
         What result tables call the database.
     schema : str, default "main"
         Of the CDM tables.
-    min_cell : int, default 5
-        Counts of fewer people (but not of none) are not written.
+    min_cell : int, optional
+        A larger smallest count than that of the rules of disclosure that apply (5 by default).
     window : tuple of RiskWindow
         Several times at risk: each analysis is run once by each of them that is for it, instead
         of by a time at risk of its own.
@@ -96,7 +96,7 @@ class GridSpec:
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
     database_id: str = "database"
     schema: str = "main"
-    min_cell: int = 5
+    min_cell: int | None = None
     window: tuple[RiskWindow, ...] = ()
 
     def __post_init__(self) -> None:
@@ -120,7 +120,8 @@ class GridSpec:
             raise DataError(f"control {min(repeated)} is also the id of a cohort")
         text("database_id", self.database_id)
         text("schema", self.schema)
-        whole("min_cell", self.min_cell, 0)
+        if self.min_cell is not None:
+            whole("min_cell", self.min_cell, 0)
         if self.controls.positive is not None:
             self.controls.positive.analysis(self.analyses)
 

@@ -91,7 +91,7 @@ def work_through(
         tables = specification_tables(questions, spec.analyses)
         tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
         tables["positive_control"] = [
-            positive_control_row(row, spec.database_id, spec.min_cell) for row in made
+            positive_control_row(row, spec.database_id, spec.min_cell or 0) for row in made
         ]
         names = {o.id for q in questions for o in q.outcomes}
         names |= {c for q in questions for c in (q.target, q.comparator)}
@@ -172,7 +172,7 @@ def _work(
 ) -> None:
     """All that is left to do of a question and an analysis."""
     spec, question = group.spec, group.question
-    where = (spec.database_id, spec.min_cell)
+    where = (spec.database_id, spec.min_cell or 0)
     try:
         prepared = group.prepared()
     except REFUSED as error:

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data.kaplan_meier import product_limit
 from steropes.studies.checked import require_people, require_weights
 
-__all__ = ["arm_counts", "curve_table", "detectable_ratio", "follow_up"]
+__all__ = [
+    "arm_counts",
+    "curve_table",
+    "detectable_ratio",
+    "follow_up",
+    "informative_events",
+]
 
 ARMS = ((1, "target"), (0, "comparator"))
 QUANTILES = {
@@ -35,6 +41,33 @@ def arm_counts(people: pd.DataFrame) -> dict[str, int]:
         counts[f"{arm}_days"] = int(of_arm["time"].sum())
         counts[f"{arm}_outcomes"] = int((of_arm["event"] == 1).sum())
     return counts
+
+
+def informative_events(
+    time: ArrayLike, event: ArrayLike, treated: ArrayLike, sets: ArrayLike | None = None
+) -> tuple[int, int]:
+    """Count the events of each arm while somebody of the other is at risk in the same set.
+
+    These alone say something of the hazard ratio within sets, and its standard error counts them.
+
+    Parameters
+    ----------
+    time, event, treated : array_like, shape (n,)
+    sets : array_like, shape (n,), optional
+        Set of each person. Default: all are one set.
+
+    Returns
+    -------
+    (int, int)
+        Of the target and of the comparator.
+    """
+    t, a = np.asarray(time, dtype=float), np.asarray(treated).astype(int)
+    had = np.asarray(event) == 1
+    s = np.zeros(len(t), int) if sets is None else np.unique(sets, return_inverse=True)[1]
+    last = np.full((int(s.max(initial=-1)) + 1, 2), -np.inf)
+    np.maximum.at(last, (s, a), t)
+    counts = had & (last[s, 1 - a] >= t)
+    return int((counts & (a == 1)).sum()), int((counts & (a == 0)).sum())
 
 
 def follow_up(people: pd.DataFrame) -> dict[str, object]:

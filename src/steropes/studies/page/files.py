@@ -35,14 +35,14 @@ def output_folder(folder: str | Path) -> Path:
 
 
 def write_files(
-    folder: str | Path, texts: Mapping[str, str], gone: Iterable[Path] = ()
+    folder: str | Path, texts: Mapping[str, str | bytes], gone: Iterable[Path] = ()
 ) -> list[Path]:
     """Write texts into a folder, all of them or none; returns their paths.
 
     Parameters
     ----------
     folder : str or Path
-    texts : mapping of str to str
+    texts : mapping of str to str or bytes
         By name, which may have a folder before it.
     gone : iterable of Path
         Files of an earlier report that this one does not have; they are removed.
@@ -64,8 +64,8 @@ def write_files(
             _remove_old_drafts(path)
             handle, hidden = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
             waiting.append(Path(hidden))
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(text if isinstance(text, bytes) else text.encode("utf-8"))
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(hidden, 0o666 & ~mask)  # mkstemp lets nobody else read

@@ -6,10 +6,22 @@ subtraction becomes an upper bound that reveals no more. Zeros are published, as
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["LEAST", "Bound", "chain", "falling", "fraction", "part", "shown", "total"]
+__all__ = [
+    "LEAST",
+    "Bound",
+    "apart",
+    "chain",
+    "falling",
+    "fraction",
+    "part",
+    "shown",
+    "small",
+    "total",
+]
 
 LEAST = 5
 
@@ -91,6 +103,39 @@ def falling(
             published.append(n)
             known.append(n)
     return published
+
+
+def apart(counts: Iterable[int], least: int, known: Iterable[int] = ()) -> list[int | Bound]:
+    """Suppress counts of overlapping groups so that no difference of two released ones is small.
+
+    The groups need not be nested: they are, for example, the people who are left by the rules of
+    several analyses, or of several outcomes. Earlier counts have precedence over later ones, and
+    ``known`` ones, which are released elsewhere, over all of them.
+
+    Returns
+    -------
+    list of int or Bound
+        A ``Bound`` is at most ``least`` − 1 above a released count and hence says no more than
+        that the difference is small.
+    """
+    released = sorted({int(n) for n in known})
+    found: list[int | Bound] = []
+    for n in map(int, counts):
+        at = bisect_left(released, n)
+        above = released[at] if at < len(released) else None
+        below = released[at - 1] if at else None
+        if above == n:
+            found.append(n)
+        elif small(n, least):
+            found.append(Bound(least))
+        elif below is not None and below > 0 and n - below < least:
+            found.append(Bound(below + least))
+        elif above is not None and above - n < least:
+            found.append(Bound(above))
+        else:
+            found.append(n)
+            insort(released, n)
+    return found
 
 
 def total(parts: Sequence[int | Bound]) -> int | Bound:

@@ -1,0 +1,25 @@
+"""Disclosure control: the only way by which numbers of people leave a study.
+
+Exact results go in, and what may be released comes out: ``study`` for one question, ``grid`` for
+grids of comparisons, ``series`` for case series. The rules that apply are in ``rules``; what they
+do to counts, shares, estimates and curves is in ``cells``, ``rounding`` and ``curves``; ``folder``
+writes the folder ``release`` with its manifest.
+"""
+
+from .cells import LEAST, Bound, apart, chain, falling, fraction, part, shown, small, total
+from .rules import DisclosureRules, site_rules
+
+__all__ = [
+    "LEAST",
+    "Bound",
+    "DisclosureRules",
+    "apart",
+    "chain",
+    "falling",
+    "fraction",
+    "part",
+    "shown",
+    "site_rules",
+    "small",
+    "total",
+]

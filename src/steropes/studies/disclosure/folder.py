@@ -1,0 +1,72 @@
+"""The folder ``release``: what may leave a site, with a manifest of it and the rules applied."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from steropes import __version__
+from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.page.files import write_files
+
+__all__ = ["EXACT_NOTE", "MANIFEST", "RELEASE", "write_release"]
+
+RELEASE, MANIFEST = "release", "manifest.json"
+EXACT_NOTE = "EXACT-DO-NOT-RELEASE.txt"
+EXACT_TEXT = (
+    "The files in this folder hold exact numbers, some of them of single people.\n"
+    "Only the folder release may leave the site: disclosure control has been applied to it.\n"
+)
+
+
+def write_release(
+    folder: str | Path,
+    texts: Mapping[str, str | bytes],
+    rules: DisclosureRules,
+    gone: Iterable[str] = (),
+    *,
+    exact: bool = False,
+) -> list[Path]:
+    """Write the files that may be released, all of them or none, and list them in a manifest.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The files go into its folder ``release``.
+    texts : mapping of str to str or bytes
+        By name, which may have a folder before it.
+    rules : DisclosureRules
+        What has been applied to them.
+    gone : iterable of str
+        Names of files of an earlier release that this one does not have; they are removed.
+    exact : bool, default False
+        Exact results are in ``folder``; a note there says so.
+
+    Returns
+    -------
+    list of Path
+        Of the texts, in their order.
+
+    Raises
+    ------
+    DataError
+        The folder cannot be written to.
+    """
+    folder = Path(folder)
+    files = {
+        name: hashlib.sha256(t if isinstance(t, bytes) else t.encode()).hexdigest()
+        for name, t in texts.items()
+    }
+    manifest = {
+        "software": {"name": "steropes", "version": __version__},
+        "disclosure": rules.record(),
+        "files": dict(sorted(files.items())),
+    }
+    text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    into = folder / RELEASE
+    written = write_files(into, {**texts, MANIFEST: text}, [into / name for name in gone])
+    if exact:
+        write_files(folder, {EXACT_NOTE: EXACT_TEXT})
+    return written[:-1]

@@ -1,0 +1,468 @@
+"""Release of a study of one question: what its page, files, terminal lines and ``repr`` may show.
+
+They all are made from `Published` and from nothing else, so that a number that one of them hides
+does not stand in another. A cell is a number, a ``Bound`` on it, or None where even a bound would
+tell too much. The tables of the study itself are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.beside import e_values
+from steropes.studies.disclosure.cells import Bound
+from steropes.studies.disclosure.curves import coarse_curve
+from steropes.studies.disclosure.rounding import (
+    Effect,
+    effect_step,
+    significant,
+    smd_unit,
+    to_unit,
+    whole_days,
+    withheld,
+)
+from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.outcomes.summaries import informative_events
+from steropes.studies.plots import density
+from steropes.studies.ratios import ratio_of
+from steropes.studies.verdicts import Judged, blind, judge
+
+if TYPE_CHECKING:
+    from steropes.data.kaplan_meier import KaplanMeier
+    from steropes.studies.comparative import ComparativeStudy
+
+__all__ = ["WITHHELD", "Published", "publish", "published_at_risk"]
+
+ARMS = {"target": 1, "comparator": 0}
+WHEN = {"before": "all", "after": "matched"}
+WITHHELD = "not released: it would give away a count of few people"
+NUMBERS = ("hr", "lower", "upper", "p", "log_hr", "se")
+
+
+@dataclass(frozen=True)
+class Published:
+    """The publishable tables of a study, as lists of dicts.
+
+    Attributes
+    ----------
+    attrition : list of dict
+        ``rule``, and for each arm people left and dropped; the last rule is the matching.
+    rates : list of dict
+        As ``ComparativeStudy.rates``.
+    hazard_ratios : list of dict
+        As ``ComparativeStudy.hazard_ratios``.
+    balance : list of dict
+        As ``ComparativeStudy.balance``. A difference is None where an arm has too few people.
+    curves : dict
+        Kaplan–Meier curves whose every step holds enough events, at times that no single person
+        sets; an arm with too few is absent.
+    pairs, people : int or Bound
+    detectable : float or None
+    follow_up : list of dict
+        Quantiles of the days of each arm that has enough people: ``analysis``, ``arm``, ``p10``,
+        ``p25``, ``p50``, ``p75``, ``p90``.
+    adjustments : list of dict
+        As ``Beside.adjustments``.
+    proportional_p : float
+        As ``Beside.proportional_p``.
+    e_value : (float, float)
+        Of the main hazard ratio, and of its limit that is nearer to one.
+    other_draws : tuple of float
+        Hazard ratios of other draws among equal scores.
+    verdicts : list of Judged
+        All diagnostics.
+    rules : DisclosureRules
+        What has been applied.
+    largest : dict
+        Largest standardised difference "before" and "after" matching; None where there is none.
+    scores : dict
+        Of the propensity model: ``auc``, ``variance``, ``coefficients``, ``caliper_logit``,
+        ``cross_validation``, ``preference`` (densities); empty if there is none.
+    tied : float, Bound or None
+        Share of people whose score others have too.
+    blinded : bool
+        Whether the estimate is hidden, because a diagnostic fails.
+    """
+
+    attrition: list[dict[str, Any]]
+    rates: list[dict[str, Any]]
+    hazard_ratios: list[dict[str, Any]]
+    balance: list[dict[str, Any]]
+    curves: dict[str, KaplanMeier]
+    pairs: int | Bound
+    people: int | Bound
+    detectable: float | None
+    follow_up: list[dict[str, Any]]
+    adjustments: list[dict[str, Any]]
+    proportional_p: float
+    e_value: tuple[float, float]
+    other_draws: tuple[float, ...]
+    verdicts: list[Judged]
+    rules: DisclosureRules = field(default_factory=DisclosureRules)
+    largest: dict[str, float | None] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
+    tied: float | Bound | None = None
+    blinded: bool = False
+
+    @property
+    def failed(self) -> list[Judged]:
+        """Diagnostics whose failure hides an estimate, that fail."""
+        return [v for v in self.verdicts if v.hides and v.verdict == "FAIL"]
+
+    def main_line(self) -> dict[str, Any]:
+        """The hazard ratio that comes first: within pairs, or among the matched."""
+        return main_line(self.hazard_ratios)
+
+    def count(self, analysis: str, arm: str, what: str) -> Any:
+        """A cell of ``rates``."""
+        return line_of(self.rates, analysis, arm)[what]
+
+
+def publish(study: ComparativeStudy) -> Published:
+    """Release a study by its rules, without its estimate where a diagnostic fails.
+
+    ``settings.unblind`` keeps an estimate that fails a diagnostic, and none that would give a count
+    away.
+    """
+    everything = _released(study)
+    return everything if study.visible else blind(everything)
+
+
+def line_of(rates: list[dict[str, Any]], analysis: str, arm: str) -> dict[str, Any]:
+    """The line of an analysis and an arm."""
+    return next(line for line in rates if (line["analysis"], line["arm"]) == (analysis, arm))
+
+
+def main_line(hazard_ratios: list[dict[str, Any]]) -> dict[str, Any]:
+    """The hazard ratio within pairs, or among the matched where that is missing."""
+    lines = {line["analysis"]: line for line in hazard_ratios}
+    line = lines["matched, stratified"]
+    return lines["matched"] if line["note"] else line
+
+
+def _released(study: ComparativeStudy) -> Published:
+    rules = study.rules
+    done = [study.pairs] if study.matching_done else []
+    left = {arm: rules.chain([*study.attrition[arm], *done]) for arm in ARMS}
+    final = len(study.attrition) - 1
+    rates = _rates(study, {arm: left[arm][final] for arm in ARMS})
+    hazards = _hazard_ratios(study, rates)
+    events = next((h["events"] for h in hazards if h["analysis"] == "matched"), 0)
+    balance = _balance(study)
+    detectable = None if isinstance(events, Bound) else _few_digits(study, study.detectable)
+    around = study.beside
+    main = main_line(hazards)
+    exact = {arm: int(study.rates.loc[("matched", arm), "events"]) for arm in ARMS}
+    kept = not main["note"] or main["note"] != WITHHELD
+    return Published(
+        attrition=_attrition(study, left),
+        rates=rates,
+        hazard_ratios=hazards,
+        balance=balance,
+        curves=_curves(study, rates),
+        pairs=rules.part(study.pairs, study.pairs),
+        people=_total(study, [left[arm][final] for arm in ARMS], len(study.people)),
+        detectable=detectable,
+        follow_up=_follow_up(study),
+        adjustments=[] if around is None else _adjustments(study, rates),
+        proportional_p=math.nan
+        if around is None or not kept
+        else _few_digits(study, around.proportional_p, 2),
+        e_value=e_values(main["hr"], main["lower"], main["upper"]),
+        other_draws=()
+        if study.ties is None or not kept
+        else tuple(_few_digits(study, hr) for hr in study.ties.hazard_ratios),
+        verdicts=judge(
+            study,
+            {b["covariate"] for b in balance if b["smd_after"] is not None},
+            detectable,
+            line_of(rates, "matched", min(ARMS, key=exact.__getitem__))["events"],
+        ),
+        rules=rules,
+        largest=largest_differences(study),
+        scores=_scores(study),
+        tied=None
+        if study.ties is None
+        else rules.fraction(round(study.ties.share * len(study.people)), len(study.people)),
+    )
+
+
+def _few_digits(study: ComparativeStudy, x: float, digits: int = 3) -> float:
+    return x if study.rules.open else significant(x, digits)
+
+
+def _total(study: ComparativeStudy, parts: list[int | Bound], exact: int) -> int | Bound:
+    from steropes.studies.disclosure.cells import total
+
+    if study.rules.rounds and not any(isinstance(p, Bound) for p in parts):
+        return study.rules.rounded(exact)
+    return total(parts)
+
+
+def _curves(study: ComparativeStudy, rates: list[dict[str, Any]]) -> dict[str, KaplanMeier]:
+    """Curves of arms whose events are told, to which their steps add up."""
+    found = {}
+    for arm, curve in study.curves().items():
+        if isinstance(line_of(rates, "matched", arm)["events"], int):
+            coarse = coarse_curve(curve, study.rules.least)
+            if coarse is not None:
+                found[arm] = coarse
+    return found
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(k): v for k, v in line.items()} for line in table.to_dict("records")]
+
+
+def _follow_up(study: ComparativeStudy) -> list[dict[str, Any]]:
+    """Whole days, of arms in which a tenth of the people are enough: no quantile is a person's."""
+    if study.beside is None:
+        return []
+    least = 10 * max(study.rules.least, 1)
+    return [
+        {
+            name: whole_days(value) if isinstance(value, float) and not study.rules.open else value
+            for name, value in line.items()
+        }
+        for line in _records(study.beside.follow_up)
+        if int(study.rates.loc[(line["analysis"], line["arm"]), "people"]) >= least
+    ]
+
+
+def _attrition(study: ComparativeStudy, left: Mapping[str, list]) -> list[dict[str, Any]]:
+    rules = study.rules
+    named = [*study.attrition["rule"], *(["in a matched pair"] if study.matching_done else [])]
+    exact = {arm: [*study.attrition[arm], study.pairs] for arm in ARMS}
+    lines = []
+    for k, rule in enumerate(named):
+        line: dict[str, Any] = {"rule": rule}
+        for arm in ARMS:
+            dropped = int(exact[arm][k - 1] - exact[arm][k]) if k else 0
+            ends = left[arm][max(k - 1, 0) : k + 1]
+            known = all(isinstance(n, int) for n in ends)
+            if rules.small(dropped):
+                cell: Any = Bound(rules.least)
+            elif rules.rounds and known:
+                cell = ends[0] - ends[-1]
+            else:
+                cell = dropped if known or dropped == 0 else None
+            line |= {arm: left[arm][k], f"{arm}_dropped": cell}
+        lines.append(line)
+    return lines
+
+
+def _rates(study: ComparativeStudy, everybody: Mapping[str, int | Bound]) -> list[dict[str, Any]]:
+    rules = study.rules
+    events = {arm: _events(study, arm) for arm in ARMS}
+    lines = []
+    for (analysis, arm), exact in study.rates.iterrows():
+        line = {"analysis": analysis, "arm": arm, **exact.to_dict()}
+        people = int(exact["people"])
+        line["people"] = everybody[arm] if analysis == "all" else rules.part(people, people)
+        line["events"] = events[arm][analysis]
+        hidden = isinstance(line["events"], Bound)
+        if isinstance(line["people"], Bound) or (rules.rounds and hidden):
+            line["person_years"] = None
+        elif not rules.open:
+            line["person_years"] = significant(line["person_years"], 3 if rules.rounds else 6)
+        for name in ("rate", "rate_lower", "rate_upper"):
+            if hidden:
+                line[name] = None
+            elif line["person_years"] is None:  # all digits would give the person-years away
+                line[name] = significant(line[name], 2)
+            elif rules.rounds:
+                share = line["events"] / exact["events"] if exact["events"] else 1.0
+                line[name] = significant(line[name] * share, 3)
+            elif not rules.open:
+                line[name] = significant(line[name], 6)
+        lines.append(line)
+    return lines
+
+
+def _events(study: ComparativeStudy, arm: str) -> dict[str, int | Bound]:
+    """Events before and after matching: neither, nor their difference, may be of few people."""
+    rules, least = study.rules, study.rules.least
+    (n, e), (m, f) = (
+        (int(study.rates.loc[(when, arm), "people"]), int(study.rates.loc[(when, arm), "events"]))
+        for when in ("all", "matched")
+    )
+    before, after = rules.part(e, n), rules.part(f, m)
+    if isinstance(before, int) and isinstance(after, int) and not rules.rounds:
+        if rules.small(e - f):
+            before = Bound(f + least)
+        elif rules.small((n - e) - (m - f)) and not rules.small(n - m):
+            before = Bound(f + n - m)
+    return {"all": before, "matched": after}
+
+
+def _hazard_ratios(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines = []
+    for analysis, exact in study.hazard_ratios.iterrows():
+        among = "all" if analysis == "crude" else "matched"
+        both = [line for line in rates if line["analysis"] == among]
+        people = study.people if among == "all" else study.matched
+        sets = people["matched_set"].to_numpy() if "stratified" in str(analysis) else None
+        line = {"analysis": analysis, **exact.to_dict()}
+        for what in ("people", "events"):
+            n = int(study.rates.loc[among, what].sum())
+            line[what] = _total(study, [r[what] for r in both], n)
+        lines.append(line | _effect(study, line, people, sets, rates, among))
+    return lines
+
+
+def _effect(
+    study: ComparativeStudy,
+    line: Mapping[str, Any],
+    people: pd.DataFrame,
+    sets: Any,
+    rates: list[dict[str, Any]],
+    among: str,
+) -> dict[str, Any]:
+    """An estimate with the digits that hide all hidden counts, or the word that there are none."""
+    rules = study.rules
+    if rules.open or line["note"]:
+        return {}
+    counts = [
+        (int(study.rates.loc[(among, arm), "events"]), int(study.rates.loc[(among, arm), "people"]))
+        for arm in ARMS
+    ]
+    inside = informative_events(people["time"], people["event"], people["treated"], sets)
+    within = [(e, max(n, e)) for e, (_, n) in zip(inside, counts, strict=True)]
+    if withheld([*counts, *within], rules.least):
+        return {**dict.fromkeys(NUMBERS, math.nan), "note": WITHHELD}
+    told = {arm: line_of(rates, among, arm) for arm in ARMS}
+    hidden = {
+        what: [
+            int(study.rates.loc[(among, arm), what])
+            for arm in ARMS
+            if isinstance(told[arm][what], Bound)
+        ]
+        for what in ("events", "people")
+    }
+    ends = [math.log(x) if x > 0 else -math.inf for x in (line["hr"], line["lower"], line["upper"])]
+    exact = Effect(*ends)
+    step = effect_step(exact.se, rules.least, events=hidden["events"], people=hidden["people"])
+    found = exact.rounded(step)
+    return {
+        "hr": ratio_of(found.log_rr),
+        "lower": ratio_of(found.lower),
+        "upper": ratio_of(found.upper),
+        "p": found.p,
+        "log_hr": significant(found.log_rr, 6),
+        "se": significant(found.se, 3),
+    }
+
+
+def _adjustments(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The other ways to adjust: of everybody, of whom weights or strata make no one vanish."""
+    assert study.beside is not None
+    found = []
+    for line in _records(study.beside.adjustments):
+        changed = _effect(study, line, study.people, None, rates, "all")
+        found.append(line | {k: v for k, v in changed.items() if k in line})
+    return found
+
+
+def _balance(study: ComparativeStudy) -> list[dict[str, Any]]:
+    if study.balance is None:
+        return []
+    rules = study.rules
+    lines = []
+    for name, exact in study.balance.iterrows():
+        line: dict[str, Any] = {"covariate": name}
+        for when, analysis in WHEN.items():
+            few = False
+            for arm in ARMS:
+                n, mean = int(study.rates.loc[(analysis, arm), "people"]), exact[f"{arm}_{when}"]
+                if n == 0:
+                    line[f"{arm}_{when}"] = math.nan
+                    continue
+                line[f"{arm}_{when}"] = cell = rules.fraction(round(mean * n), n)
+                few |= isinstance(cell, Bound) or math.isnan(cell)
+            line[f"smd_{when}"] = None if few else _known(_difference(study, exact, when))
+        lines.append(line)
+    return lines
+
+
+def _difference(study: ComparativeStudy, line: pd.Series, when: str) -> float:
+    """A standardised difference without the digits that would give a prevalence away."""
+    smd, rules = float(line[f"smd_{when}"]), study.rules
+    if rules.open or not math.isfinite(smd):
+        return smd
+    n = int(study.rates.loc[WHEN[when], "people"].min())
+    p, q = float(line[f"target_{when}"]), float(line[f"comparator_{when}"])
+    return to_unit(smd, smd_unit(p, q, n, rules.least))
+
+
+def _known(x: float) -> float | None:
+    return None if math.isnan(x) else x
+
+
+def largest_differences(study: ComparativeStudy) -> dict[str, float | None]:
+    """The largest standardised differences as they are released, by when."""
+    found: dict[str, float | None] = {"before": None, "after": None}
+    if study.balance is None:
+        return found
+    for when in found:
+        sizes = study.balance[f"smd_{when}"].abs()
+        if sizes.notna().any():
+            worst = study.balance.iloc[int(sizes.fillna(-1.0).argmax())]
+            found[when] = _known(abs(_difference(study, worst, when)))
+    return found
+
+
+def _scores(study: ComparativeStudy) -> dict[str, Any]:
+    """The propensity model: full digits of its numbers would give the size of an arm away."""
+    fit = study.propensity
+    if fit is None:
+        return {}
+
+    def few(x: float, digits: int = 3) -> float:
+        return _few_digits(study, float(x), digits)
+
+    searched = pd.DataFrame(fit.model.cv_results_)
+    return {
+        "auc": fit.auc if study.rules.open else round(fit.auc, 3),
+        "variance": few(fit.model.variance_),
+        "optimality": few(np.max(fit.model.optimality_), 2),
+        "coefficients": [
+            {"name": line["name"], "coef": few(line["coef"])}
+            for line in fit.coefficients.to_dict("records")
+        ],
+        "caliper_logit": few(study.settings.caliper * float(np.std(fit.logit, ddof=1))),
+        "cross_validation": [
+            {k: few(v) if isinstance(v, float) else v for k, v in line.items()}
+            for line in searched.to_dict("records")
+        ],
+        "preference": _preference(study),
+    }
+
+
+def _preference(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
+    """Smoothed densities of the preference score, in each arm, before and after matching."""
+    curves: dict[str, Any] = {"score": np.linspace(0, 1, points).round(6)}
+    least = study.rules.least
+    for when, people in (("before", study.people), ("after", study.matched)):
+        for arm, value in ARMS.items():
+            scores = people["preference"][people["treated"] == value].to_numpy()
+            if len(scores) < max(least, 1):
+                curves[f"{arm}_{when}"] = None
+            else:
+                curves[f"{arm}_{when}"] = density(scores, points, least=least)[1].round(3)
+    return curves
+
+
+def published_at_risk(
+    people: int, counts: Any, rules: DisclosureRules, others: Iterable[int | Bound] = ()
+) -> list[int | Bound]:
+    """Numbers at risk at successive times, of so many people, who are told with the rates.
+
+    ``others`` are those told at other times: whoever left between two of them is a cell too.
+    """
+    return rules.falling(people, [round(float(n)) for n in counts], others)
