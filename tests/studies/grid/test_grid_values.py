@@ -113,6 +113,7 @@ def test_a_clean_database_says_nothing_of_values(clean):
 
 def test_few_records_left_out_are_said_as_a_bound_in_the_terminal(spec, tmp_path, capsys):
     path = tmp_path / "grid.toml"
+    path.write_text(spec.read_text())
     database = written(tmp_path / "omop", "'inf'")
     arguments = ["grid", str(path), "--database", str(database)]
     assert command([*arguments, "--output", str(tmp_path / "out")]) == 0
