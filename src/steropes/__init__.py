@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, SeparationError
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+    from . import federated, plots, studies
     from .data import Surv
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
     from .data.kaplan_meier import KaplanMeier, kaplan_meier
@@ -131,6 +132,8 @@ _HOMES = {
     ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+# Subpackages that users reach as attributes, such as ``steropes.plots.forest``.
+_SUBPACKAGES = ("federated", "plots", "studies")
 
 __all__ = [
     "AalenJohansen",
@@ -180,6 +183,7 @@ __all__ = [
     "compare_links",
     "demo_database",
     "extract_covariates",
+    "federated",
     "fit_many",
     "fit_propensity",
     "glmnet_lambda",
@@ -187,7 +191,9 @@ __all__ = [
     "logrank_test",
     "match_propensity",
     "new_user_cohort",
+    "plots",
     "standardized_differences",
+    "studies",
     "variance_from_glmnet",
 ]
 
@@ -195,6 +201,8 @@ __all__ = [
 if not TYPE_CHECKING:  # to whom it would mean that every name is there
 
     def __getattr__(name: str) -> Any:
+        if name in _SUBPACKAGES:
+            return importlib.import_module(f".{name}", __name__)
         if name in _HOME:
             value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
             globals()[name] = value
@@ -203,4 +211,4 @@ if not TYPE_CHECKING:  # to whom it would mean that every name is there
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *_HOME, *_SUBPACKAGES})

@@ -140,6 +140,37 @@ def test_a_large_dense_input_that_is_mostly_zero_is_stored_sparse(rng):
     assert design.nnz == np.count_nonzero(X)
 
 
+def sparse_frame(**columns):
+    return pd.DataFrame({k: pd.arrays.SparseArray(*v) for k, v in columns.items()})
+
+
+def test_sparse_columns_of_pandas_are_not_made_dense(rng):
+    M = sparse.random(300, 40, density=0.02, random_state=1, format="csc")
+    design = as_design(pd.DataFrame.sparse.from_spmatrix(M))
+    assert design.nnz == M.nnz
+    np.testing.assert_array_equal(design.plain(), M.toarray())
+
+
+def test_a_frame_may_mix_dense_columns_with_sparse_ones_of_any_fill(rng):
+    x = np.where(rng.random((30, 4)) < 0.5, 0.0, np.round(rng.normal(size=(30, 4)), 1))
+    frame = sparse_frame(
+        a=(x[:, 0], None, 0.0), b=(x[:, 1], None, 1.5), c=(x[:, 2] > 0, None, False)
+    )
+    frame.insert(1, "dense", x[:, 3])
+    before = frame.copy(deep=True)
+    expected = np.column_stack([x[:, 0], x[:, 3], x[:, 1], x[:, 2] > 0])
+    np.testing.assert_array_equal(as_design(frame).plain(), expected)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("fill", [0.0, np.nan])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_missing_value_of_a_sparse_column_is_named(fill, value):
+    x = np.array([0.0, 0.0, value, 1.0])
+    with pytest.raises(DataError, match="column 'a', row 2"):
+        as_design(sparse_frame(a=(x, None, fill)))
+
+
 def test_empty_columns_and_a_single_row_are_designs():
     X = sparse.csc_array((3, 5))
     np.testing.assert_array_equal(dense(as_design(X)), np.zeros((3, 5)))

@@ -161,10 +161,10 @@ def test_under_a_laplace_prior_walds_intervals_are_refused_with_what_to_use(fami
 def test_summaries_by_profile_and_bootstrap(rng):
     c = case("poisson", rng)
     model = c.fit(random_state=3)
-    profiled = model.summary(0.9, exponentiate=True, kind="profile")
+    profiled = model.summary(0.9, kind="profile")
     limits = model.confint(level=0.9, method="profile")
     np.testing.assert_allclose(profiled[["lower", "upper"]], limits, atol=1e-7)
-    np.testing.assert_allclose(profiled["rr_upper"], np.exp(limits["upper"]), atol=1e-6)
+    np.testing.assert_allclose(profiled["exp(upper)"], np.exp(limits["upper"]), atol=1e-6)
     ratio = model.linear_hypothesis("x1", test="likelihood ratio")
     np.testing.assert_allclose(profiled.loc["x1", "z"] ** 2, ratio.chisq, rtol=1e-6)
     np.testing.assert_allclose(profiled.loc["x1", "p"], ratio.p, rtol=1e-6)

@@ -20,6 +20,7 @@ from steropes import (
     LinearRegression,
     LogisticRegression,
     Normal,
+    PoissonRegression,
     Surv,
 )
 
@@ -250,6 +251,22 @@ def test_hypotheses_that_make_no_sense_are_refused(hypothesis, value, match, rng
         m.linear_hypothesis(hypothesis, value)
     with pytest.raises(DataError, match="test must be"):
         m.linear_hypothesis("x0", test="lagrange")
+
+
+@pytest.mark.parametrize("value", [1000.0, -1e5, 1e308])
+@pytest.mark.parametrize("test", ["likelihood ratio", "score"])
+@pytest.mark.parametrize("hypothesis", ["x0", "intercept", [[0.0, 1.0, -1.0]]])
+def test_a_value_at_which_the_likelihood_overflows_is_refused(hypothesis, test, value, rng):
+    X = rng.normal(size=(60, 2))
+    m = PoissonRegression().fit(X, rng.poisson(1.0, 60))
+    with pytest.raises(DataError, match="further than exp can hold"):
+        m.linear_hypothesis(hypothesis, value, test=test)
+
+
+def test_a_value_whose_test_statistic_overflows_is_refused(rng):
+    m = LinearRegression().fit(rng.normal(size=(60, 2)), rng.normal(size=60))
+    with pytest.raises(DataError, match="too far from the estimate"):
+        m.linear_hypothesis("x0", 1e308)
 
 
 def test_whole_numbers_as_many_as_coefficients_are_refused():

@@ -8,31 +8,24 @@ from scipy import stats
 from every_family import EVERY, case
 from steropes import CumulativeProbabilityModel, DataError, LinearRegression, LogisticRegression
 
-RATIOS = {
-    "linear": None, "logistic": "or", "poisson": "rr", "cox": "hr", "cox by step": "hr",
-    "cox strata": "hr", "fine gray": "hr", "fine gray late": "hr",
-    "conditional exact": "or", "conditional efron": "or",
-    "conditional breslow": "or", "conditional poisson": "rr", "case series": "rr",
-    "pooled": "or", "pooled change": "or", "cumulative": "or",
-}  # fmt: skip
+COLUMNS = ["coef", "lower", "upper", "exp(coef)", "exp(lower)", "exp(upper)", "se", "z", "p"]
 
 
 @pytest.mark.parametrize("family", EVERY)
-def test_ratios_come_with_their_limits(family, rng):
-    m, ratio = case(family, rng).fit(), RATIOS[family]
-    if ratio is None:
-        with pytest.raises(DataError, match="no ratios"):
-            m.summary(exponentiate=True)
-        assert "exp(coef)" not in m.summary()
+def test_a_ratio_stands_beside_the_limits_of_the_ratio(family, rng):
+    table = case(family, rng).fit().summary(0.9)
+    if family == "linear":
+        assert list(table) == ["coef", "lower", "upper", "se", "t", "p"]
         return
-    table, plain = m.summary(0.9, exponentiate=True), m.summary(0.9)
-    np.testing.assert_allclose(table[ratio], np.exp(table["coef"]))
-    np.testing.assert_allclose(table[f"{ratio}_lower"], np.exp(table["lower"]))
-    np.testing.assert_allclose(table[f"{ratio}_upper"], np.exp(table["upper"]))
-    np.testing.assert_allclose(table["lower"], plain["lower"])
-    assert list(plain) == ["coef", "exp(coef)", "se", "z", "p", "lower", "upper"]
-    with pytest.raises(DataError, match="exponentiate"):
-        m.summary(exponentiate="yes")
+    assert list(table) == COLUMNS
+    for name in ("coef", "lower", "upper"):
+        np.testing.assert_allclose(table[f"exp({name})"], np.exp(table[name]))
+
+
+@pytest.mark.parametrize("kind", ["model", "robust", "profile", "bootstrap"])
+def test_every_kind_of_summary_has_the_same_columns(kind, rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    assert list(LogisticRegression(random_state=1).fit(X, y).summary(kind=kind)) == COLUMNS
 
 
 def test_linear_models_have_t_with_the_residual_degrees_of_freedom(rng):
@@ -40,7 +33,7 @@ def test_linear_models_have_t_with_the_residual_degrees_of_freedom(rng):
     y = X @ [1.0, 0.0, -1.0] + rng.normal(size=14)
     m, ols = LinearRegression().fit(X, y), sm.OLS(y, sm.add_constant(X)).fit()
     table = m.summary(0.9)
-    assert list(table) == ["coef", "se", "t", "p", "lower", "upper"]
+    assert list(table) == ["coef", "lower", "upper", "se", "t", "p"]
     assert m.df_resid_ == ols.df_resid
     np.testing.assert_allclose(table["t"], ols.tvalues, rtol=1e-7)
     np.testing.assert_allclose(table["p"], ols.pvalues, rtol=1e-7)
@@ -48,11 +41,11 @@ def test_linear_models_have_t_with_the_residual_degrees_of_freedom(rng):
     np.testing.assert_allclose(m.confint(), ols.conf_int(), rtol=1e-7)
 
 
-def test_exponentials_of_other_links_are_no_odds_ratios(rng):
+@pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
+def test_links_without_a_ratio_show_no_exponentials(link, rng):
     X, y = rng.normal(size=(60, 1)), rng.normal(size=60)
-    m = CumulativeProbabilityModel(link="probit").fit(X, y)
-    with pytest.raises(DataError, match="no ratios"):
-        m.summary(exponentiate=True)
+    table = CumulativeProbabilityModel(link=link).fit(X, y).summary()
+    assert ("exp(coef)" in table) == (link in ("logit", "loglog", "cloglog"))
 
 
 @pytest.mark.parametrize("family", EVERY)

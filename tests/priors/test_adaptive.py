@@ -13,8 +13,11 @@ from steropes import (
     BrokenAdaptiveRidge,
     CrossValidation,
     DataError,
+    ElasticNet,
+    Laplace,
     LinearRegression,
     LogisticRegression,
+    Normal,
     NotConvergedWarning,
 )
 from steropes.infer.draws import Draws
@@ -179,3 +182,13 @@ def test_there_are_no_walds_errors_even_where_every_coefficient_stays():
         assert fitted.summary()["se"].isna().all()
     free = LogisticRegression(prior=BrokenAdaptiveRidge(5.0, exclude=[0, 1])).fit(X, y)
     np.testing.assert_allclose(free.vcov(), LogisticRegression().fit(X, y).vcov(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("exclude", [None, 1.5, {"x0": True}])
+@pytest.mark.parametrize(
+    "make", [Normal, Laplace, BrokenAdaptiveRidge, lambda v, exclude: ElasticNet(v, v, exclude)]
+)
+def test_columns_to_exclude_are_a_sequence(make, exclude):
+    X, y = np.eye(6)[:, :2], [0, 1, 0, 1, 1, 0]
+    with pytest.raises(DataError, match="exclude must be a sequence of names or positions"):
+        LogisticRegression(prior=make(0.1, exclude=exclude)).fit(X, y)

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.model_selection import LeaveOneGroupOut, RepeatedKFold
 
@@ -299,6 +300,11 @@ def test_splits_of_scikit_learn_are_folds():
         ([([0, 1], [1, 2, 3])], "row 1 in both"),
         ([([0, 1], [2])], "leaves row 3 out"),
         ([([0, 1, 2, 3], [])], "no test rows"),
+        ([([0, 1, 1], [2, 3])], "Split 0 lists row 1 twice"),
+        ([([0, 1], [2, 3]), ([2, -1, 3], [0, 1])], "Split 1 lists row 3 twice"),
+        ([([0, 1], [2, 3, 3])], "lists row 3 twice"),
+        ([(np.array([True, False]), [2, 3])], "mask of 2 rows, but X has 4"),
+        ([([[0], [1]], [2, 3])], "numbers of rows"),
         ([], "no splits"),
         (3.5, "whole number"),
         ({1: 2}, "whole number or a list"),
@@ -307,6 +313,35 @@ def test_splits_of_scikit_learn_are_folds():
 def test_splits_are_checked(splits, match):
     with pytest.raises(DataError, match=match):
         LogisticRegression(prior=Laplace(), cv=CrossValidation(splits)).fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_rows_that_no_split_tests_are_counted_in_a_warning():
+    X, y = np.arange(8.0)[:, None], np.array([0, 1, 1, 0, 1, 0, 0, 1])
+    splits = [([4, 5, 6, 7], [0, 1, 2, 3]), ([0, 1, 2, 3, 6, 7], [4, 5])]
+    model = LogisticRegression(prior=Laplace(), cv=CrossValidation(splits, search=[0.1, 1.0]))
+    with pytest.warns(UserWarning, match=r"2 of 8 rows .*the first is row 6"):
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y, sample_weight=[1, 1, 1, 1, 1, 1, 0, 0])
+
+
+def test_a_number_of_folds_gives_the_same_choice_in_every_call():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(80, 6)), rng.integers(0, 2, 80)
+    model = LogisticRegression(prior=Laplace(), cv=5)
+    first = model.fit(X, y).cv_results_
+    pd.testing.assert_frame_equal(first, model.fit(X, y).cv_results_)
+    other = model.set_params(random_state=3).fit(X, y).cv_results_
+    assert not np.allclose(first["mean"].iloc[0], other["mean"].iloc[0])
+    pd.testing.assert_frame_equal(other, model.fit(X, y).cv_results_)
+
+
+def test_a_cross_validation_without_a_seed_draws_its_folds():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(80, 6)), rng.integers(0, 2, 80)
+    model = LogisticRegression(prior=Laplace(), cv=CrossValidation(5, search=[0.1]))
+    assert model.fit(X, y).cv_results_["mean"][0] != model.fit(X, y).cv_results_["mean"][0]
 
 
 def test_more_folds_than_a_small_integer_holds_are_all_there():

@@ -170,6 +170,8 @@ def test_what_blocks_cannot_do_is_refused_by_name(X, eta):
         steropes.LinearRegression().fit(design, eta[:-1])
     with pytest.raises(DataError, match="Block 1 has 11 columns"):
         ShardedDesign.from_blocks([X, X[:, :-1]])
+    with pytest.raises(DataError, match=r"Block 2: .*X has no rows"):
+        ShardedDesign.from_blocks([X, X, X[:0]])
     with pytest.raises(DataError, match="Block 1: Input X contains NaN"):
         ShardedDesign.from_blocks([lambda: X, lambda: X.toarray() * np.nan])
     with pytest.raises(DataError, match="at least one block"):

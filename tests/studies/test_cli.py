@@ -73,6 +73,26 @@ def test_info_tells_versions_threads_and_extras(capsys, monkeypatch):
     assert {"steropes", "Python", "threads", "GPU"} == {*environment()} - {"system"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["info"], "numpy"),
+        (["--version"], "steropes 0."),
+        (["--help"], 'pip install "steropes[study]"'),
+        ([], 'pip install "steropes[study]"'),
+    ],
+)
+def test_without_the_extra_some_commands_work(capsys, monkeypatch, arguments, expected):
+    from steropes.studies import core_commands
+
+    found = core_commands.find_spec
+    monkeypatch.setattr(
+        core_commands, "find_spec", lambda name: None if name == "typer" else found(name)
+    )
+    assert run(arguments) == 0
+    assert expected in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["study", "--help"], ["demo", "-h"]])
 def test_help(capsys, arguments):
     assert run(arguments) == 0

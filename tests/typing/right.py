@@ -56,7 +56,7 @@ assert_type(cox.concordance(X, y, return_se=True), tuple[float, float])
 assert_type(cox.standardized_survival(X, [1.0]), StandardizedSurvival)
 assert_type(cox.converged_, bool)
 assert_type(cox.optimality_, float)
-cox.summary(0.9, exponentiate=True, kind="robust", cluster=[1, 1, 2, 2])
+cox.summary(0.9, kind="robust", cluster=[1, 1, 2, 2])
 cox.confint("x0", method="robust").loc["x0", "lower"]
 cox.confint("x0", method="profile")
 cox.profile("x0", points=[0.0, 0.5])["log_likelihood"]

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from numbers import Integral
 from queue import SimpleQueue
 from time import perf_counter
@@ -35,15 +36,24 @@ _inside = threading.local()
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Threads meant by ``n_jobs``: None and -1 are all the cores this process may use."""
+    """Return the number of threads meant by ``n_jobs``.
+
+    None and -1 mean all the cores that this process may use: those that it is bound to, within
+    the quota of its container (control group) and ``LOKY_MAX_CPU_COUNT``.
+    """
     if n_jobs is None or n_jobs == -1:
-        try:
-            return len(os.sched_getaffinity(0))
-        except AttributeError:  # macOS, Windows
-            return os.cpu_count() or 1
+        return _usable_cores(os.getpid())
     if not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise DataError(f"n_jobs must be None, -1 or at least 1, not {n_jobs!r}.")
     return int(n_jobs)
+
+
+@lru_cache(maxsize=1)
+def _usable_cores(process: int) -> int:
+    """Return the number of cores that a process may use; a child after a fork looks again."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
 
 
 class ThreadPool:

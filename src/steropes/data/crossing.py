@@ -1,4 +1,4 @@
-"""When curves of survival come down to a share: quantiles of times."""
+"""Quantiles of times: where a survival curve crosses a given probability."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import numpy as np
 
 __all__ = ["first_crossings"]
 
-NEAR = 1e-10  # two shares that are the same but for rounding
+NEAR = 1e-10  # Two probabilities this close are equal but for rounding.
 
 
-def first_crossings(times: np.ndarray, curves: np.ndarray, target: float) -> np.ndarray:
-    """The first time at which each curve is at or below a share; NaN where it never is.
+def first_crossings(times: np.ndarray, curves: np.ndarray, target: float, end: float) -> np.ndarray:
+    """Find the first time at which each curve is at or below a probability.
 
-    Where a curve is level with it from one fall to the next, the middle of the two, as R's
-    ``survfit`` has it.
+    Where a curve is horizontal at that probability, the result is the middle of the horizontal
+    segment, which may last until the end of observation. This is the rule of R's
+    ``quantile.survfit``.
 
     Parameters
     ----------
@@ -22,10 +23,13 @@ def first_crossings(times: np.ndarray, curves: np.ndarray, target: float) -> np.
     curves : (n, T) array
         Steps that do not rise; NaN is above all shares.
     target : float
+    end : float
+        The last time at which anybody was observed, where the last segment ends.
 
     Returns
     -------
     (n,) array
+        NaN where a curve stays above the probability.
     """
     if not len(times):
         return np.full(len(curves), np.nan)
@@ -34,6 +38,6 @@ def first_crossings(times: np.ndarray, curves: np.ndarray, target: float) -> np.
     reached = below | near
     first, fall = reached.argmax(axis=1), below.argmax(axis=1)
     rows = np.arange(len(curves))
-    level = near[rows, first] & below[rows, fall]
-    found = np.where(level, (times[first] + times[fall]) / 2, times[first])
+    segment_end = np.where(below[rows, fall], times[fall], end)
+    found = np.where(near[rows, first], (times[first] + segment_end) / 2, times[first])
     return np.where(reached[rows, first], found, np.nan)

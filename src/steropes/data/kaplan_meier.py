@@ -97,10 +97,12 @@ class KaplanMeier:
         return lower, upper
 
     def quantile(self, p: float = 0.5) -> float:
-        """The time by which a share ``p`` has had the event; NaN where the curve ends before.
+        """Return the time by which a share ``p`` has had the event.
 
-        The first time with S(t) <= 1 − p. Where S is 1 − p from one event to the next, the
-        middle of the two, as R's ``survfit`` has it.
+        This is the first time with S(t) <= 1 − p, and NaN where the curve ends above that. Where
+        the curve is horizontal at 1 − p, it is the middle of the horizontal segment, up to the
+        next event or the last time at which anybody was observed, as in R's
+        ``quantile(survfit(…))``.
         """
         return self._crossing(self.survival, p)
 
@@ -130,7 +132,7 @@ class KaplanMeier:
     def _crossing(self, curve: Floats, p: float) -> float:
         if not (isinstance(p, Real) and 0 < p < 1):
             raise DataError(f"p must be between 0 and 1, such as 0.5, not {p!r}.")
-        return float(first_crossings(self.times, curve[None, :], 1.0 - p)[0])
+        return float(first_crossings(self.times, curve[None, :], 1.0 - p, self.times[-1])[0])
 
     def restricted_mean(self, t: float) -> RestrictedMean:
         """Mean of the time lived up to t, the area under the curve from 0 to t.

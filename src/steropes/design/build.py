@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from narwhals.exceptions import DuplicateError
 from scipy import sparse
 
@@ -152,23 +153,64 @@ def _from_frame(frame: nw.DataFrame, names: list[str]) -> list[Block]:
     refuse_empty((n, p))
     if len(names) != p:
         raise DataError(f"{len(names)} names for {p} columns.")
+    is_sparse = _sparse_columns(frame)
     columns = [
-        _column(name, column) for name, column in zip(names, frame.iter_columns(), strict=True)
+        _sparse_column(name, column.to_native()) if held_sparse else _column(name, column)
+        for name, column, held_sparse in zip(names, frame.iter_columns(), is_sparse, strict=True)
     ]
-    if n * p < LARGE * 10:
+    if n * p < LARGE * 10 and not is_sparse.any():
         return [DenseBlock.standardized(np.column_stack(columns), center=False)]
-    few = [np.count_nonzero(x) < SPARSE_BELOW * n for x in columns]
+    few = is_sparse.copy()
+    if n * p >= LARGE * 10:
+        few |= [isinstance(x, np.ndarray) and _nonzero_share(x) < SPARSE_BELOW for x in columns]
     blocks: list[Block] = []
-    for a, b in runs(np.array(few)):
+    for a, b in runs(few):
         part = columns[a:b]
         if few[a]:
-            rows = [np.flatnonzero(x) for x in part]
-            indptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
-            data = np.concatenate([x[r] for x, r in zip(part, rows, strict=True)])
-            blocks.extend(sparse_blocks(n, indptr, np.concatenate(rows).astype(np.int32), data))
+            entries = [_entries(x) if isinstance(x, np.ndarray) else x for x in part]
+            indptr = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in entries])])
+            rows = np.concatenate([rows for rows, _ in entries]).astype(np.int32)
+            data = np.concatenate([values for _, values in entries])
+            blocks.extend(sparse_blocks(n, indptr, rows, data))
         else:
             blocks.append(DenseBlock.standardized(np.column_stack(part), center=False))
     return blocks
+
+
+def _nonzero_share(x: np.ndarray) -> float:
+    return np.count_nonzero(x) / len(x)
+
+
+def _entries(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.flatnonzero(x)
+    return rows, x[rows]
+
+
+def _sparse_columns(frame: nw.DataFrame) -> np.ndarray:
+    """Mask of the columns that pandas stores as sparse numbers, with zeros left out, (p,)."""
+    native = frame.to_native()
+    if not isinstance(native, pd.DataFrame):
+        return np.zeros(frame.shape[1], bool)
+    return np.array(
+        [
+            isinstance(kind, pd.SparseDtype)
+            and kind.subtype.kind in "fiub"
+            and kind.fill_value == 0
+            for kind in native.dtypes
+        ]
+    )
+
+
+def _sparse_column(name: str, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and values of the nonzero entries of a sparse column of pandas."""
+    stored = column.array
+    rows, values = stored.sp_index.indices, np.asarray(stored.sp_values, np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        i = int(bad.argmax())
+        raise DataError(_missing(f"column {name!r}, row {rows[i]}", values[i]))
+    kept = values != 0
+    return rows[kept], values[kept]
 
 
 def _column(name: str, column: Any) -> np.ndarray:

@@ -56,15 +56,17 @@ def held_fit(
     if likelihood.order is None and problem.offset is not None:
         offset = likelihood.lift(offset)
     D = np.zeros((design.p, 1))
-    D[columns, 0] = values * design.scale[columns]
-    offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        D[columns, 0] = values * design.scale[columns]
+        offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
     l1, l2 = l1.copy(), l2.copy()
     l1[columns], l2[columns] = HELD, 0.0
     moved = problem if not D.any() else replace(problem, offset=offset[:, 0])
     batch = moved.batch(offset=offset) if D.any() else problem.batch()
+    begin = np.zeros(design.p) if start is None else start * design.scale
+    begin[columns] = 0.0
+    _refuse_overflow(moved, begin)
     if start is not None:
-        begin = start * design.scale
-        begin[columns] = 0.0
         batch.start_at(begin[:, None])
     fit = batch.solve(l1, l2, tol=TOL)[0]
     if not fit.converged:
@@ -104,6 +106,7 @@ def restricted_fit(
     move = 2.0 * move - design.uncentered_coefficients(move)  # (I − N)⁻¹, N² = 0
     b = (beta - move) * design.scale
     Z = linalg.null_space(R @ to_units)
+    _refuse_overflow(problem, b)
     loss, g, H = _derivatives(problem, b, True)
     for _ in range(STEPS):
         if Z.shape[1] == 0:
@@ -126,6 +129,24 @@ def restricted_fit(
     return RestrictedFit(b / design.scale, loss)
 
 
+def _refuse_overflow(problem: Any, scaled: np.ndarray) -> None:
+    """Refuse a restriction under which the likelihood overflows.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    scaled : (p,) array
+        Coefficients of the scaled columns that satisfy the restriction.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss, *_ = _derivatives(problem, scaled, False)
+    if not np.isfinite(loss):
+        raise DataError(
+            "The hypothesis is so far from the estimate that the likelihood overflows there: it "
+            "moves linear predictors further than exp can hold. Check the value and its unit."
+        )
+
+
 def score_statistic(problem: Any, beta: np.ndarray) -> float:
     """g'H⁻¹g with the gradient and information of all columns at restricted coefficients."""
     loss, g, H = _derivatives(problem, beta * problem.design.scale, True)
@@ -140,8 +161,8 @@ def _derivatives(problem: Any, scaled: np.ndarray, second: bool) -> tuple[float,
     """Loss, and where wanted gradient and exact Hessian, in the scaled columns."""
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order
-    eta, weights = linear_predictor(problem, scaled), bound_weights(problem)
     with np.errstate(over="ignore", invalid="ignore"):
+        eta, weights = linear_predictor(problem, scaled), bound_weights(problem)
         loss, r = likelihood.evaluate(eta, weights)
     value = float(backend.to_host(loss)[0])
     if not second:

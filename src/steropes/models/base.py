@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -396,12 +397,20 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         return selection.prior, selection.beta if selection.batch is None else selection.batch
 
     def _chooser(self) -> Chooser:
-        """What chooses the variance; a cross-validation without a seed has the model's."""
+        """Return the object that chooses the variance.
+
+        A number of folds is a cross-validation with a fixed seed, as in scikit-learn: the same
+        call gives the same answer. A `CrossValidation` without a seed takes the model's, and
+        draws its folds anew where that has none either.
+        """
         assert self.cv is not None
-        known = isinstance(self.cv, CrossValidation | InformationCriterion)
-        cv = self.cv if known else CrossValidation(self.cv)
-        if isinstance(cv, InformationCriterion):
-            return cv
+        if isinstance(self.cv, InformationCriterion):
+            return self.cv
+        if not isinstance(self.cv, CrossValidation):
+            return CrossValidation(
+                self.cv, random_state=0 if self.random_state is None else self.random_state
+            )
+        cv = self.cv
         if cv.random_state is None and self.random_state is not None:
             cv = copy.copy(cv)
             object.__setattr__(cv, "random_state", self.random_state)
@@ -477,6 +486,10 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
                 f"The fit was unpickled without its data, which {what} needs; fit again."
             )
         return problem
+
+    def __dir__(self) -> Iterable[str]:
+        """List all attributes; scikit-learn's own computes each of them to see whether it can."""
+        return object.__dir__(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

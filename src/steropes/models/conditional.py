@@ -103,8 +103,6 @@ class ConditionalLogisticRegression(_ConditionalModel):
     2.0
     """
 
-    _ratio = "or"
-
     def __init__(
         self,
         *,
@@ -189,7 +187,6 @@ class ConditionalPoissonRegression(_ConditionalModel):
             device=device, random_state=random_state, verbose=verbose,
         )  # fmt: skip
 
-    _ratio = "rr"
     _what = "the stratum"
     _law: type[ConditionalPoissonLikelihood] = ConditionalPoissonLikelihood
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..errors import DataError
 
-__all__ = ["DOT", "WORDS", "refuse_sums_of_conditions", "widened"]
+__all__ = ["DOT", "WORDS", "refuse_sums_of_conditions", "widened", "words_of"]
 
 LABELS = re.compile(r"(?<![\w.])(?:C|strata)\(([^)]*)")
 ARITHMETIC = re.compile(r"[-+*/%]")
@@ -28,11 +28,11 @@ def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
     bits powers of large integers overflow still: they are floats, but where they are the outcome
     or labels, which shows in names. Short floats that are labels are the decimal that they show.
     """
-    named = _words(text)
+    named = words_of(text)
     outcome, labels = text.partition("~")[0], LABELS.findall(text)
-    as_they_are = _words(outcome, *labels)
-    conditions = _words(outcome, *(x for x in labels if not ARITHMETIC.search(x)))
-    decimal = _words(*labels)
+    as_they_are = words_of(outcome, *labels)
+    conditions = words_of(outcome, *(x for x in labels if not ARITHMETIC.search(x)))
+    decimal = words_of(*labels)
     every = DOT.search(text) is not None
     types: dict[Any, Any] = {}
     columns: dict[Any, Any] = {}
@@ -58,7 +58,8 @@ def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
     return data
 
 
-def _words(*texts: str) -> set[str]:
+def words_of(*texts: str) -> set[str]:
+    """Return the names in expressions of a formula."""
     return {a or b for text in texts for a, b in WORDS.findall(text)}
 
 

@@ -15,7 +15,13 @@ from narwhals.exceptions import DuplicateError
 from ..data.arrays import refuse_query
 from ..data.outcome import Surv
 from ..errors import DataError
-from .formula_numbers import DOT, WORDS, refuse_sums_of_conditions, widened
+from .formula_numbers import (
+    DOT,
+    WORDS,
+    refuse_sums_of_conditions,
+    widened,
+    words_of,
+)
 
 __all__ = ["Formula", "formula_value", "read_formula", "table_of", "without_unused"]
 
@@ -141,7 +147,8 @@ def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.DataMismatchWarning)
         try:
-            return call()
+            with np.errstate(divide="ignore", invalid="ignore"):  # log(0) is refused by its row
+                return call()
         except DataError:
             raise
         except errors.DataMismatchWarning as error:
@@ -169,11 +176,24 @@ def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
 
 
 def _missing(text: str, data: pd.DataFrame) -> DataError:
-    """What to say of an expression that is missing somewhere, with the row."""
-    empty = pd.isna(data[text] if text in data else _unchecked(text, data))
-    rows = np.flatnonzero(np.asarray(empty))
-    where = f"row {rows[0]}" + (f" and {len(rows) - 1} more" if len(rows) > 1 else "")
-    return DataError(f"{text} is missing in {where}: drop such rows or impute it.")
+    """Describe where an expression of a formula is missing, with the column and row."""
+    named = [text] if text in data else sorted(words_of(text) & set(map(str, data.columns)))
+    for name in named:
+        empty = np.flatnonzero(np.asarray(pd.isna(data[name])))
+        if len(empty):
+            cause = "" if name == text else f", because column {name!r} is"
+            return DataError(
+                f"{text} is missing in {_rows(empty)}{cause}: drop such rows or impute it."
+            )
+    try:
+        empty = np.flatnonzero(np.asarray(pd.isna(_unchecked(text, data))))
+    except DataError:  # a spline or a coding, which formulaic evaluates only within a model
+        return DataError(f"{text} is missing in some rows: drop such rows or impute it.")
+    return DataError(f"{text} is missing in {_rows(empty)}: drop such rows or impute it.")
+
+
+def _rows(numbers: np.ndarray) -> str:
+    return f"row {numbers[0]}" + (f" and {len(numbers) - 1} more" if len(numbers) > 1 else "")
 
 
 def formula_value(text: str, data: pd.DataFrame) -> Any:

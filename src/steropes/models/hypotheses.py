@@ -17,6 +17,7 @@ from ..infer.restricted import RestrictedFit, held_fit, restricted_fit, score_st
 from ..select import Measured
 from ..solve import Fit
 from .annotations import Kind
+from .computed_attributes import computed_attribute
 from .fixed import FixedCoefficients
 from .inference import Inference
 from .tables import positions
@@ -101,7 +102,15 @@ class Hypotheses(Inference):
             V = R @ V @ R.T
             size = np.sqrt(np.diag(V))  # units of the columns may be worlds apart
             _refuse_without_test(V, size, kind)
-            gap, V = gap / size, V / size / size[:, None]
+            V = V / size / size[:, None]
+            with np.errstate(over="ignore"):
+                gap = gap / size
+                within = bool(np.isfinite(gap @ gap))
+            if not within:
+                raise DataError(
+                    "value is too far from the estimate for a test statistic that a number can "
+                    "hold. Check its unit."
+                )
             statistic = float(gap @ linalg.solve(V, gap, assume_a="sym"))
             return _result(statistic, len(q))
         if kind != "model" or cluster is not None:
@@ -112,7 +121,8 @@ class Hypotheses(Inference):
                 "take test='likelihood ratio'."
             )
         self._refuse_joined(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
-        part, fit = self._restricted(problem, l1, l2, R, q, columns)
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused inside
+            part, fit = self._restricted(problem, l1, l2, R, q, columns)
         if test == "score":
             return _result(score_statistic(part, fit.beta), len(q))
         return _result(2.0 * self._fall(problem, l1, l2, fit), len(q))
@@ -160,6 +170,7 @@ class Hypotheses(Inference):
         return problem, fit
 
     @property
+    @computed_attribute
     def null_log_likelihood_(self) -> float:
         """Log-likelihood without covariates: of the intercept, the baseline or nothing alone."""
         problem, fit = self._null()
@@ -220,6 +231,7 @@ class Hypotheses(Inference):
         )
 
     @property
+    @computed_attribute
     def aic_(self) -> float:
         """Akaike's criterion, −2 log-likelihood + 2 df.
 
@@ -231,6 +243,7 @@ class Hypotheses(Inference):
         return -2.0 * self.log_likelihood_ + 2.0 * self._degrees_of_freedom()
 
     @property
+    @computed_attribute
     def bic_(self) -> float:
         """Schwarz's criterion, −2 log-likelihood + log(n) df; df as in ``aic_``.
 

@@ -61,8 +61,8 @@ class Inference(OneBlasThread):
     def _dispersion(self) -> float:
         return 1.0
 
-    # What exp(coef) is called; None where it has no meaning.
-    _ratio: str | None = "exp(coef)"
+    # Whether exp(coef) is a ratio of hazards, odds or rates, and is shown with its limits.
+    _has_ratio: bool = True
 
     def _degrees(self) -> float | None:
         """Degrees of freedom of t tests; None where tests are normal ones."""
@@ -226,7 +226,6 @@ class Inference(OneBlasThread):
     def summary(
         self,
         level: float = 0.95,
-        exponentiate: bool = False,
         kind: Kind = "model",
         cluster: Any = None,
     ) -> pd.DataFrame:
@@ -236,10 +235,6 @@ class Inference(OneBlasThread):
         ----------
         level : float
             Of the intervals.
-        exponentiate : bool
-            Whether the ratio exp(coef) has columns of its own, with its limits: ``hr``,
-            ``hr_lower``, ``hr_upper`` (hazard ratio), or ``or`` (odds ratio), ``rr`` (rate
-            ratio).
         kind : str
             Of the standard errors, as in `vcov`.
         cluster : (n,) labels, optional
@@ -248,11 +243,12 @@ class Inference(OneBlasThread):
         Returns
         -------
         DataFrame
-            Indexed by coefficient; columns ``coef``, ``exp(coef)`` (without ``exponentiate``),
-            ``se``, ``z``, ``p``, ``lower``, ``upper`` (of ``coef``), and the ratio's. Of linear
-            models ``t`` instead of ``z``, with the residual degrees of freedom, and no
-            exponentials. Where a Laplace prior acts the standard errors and what follows from
-            them are NaN, and ``attrs["note"]`` of the table says what to use instead.
+            Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``,
+            ``exp(coef)``, ``exp(lower)``, ``exp(upper)``, ``se``, ``z`` and ``p``. The
+            exponentials are the ratio (of hazards, odds or rates) and its limits; models without
+            a ratio lack them. Linear models have ``t``, with the residual degrees of freedom,
+            instead of ``z``. Under a Laplace prior the standard errors and all columns that
+            follow from them are NaN, and ``attrs["note"]`` of the table names an alternative.
         """
         check_level(level)
         shrunken = self._shrunken()
@@ -261,7 +257,7 @@ class Inference(OneBlasThread):
             se = np.full(len(estimate), np.nan)
         else:
             se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
-        table = self._table(estimate, se, level, exponentiate, self._degrees())
+        table = self._table(estimate, se, level, self._degrees())
         if shrunken:
             table.attrs["note"] = NO_COVARIANCE
         return table
@@ -271,19 +267,10 @@ class Inference(OneBlasThread):
         estimate: np.ndarray,
         se: np.ndarray,
         level: float,
-        exponentiate: bool,
         df: float | None,
         known: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> pd.DataFrame:
         """The table; ``known`` are statistics and limits that do not follow from ``se``."""
-        if not isinstance(exponentiate, bool | np.bool_):
-            raise DataError(f"exponentiate must be True or False, not {exponentiate!r}.")
-        if exponentiate and self._ratio in (None, "exp(coef)"):
-            raise DataError(
-                f"The exponentials of the coefficients of this {type(self).__name__} are no "
-                "ratios; leave exponentiate=False."
-            )
         return coefficient_table(
-            estimate, se, self._coefficient_names(), level, df, self._ratio, bool(exponentiate),
-            known,
-        )  # fmt: skip
+            estimate, se, self._coefficient_names(), level, df, self._has_ratio, known
+        )

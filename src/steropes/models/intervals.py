@@ -102,7 +102,6 @@ class Intervals(Resampling, Profiling, Hypotheses):
     def summary(
         self,
         level: float = 0.95,
-        exponentiate: bool = False,
         kind: SummaryKind = "model",
         cluster: Any = None,
     ) -> pd.DataFrame:
@@ -112,10 +111,6 @@ class Intervals(Resampling, Profiling, Hypotheses):
         ----------
         level : float
             Of the intervals.
-        exponentiate : bool
-            Whether the ratio exp(coef) has columns of its own, with its limits: ``hr``,
-            ``hr_lower``, ``hr_upper`` (hazard ratio), or ``or`` (odds ratio), ``rr`` (rate
-            ratio).
         kind : {"model", "robust", "profile", "bootstrap"}
             ``"model"``, ``"robust"``: Wald's, see `vcov`. ``"profile"``: limits of profile
             likelihoods; ``z`` is the signed root of twice the log-likelihood ratio against zero,
@@ -128,15 +123,16 @@ class Intervals(Resampling, Profiling, Hypotheses):
         Returns
         -------
         DataFrame
-            Indexed by coefficient; columns ``coef``, ``exp(coef)`` (without ``exponentiate``),
-            ``se``, ``z``, ``p``, ``lower``, ``upper`` (of ``coef``), and the ratio's. Of linear
-            models ``t`` instead of ``z``, with the residual degrees of freedom for Wald's, and no
-            exponentials. Where a Laplace prior acts Wald's columns are NaN, and so are those of
-            penalised coefficients with ``"profile"``; ``attrs["note"]`` of the table says why and
-            what to use instead.
+            Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``,
+            ``exp(coef)``, ``exp(lower)``, ``exp(upper)``, ``se``, ``z`` and ``p``. The
+            exponentials are the ratio (of hazards, odds or rates) and its limits; models without
+            a ratio lack them. Linear models have ``t`` instead of ``z`` in the Wald tables, with
+            the residual degrees of freedom. Under a Laplace prior the Wald columns are NaN, as
+            are those of penalised coefficients with ``"profile"``; ``attrs["note"]`` of the
+            table gives the reason and an alternative.
         """
         if isinstance(kind, str) and kind in ("model", "robust"):
-            return super().summary(level, exponentiate, kind, cluster)
+            return super().summary(level, kind, cluster)
         if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
             kinds = "'model', 'robust', 'profile' or 'bootstrap'"
             raise DataError(f"kind must be {kinds}, not {kind!r}.")
@@ -157,7 +153,7 @@ class Intervals(Resampling, Profiling, Hypotheses):
             limits, se = drawn.confint(level).to_numpy(), spread(drawn.coef)
             with np.errstate(divide="ignore", invalid="ignore"):
                 root = estimate / se
-        table = self._table(estimate, se, level, exponentiate, None, (root, limits))
+        table = self._table(estimate, se, level, None, (root, limits))
         if np.isnan(limits).any():
             table.attrs["note"] = OWN_PRIOR
         return table

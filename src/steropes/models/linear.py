@@ -52,7 +52,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
 
     _intercept = True
     _together = "always"
-    _ratio = None
+    _has_ratio = False
     _log_scale = False
     _family = "linear"
 

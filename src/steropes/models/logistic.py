@@ -34,7 +34,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     prior : Prior, optional
         `Laplace`, `Normal`, `ElasticNet`, …; None (default) is maximum likelihood.
     cv : CrossValidation, InformationCriterion or int, optional
-        Choose the prior's variance; an int is the number of folds.
+        Choose the prior's variance. An int is a number of folds that are the same in each fit.
     fit_intercept : bool
         Default True.
     solver : {"newton", "ccd"}
@@ -48,7 +48,8 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         Threads, default all cores; no result depends on it.
     device : {"cpu", "cuda", "auto"}
     random_state : int, Generator or None
-        Seed of the folds where ``cv`` has none of its own.
+        Seed of the folds where ``cv`` has none of its own. Without either, an integer ``cv``
+        cuts the same folds each time and a `CrossValidation` draws new ones.
     verbose : int
         1 shows progress on standard error.
 
@@ -74,7 +75,6 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
 
     _intercept = True
     _together = "laplace"
-    _ratio = "or"
     _family = "logistic"
 
     classes_: np.ndarray

@@ -82,9 +82,10 @@ def fit_many(
     -------
     DataFrame
         A row an outcome and coefficient: ``outcome``, ``coefficient``, then the columns of
-        ``summary()`` (``coef``, ``exp(coef)``, ``se``, ``z`` or ``t``, ``p``, ``lower``,
-        ``upper``), ``converged`` and ``note``. Of an outcome that cannot be fitted the numbers
-        are NaN and ``note`` says why; so are standard errors under a Laplace prior.
+        ``summary()`` (``coef``, ``lower``, ``upper``, the ratio's ``exp(coef)``, ``exp(lower)``
+        and ``exp(upper)``, ``se``, ``z`` or ``t``, ``p``), ``converged`` and ``note``. The
+        numbers of an outcome that cannot be fitted are NaN and ``note`` gives the reason; so
+        are standard errors under a Laplace prior.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def fit_many(
     >>> outcomes = {"a": [0, 1, 0, 1, 1, 0], "b": [1, 1, 0, 0, 1, np.nan]}
     >>> table = steropes.fit_many(steropes.LogisticRegression(), X, outcomes)
     >>> table.shape
-    (4, 11)
+    (4, 13)
     """
     if not isinstance(estimator, PenalizedModel):
         raise DataError(f"estimator must be a model of steropes, not {estimator!r}.")

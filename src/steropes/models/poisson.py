@@ -48,7 +48,6 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
 
     _intercept = True
     _together = "laplace"
-    _ratio = "rr"
     _family = "poisson"
 
     def __init__(

@@ -117,7 +117,6 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     """
 
     _intercept = True
-    _ratio = "or"
     _time: PersonTime
     _end: float  # of the last interval that anyone began at risk
     _at_zero: np.ndarray  # all coefficients, the baseline's at X = 0

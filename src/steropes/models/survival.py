@@ -17,6 +17,7 @@ from ..likelihoods import CoxLikelihood
 from ..priors import Prior
 from ..solve import Fit
 from .base import PenalizedModel, Problem
+from .computed_attributes import computed_attribute
 from .given import Given
 from .late_entry import refuse_cut_off
 from .residuals import Params, SurvivalResidualKind, survival_residuals
@@ -29,7 +30,6 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
     """Base of the models with a baseline hazard in each stratum."""
 
     _cumulative_name = "cumulative_hazard"
-    _ratio = "hr"
     _strata_labels: list | None
     _kept_baseline: Baseline | None
     _last: np.ndarray  # the last time at which anyone was seen, by stratum
@@ -64,6 +64,7 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         return self._kept_baseline
 
     @property
+    @computed_attribute
     def baseline_hazard_(self) -> pd.DataFrame:
         """Steps of the baseline hazard at X = 0 and offset 0, and their running sum.
 

@@ -92,25 +92,30 @@ def coefficient_table(
     names: list[str],
     level: Any,
     df: float | None = None,
-    ratio: str | None = None,
-    exponentiate: bool = False,
+    ratio: bool = False,
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> pd.DataFrame:
-    """Coefficients with Wald tests and limits.
+    """Tabulate coefficients with their limits, ratios and Wald tests.
 
     Parameters
     ----------
     coef, se : (p,) arrays
     names : list of str
     level : float
+        Confidence level of the limits.
     df : float, optional
-        Degrees of freedom of t statistics; None is normal ones.
-    ratio : str, optional
-        What exp(coef) is called, such as "hr"; None where it has no meaning.
-    exponentiate : bool
-        Whether the ratio has its own limits.
+        Residual degrees of freedom of t statistics. The default uses the normal distribution.
+    ratio : bool
+        Whether exp(coef) is a ratio (of hazards, odds or rates) and gets columns of its own.
     known : tuple of (p,) and (p, 2) arrays, optional
         Statistics and limits that do not follow from the standard errors.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``, ``exp(coef)``,
+        ``exp(lower)``, ``exp(upper)`` (these three with ``ratio`` only), ``se``, ``z`` (``t``
+        with ``df``) and ``p``.
     """
     q = quantile(level, df)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -120,14 +125,10 @@ def coefficient_table(
         if known is not None:
             statistic, (lower, upper) = known[0], known[1].T
             tail = stats.norm.sf(np.abs(statistic))
-        table = {"coef": coef}
-        if ratio is not None and not exponentiate:
-            table["exp(coef)"] = np.exp(coef)
+        table = {"coef": coef, "lower": lower, "upper": upper}
+        if ratio:
+            table |= {f"exp({name})": np.exp(values) for name, values in table.items()}
         table |= {"se": se, "z" if df is None else "t": statistic, "p": 2 * tail}
-        table |= {"lower": lower, "upper": upper}
-        if ratio is not None and exponentiate:
-            ends = {"": coef, "_lower": lower, "_upper": upper}
-            table |= {f"{ratio}{end}": np.exp(x) for end, x in ends.items()}
     return pd.DataFrame(table, index=list(names))
 
 

@@ -108,7 +108,7 @@ class TimeQuantiles(OneBlasThread):
                 with np.errstate(over="ignore"):
                     H = np.exp(baseline.log_cumulative_of(eta[some], codes[some], at))
                 for k, p in enumerate(points):
-                    out[some, k] = first_crossings(at, np.exp(-H), 1.0 - p)
+                    out[some, k] = first_crossings(at, np.exp(-H), 1.0 - p, self._last[s])
         return (out,)
 
     def _limits_of(
@@ -129,7 +129,8 @@ class TimeQuantiles(OneBlasThread):
                 S = part["survival"].to_numpy()
                 curve = np.where((S <= 0) & (name != "upper"), 0.0, part[name].to_numpy())
                 for k, p in enumerate(points):
-                    found = first_crossings(at, curve.reshape(len(rows), -1), 1.0 - p)
+                    curves = curve.reshape(len(rows), -1)
+                    found = first_crossings(at, curves, 1.0 - p, self._last[s])
                     known = np.isfinite(found)
                     x[rows[known], k] = found[known]
         return tuple(out)

@@ -17,7 +17,7 @@ A prior never sees data.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -176,7 +176,13 @@ class Prior(ABC):
     def exclusions(self, p: int) -> list[str | int]:
         """What ``exclude`` says of p columns as names and positions; a mask is read as such."""
         exclude: Any = self.exclude  # whatever the user has set
-        items: list[Any] = [exclude] if isinstance(exclude, str | Integral) else list(exclude)
+        one = isinstance(exclude, str | Integral)
+        if not one and (isinstance(exclude, Mapping) or not isinstance(exclude, Iterable)):
+            raise DataError(
+                "exclude must be a sequence of names or positions, or a mask of all columns, not "
+                f"{exclude!r}; () excludes none."
+            )
+        items: list[Any] = [exclude] if one else list(exclude)
         if items and all(isinstance(item, bool | np.bool_) for item in items):
             if len(items) != p:
                 raise DataError(f"exclude is a mask of {len(items)} columns, but X has {p}.")

@@ -27,7 +27,8 @@ class CrossValidation:
     folds : int, or sequence of (train, test) pairs of row numbers
         Parts that the rows (or strata, where the likelihood conditions on them) are cut into,
         with the outcome spread evenly (a row whose weight is zero is in none); or the splits of a
-        scikit-learn splitter, whose train rows must be all that are not test rows.
+        scikit-learn splitter, whose train rows must be all that are not test rows. No part may
+        list a row twice; rows that no split tests cause a warning.
     repeats : int
         Times that the rows are cut anew.
     search : "auto", sequence of float, or CyclopsSearch
@@ -74,7 +75,8 @@ class CrossValidation:
         groups of columns. ``cv_results_`` has a column for each (``prior__variance`` where there
         is one of the name), with the place in the sequence where an entry is no number or text.
     random_state : int, numpy Generator or None
-        Seed of the cuts; None draws a new one.
+        Seed of the cuts. None takes the estimator's ``random_state``, and draws new folds in
+        each fit where that is None too.
     memory : float
         Bytes that the states of the replicates may take together; replicates beyond that are
         worked on in turn.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -199,15 +200,9 @@ def read_splits(
     """
     n, columns = len(there), []
     for k, (train, test) in enumerate(splits):
-        train, test = np.asarray(train), np.asarray(test)
+        train, test = (_row_numbers(rows, k, n) for rows in (train, test))
         if len(test) == 0:
             raise DataError(f"Split {k} has no test rows.")
-        train, test = (np.flatnonzero(x) if x.dtype == bool else x for x in (train, test))
-        for rows in (train, test):
-            if len(rows) and (
-                rows.dtype.kind not in "iu" or not -n <= rows.min() <= rows.max() < n
-            ):
-                raise DataError(f"Split {k} must hold numbers of rows of X, which has {n}.")
         column = np.full(n, -1, np.int16)
         column[train] = 1
         if (column[test] == 1).any():
@@ -230,4 +225,40 @@ def read_splits(
         columns.append(column)
     if not columns:
         raise DataError("folds has no splits.")
-    return np.stack(columns, axis=1)
+    fold = np.stack(columns, axis=1)
+    _warn_untested(fold)
+    return fold
+
+
+def _row_numbers(rows: Any, split: int, n: int) -> np.ndarray:
+    """Return one part of a split as distinct row numbers from 0 to n − 1."""
+    rows = np.asarray(rows)
+    if rows.dtype == bool:
+        if rows.shape != (n,):
+            raise DataError(f"Split {split} is a mask of {rows.size} rows, but X has {n}.")
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or (
+        rows.size and (rows.dtype.kind not in "iu" or not -n <= rows.min() <= rows.max() < n)
+    ):
+        raise DataError(f"Split {split} must hold numbers of rows of X, which has {n}.")
+    rows = rows.astype(np.int64) % n
+    listed, count = np.unique(rows, return_counts=True)
+    if (count > 1).any():
+        raise DataError(
+            f"Split {split} lists row {listed[count > 1][0]} twice, but a row is either in a part "
+            "or not; give it a sample_weight of 2 instead."
+        )
+    return rows
+
+
+def _warn_untested(fold: np.ndarray) -> None:
+    """Warn of rows that no split scores: the choice is made for the others."""
+    untested = (fold != 0).all(axis=1) & (fold >= 0).any(axis=1)
+    if untested.any():
+        warnings.warn(
+            f"{int(untested.sum())} of {len(fold)} rows are in no split's test part (the first is "
+            f"row {int(untested.argmax())}): their predictions have no influence on the choice. "
+            "Splits of k folds test every row once.",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies._extras import MissingExtraError, need
+from steropes.studies.core_commands import needs_no_extra, run_without_extras
 
 __all__ = ["main"]
 
@@ -31,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
+        if needs_no_extra(given):
+            return run_without_extras(given)
         need("typer")
         need("duckdb")
         need("rich")
@@ -39,13 +43,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            return _call(app, arguments)
+            return _call(app, given)
     except (DataError, SeparationError, MissingExtraError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        given = sys.argv[1:] if arguments is None else arguments
         kept = "what is done is kept, and the same command goes on from there"
-        said = kept if _goes_on([*given]) else "nothing was written"
+        said = kept if _goes_on(given) else "nothing was written"
         return _fail(f"interrupted; {said}", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
         sys.stdout = None
@@ -60,14 +63,14 @@ def _goes_on(arguments: Sequence[str]) -> bool:
     return arguments[:1] in (["grid"], ["sccs-grid"]) or bool(demonstrates)
 
 
-def _call(app: Any, arguments: Sequence[str] | None) -> int:
+def _call(app: Any, arguments: Sequence[str]) -> int:
     import duckdb
     import typer
 
     command = typer.main.get_command(app)
     try:
         status = command.main(
-            args=list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
+            args=list(arguments) or ["--help"],
             prog_name="steropes",
             standalone_mode=False,
         )

@@ -10,6 +10,7 @@ import typer
 from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
+from steropes.studies.core_commands import print_environment
 from steropes.studies.disclosure import site_rules
 from steropes.studies.federation.commands import federate_app
 from steropes.studies.grid_commands import DATABASE, Disclosure, add_commands
@@ -165,12 +166,7 @@ def demo(
 @app.command()
 def info() -> None:
     """Tell versions, threads, the GPU and which extras are installed."""
-    from steropes.studies.installed import environment
-
-    found = environment()
-    width = max(map(len, found))
-    for name, value in found.items():
-        print(f"{name:{width}}  {value}")
+    print_environment()
 
 
 add_commands(app)

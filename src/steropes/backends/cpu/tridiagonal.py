@@ -12,6 +12,8 @@ from typing import Any
 
 from numba import njit
 
+from ..kernel_cache import CACHE
+
 __all__ = [
     "accumulate",
     "chain",
@@ -26,7 +28,7 @@ __all__ = [
     "solve",
 ]
 
-OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"nogil": True, "cache": CACHE, "error_model": "numpy"}
 FAST: dict[str, Any] = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
 
 

@@ -183,7 +183,8 @@ class ShardedDesign(Estimated):
             As in `from_parquet`.
         """
         sources: list[Source] = [
-            Made(b) if callable(b) else Given(as_design(b, names)) for b in blocks
+            Made(block) if callable(block) else _given(number, block, names)
+            for number, block in enumerate(blocks)
         ]
         return cls._of(sources, names, client, folder, memory)
 
@@ -322,6 +323,14 @@ class ShardedDesign(Estimated):
     def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
         """See `DesignLike.by_rows`."""
         return ShardedRows(self.blocks, chosen, order, backend)
+
+
+def _given(number: int, block: Any, names: Sequence[str] | None) -> Given:
+    """Read a block that is a matrix or table; a refusal names the block."""
+    try:
+        return Given(as_design(block, names))
+    except DataError as error:
+        raise DataError(f"Block {number}: {error}") from None
 
 
 def _surveyed(

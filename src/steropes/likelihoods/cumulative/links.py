@@ -19,6 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numba import njit
 
+from ...backends.kernel_cache import CACHE
+
 __all__ = ["CODES", "Link", "interval", "tail"]
 
 Link = Literal["logit", "probit", "loglog", "cloglog", "cauchit"]
@@ -28,7 +30,7 @@ Terms = tuple[float, float, float, float, float, float, float]
 
 CODES: dict[str, int] = {"logit": 0, "probit": 1, "loglog": 2, "cloglog": 3, "cauchit": 4}
 
-INLINE: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+INLINE: dict[str, Any] = {"nogil": True, "cache": CACHE, "error_model": "numpy"}
 LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 ROOT_HALF = math.sqrt(0.5)
 ROOT_2_PI = math.sqrt(2.0 / math.pi)

@@ -165,8 +165,8 @@ class CumulativeProbabilityModel(
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
         weights, offset = self._read_vectors(given.sample_weight, given.offset, n)
         self._link, self._has_intercept = self.link, False
-        # Of the other links' coefficients exp is no ratio of odds.
-        self._ratio = "or" if self.link == "logit" else "exp(coef)"
+        # Odds, or hazards in one direction of time; probit and cauchit links have no ratio.
+        self._has_ratio = self.link in ("logit", "loglog", "cloglog")
         outcome = _copied(_read_outcome(given.y, n))
         self._top = _finite_top(outcome)
         outcome, self._subset = self._apply_reduction(outcome, weights, design)
