@@ -3,7 +3,6 @@
 import os
 import stat
 
-import numba
 import pytest
 
 from steropes.backends import kernel_cache
@@ -15,26 +14,26 @@ def nowhere(monkeypatch, tmp_path):
     tried = []
 
     def can_cache():
-        tried.append(numba.config.CACHE_DIR)
-        return bool(numba.config.CACHE_DIR)
+        tried.append(kernel_cache.config.CACHE_DIR)
+        return bool(kernel_cache.config.CACHE_DIR)
 
     monkeypatch.setattr(kernel_cache, "_can_cache", can_cache)
     monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", "")
     return tmp_path
 
 
 def test_without_a_writable_package_or_home_kernels_go_to_a_private_folder(nowhere):
     assert kernel_cache._prepare()
-    folder = os.lstat(numba.config.CACHE_DIR)
-    assert os.path.dirname(numba.config.CACHE_DIR) == str(nowhere)
+    folder = os.lstat(kernel_cache.config.CACHE_DIR)
+    assert os.path.dirname(kernel_cache.config.CACHE_DIR) == str(nowhere)
     assert stat.S_IMODE(folder.st_mode) == 0o700
 
 
 def test_without_any_writable_folder_kernels_are_not_kept(nowhere, monkeypatch):
     monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(nowhere / "none"))
     assert not kernel_cache._prepare()
-    assert numba.config.CACHE_DIR == ""
+    assert kernel_cache.config.CACHE_DIR == ""
 
 
 @pytest.mark.parametrize("planted", ["link", "open to others"])

@@ -148,7 +148,7 @@ def test_sparse_columns_of_pandas_are_not_made_dense(rng):
     M = sparse.random(300, 40, density=0.02, random_state=1, format="csc")
     design = as_design(pd.DataFrame.sparse.from_spmatrix(M))
     assert design.nnz == M.nnz
-    np.testing.assert_array_equal(design.plain(), M.toarray())
+    np.testing.assert_array_equal(dense(design), M.toarray())
 
 
 def test_a_frame_may_mix_dense_columns_with_sparse_ones_of_any_fill(rng):
@@ -159,7 +159,7 @@ def test_a_frame_may_mix_dense_columns_with_sparse_ones_of_any_fill(rng):
     frame.insert(1, "dense", x[:, 3])
     before = frame.copy(deep=True)
     expected = np.column_stack([x[:, 0], x[:, 3], x[:, 1], x[:, 2] > 0])
-    np.testing.assert_array_equal(as_design(frame).plain(), expected)
+    np.testing.assert_array_equal(dense(as_design(frame)), expected)
     pd.testing.assert_frame_equal(frame, before)
 
 

@@ -253,7 +253,7 @@ def test_hypotheses_that_make_no_sense_are_refused(hypothesis, value, match, rng
         m.linear_hypothesis("x0", test="lagrange")
 
 
-@pytest.mark.parametrize("value", [1000.0, -1e5, 1e308])
+@pytest.mark.parametrize("value", [1000.0, 1e308])
 @pytest.mark.parametrize("test", ["likelihood ratio", "score"])
 @pytest.mark.parametrize("hypothesis", ["x0", "intercept", [[0.0, 1.0, -1.0]]])
 def test_a_value_at_which_the_likelihood_overflows_is_refused(hypothesis, test, value, rng):

@@ -10,11 +10,14 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any
 
-import numba
 from numba import njit
+from numba.core import config as numba_config
 
 __all__ = ["CACHE"]
+
+config: Any = numba_config  # a module whose settings are made at run time
 
 
 def _probe() -> None:
@@ -55,10 +58,11 @@ def _prepare() -> bool:
     folder = _own_folder()
     if folder is None:
         return False
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
     if _can_cache():
         return True
-    numba.config.CACHE_DIR = before
+    config.CACHE_DIR = before
     return False
 
 

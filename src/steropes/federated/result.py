@@ -36,10 +36,6 @@ TELLS = {
     "profile": "the profile log-likelihood of the parameters",
 }
 ALSO = ("times", "leave", "enter", "fold_weight", "held_out", "held_S")
-RATIO = {
-    "logistic": "or", "conditional": "or", "poisson": "rr", "sccs": "rr", "cox": "hr",
-    "fine_gray": "hr",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class FederatedResult:
         """Coefficients with Wald tests and limits; NaN where there are no standard errors."""
         q = len(self.names)
         se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))
-        ratio = RATIO.get(self.plan.model)
+        ratio = self.plan.model != "linear"
         return coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
 
     def traffic(self) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from dataclasses import dataclass, field
@@ -49,6 +50,10 @@ OF_R = {
     "factor": "Codes that are labels are C(x).",
     "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
 }
+# Functions of formulaic that take a column and remember something of the data.
+TRANSFORMS = {
+    "C", "bs", "cc", "center", "cr", "cs", "hashed", "lag", "poly", "scale", "standardize",
+}  # fmt: skip
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
 
@@ -192,6 +197,26 @@ def _missing(text: str, data: pd.DataFrame) -> DataError:
     return DataError(f"{text} is missing in {_rows(empty)}: drop such rows or impute it.")
 
 
+def _refuse_missing_arguments(text: str, data: pd.DataFrame) -> None:
+    """Refuse missing values in a column that a transform takes.
+
+    Some transforms of formulaic give a missing value a number: ``hashed`` a level of its own, and
+    ``bs`` of a constant column zero.
+    """
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError:  # reported by whoever evaluates it
+        return
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+            continue
+        argument = node.args[0]
+        if node.func.id not in TRANSFORMS or not isinstance(argument, ast.Name):
+            continue
+        if argument.id in data and data[argument.id].isna().any():
+            raise _missing(text, data)
+
+
 def _rows(numbers: np.ndarray) -> str:
     return f"row {numbers[0]}" + (f" and {len(numbers) - 1} more" if len(numbers) > 1 else "")
 
@@ -280,6 +305,7 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formul
             _refuse_dates(texts, data)
             for expression in texts:
                 refuse_sums_of_conditions(expression, data)
+                _refuse_missing_arguments(expression, data)
             has_intercept |= texts == ["1"]
             kept.append(term)
         elif special[0].group(1) == "offset":
