@@ -62,6 +62,40 @@ def test_a_missing_estimate_is_said_and_the_next_best_shown(rough, capsys):
     assert failed == ["Unblinded", missing, "Estimand", "Balance", "Ties"]
 
 
+def test_weights_the_test_of_hazards_and_e_values_say_how_they_are_made(study):
+    page, numbers = study_page(study), study_numbers(study)
+    assert "Weights as the target and as everybody are stabilised" in page
+    assert "time transformed to one minus the Kaplan–Meier curve" in page
+    assert "fewer than 15% of the matched people had the outcome" in page
+    assert numbers["proportional_hazards_transform"] == "km"
+    assert numbers["weights"] == {"stabilized": ["att", "ate"], "largest": 10.0}
+    assert numbers["e_value_form"] == "rare outcome"
+
+
+def test_the_e_value_of_a_common_outcome_is_of_the_risk_ratio_and_of_a_rare_one_of_hazards(study):
+    numbers = study_numbers(study)
+    hr = numbers["hazard_ratios"][2]["hr"]
+    ratio = max(hr, 1 / hr)
+    risk = (1 - 0.5**ratio**0.5) / (1 - 0.5 ** (1 / ratio) ** 0.5)
+    assert numbers["e_value"] == pytest.approx(ratio + (ratio * (ratio - 1)) ** 0.5)
+    people = study.people.copy()
+    people.loc[people.index % 50 == 0, "event"] = 1  # 14.7 % of the matched had it
+    common = dataclasses.replace(study, people=people)
+    assert study_numbers(common)["e_value"] == pytest.approx(risk + (risk * (risk - 1)) ** 0.5)
+    assert study_numbers(common)["e_value_form"] == "common outcome"
+    assert "As 15% of the matched people or more had the outcome" in study_page(common)
+
+
+def test_an_estimand_has_one_name(study):
+    page, numbers = study_page(study), study_numbers(study)
+    codes = [line["estimand"] for line in numbers["hazard_ratios"]]
+    assert codes == ["ate", "atm", "atm"]
+    assert numbers["matching"]["estimand"] == "atm"
+    assert "everybody in either arm (ATE), not adjusted" in page
+    assert "the matched people (ATM)" in page
+    assert "nobody: not adjusted" not in page
+
+
 def test_numbers_that_json_lacks_become_none(rough):
     numbers = study_numbers(rough)
     assert numbers["hazard_ratios"][2]["hr"] is None

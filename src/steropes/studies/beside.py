@@ -79,11 +79,16 @@ def beside(people: pd.DataFrame, source: dict[str, str | None], seed: int) -> Be
     return Beside(pd.DataFrame(lines, columns=columns), proportional, _follow_up(people), source)
 
 
-def e_values(hr: float, lower: float, upper: float) -> tuple[float, float]:
-    """E-value of a hazard ratio and of its limit that is nearer to no effect."""
+def e_values(hr: float, lower: float, upper: float, common: bool = False) -> tuple[float, float]:
+    """Compute the E-values of a hazard ratio and of its limit that is nearer to no effect.
+
+    ``common`` says whether the outcome is common: 15 % of the people or more had it.
+    """
     if not all(math.isfinite(x) and x > 0 for x in (hr, lower, upper)):
         return math.nan, math.nan
-    found = Estimate(log_rr=math.log(hr), lower=math.log(lower), upper=math.log(upper))
+    found = Estimate(
+        log_rr=math.log(hr), lower=math.log(lower), upper=math.log(upper), common=common
+    )
     return found.e_value, found.e_value_limit
 
 

@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from steropes.studies.beside import LARGEST_WEIGHT
 from steropes.studies.disclosure.study import Published
+from steropes.studies.estimands import estimand_name
 from steropes.studies.page.html import effect, number_table, table
-from steropes.studies.wording import analysis_name, decimals, p_value, title_case
+from steropes.studies.wording import (
+    TEST_OF_HAZARDS,
+    analysis_name,
+    decimals,
+    p_value,
+    title_case,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy
@@ -17,16 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["beside_parts", "source_line"]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-ABOUT = {
-    "att": "people like the target's (ATT)",
-    "ate": "everybody in either arm (ATE)",
-    "ato": "people who might have had either (ATO)",
-}
-OF_STUDY = {
-    "crude": "nobody: not adjusted",
-    "matched": "the matched people",
-    "matched, stratified": "the matched people",
-}
 
 
 def beside_parts(
@@ -56,12 +54,12 @@ def _reading(public: Published) -> list[str]:
         said.append(
             f"E-value {decimals(value)} ({decimals(of_limit)} for the limit nearer to 1): so "
             "strong, as a risk ratio, would something unmeasured have to go with both the drug "
-            "and the outcome to explain it."
+            f"and the outcome to explain it. {_form(public)}"
         )
     p = public.proportional_p
     if math.isfinite(p):
         said.append(
-            f"Proportional hazards within pairs: p {p_value(p)}"
+            f"Proportional hazards within pairs: p {p_value(p)} ({TEST_OF_HAZARDS})"
             + (
                 "; the ratio changes over time, and one number is an average of it."
                 if p < 0.05
@@ -71,15 +69,33 @@ def _reading(public: Published) -> list[str]:
     return [f"<p>{escape(' '.join(said))}</p>"] if said else []
 
 
+def _form(public: Published) -> str:
+    """The form of the E-value, with its reason and source."""
+    if public.common:
+        return (
+            "As 15% of the matched people or more had the outcome, the hazard ratio is first "
+            "turned into a risk ratio, (1 − 0.5^√HR) / (1 − 0.5^√(1/HR)) (VanderWeele and Ding "
+            "2017)."
+        )
+    return (
+        "As fewer than 15% of the matched people had the outcome, the hazard ratio stands for the "
+        "risk ratio (VanderWeele and Ding 2017)."
+    )
+
+
 def _adjustments(public: Published, figures: Mapping[str, str]) -> list[str]:
     found = public.adjustments
     if not found or public.blinded:
         return []
     lines = [
-        (title_case(analysis_name(h["analysis"])), OF_STUDY[h["analysis"]], h)
+        (
+            title_case(analysis_name(h["analysis"])),
+            estimand_name(h["estimand"], adjusted=h["analysis"] != "crude"),
+            h,
+        )
         for h in public.hazard_ratios
     ]
-    lines += [(title_case(str(f["analysis"])), ABOUT[f["estimand"]], f) for f in found]
+    lines += [(title_case(str(f["analysis"])), estimand_name(f["estimand"]), f) for f in found]
     rows = [
         (
             *(name, about),
@@ -90,8 +106,10 @@ def _adjustments(public: Published, figures: Mapping[str, str]) -> list[str]:
     ]
     head = ("Adjustment", "Effect among", "Hazard ratio (95%)", "p")
     caption = (
-        "Every way to adjust by the same scores. Weights are at most 10; intervals of weighted "
-        "models are robust. They answer questions of different people and need not agree."
+        "Every way to adjust by the same scores. Weights as the target and as everybody are "
+        "stabilised (those of each arm are multiplied by its share of the people); all weights are "
+        f"at most {LARGEST_WEIGHT:g}, and intervals of weighted models are robust. They answer "
+        "questions of different people and need not agree."
     )
     return [
         "<h3>All ways to adjust, side by side</h3>",

@@ -11,9 +11,12 @@ import numpy as np
 import pandas as pd
 
 from steropes import __version__
+from steropes.studies.beside import LARGEST_WEIGHT
 from steropes.studies.disclosure import Bound, DisclosureRules
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.disclosure.study import Published, publish, published_at_risk
+from steropes.studies.outcomes.e_values import E_VALUE_FORMS
+from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.verdicts import equipoise_share
 
 if TYPE_CHECKING:
@@ -76,8 +79,11 @@ def _beside(study: ComparativeStudy, public: Published) -> dict[str, Any]:
     return {
         "other_adjustments": public.adjustments,
         "proportional_hazards_p": public.proportional_p,
+        "proportional_hazards_transform": TRANSFORM,
+        "weights": {"stabilized": ["att", "ate"], "largest": LARGEST_WEIGHT},
         "e_value": public.e_value[0],
         "e_value_of_limit": public.e_value[1],
+        "e_value_form": E_VALUE_FORMS[public.common] if math.isfinite(public.e_value[0]) else None,
         "follow_up": public.follow_up,
         "source": study.beside.source,
     }
@@ -104,7 +110,7 @@ def _matching(study: ComparativeStudy, public: Published) -> dict[str, Any] | No
         "pairs": public.pairs,
         "caliper_sd": caliper,
         "caliper_logit": public.scores["caliper_logit"],
-        "estimand": "effect among the matched people",
+        "estimand": "atm",
         "ties": {
             "distinct_scores": ties.distinct,
             "share_tied": public.tied,

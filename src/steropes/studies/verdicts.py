@@ -189,6 +189,7 @@ def blind(public: Published) -> Published:
         ],
         proportional_p=math.nan,
         e_value=(math.nan, math.nan),
+        common=False,
         other_draws=(),
         verdicts=precision,
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy, StudySettings
 
 __all__ = [
+    "TEST_OF_HAZARDS",
     "Check",
     "analysis_name",
     "checks",
@@ -38,6 +39,9 @@ ANALYSES = {
     "matched, stratified": "matched people, within pairs",
 }
 
+TEST_OF_HAZARDS = (
+    "score test of Grambsch and Therneau, time transformed to one minus the Kaplan–Meier curve"
+)
 LARGEST_SPREAD = 1.1  # of hazard ratios over draws among equal scores
 
 

@@ -28,6 +28,7 @@ from steropes.studies.disclosure.rounding import (
     withheld,
 )
 from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.outcomes.e_values import is_common
 from steropes.studies.outcomes.summaries import informative_events
 from steropes.studies.plots import density
 from steropes.studies.ratios import ratio_of
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["WITHHELD", "Published", "publish", "published_at_risk"]
 
 ARMS = {"target": 1, "comparator": 0}
+CODES = {"crude": "ate", "matched": "atm", "matched, stratified": "atm"}  # estimands
 WHEN = {"before": "all", "after": "matched"}
 WITHHELD = "not released: it would give away a count of few people"
 NUMBERS = ("hr", "lower", "upper", "p", "log_hr", "se")
@@ -56,7 +58,7 @@ class Published:
     rates : list of dict
         As ``ComparativeStudy.rates``.
     hazard_ratios : list of dict
-        As ``ComparativeStudy.hazard_ratios``.
+        As ``ComparativeStudy.hazard_ratios``, and the code of the ``estimand``.
     balance : list of dict
         As ``ComparativeStudy.balance``. A difference is None where an arm has too few people.
     curves : dict
@@ -72,7 +74,10 @@ class Published:
     proportional_p : float
         As ``Beside.proportional_p``.
     e_value : (float, float)
-        Of the main hazard ratio, and of its limit that is nearer to one.
+        Of the main hazard ratio, and of its limit that is nearer to one; missing where the number
+        of events is hidden.
+    common : bool
+        Whether the E-values are by the form for common outcomes.
     other_draws : tuple of float
         Hazard ratios of other draws among equal scores.
     verdicts : list of Judged
@@ -102,6 +107,7 @@ class Published:
     adjustments: list[dict[str, Any]]
     proportional_p: float
     e_value: tuple[float, float]
+    common: bool
     other_draws: tuple[float, ...]
     verdicts: list[Judged]
     rules: DisclosureRules = field(default_factory=DisclosureRules)
@@ -158,6 +164,7 @@ def _released(study: ComparativeStudy) -> Published:
     detectable = None if isinstance(events, Bound) else _few_digits(study, study.detectable)
     around = study.beside
     main = main_line(hazards)
+    common = is_common(study.matched)
     exact = {arm: int(study.rates.loc[("matched", arm), "events"]) for arm in ARMS}
     kept = not main["note"] or main["note"] != WITHHELD
     return Published(
@@ -174,7 +181,10 @@ def _released(study: ComparativeStudy) -> Published:
         proportional_p=math.nan
         if around is None or not kept
         else _few_digits(study, around.proportional_p, 2),
-        e_value=e_values(main["hr"], main["lower"], main["upper"]),
+        e_value=(math.nan, math.nan)
+        if isinstance(events, Bound)
+        else e_values(main["hr"], main["lower"], main["upper"], common),
+        common=common and not isinstance(events, Bound),
         other_draws=()
         if study.ties is None or not kept
         else tuple(_few_digits(study, hr) for hr in study.ties.hazard_ratios),
@@ -308,7 +318,7 @@ def _hazard_ratios(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list
         both = [line for line in rates if line["analysis"] == among]
         people = study.people if among == "all" else study.matched
         sets = people["matched_set"].to_numpy() if "stratified" in str(analysis) else None
-        line = {"analysis": analysis, **exact.to_dict()}
+        line = {"analysis": analysis, "estimand": CODES[str(analysis)], **exact.to_dict()}
         for what in ("people", "events"):
             n = int(study.rates.loc[among, what].sum())
             line[what] = _total(study, [r[what] for r in both], n)

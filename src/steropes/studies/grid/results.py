@@ -16,6 +16,8 @@ from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id, told_worst
+from steropes.studies.outcomes.e_values import E_VALUE_FORMS
+from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.ratios import ratio_of
 
 __all__ = [
@@ -162,13 +164,15 @@ def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str
 def _note(result: AnalysisResult, least: int) -> dict[str, Any]:
     """What the results model has no place for."""
     e, d, balance = result.estimate, result.diagnostics, result.shared.balance
-    worst = d.worst_covariate
+    worst, few = d.worst_covariate, _few_outcomes(result, least)
     return {
         "note": e.note,
         "interval": e.interval,
         "proportional_p": e.proportional_p,
-        "e_value": e.e_value,
-        "e_value_limit": e.e_value_limit,
+        "proportional_transform": None if math.isnan(e.proportional_p) else TRANSFORM,
+        "e_value": math.nan if few else e.e_value,
+        "e_value_limit": math.nan if few else e.e_value_limit,
+        "e_value_form": None if few or math.isnan(e.log_rr) else E_VALUE_FORMS[e.common],
         "limit_ratio": ratio_of(e.upper - e.lower),
         "precision_diagnostic": d.precision_verdict,
         "tied": d.tied,

@@ -108,7 +108,7 @@ class StudyAnalysis:
     trim : Trim, optional
         Who is left out for the score.
     truncate : float, optional
-        Largest weight; larger ones are set to it.
+        Largest weight, after stabilisation; larger ones are set to it.
     match : Match, optional
     stratify : Stratify, optional
         Only one of matching and stratification.
@@ -157,6 +157,17 @@ class StudyAnalysis:
     def adjusts(self) -> bool:
         """Whether matching, strata or weights make the arms comparable."""
         return bool(self.match or self.stratify or self.outcome_model.weighted)
+
+    @property
+    def crude(self) -> bool:
+        """Whether nothing adjusts: neither sets or weights nor covariates of the outcome model."""
+        return not (self.adjusts or self.outcome_model.covariates)
+
+    @property
+    def stabilizes(self) -> bool:
+        """Whether people are weighted by the propensity score, with stabilised weights."""
+        by_score = self.outcome_model.weighted and not (self.match or self.stratify)
+        return by_score and self.estimand != "ato"
 
     def estimates(self, reversed_match: bool = False) -> Estimand:
         """The estimand: whose effect the estimate is."""

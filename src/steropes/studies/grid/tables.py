@@ -87,7 +87,8 @@ _COLUMNS = {
     "note": _TC
     + _O
     + _A
-    + "note:t interval:t proportional_p:f e_value:f e_value_limit:f limit_ratio:f "
+    + "note:t interval:t proportional_p:f proportional_transform:t e_value:f e_value_limit:f "
+    + "e_value_form:t limit_ratio:f "
     + "precision_diagnostic:t tied:f tied_diagnostic:t target_lost:f comparator_lost:f "
     + "worst_covariate:t"
     + _DB,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError, SeparationError
 from steropes.studies.checked import require_people, require_weights
 from steropes.studies.covariates.features import Features
+from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
 from steropes.studies.outcomes.engine import Fitted, clusters_of, fit_with_engine
-from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.outcomes.settings import Kind, OutcomeModel
 from steropes.studies.outcomes.summaries import arm_counts
 from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
 from steropes.studies.outcomes.two_groups import TwoGroups
@@ -51,7 +52,12 @@ class Estimate:
         ``p``, and the level's ``target_subjects``, ``comparator_subjects``, ``target_days``,
         ``comparator_days``, ``target_outcomes``, ``comparator_outcomes``.
     proportional_p : float
-        P value of the test that the hazards are proportional.
+        P value of the test that the hazards are proportional, with time transformed to one minus
+        the Kaplan–Meier curve of everybody.
+    kind : str
+        What the ratio is of: the kind of the outcome model.
+    common : bool
+        Whether 15 % of the people or more had the outcome, which decides the form of E-values.
     note : str
         Why there is no estimate; empty if there is one.
     """
@@ -66,6 +72,8 @@ class Estimate:
     interactions: pd.DataFrame = field(default_factory=lambda: empty_interactions())
     subgroups: pd.DataFrame = field(default_factory=lambda: empty_subgroups())
     proportional_p: float = math.nan
+    kind: Kind = "cox"
+    common: bool = False
     note: str = ""
 
     def __repr__(self) -> str:
@@ -92,21 +100,17 @@ class Estimate:
     def e_value(self) -> float:
         """How strong a confounder must be, with arm and outcome, to explain the estimate.
 
-        VanderWeele and Ding (2017), Ann Intern Med 167:268, for rare outcomes.
+        VanderWeele and Ding (2017), Ann Intern Med 167:268, by the form for common outcomes where
+        ``common``.
         """
-        return _e_value(self.log_rr)
+        return e_value(self.log_rr, self.kind, self.common)
 
     @property
     def e_value_limit(self) -> float:
         """The same for the limit that is nearer to no effect; 1 where the interval holds it."""
-        if math.isnan(self.lower + self.upper) or math.isnan(self.log_rr):
+        if math.isnan(self.log_rr):
             return math.nan
-        return _e_value(max(self.lower, -self.upper, 0.0))
-
-
-def _e_value(log_rr: float) -> float:
-    ratio = math.exp(abs(log_rr)) if math.isfinite(log_rr) else math.nan
-    return ratio + math.sqrt(ratio * (ratio - 1))
+        return e_value_of_limit(self.lower, self.upper, self.kind, self.common)
 
 
 def empty_profile() -> pd.DataFrame:
@@ -174,10 +178,13 @@ def estimate_effect(
         return Estimate(note=note)
     w = None if not model.weighted or weights is None else np.asarray(weights, dtype=float)
     s = None if sets is None else np.asarray(sets)
+    common = is_common(people)
     try:
         if model.plain and model.interval_used != "bootstrap":
-            return _from_counts(people, model, w, s)
-        return _from_engine(people, model, w, s, features)
+            found = _from_counts(people, model, w, s)
+        else:
+            found = _from_engine(people, model, w, s, features)
+        return replace(found, kind=model.kind, common=common)
     except (SeparationError, DataError, np.linalg.LinAlgError) as error:
         return Estimate(note=str(error))
 

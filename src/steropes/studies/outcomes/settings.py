@@ -27,8 +27,9 @@ class OutcomeModel:
     stratified : bool, default False
         Compare within matched sets or strata only: the conditional likelihood.
     weighted : bool, default False
-        Use the propensity weights; with matching or strata, weights by which both arms are spread
-        over the sets alike.
+        Use the propensity weights, which are stabilised by the arms' shares of the people (but
+        not overlap weights); with matching or strata, weights by which both arms are spread over
+        the sets alike.
     covariates : bool, default False
         Have the covariates in the model too, under a Laplace prior; the treatment has none.
         With weights the estimate is doubly robust.

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data.kaplan_meier import product_limit
 from steropes.studies.outcomes.two_groups import TwoGroups
 
-__all__ = ["proportionality_p", "robust_error"]
+__all__ = ["TRANSFORM", "proportionality_p", "robust_error"]
 
+TRANSFORM = "km"  # of time: one minus the Kaplan–Meier curve, as R's cox.zph names it
 ALONE = 1e-10  # share of the change's information that the effect itself leaves it
 
 

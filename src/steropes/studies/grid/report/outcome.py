@@ -8,14 +8,15 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.estimands import estimand_name
 from steropes.studies.grid.report.subgroups import subgroups_html
-from steropes.studies.grid.report.view import ESTIMANDS, KEY, Comparison, View
+from steropes.studies.grid.report.view import KEY, Comparison, View
 from steropes.studies.page.flow import attrition_diagram
 from steropes.studies.page.forest import Row, forest
 from steropes.studies.page.html import counted, effect, fold, number, number_table, table, verdict
 from steropes.studies.page.survival import survival_curves
 from steropes.studies.verdicts import NOT_SHOWN
-from steropes.studies.wording import decimals, p_value, percent, title_case
+from steropes.studies.wording import TEST_OF_HAZARDS, decimals, p_value, percent, title_case
 
 __all__ = ["outcome_section"]
 
@@ -92,7 +93,7 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:
         calibrated = [line[f"calibrated_{c}"] for c in ("rr", "ci_95_lb", "ci_95_ub")]
         shown = effect(line["rr"], line["ci_95_lb"], line["ci_95_ub"]).replace(" ", NO_BREAK)
         known = _visible(view, line) and math.isfinite(line["e_value"])
-        among = ESTIMANDS.get(str(line["target_estimator"]), str(line["target_estimator"]))
+        among = estimand_name(str(line["target_estimator"]), not view.analysis(a).crude)
         if view.analysis(a).outcome_model.interactions:
             among += ", without the subgroups' characteristics"
         rows.append(
@@ -107,7 +108,22 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:
                 p_value(line["proportional_p"]) if _visible(view, line) else "",
             )
         )
-    return table(head, rows, text=(0, 1, 2), caption="Estimates of all analyses.")
+    return table(head, rows, text=(0, 1, 2), caption=_about_estimates(view))
+
+
+def _about_estimates(view: View) -> str:
+    """The caption of the estimates: how E-values, the test and the weights are to be read."""
+    said = (
+        "Estimates of all analyses. E-values are those of VanderWeele and Ding (2017), of an "
+        "outcome that 15% of the people or more had by the form for common outcomes. Proportional "
+        f"hazards: {TEST_OF_HAZARDS}."
+    )
+    if any(a.stabilizes for a in view.analyses):
+        said += (
+            " Weights by the propensity score are stabilised: those of each arm are multiplied by "
+            "its share of the people."
+        )
+    return said
 
 
 def _verdicts(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]) -> str:

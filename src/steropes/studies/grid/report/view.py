@@ -13,7 +13,7 @@ from steropes.studies.grid.settings import StudyAnalysis
 from steropes.studies.page.canvas import Picture
 from steropes.studies.wording import title_case
 
-__all__ = ["ESTIMANDS", "KEY", "UNITS", "Comparison", "View"]
+__all__ = ["KEY", "UNITS", "Comparison", "View"]
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 UNITS = {
@@ -21,12 +21,6 @@ UNITS = {
     "fine-gray": "subdistribution hazard ratio",
     "logistic": "odds ratio",
     "poisson": "rate ratio",
-}
-ESTIMANDS = {
-    "att": "people like the target's (ATT)",
-    "atu": "people like the comparator's (ATU)",
-    "ate": "everybody in either arm (ATE)",
-    "ato": "people who might have had either (ATO)",
 }
 
 

@@ -1,0 +1,81 @@
+"""E-values: how strong unmeasured confounding has to be to explain an effect.
+
+A confounder explains a risk ratio R ≥ 1 only if its risk ratios with the arm and with the outcome
+both reach R + √(R (R − 1)) (VanderWeele and Ding 2017). A hazard ratio or an odds ratio stands for
+the risk ratio where the outcome is rare. Where it is common, so that 15 % of the people or more had
+it during follow-up, they are first turned into an approximate risk ratio (their table 2).
+
+References
+----------
+VanderWeele and Ding (2017), Ann Intern Med 167:268. VanderWeele (2017), Epidemiology 28:e58, for
+common outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from steropes.studies.outcomes.settings import Kind
+
+__all__ = ["COMMON", "E_VALUE_FORMS", "e_value", "e_value_of_limit", "is_common", "risk_ratio"]
+
+E_VALUE_FORMS = {False: "rare outcome", True: "common outcome"}
+COMMON = 0.15  # share of people with the outcome from which on the paper calls an outcome common
+
+
+def is_common(people: pd.DataFrame) -> bool:
+    """Decide whether the outcome is common: 15 % of the people or more had it.
+
+    Parameters
+    ----------
+    people : DataFrame
+        With ``event``, which is 1 where a person had the outcome.
+    """
+    return len(people) > 0 and float((people["event"] == 1).mean()) >= COMMON
+
+
+def risk_ratio(log_ratio: float, kind: Kind = "cox", common: bool = False) -> float:
+    """Approximate the risk ratio that belongs to a ratio of hazards, odds or rates.
+
+    Parameters
+    ----------
+    log_ratio : float
+        Logarithm of the ratio.
+    kind : str, default "cox"
+        The outcome model: ratios of hazards ("cox", "fine-gray"), odds ("logistic") or rates
+        ("poisson").
+    common : bool, default False
+        Whether the outcome is common. A hazard ratio h then becomes
+        (1 − 0.5^√h) / (1 − 0.5^√(1/h)), an odds ratio its square root; a ratio of rates stays.
+    """
+    if not math.isfinite(log_ratio):
+        return math.nan
+    half = math.exp(log_ratio / 2)
+    if not common or kind == "poisson":
+        return half * half
+    if kind == "logistic":
+        return half
+    return math.expm1(-math.log(2) * half) / math.expm1(-math.log(2) / half)
+
+
+def e_value(log_ratio: float, kind: Kind = "cox", common: bool = False) -> float:
+    """Compute the E-value of an estimate; parameters as in :func:`risk_ratio`."""
+    ratio = risk_ratio(abs(log_ratio), kind, common)
+    return ratio * (1 + math.sqrt(max(1 - 1 / ratio, 0.0)))  # no square, which could overflow
+
+
+def e_value_of_limit(lower: float, upper: float, kind: Kind = "cox", common: bool = False) -> float:
+    """Compute the E-value of the limit nearer to no effect; 1 where the interval holds it.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Limits of the log ratio.
+    kind, common
+        As in :func:`risk_ratio`.
+    """
+    if math.isnan(lower + upper):
+        return math.nan
+    return e_value(max(lower, -upper, 0.0), kind, common)
