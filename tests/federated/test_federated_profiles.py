@@ -10,6 +10,8 @@ from scipy.optimize import minimize_scalar
 
 from steropes.federated import CellRules, FederatedPlan, FederatedSite
 from steropes.studies import federate
+from steropes.studies.federation.profiles import _combined
+from steropes.studies.outcomes.two_groups import TwoGroups
 
 ALL = CellRules(0)
 SMALL = {"north": 90, "south": 120, "west": 60}
@@ -115,3 +117,33 @@ def test_a_profile_that_rises_until_exp_cannot_tell_takes_part():
     assert np.isfinite(fixed[["coef", "lower", "upper"]].to_numpy(float)).all()
     west = found.profiles["drug"].query("site == 'west'")
     assert west["log_likelihood"].iloc[0] < west["log_likelihood"].iloc[-1] == 0
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-4])
+@pytest.mark.parametrize("events", [(30, 0), (0, 12), (5, 1)])
+def test_one_site_has_the_interval_of_its_own_profile_in_any_unit(events, unit):
+    y = np.concatenate([np.arange(200) < k for k in events]).astype(float)
+    t = np.where(y == 1, 1.0 + np.arange(400) % 300, 365.0)
+    table = pd.DataFrame({"y": y, "t": t, "drug": np.repeat([unit, 0.0], 200)})
+    plan = FederatedPlan(model="cox", columns=("drug",), sites=("a",), outcome="t", event="y",
+                         ties="breslow", method="profiles", parameters=("drug",))  # fmt: skip
+    found = federate(plan, {"a": FederatedSite("a", table, ALL)}).table.set_index("method")
+    groups = TwoGroups.of(t, y, table.drug > 0)
+    for method in ("fixed, profile", "fixed, normal", "random, normal"):
+        own = found.loc[method, ["coef", "lower", "upper"]].to_numpy(float) * unit
+        np.testing.assert_allclose(own, [groups.maximum(), *groups.interval()], atol=1e-4)
+
+
+def test_a_site_with_a_narrow_profile_is_named_where_the_result_lies_beyond_it():
+    x = np.linspace(-1, 1, 9)
+    narrow, other = (np.stack([x + c, -((x) ** 2), -2 * x], axis=1) for c in (0.0, 1.5))
+    lines = {line["method"]: line for line in _combined({"west": narrow, "east": other})}
+    for method in ("fixed, profile", "random, Bayesian"):
+        assert np.isnan(lines[method]["coef"])
+        assert "the profile of site '" in lines[method]["note"]
+
+
+def test_weighted_profiles_say_that_weights_count_as_rows():
+    found = run("cox", site_tables("cox", sites=SMALL))
+    assert "rows weighted by 'w', as if weights were numbers of rows" in found.notes[-1]
+    assert not run("poisson", site_tables("poisson", sites=SMALL)).notes

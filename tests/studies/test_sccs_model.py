@@ -19,6 +19,7 @@ from steropes.studies import (
     case_series_settings,
     demo_database,
 )
+from steropes.studies.evidence import Profile, combine_profiles
 from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.parity import compare_with_r
 from steropes.studies.sccs.profile import log_likelihood
@@ -100,6 +101,42 @@ def test_profiles_have_their_slopes(series):
     assert ends.mean() == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.parametrize("inside", [0, 1, 6, 12])
+@pytest.mark.parametrize("prior", ["none", "normal"])
+def test_a_stored_profile_has_the_interval_however_wide_it_is(omop, inside, prior):
+    for k in range(12):
+        person = omop.person(observed=(0, 399), outcome=12 if k < inside else 100 + 20 * k)
+        omop.drug(person, TARGET, 10, 19)
+        omop.drug(person, COMPARATOR_DRUG, 5, 15 if k % 3 == 0 else 8)
+        omop.drug(person, COMPARATOR_DRUG, 60 + 20 * k, 95 + 20 * k + 10 * (k % 2))
+    settings = case_series_settings(
+        OUTCOME, TARGET, pre_exposure_days=0, end_of_observation_days=0, prior=prior,
+        **({} if prior == "none" else {"variance": 0.5, "others": True}),
+    )  # fmt: skip
+    study = case_series(omop.write(), settings)
+    line, table = study.estimates.loc["exposure"], study.model.profiles["exposure"]
+    found = combine_profiles([Profile(*table.to_numpy().T)])
+    limits = [math.log(x) if x else -math.inf for x in line[["rr", "lower", "upper"]]]
+    assert len(set(table["log_rr"].round(6))) == len(table) > 30
+    assert [found.log_rr, found.lower, found.upper] == pytest.approx(limits, abs=1e-5)
+    ends = table["log_likelihood"].iloc[[0, -1]] - table["log_likelihood"].max()
+    open_sides = [ends.iloc[k] > -1e-6 for k in (0, 1)]
+    assert open_sides == [inside == 0, inside == 12]
+    assert all(end < -15 for end, side in zip(ends, open_sides, strict=True) if not side)
+
+
+def test_the_profile_of_a_penalized_exposure_is_stored_about_its_own_maximum(series):
+    window = ExposureWindow("drug", (TARGET,), end=20, penalized=True, profile=True)
+    settings = CaseSeriesSettings(CaseRules(OUTCOME), (window,), variance=1e-3)
+    study = case_series(series.write(), settings)
+    [profile] = study.model.profiles.values()
+    best = profile.loc[profile["log_likelihood"].idxmax(), "log_rr"]
+    assert best > 0.5 > abs(study.estimates.loc["drug", "log_rr"])
+    free = combine_profiles([Profile(*profile.to_numpy().T)])
+    assert free.lower < free.log_rr < free.upper
+    assert free.log_rr == pytest.approx(best, abs=0.2)
+
+
 def test_without_events_in_a_window_the_estimate_is_zero_with_an_upper_limit(omop):
     for k in range(20):
         a = omop.person(observed=(0, 99), outcome=60 + k)
@@ -151,7 +188,7 @@ def test_all_drugs_are_columns_under_the_prior(series):
                                              others=True),
     )  # fmt: skip
     assert free.intervals.names == ["exposure", "other drug: olddrug", "end of observation"]
-    shrunken = abs(study.estimates.loc["drug: newdrug", "log_rr"])
+    shrunken = abs(study.estimates.loc["drug", "log_rr"])
     assert 0 < shrunken < abs(free.estimates.loc["exposure", "log_rr"])
     assert np.isfinite(free.estimates.loc["exposure", ["lower", "upper"]].to_numpy(float)).all()
 

@@ -187,6 +187,7 @@ def combine(
     """Put the results of databases together: fixed and random effects."""
     from steropes.studies.evidence.archives import combine_archives
     from steropes.studies.page.files import write_files
+    from steropes.studies.wording import decimals
 
     found = combine_archives(archives, unblind=unblind)
     if output is not None:
@@ -196,11 +197,22 @@ def combine(
         return
     if found.empty:
         print("no result passes the diagnostics for evidence synthesis in any database")
+    question: tuple[str, ...] = ()
     for line in found.itertuples(index=False):
-        effect = line.note or f"{line.rr:.3f} ({line.ci_95_lb:.3f} to {line.ci_95_ub:.3f})"
+        pair = f"{line.target} against {line.comparator}" if line.target else "comparison"
+        ids = (
+            f"comparison {line.target_comparator_id}, outcome {line.outcome_id}, analysis "
+            f"{line.analysis_id}"
+        )
+        if question != (pair, line.outcome, line.analysis, ids):
+            question = (pair, line.outcome, line.analysis, ids)
+            print(f"{pair}, {line.outcome}, {line.analysis} ({ids})")
+        limits = f"{decimals(line.ci_95_lb, 3)} to {decimals(line.ci_95_ub, 3)}"
+        ratio = decimals(line.rr, 3) if line.rr == line.rr else "no finite estimate"
+        said = [f"{ratio} ({limits})"] if line.ci_95_lb == line.ci_95_lb else []
+        databases = f"{line.databases} database{'s' * (line.databases != 1)}"
         print(
-            f"comparison {line.target_comparator_id}, outcome {line.outcome_id}, "
-            f"analysis {line.analysis_id}, {line.method}, {line.databases} databases: {effect}"
+            f"  {line.method}, {databases}: {'; '.join([*said, *([line.note] * bool(line.note))])}"
         )
     if output is not None:
         print(output)

@@ -12,6 +12,7 @@ from tests.studies.grid.tiny_spec import SPEC
 from steropes.errors import DataError
 from steropes.studies.cli import run as command
 from steropes.studies.controls import ErrorModel
+from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.grid.calibrating import _fill
 from steropes.studies.grid.report import write_grid_report
 from steropes.studies.grid.run import run_grid
@@ -156,6 +157,19 @@ end_anchor = "cohort start"
         read_spec(path)
 
 
+def test_an_archive_combined_alone_gives_the_numbers_of_its_grid(results):
+    found = combine_archives([results.path.with_suffix(".zip")], unblind=True)
+    own = results.tables["cm_result"]
+    columns = ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr"]
+    for method in ("fixed, profile", "fixed, normal", "random, normal"):
+        line = found[found["method"] == method].set_index(["outcome_id", "analysis_id"])
+        wanted = own.set_index(["outcome_id", "analysis_id"])[columns]
+        assert len(line) == len(wanted)
+        pd.testing.assert_frame_equal(line[columns], wanted.loc[line.index], rtol=1e-12)
+    assert set(found["target"]) == {"Newdrug"}
+    assert set(found["analysis"]) == {"Crude", "Weighted"}
+
+
 def test_the_commands(database, tmp_path, capsys):
     path = tmp_path / "grid.toml"
     path.write_text(SPEC)
@@ -188,6 +202,9 @@ def test_the_commands(database, tmp_path, capsys):
     )
     combined = pd.read_csv(table)
     assert set(combined["databases"]) <= {0, 2}
+    fixed = combined.query("method == 'fixed, profile' and outcome_id == 13").set_index("analysis")
+    assert fixed["note"].isna()["Crude"]
+    assert "normal approximation with the robust standard error" in fixed.loc["Weighted", "note"]
     assert command(["grid", "--schema"]) == 0
     assert '"GridSpec"' in capsys.readouterr().out
     assert command(["grid", str(path)]) == 2

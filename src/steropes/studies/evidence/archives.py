@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import math
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.evidence.combine import Profile, combine_normal, combine_profiles
-from steropes.studies.evidence.random_effects import random_effects
+from steropes.studies.evidence.names import ArchiveNames
+from steropes.studies.evidence.synthesis import COUNTS, DatabaseResult, synthesis_lines
 
 __all__ = ["combine_archives"]
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 FLAG = "unblind_for_evidence_synthesis"
+DATABASE = "database_id"
 # The tables that are read, and their columns of numbers.
 NEEDED = {
     "cm_result": ("log_rr", "se_log_rr"),
     "cm_diagnostics_summary": (FLAG,),
     "cm_likelihood_profile": ("log_rr", "log_likelihood"),
 }
+# Tables that are read if they are there, and the columns without which they say nothing.
+OPTIONAL = {
+    "cm_analysis": ("analysis_id",),
+    "cm_target_comparator": ("target_comparator_id", "target_id", "comparator_id"),
+    "cohort": ("cohort_id", "name"),
+    "note": (*KEY, DATABASE, "interval"),
+}
+Tables = dict[str, pd.DataFrame]
 
 
 def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> pd.DataFrame:
     """Combine the results of databases.
+
+    A profile of a weighted analysis is no likelihood: where others are combined by their profile,
+    it takes part with its robust (or bootstrap) standard error. Where a single database has a
+    result, the fixed-effect and normal methods give its own estimate and limits.
 
     Parameters
     ----------
@@ -42,37 +56,36 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     -------
     DataFrame
         One row a question, outcome, analysis and ``method``: "fixed, profile", "fixed, normal",
-        "random, normal" and "random, Bayesian"; ``databases``, ``rr``, ``ci_95_lb``,
-        ``ci_95_ub``, ``log_rr``, ``se_log_rr``, ``i_squared``, ``tau`` and ``note``.
+        "random, normal" and "random, Bayesian"; the names ``target``, ``comparator``, ``outcome``
+        and ``analysis``; ``databases``, ``rr``, ``ci_95_lb``, ``ci_95_ub``, ``log_rr``,
+        ``se_log_rr``, ``i_squared``, ``tau`` and ``note``. The note says why numbers are missing,
+        which databases are left out, and which take part by a standard error.
 
     Raises
     ------
     DataError
-        A file that is not such an archive, or one database twice.
+        A file that is not such an archive, or one database in two archives.
     """
     if not paths:
         raise DataError("name the archives to combine")
     read = [_read(Path(p)) for p in paths]
-    results, checks, profiles = (_together([r[table] for r in read]) for table in NEEDED)
-    names = results.groupby("database_id").size()
-    # a database in which no question could be answered has an archive without results
-    held = sum(len(r["cm_result"]) > 0 for r in read)
-    if len(names) < held:
-        raise DataError(
-            f"{held} archives hold {len(names)} databases ({', '.join(names.index)}); each "
-            "needs a database_id of its own"
-        )
-    results = results.merge(
-        checks[[*KEY, "database_id", FLAG]], on=[*KEY, "database_id"], how="left"
-    )
+    _refuse_repeated([Path(p) for p in paths], read)
+    results = _together([_with_kinds(r) for r in read])
+    checks, profiles = (_together([r[t] for r in read]) for t in list(NEEDED)[1:])
+    results = results.merge(checks[[*KEY, DATABASE, FLAG]], on=[*KEY, DATABASE], how="left")
     if not unblind:
         results = results[results[FLAG] == 1]
-    by_result = dict(tuple(profiles.groupby([*KEY, "database_id"])))
+    names, by_result = ArchiveNames(read), dict(tuple(profiles.groupby([*KEY, DATABASE])))
     lines = []
     for key, of in results.groupby(KEY, sort=True):
-        lines += _combined(dict(zip(KEY, key, strict=True)), of, by_result)
-    columns = [*KEY, "method", "databases", "rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr"]
-    return pd.DataFrame(lines, columns=[*columns, "i_squared", "tau", "note"])
+        found = [_result(r, by_result.get((*key, r[DATABASE]))) for r in of.to_dict("records")]
+        said, differ = names.of(*key), names.differing(*key)
+        for line in synthesis_lines(found):
+            note = "; ".join(n for n in (line["note"], differ) if n)
+            lines.append({**dict(zip(KEY, key, strict=True)), **said, **line, "note": note})
+    columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]
+    columns += ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau", "note"]
+    return pd.DataFrame(lines, columns=columns)
 
 
 def _together(tables: list[pd.DataFrame]) -> pd.DataFrame:
@@ -80,17 +93,40 @@ def _together(tables: list[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([t for t in tables if len(t)] or tables[:1], ignore_index=True)
 
 
-def _read(path: Path) -> dict[str, pd.DataFrame]:
+def _refuse_repeated(paths: list[Path], read: list[Tables]) -> None:
+    """Refuse archives that hold the same database: it would count twice."""
+    of: dict[str, list[str]] = {}
+    held = 0
+    for path, tables in zip(paths, read, strict=True):
+        databases = tables["cm_result"][DATABASE].unique()
+        held += len(databases) > 0  # one in which nothing could be answered holds no result
+        for database in databases:
+            of.setdefault(str(database), []).append(str(path))
+    twice = {database: where for database, where in of.items() if len(where) > 1}
+    if twice:
+        said = "; ".join(f"{d} is in {' and in '.join(where)}" for d, where in twice.items())
+        raise DataError(
+            f"{held} archives hold {len(of)} database{'s' * (len(of) != 1)}: {said}. Name the "
+            "archive of each database once, and give each a database_id of its own"
+        )
+
+
+def _read(path: Path) -> Tables:
     try:
         with zipfile.ZipFile(path) as archive:
             names = {Path(n).name: n for n in archive.namelist()}
             tables = {}
-            for table, numbers in NEEDED.items():
+            for table, numbers in (NEEDED | dict.fromkeys(OPTIONAL, ())).items():
                 if f"{table}.csv" not in names:
+                    if table in OPTIONAL:
+                        continue
                     raise DataError(f"{path} holds no {table}.csv; it is not an archive of results")
                 with archive.open(names[f"{table}.csv"]) as file:
-                    found = pd.read_csv(file, dtype={"database_id": str})
-                gone = [c for c in (*KEY, "database_id", *numbers) if c not in found]
+                    found = pd.read_csv(file, dtype={DATABASE: str})
+                needed = OPTIONAL.get(table, (*KEY, DATABASE, *numbers))
+                gone = [c for c in needed if c not in found]
+                if gone and table in OPTIONAL:
+                    continue
                 if gone:
                     raise DataError(f"{path}: {table}.csv lacks the columns {', '.join(gone)}")
                 tables[table] = found.assign(**{c: pd.to_numeric(found[c]) for c in numbers})
@@ -102,47 +138,54 @@ def _read(path: Path) -> dict[str, pd.DataFrame]:
         raise DataError(f"{path} is not an archive of results: {error}") from None
 
 
-def _combined(
-    key: dict[str, int], of: pd.DataFrame, by_result: dict[tuple, pd.DataFrame]
-) -> list[dict]:
-    """A line for each method."""
-
-    def profiles() -> list[Profile]:
-        found = [by_result.get((*key.values(), database)) for database in of["database_id"]]
-        return [_profile(rows) for rows in found if rows is not None and len(rows) > 1]
-
-    lines = []
-    normal = of["log_rr"].to_numpy(float), of["se_log_rr"].to_numpy(float)
-    for method, make in (
-        ("fixed, profile", lambda: combine_profiles(profiles())),
-        ("fixed, normal", lambda: combine_normal(*normal)),
-        ("random, normal", lambda: combine_normal(*normal, random=True)),
-        ("random, Bayesian", lambda: random_effects(profiles())),
-    ):
-        line: dict = {**key, "method": method, "databases": 0, "note": ""}
-        try:
-            c = make()
-            line |= {
-                "databases": c.databases,
-                "rr": np.exp(c.log_rr),
-                "ci_95_lb": np.exp(c.lower),
-                "ci_95_ub": np.exp(c.upper),
-                "log_rr": c.log_rr,
-                "se_log_rr": c.se if math.isfinite(c.se) else math.nan,
-                "i_squared": getattr(c, "i_squared", math.nan),
-                "tau": c.tau,
-            }
-        except DataError as error:
-            line["note"] = str(error)
-        lines.append(line)
-    return lines
+def _with_kinds(tables: Tables) -> pd.DataFrame:
+    """The results of an archive: whether each is weighted, and the kind of its interval."""
+    results, analyses = tables["cm_result"], tables.get("cm_analysis")
+    models: dict[int, tuple[bool, str]] = {}
+    if analyses is not None and "definition" in analyses:
+        models = {
+            int(number): _model(definition)
+            for number, definition in zip(
+                analyses["analysis_id"], analyses["definition"], strict=True
+            )
+        }
+    weighted, interval = (
+        [models.get(int(a), (False, ""))[k] for a in results["analysis_id"]] for k in (0, 1)
+    )
+    found = results.assign(weighted=weighted, interval=interval)
+    if "note" in tables and len(found):
+        told = tables["note"][[*KEY, DATABASE, "interval"]].rename(columns={"interval": "told"})
+        found = found.merge(told, on=[*KEY, DATABASE], how="left")
+        found["interval"] = found["told"].fillna(found["interval"])
+    return found
 
 
-def _profile(rows: pd.DataFrame) -> Profile:
-    """The profile of one database."""
-    p = rows.drop_duplicates("log_rr")
-    slope = p["gradient"] if "gradient" in p and p["gradient"].notna().all() else None
+def _model(definition: object) -> tuple[bool, str]:
+    """Whether an outcome model is weighted, and the kind of its interval as far as that is told."""
     try:
-        return Profile(p["log_rr"], p["log_likelihood"], slope)
-    except DataError as error:
-        raise DataError(f"database {p['database_id'].iloc[0]}: {error}") from None
+        read = json.loads(str(definition))
+    except ValueError:
+        return False, ""
+    if not isinstance(read, dict):
+        return False, ""
+    ours, theirs = read.get("outcome_model"), read.get("fitOutcomeModelArgs")
+    if isinstance(ours, dict):
+        return ours.get("weighted") is True, str(ours.get("interval", ""))
+    if isinstance(theirs, dict):  # R's
+        kind = "bootstrap" if theirs.get("bootstrapCi") is True else "profile"
+        return theirs.get("inversePtWeighting") is True, kind
+    return False, ""
+
+
+def _result(line: dict[str, Any], profile: pd.DataFrame | None) -> DatabaseResult:
+    """A row of ``cm_result``, with its profile."""
+    lower, upper = (
+        math.nan if math.isnan(x) else math.log(x) if x > 0 else -math.inf
+        for x in (float(line.get(c, math.nan)) for c in ("ci_95_lb", "ci_95_ub"))
+    )
+    kind = line["interval"]
+    robust = kind if kind in ("robust", "bootstrap") else COUNTS if line["weighted"] else ""
+    return DatabaseResult(
+        line[DATABASE], float(line["log_rr"]), float(line["se_log_rr"]), lower, upper, profile,
+        robust, bool(line["weighted"]),
+    )  # fmt: skip

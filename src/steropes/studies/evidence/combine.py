@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.evidence.profile import FLAT, Profile
 
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
 
-HALF = 3.8414588206941227 / 2
-FAR = 20.0  # log ratios are looked for within this distance of zero
+HALF = 3.8414588206941227 / 2  # fall of a log-likelihood to its 95 % limits
+Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+RISE = "likelihoods may rise for ever: they rise to"
+STARTS = 4001  # points among which the maximum is bracketed, beside the stored ones
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,10 @@ class Combined:
     Attributes
     ----------
     log_rr, se, lower, upper : float
+        The estimate is infinite where the likelihoods rise towards a finite limit without end, as
+        where no database has events in one of the arms; its interval then has one finite limit.
+        ``se`` is the width of the interval over 2 × 1.96, infinite where the interval has an open
+        side.
     databases : int
     i_squared : float
         Share of the variation that is between databases (Higgins and Thompson 2002).
@@ -40,60 +47,8 @@ class Combined:
     tau: float = 0.0
 
 
-class Profile:
-    """A profile log-likelihood as a function: cubic between its points, linear beyond them.
-
-    Parameters
-    ----------
-    log_rr, log_likelihood : array_like, shape (m,)
-    gradient : array_like, shape (m,), optional
-        Its derivative; without it that of a natural cubic spline.
-
-    Raises
-    ------
-    DataError
-        Fewer than two points, points that repeat, numbers that are missing, or lengths that differ.
-    """
-
-    def __init__(
-        self, log_rr: ArrayLike, log_likelihood: ArrayLike, gradient: ArrayLike | None = None
-    ) -> None:
-        from scipy.interpolate import CubicHermiteSpline, CubicSpline
-
-        x, y = np.asarray(log_rr, dtype=float), np.asarray(log_likelihood, dtype=float)
-        slope = y if gradient is None else np.asarray(gradient, dtype=float)
-        if not (x.ndim == 1 and x.shape == y.shape == slope.shape):
-            raise DataError(
-                "log_rr, log_likelihood and gradient of a profile must have one value a point: "
-                f"their shapes are {x.shape}, {y.shape} and {slope.shape}"
-            )
-        order = np.argsort(x)
-        x, y, slope = x[order], y[order], slope[order]
-        if not all(np.isfinite(v).all() for v in (x, y, slope)):
-            raise DataError("a profile has points that are missing or infinite")
-        if len(x) < 2 or not (np.diff(x) > 0).all():
-            raise DataError("a profile needs two or more points, each of another log ratio")
-        if gradient is None:
-            spline = CubicSpline(x, y, bc_type="natural")
-            slope = spline(x, 1)
-        self._curve = CubicHermiteSpline(x, y, slope)
-        self.low, self.high = float(x[0]), float(x[-1])
-        self._ends = (float(y[0]), float(slope[0]), float(y[-1]), float(slope[-1]))
-
-    def __call__(self, log_rr: ArrayLike) -> NDArray:
-        """Log-likelihood at some log ratios."""
-        b = np.asarray(log_rr, dtype=float)
-        y0, s0, y1, s1 = self._ends
-        inside = self._curve(np.clip(b, self.low, self.high))
-        return np.where(
-            b < self.low,
-            y0 + s0 * (b - self.low),
-            np.where(b > self.high, y1 + s1 * (b - self.high), inside),
-        )
-
-
 def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) -> Combined:
-    """Combine estimates that are normal: weights are the inverse variances.
+    """Combine estimates that are normal, weighted by their inverse variances.
 
     Parameters
     ----------
@@ -127,51 +82,101 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
         tau2 = max(0.0, (q - df) / float(w.sum() - (w**2).sum() / w.sum()))
         w = 1 / (s**2 + tau2)
     centre, spread = float((w * y).sum() / w.sum()), 1 / math.sqrt(float(w.sum()))
-    z = 1.959963984540054
     return Combined(
-        centre, spread, centre - z * spread, centre + z * spread, len(y), i_squared, math.sqrt(tau2)
+        centre, spread, centre - Z * spread, centre + Z * spread, len(y), i_squared, math.sqrt(tau2)
     )
 
 
 def combine_profiles(profiles: Sequence[Profile]) -> Combined:
-    """Combine whole likelihoods: their sum's maximum, and the interval where it is near that.
+    """Combine whole likelihoods: the maximum of their sum, and the interval of effects near it.
 
-    It needs no estimate of its own in any database: one without events in an arm takes part.
+    No database needs an estimate of its own: one without events in an arm takes part. The sum is
+    known where all profiles are, and nothing is guessed beyond.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
 
     Raises
     ------
     DataError
-        No profile, or a sum without a maximum.
+        No profile; profiles that say nothing of the effect; or a maximum or a limit that lies
+        beyond the points at which a profile is stored.
     """
-    from scipy.optimize import brentq, minimize_scalar
+    from scipy.optimize import minimize_scalar
 
     if not profiles:
         raise DataError("no database has a profile")
+    total = _Sum(profiles)
+    grid = total.grid()
+    values = total(grid)
+    at, top = int(np.argmax(values)), float(values.max())
+    level = [total.open(side) and top - values[end] <= FLAT for side, end in ((-1, 0), (1, -1))]
+    if all(level):
+        raise DataError("the profiles are flat: the data say nothing of the effect")
+    if any(level):
+        best = math.copysign(math.inf, -1 if level[0] else 1)
+        centre, top = float(grid[0 if level[0] else -1]), float(values[0 if level[0] else -1])
+    else:
+        if at in (0, len(grid) - 1):
+            raise DataError(total.too_narrow(-1 if at == 0 else 1, RISE))
+        found = minimize_scalar(
+            lambda b: -float(total(b)), bounds=(grid[at - 1], grid[at + 1]), method="bounded",
+            options={"xatol": 1e-12 * float(grid[-1] - grid[0])},
+        )  # fmt: skip
+        best = centre = float(found.x)
+        top = max(top, -float(found.fun))
+    lower, upper = (
+        side * math.inf if level[k] else total.limit(side, centre, top - HALF)
+        for k, side in enumerate((-1, 1))
+    )
+    return Combined(best, (upper - lower) / (2 * Z), lower, upper, len(profiles), math.nan)
 
-    def total(b: float) -> float:
-        return float(sum(p(b) for p in profiles))
 
-    grid = np.linspace(-FAR, FAR, 4001)
-    values = np.sum([p(grid) for p in profiles], axis=0)
-    at = int(np.argmax(values))
-    if at in (0, len(grid) - 1):
-        raise DataError("the likelihoods rise for ever together, so no finite effect fits best")
-    found = minimize_scalar(
-        lambda b: -total(b), bounds=(grid[at - 1], grid[at + 1]), method="bounded",
-        options={"xatol": 1e-12},
-    )  # fmt: skip
-    best = float(found.x)
-    floor = total(best) - HALF
+class _Sum:
+    """The sum of profiles, where all of them are known."""
 
-    def above(b: float) -> float:
-        return total(b) - floor
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self.profiles = profiles
+        points = np.concatenate([p.points for p in profiles])
+        # beyond the outermost points of profiles that are flat there the sum is constant
+        self.left = max(max(p.low for p in profiles), float(points.min()))
+        self.right = min(min(p.high for p in profiles), float(points.max()))
+        if not self.left < self.right:
+            ranges = ", ".join(f"{p.described()} {p.stored_range()}" for p in profiles)
+            raise DataError(f"the profiles are stored at no effect in common: {ranges}")
+        self.points = points[(points > self.left) & (points < self.right)]
 
-    ends = []
-    for far in (-FAR, FAR):
-        if above(far) > 0:
-            ends.append(math.copysign(math.inf, far))
-        else:
-            ends.append(float(brentq(above, *sorted((far, best)), xtol=1e-12)))
-    lower, upper = ends
-    spread = (upper - lower) / (2 * 1.959963984540054)
-    return Combined(best, spread, lower, upper, len(profiles), math.nan)
+    def __call__(self, b: ArrayLike) -> NDArray:
+        return np.asarray(np.sum([p.nearest(b) for p in self.profiles], axis=0))
+
+    def grid(self) -> NDArray:
+        """Effects among which the maximum is bracketed, however narrow one of the profiles is."""
+        return np.union1d(np.linspace(self.left, self.right, STARTS), self.points)
+
+    def open(self, side: int) -> bool:
+        """Return whether every profile is flat on a side, so that the sum is known without end."""
+        return all(math.isinf(p.low if side < 0 else p.high) for p in self.profiles)
+
+    def limit(self, side: int, inner: float, floor: float) -> float:
+        """Find the effect on a side at which the sum has fallen to the floor."""
+        from scipy.optimize import brentq
+
+        end = self.left if side < 0 else self.right
+        if float(self(end)) > floor:
+            if self.open(side):
+                return side * math.inf
+            raise DataError(self.too_narrow(side, "interval reaches beyond"))
+        width = self.right - self.left
+        low, high = sorted((inner, end))
+        return float(brentq(lambda b: float(self(b)) - floor, low, high, xtol=1e-14 * width))
+
+    def too_narrow(self, side: int, what: str) -> str:
+        """Say which profile ends too early on a side."""
+        end = self.left if side < 0 else self.right
+        short = [p for p in self.profiles if (p.low if side < 0 else p.high) == end]
+        which = ", ".join(dict.fromkeys(f"{p.described()} ({p.stored_range()})" for p in short))
+        return (
+            f"the {what} the {'lower' if side < 0 else 'upper'} end of the points at which {which} "
+            "is stored, and nothing is known beyond; store profiles over a wider range"
+        )

@@ -7,21 +7,29 @@ is computed on a grid, so that the same input gives the same numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from steropes.errors import DataError
+from steropes.studies.evidence.profile import Profile
+from steropes.studies.evidence.quadrature import (
+    KnownLikelihood,
+    Likelihood,
+    averaged_likelihood,
+    effects_grid,
+    means_grid,
+    spreads_grid,
+    trapezoid_weights,
+)
 
 __all__ = ["RandomEffects", "random_effects"]
 
-NOTHING = -300.0  # log of a density that adds nothing; what is below it is slow to compute with
-
-GROWTH = 1.08  # of one step to the next in the tails of the grid of means
-
-Likelihood = Callable[[ArrayLike], NDArray]
+# Share of the posterior standard deviation by which what is unknown beyond the ends of profiles
+# may move the results: as much as the quadrature itself may be off.
+UNKNOWN = 0.02
 
 
 @dataclass(frozen=True)
@@ -69,9 +77,10 @@ def random_effects(
 
     Parameters
     ----------
-    likelihoods : sequence of callable
-        Log-likelihood of each database as a function of the log ratio; see ``Profile``. For an
-        estimate y with standard error s it is ``lambda b: -((b - y) / s)**2 / 2``.
+    likelihoods : sequence of Profile or callable
+        Log-likelihood of each database as a function of the log ratio. For an estimate y with
+        standard error s it is ``lambda b: -((b - y) / s)**2 / 2``, or ``Profile.normal(y, s)``. A
+        callable is taken to be known everywhere, a ``Profile`` where it is stored.
     mean_sd, tau_sd : float
     points : int, default 401
         Of the grid of effects.
@@ -79,8 +88,8 @@ def random_effects(
     Raises
     ------
     DataError
-        No database, a likelihood that is no number somewhere or nowhere above zero, or a prior
-        without a spread.
+        No database, a likelihood that is no number somewhere or nowhere above zero, a prior
+        without a spread, or profiles beyond the ends of which the result could lie.
 
     References
     ----------
@@ -94,131 +103,59 @@ def random_effects(
             raise DataError(f"{name} must be a positive number, not {sd!r}")
     if points < 10:
         raise DataError(f"points must be 10 or more, not {points!r}")
-    reach = max(8.0, 4 * mean_sd)
-    wide = np.linspace(-reach, reach, 4001)
-    logs = np.array([_values(f, wide, i) for i, f in enumerate(likelihoods)])
-    mu = _grid_of_mean(likelihoods, wide, logs, mean_sd, points)
-    tau = _grid_of_tau(tau_sd, 61)
-    log_post = np.zeros((len(mu), len(tau)))
-    for f, log_l in zip(likelihoods, logs, strict=True):
-        log_post += _averaged(f, wide, log_l, mu, tau, points)
-    log_post += -0.5 * (mu[:, None] / mean_sd) ** 2 - 0.5 * (tau[None, :] / tau_sd) ** 2
-    mass = np.exp(log_post - log_post.max()) * _widths(mu)[:, None] * _widths(tau)[None, :]
-    mass /= mass.sum()
-    of_mu, of_tau = mass.sum(axis=1), mass.sum(axis=0)
-    centre = float(mu @ of_mu)
-    low, high = _quantiles(mu, of_mu)
-    t_low, t_mid, t_high = _quantiles(tau, of_tau, (0.025, 0.5, 0.975))
+    known = [KnownLikelihood(f, i) for i, f in enumerate(likelihoods)]
+    wide = effects_grid(known, mean_sd, tau_sd)
+    mu, tau = means_grid(known, wide, mean_sd, points), spreads_grid(tau_sd, 61)
+    prior = -0.5 * (mu[:, None] / mean_sd) ** 2 - 0.5 * (tau[None, :] / tau_sd) ** 2
+    least, most = prior.copy(), prior
+    for f in known:
+        below, above = averaged_likelihood(f, wide, mu, tau, points)
+        least += below
+        most = most + above
+    mass = _mass(mu, tau, least)
+    centre, sd, low, high = _mean_and_limits(mu, mass)
+    if any(f.ends for f in known):
+        others = _mean_and_limits(mu, _mass(mu, tau, most))
+        _refuse_unknown(known, np.subtract((centre, sd, low, high), others), sd)
+    t_low, t_mid, t_high = _quantiles(tau, mass.sum(axis=0), (0.025, 0.5, 0.975))
     p_low, p_high = _predicted(mu, tau, mass)
     return RandomEffects(
-        centre,
-        math.sqrt(float(((mu - centre) ** 2) @ of_mu)),
-        low,
-        high,
-        t_mid,
-        t_low,
-        t_high,
-        p_low,
-        p_high,
-        len(likelihoods),
+        centre, sd, low, high, t_mid, t_low, t_high, p_low, p_high, len(likelihoods)
     )
 
 
-def _values(f: Likelihood, effect: NDArray, number: int) -> NDArray:
-    """Log-likelihood of a database; minus infinity is a likelihood of zero."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # what comes of it is looked at
-        values = np.asarray(f(effect), dtype=float)
-    if values.shape != effect.shape:
-        raise DataError(
-            f"likelihood {number} gives {values.shape} values of {effect.shape} effects"
+def _mass(mu: NDArray, tau: NDArray, log_post: NDArray) -> NDArray:
+    """Posterior mass of each point of the grid."""
+    widths = trapezoid_weights(mu)[:, None] * trapezoid_weights(tau)[None, :]
+    mass = np.exp(log_post - log_post.max()) * widths
+    return np.asarray(mass / mass.sum())
+
+
+def _mean_and_limits(mu: NDArray, mass: NDArray) -> tuple[float, float, float, float]:
+    """Mean, standard deviation and 95 % limits of μ."""
+    of_mu = mass.sum(axis=1)
+    centre = float(mu @ of_mu)
+    low, high = _quantiles(mu, of_mu)
+    return centre, math.sqrt(float(((mu - centre) ** 2) @ of_mu)), low, high
+
+
+def _refuse_unknown(known: Sequence[KnownLikelihood], moved: NDArray, sd: float) -> None:
+    """Refuse a result that depends on likelihoods where they are not known."""
+    if np.abs(moved).max() > UNKNOWN * sd:
+        ranges = "; ".join(
+            f"{f.name} {f.f.stored_range()}" for f in known if isinstance(f.f, Profile) and f.ends
         )
-    if np.isnan(values).any() or not math.isfinite(values.max()):
         raise DataError(
-            f"likelihood {number} (from 0) is no number at some log ratio, or nowhere above zero; "
-            "leave out databases without an estimate and a positive standard error"
+            "the posterior reaches beyond the points at which profiles are stored, where they are "
+            f"unknown ({ranges}); store them over a wider range"
         )
-    return values
-
-
-def _averaged(
-    f: Likelihood, wide: NDArray, log_l: NDArray, mu: NDArray, tau: NDArray, points: int
-) -> NDArray:
-    """Log of a database's likelihood averaged over effects normal about each μ with each τ."""
-    effect = np.linspace(*_likely(f, wide, log_l), points)
-    values = np.asarray(f(effect), dtype=float)
-    scaled, h = np.exp(values - values.max()), effect[1] - effect[0]
-    at_mean = np.asarray(f(mu), dtype=float) - values.max()
-    found = np.empty((len(mu), len(tau)))
-    squares = -0.5 * (effect[None, :] - mu[:, None]) ** 2
-    density = np.empty_like(squares)
-    for j, t in enumerate(tau):
-        if t < 1.5 * h:  # narrower than the grid: the effect is the mean
-            found[:, j] = at_mean
-            continue
-        np.multiply(squares, 1 / t**2, out=density)
-        np.exp(np.maximum(density, NOTHING, out=density), out=density)
-        inside = density @ scaled * (h / (t * math.sqrt(2 * math.pi)))
-        found[:, j] = np.log(np.maximum(inside, 1e-300))
-    return found
-
-
-def _likely(f: Likelihood, effect: NDArray, values: NDArray) -> tuple[float, float]:
-    """Ends of the effects at which a log-likelihood is within 30 of its maximum.
-
-    Narrow ones are looked at more closely: one that stands between two points seems to have its
-    maximum at one of them, far below.
-    """
-    for _ in range(8):
-        above = np.flatnonzero(values > values.max() - 30)
-        low, high = effect[max(above[0] - 1, 0)], effect[min(above[-1] + 1, len(effect) - 1)]
-        if len(above) > 40:
-            break
-        effect = np.linspace(low, high, 201)
-        values = np.asarray(f(effect), dtype=float)
-    return float(low), float(high)
-
-
-def _grid_of_mean(
-    likelihoods: Sequence[Likelihood], effect: NDArray, logs: NDArray, mean_sd: float, points: int
-) -> NDArray:
-    """Means that can have any posterior mass.
-
-    Evenly about what the likelihoods allow together, as if the effect were the same. The larger τ
-    is, and where databases contradict each other, the mean may be far from there: the less precise
-    ones count the more. So the grid goes on to both ends, in steps that grow.
-    """
-
-    def total(b: ArrayLike) -> NDArray:
-        x = np.asarray(b, dtype=float)
-        both = np.array([np.asarray(f(x), dtype=float) for f in likelihoods])
-        return np.asarray(both.sum(axis=0) - 0.5 * (x / mean_sd) ** 2)
-
-    together = logs.sum(axis=0) - 0.5 * (effect / mean_sd) ** 2
-    middle = np.linspace(*_likely(total, effect, together), points // 2)
-    step = float(middle[1] - middle[0])
-    beyond = step * (GROWTH ** np.arange(1, 400) - 1) / (1 - 1 / GROWTH)
-    below, above = middle[0] - beyond, middle[-1] + beyond
-    return np.concatenate((below[below > effect[0]][::-1], middle, above[above < effect[-1]]))
-
-
-def _grid_of_tau(tau_sd: float, points: int) -> NDArray:
-    """From 0 to 5 prior standard deviations, denser near 0."""
-    return 5 * tau_sd * np.linspace(0, 1, points) ** 3
-
-
-def _widths(x: NDArray) -> NDArray:
-    """Weights of the trapezoidal rule."""
-    w = np.zeros(len(x))
-    w[:-1] += np.diff(x) / 2
-    w[1:] += np.diff(x) / 2
-    return w
 
 
 def _quantiles(x: NDArray, mass: NDArray, at: Sequence[float] = (0.025, 0.975)) -> list[float]:
     """Of the density through the points: straight lines cut its curves off where steps are long."""
     from scipy.interpolate import PchipInterpolator
 
-    density = mass / _widths(x)
+    density = mass / trapezoid_weights(x)
     density[density < 1e-15 * density.max()] = 0.0
     curve = PchipInterpolator(x, density).antiderivative()  # never falls
     fine = np.interp(np.linspace(0, len(x) - 1, 20 * (len(x) - 1) + 1), np.arange(len(x)), x)

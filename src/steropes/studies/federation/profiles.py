@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from steropes.studies.evidence import (
 __all__ = ["FederatedProfiles", "combine_site_profiles"]
 
 Line = dict[str, Any]
-NEAR = 2.0  # below the largest log-likelihood: the width of a profile
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,17 @@ def combine_site_profiles(exchange: Exchange) -> FederatedProfiles:
     tables = {}
     for name in plan.parameters:
         parts = {a.site: _points(a, name) for a in answers}
-        lines += [{"parameter": name, **line} for line in _combined(list(parts.values()))]
+        lines += [{"parameter": name, **line} for line in _combined(parts)]
         tables[name] = pd.concat(
             [pd.DataFrame(x, columns=["point", "log_likelihood", "gradient"]).assign(site=s)
              for s, x in parts.items()], ignore_index=True,
         )[["site", "point", "log_likelihood", "gradient"]]  # fmt: skip
     notes = [f"site {a.site!r}: {note}" for a in answers for note in _notes(a)]
+    if plan.weight is not None:
+        notes.append(
+            f"the profiles are of rows weighted by {plan.weight!r}, as if weights were numbers of "
+            "rows: with other weights they are no likelihoods, and the limits are too narrow"
+        )
     return FederatedProfiles(plan, pd.DataFrame(lines), tables, exchange.records, notes)
 
 
@@ -126,47 +131,14 @@ def _points(answer: Message, name: str) -> np.ndarray:
     return np.asarray(x, float)
 
 
-class _Scaled:
-    """Profiles of a parameter in a unit in which their widths are about one."""
-
-    def __init__(self, parts: list[np.ndarray]) -> None:
-        # A profile that is flat, of a site where nobody has the column, has no width.
-        told = [x for x in parts if np.ptp(x[:, 1]) > NEAR] or parts
-        widths = [float(np.ptp(x[:, 0][x[:, 1] >= x[:, 1].max() - NEAR])) for x in told]
-        sharpest = told[int(np.argmin(widths))]
-        self.center = float(sharpest[np.argmax(sharpest[:, 1]), 0])
-        self.unit = max(min(widths), 1e-300)
-        self.profiles = [
-            Profile((x[:, 0] - self.center) / self.unit, x[:, 1], x[:, 2] * self.unit)
-            for x in parts
-        ]
-
-    def back(self, found: Combined) -> Combined:
-        """A result in the parameter's own unit."""
-        at, u = (lambda b: self.center + self.unit * b), self.unit
-        return replace(
-            found, log_rr=at(found.log_rr), se=u * found.se, lower=at(found.lower),
-            upper=at(found.upper), tau=u * found.tau,
-        )  # fmt: skip
-
-
-def _combined(parts: list[np.ndarray]) -> list[Line]:
+def _combined(parts: dict[str, np.ndarray]) -> list[Line]:
     """A line for each method."""
-    scaled = _Scaled(parts)
-    profiles = scaled.profiles
-    estimates, errors = [], []
-    for profile in profiles:  # of each by itself, for the normal methods
-        try:
-            own = combine_profiles([profile])
-            estimates.append(own.log_rr)
-            errors.append(own.se)
-        except DataError:
-            continue
+    profiles = [Profile(*x.T, name=f"site {site!r}") for site, x in parts.items()]
     methods: list[tuple[str, Callable[[], Any]]] = [
-        ("fixed, profile", lambda: scaled.back(combine_profiles(profiles))),
-        ("fixed, normal", lambda: scaled.back(combine_normal(estimates, errors))),
-        ("random, normal", lambda: scaled.back(combine_normal(estimates, errors, random=True))),
-        ("random, Bayesian", lambda: random_effects([Profile(*x.T) for x in parts])),
+        ("fixed, profile", lambda: combine_profiles(profiles)),
+        ("fixed, normal", lambda: _normal(profiles, random=False)),
+        ("random, normal", lambda: _normal(profiles, random=True)),
+        ("random, Bayesian", lambda: random_effects(profiles)),
     ]
     lines = []
     for method, make in methods:
@@ -187,3 +159,14 @@ def _combined(parts: list[np.ndarray]) -> list[Line]:
                 line["i_squared"] = found.i_squared
         lines.append(line)
     return lines
+
+
+def _normal(profiles: list[Profile], *, random: bool) -> Combined:
+    """Combine the estimates of sites; the interval of a single site stays as its profile has it."""
+    own = []
+    for profile in profiles:
+        with contextlib.suppress(DataError):  # of a site that says nothing by itself
+            own.append(combine_profiles([profile]))
+    if len(profiles) == 1 and own:
+        return own[0]
+    return combine_normal([c.log_rr for c in own], [c.se for c in own], random=random)

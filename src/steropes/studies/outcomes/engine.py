@@ -14,11 +14,12 @@ from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.features import Features
 from steropes.studies.outcomes.columns import LEVELS, TREATMENT, outcome_columns, product
 from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.stored_profile import profile_of, store_profile
 
 __all__ = ["Fitted", "clusters_of", "fit_with_engine"]
 
 Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
-POINTS = 21  # of a profile that takes a refit each
+STEP = 0.2  # between points of a stored profile that take a refit each, see `store_profile`
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,8 @@ def fit_with_engine(
     log_rr, se, lower, upper = lines[TREATMENT]
     if model.plain:  # the profile of the treatment alone is known without refits
         return Fitted(log_rr, se, lower, upper, interactions)  # and without interactions
-    points = np.union1d(_points(model, log_rr), [log_rr, 0.0])
-    found = fitted.profile(TREATMENT, points).rename(columns={"point": "log_rr"})
-    value = found["log_likelihood"].to_numpy()
-    at_best, at_none = (value[np.searchsorted(points, x)] for x in (log_rr, 0.0))
-    llr = float(at_best - at_none)
-    profile = found[np.isin(points, _points(model, log_rr))].reset_index(drop=True)
+    profile = _profile(fitted, model, lines[TREATMENT])
+    llr = _value_at(profile, log_rr) - _value_at(profile, 0.0)
     proportional = math.nan
     if model.kind == "cox":
         rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
@@ -159,12 +156,28 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
     return st.PoissonRegression(**settings), counts, exposure
 
 
-def _points(model: OutcomeModel, log_rr: float) -> NDArray:
-    """The log ratios of a stored profile: a grid, and the estimate itself."""
-    low, high = math.log(model.lowest), math.log(model.highest)
-    grid = np.linspace(low, high, POINTS)
-    grid[np.abs(grid) < 1e-12] = 0.0
-    return np.unique(np.append(grid, log_rr)) if low < log_rr < high else grid
+def _profile(
+    fitted: Any, model: OutcomeModel, line: tuple[float, float, float, float]
+) -> pd.DataFrame:
+    """The profile of the treatment, about its estimate and the interval of the likelihood."""
+    log_rr, se, lower, upper = line
+    if model.interval_used != "profile":  # whatever the interval, it says how wide the profile is
+        lower, upper = log_rr - Z * se, log_rr + Z * se
+    return store_profile(
+        profile_of(fitted, TREATMENT),
+        log_rr,
+        *(x if math.isfinite(x) else side * math.inf for side, x in ((-1, lower), (1, upper))),
+        lowest=math.log(model.lowest),
+        highest=math.log(model.highest),
+        step=STEP,
+    )
+
+
+def _value_at(profile: pd.DataFrame, log_rr: float) -> float:
+    """The stored log-likelihood at a log ratio that is among the points; missing if it is not."""
+    apart = (profile["log_rr"] - log_rr).abs()
+    near = profile["log_likelihood"][apart < 1e-8]
+    return float(near.iloc[0]) if len(near) else math.nan
 
 
 def clusters_of(people: pd.DataFrame, sets: NDArray | None) -> NDArray:

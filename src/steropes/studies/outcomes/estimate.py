@@ -18,11 +18,12 @@ from steropes.studies.outcomes.settings import Kind, OutcomeModel
 from steropes.studies.outcomes.summaries import arm_counts
 from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
 from steropes.studies.outcomes.two_groups import TwoGroups
+from steropes.studies.stored_profile import store_profile
 
 __all__ = ["Estimate", "estimate_effect", "why_none"]
 
 Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
-POINTS = 81  # of a stored profile
+STEP = 0.1  # between points of a stored profile whose likelihood is cheap, see `store_profile`
 COUNTED = ("subjects", "days", "outcomes")
 
 
@@ -216,20 +217,20 @@ def _from_counts(
     best = groups.maximum()
     if math.isnan(best):
         return Estimate(note="no set or stratum has an outcome and people of both arms at risk")
+    lower, upper = groups.interval()
+    profile = _profile(groups, model, best, (lower, upper))
     if math.isinf(best):
-        lower, upper = groups.interval()
         arm = "comparator" if best > 0 else "target"
         return Estimate(
             lower=lower,
             upper=upper,
             interval="profile",
-            profile=_profile(groups, model, 0.0),
+            profile=profile,
             note=f"nobody in the {arm} arm had the outcome during the time at risk, "
             "so no finite hazard ratio fits best",
         )
     happened = (people["event"] == 1).to_numpy()
     if model.interval_used == "profile":
-        lower, upper = groups.interval()
         se = (upper - lower) / (2 * Z)
     else:
         se = 1 / math.sqrt(groups.information(best))
@@ -247,26 +248,24 @@ def _from_counts(
         upper=upper,
         llr=at_best - float(groups.log_likelihood(0.0)[0]),
         interval=model.interval_used,
-        profile=_profile(groups, model, best),
+        profile=profile,
         proportional_p=proportionality_p(groups, best, people["time"], happened, w),
     )
 
 
-def _profile(groups: TwoGroups, model: OutcomeModel, best: float) -> pd.DataFrame:
-    """Log-likelihood and slope on a grid of log ratios that holds the best one."""
-    low, high = math.log(model.lowest), math.log(model.highest)
-    grid = np.linspace(low, high, POINTS)
-    if low < best < high:
-        grid = np.unique(np.append(grid, best))
-    value = groups.log_likelihood(grid)
-    top = float(groups.log_likelihood(best)[0]) if best else float(value.max())
-    return pd.DataFrame(
-        {
-            "log_rr": grid,
-            "log_likelihood": value - max(top, value.max()),
-            "gradient": groups.gradient(grid),
-        }
+def _profile(
+    groups: TwoGroups, model: OutcomeModel, best: float, limits: tuple[float, float]
+) -> pd.DataFrame:
+    """Log-likelihood, less its supremum, and slope, as far as the likelihood matters."""
+    table = store_profile(
+        lambda b: (groups.log_likelihood(b), groups.gradient(b)),
+        best,
+        *limits,
+        lowest=math.log(model.lowest),
+        highest=math.log(model.highest),
+        step=STEP,
     )
+    return table.assign(log_likelihood=table["log_likelihood"] - table["log_likelihood"].max())
 
 
 def _from_engine(
@@ -285,7 +284,7 @@ def _from_engine(
     proportional = fitted.proportional_p
     if model.plain:  # its likelihood is known whatever the interval
         groups = _counted(people, w, s if model.stratified else None)
-        profile = _profile(groups, model, fitted.log_rr)
+        profile = _profile(groups, model, fitted.log_rr, groups.interval())
         at = groups.log_likelihood([fitted.log_rr, 0.0])
         llr = float(at[0] - at[1])
         happened = (people["event"] == 1).to_numpy()

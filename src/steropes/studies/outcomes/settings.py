@@ -50,7 +50,8 @@ class OutcomeModel:
     draws : int, default 200
         Of the bootstrap.
     lowest, highest : float, default 0.1 and 10
-        The ratios between which the profile is stored.
+        The ratios between which the profile is stored at least. It is stored beyond them as far as
+        its interval goes, and further.
     horizon : int, optional
         Day at risk by which differences of risks and of restricted means are told. Default: the
         90 % quantile of all follow-up, but no later than somebody is left in either arm.

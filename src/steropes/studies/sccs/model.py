@@ -7,6 +7,7 @@ estimates are those of that limit, and the window has one finite limit of its in
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Sequence
@@ -24,10 +25,15 @@ from steropes.studies.sccs.ends import find_ends
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.profile import Fit, Profile
 from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.stored_profile import Evaluate, evaluated, profile_of, store_profile
 
 __all__ = ["CaseSeriesModel", "fit_model"]
 
 COLUMNS = ("log_rr", "rr", "lower", "upper", "se", "p", "one_sided_p", "llr", "note")
+R_POINTS = tuple(np.linspace(math.log(0.1), math.log(10), 10).tolist())
+# Steps between points of a stored profile, see `store_profile`: of refits in one batch, and of ones
+# that start anew.
+STEP, LONG_STEP = 0.2, 0.4
 FARTHEST = 700.0  # log rate ratio whose exponential is still a number
 NO_DAYS = "no case has a day of it"
 NO_CONTRAST = "it does not change within any case with an event"
@@ -86,8 +92,8 @@ def fit_model(
     intervals : Intervals
     settings : CaseSeriesSettings
     grid : sequence of float, optional
-        Log rate ratios at which profiles are computed. Default: ten from log 0.1 to log 10, and
-        twenty over the interval and a little beyond.
+        Log rate ratios at which profiles are computed. Default: those of R's package, ten from log
+        0.1 to log 10, and others over the interval and as far beyond as the likelihood matters.
     """
     columns = intervals.columns
     free = np.array([not c.penalized for c in columns])
@@ -120,19 +126,13 @@ def fit_model(
         for k in read
         if k in infinite
     }
-    points = np.linspace(math.log(0.1), math.log(10), 10) if grid is None else np.asarray(grid)
-    finer = grid is None
-    profiles = {
-        intervals.names[j]: (
-            _profile(best.estimator, intervals.names[j], points, estimates if finer else None)
-            if j not in infinite
-            else _profile(held[j], intervals.names[j], points, None)
-            if held[j] is not None
-            else profile.table(j, points, infinite)
-        )
-        for j in np.flatnonzero(present).tolist()
-        if columns[j].profile
-    }
+    profiles = {}
+    for j in np.flatnonzero(present).tolist():
+        if columns[j].profile:
+            name, model = intervals.names[j], held.get(j) if j in infinite else best.estimator
+            evaluate = profile_of(model, name) if model else _refitted(profile, j, infinite)
+            around = _around(model, name, estimates.loc[name], settings.level)
+            profiles[name] = _stored(evaluate, around, grid, STEP if model else LONG_STEP)
     return CaseSeriesModel(
         estimates,
         best.log_likelihood,
@@ -163,17 +163,47 @@ def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
     return ["" if there else NO_DAYS for there in present], present
 
 
-def _profile(
-    estimator: Any, name: str, points: NDArray, estimates: pd.DataFrame | None
+def _around(estimator: Any, name: str, line: pd.Series, level: float) -> tuple[float, float, float]:
+    """The log rate ratio of largest likelihood and its limits, about which a profile is stored."""
+    best, lower, upper = (
+        math.log(x) if 0 < x < math.inf else side * math.inf
+        for side, x in ((np.sign(line["log_rr"]), line["rr"]), (-1, line["lower"]),
+                        (1, line["upper"]))
+    )  # fmt: skip
+    if math.isnan(line["lower"]) and estimator is not None:  # a profile leaves its own prior out
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+            limits = estimator.confint([name], level, method="profile")
+        lower, upper = (float(x) for x in limits.iloc[0])
+        best = 0.5 * (lower + upper)
+    return best, lower, upper
+
+
+def _stored(
+    evaluate: Evaluate,
+    around: tuple[float, float, float],
+    grid: Sequence[float] | None,
+    step: float,
 ) -> pd.DataFrame:
-    """The profile at some points, and over the interval of ``estimates``."""
-    if estimates is not None:
-        line = estimates.loc[name]
-        low, high = math.log(line["lower"]) if line["lower"] else -math.inf, math.log(line["upper"])
-        if math.isfinite(high - low):
-            margin = 0.15 * (high - low)
-            points = np.union1d(points, np.linspace(low - margin, high + margin, 20))
-    return estimator.profile(name, points).rename(columns={"point": "log_rr"})
+    """The profile at the points of a grid; else at R's, and as far as the likelihood matters."""
+    if grid is not None:
+        return evaluated(evaluate, np.asarray(grid, dtype=float))
+    return store_profile(
+        evaluate, *around, lowest=R_POINTS[0], highest=R_POINTS[-1], step=step, also=R_POINTS
+    )
+
+
+def _refitted(profile: Profile, j: int, infinite: dict[int, float]) -> Evaluate:
+    """The profile of a covariate by a fit of all others at each value of it."""
+
+    def evaluate(points: NDArray) -> tuple[NDArray, NDArray]:
+        found = np.full((len(points), 2), np.nan)
+        for k, value in enumerate(points):
+            with contextlib.suppress(SeparationError, DataError):  # of the others, at this value
+                found[k] = profile.at(j, float(value), infinite)
+        return found[:, 0], found[:, 1]
+
+    return evaluate
 
 
 def _limits_of_finite(

@@ -1,0 +1,158 @@
+"""A profile log-likelihood that is stored at some points, as a function of the effect."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+
+__all__ = ["FLAT", "NormalProfile", "Profile"]
+
+# A side counts as flat where the profile changes by less than this over its outermost tenth, and
+# where its last slope would change it by less over a range as long as the stored one. Such a change
+# of a log-likelihood moves no limit by an amount that is seen.
+FLAT = 1e-4
+NORMAL_REACH = 40.0  # standard errors to which points of a normal likelihood are set
+
+
+class Profile:
+    """Interpolate a stored profile log-likelihood.
+
+    Between neighbouring points the function is cubic (Hermite). Beyond the outermost points
+    nothing is known, and it refuses to be evaluated there. The exception is a side on which the
+    profile has become flat, as that of an arm without events: there it keeps its last value.
+
+    Parameters
+    ----------
+    log_rr, log_likelihood : array_like, shape (m,)
+        Effects on the log scale, in any order, and the profile log-likelihood at each of them.
+    gradient : array_like, shape (m,), optional
+        Derivative of the profile at each effect. By default that of a natural cubic spline.
+    name : str, default ""
+        Database of the profile, for messages.
+
+    Attributes
+    ----------
+    points : ndarray, shape (m,)
+        Stored effects in ascending order.
+    low, high : float
+        Range in which the function is known: the outermost points, or infinite on a side that is
+        flat.
+
+    Raises
+    ------
+    DataError
+        Fewer than two points, repeated points, missing numbers, or lengths that differ.
+    """
+
+    def __init__(
+        self,
+        log_rr: ArrayLike,
+        log_likelihood: ArrayLike,
+        gradient: ArrayLike | None = None,
+        *,
+        name: str = "",
+    ) -> None:
+        from scipy.interpolate import CubicHermiteSpline, CubicSpline
+
+        x, y = np.asarray(log_rr, dtype=float), np.asarray(log_likelihood, dtype=float)
+        slope = y if gradient is None else np.asarray(gradient, dtype=float)
+        if not (x.ndim == 1 and x.shape == y.shape == slope.shape):
+            raise DataError(
+                "log_rr, log_likelihood and gradient of a profile must have one value a point: "
+                f"their shapes are {x.shape}, {y.shape} and {slope.shape}"
+            )
+        order = np.argsort(x)
+        x, y, slope = x[order], y[order], slope[order]
+        if not all(np.isfinite(v).all() for v in (x, y, slope)):
+            raise DataError("a profile has points that are missing or infinite")
+        if len(x) < 2 or not (np.diff(x) > 0).all():
+            raise DataError("a profile needs two or more points, each of another log ratio")
+        if gradient is None:
+            spline = CubicSpline(x, y, bc_type="natural")
+            slope = spline(x, 1)
+        self.name = name
+        self.points = x
+        self._curve = CubicHermiteSpline(x, y, slope)
+        self._slopes = float(slope[0]), float(slope[-1])
+        self.low = -math.inf if self._flat(x[0], self._slopes[0]) else float(x[0])
+        self.high = math.inf if self._flat(x[-1], self._slopes[1]) else float(x[-1])
+
+    def __repr__(self) -> str:
+        name = f" of {self.name}" if self.name else ""
+        return f"Profile{name}({len(self.points)} points, {self.stored_range()})"
+
+    def __call__(self, log_rr: ArrayLike) -> NDArray:
+        """Evaluate the log-likelihood.
+
+        Parameters
+        ----------
+        log_rr : array_like
+
+        Raises
+        ------
+        DataError
+            An effect lies beyond the stored points on a side that is not flat.
+        """
+        b = np.asarray(log_rr, dtype=float)
+        if (b < self.low).any() or (b > self.high).any():
+            beyond = b[(b < self.low) | (b > self.high)].flat[0]
+            raise DataError(
+                f"{self.described()} is stored {self.stored_range()} and unknown at {beyond:.4g}"
+            )
+        return np.asarray(self.nearest(b))
+
+    def nearest(self, log_rr: ArrayLike) -> NDArray:
+        """Evaluate the log-likelihood at the nearest effects that are known.
+
+        Beyond a closed end this is an upper bound, if the profile falls there.
+
+        Parameters
+        ----------
+        log_rr : array_like
+        """
+        return np.asarray(self._curve(np.clip(log_rr, self.points[0], self.points[-1])))
+
+    def falls(self, side: int) -> bool:
+        """Return whether the profile falls at its last point to the left (-1) or right (1)."""
+        return side * self._slopes[0 if side < 0 else 1] < 0
+
+    def described(self) -> str:
+        """Name the profile in a message."""
+        return f"the profile of {self.name}" if self.name else "a profile"
+
+    def stored_range(self) -> str:
+        """Give the range of its points for a message."""
+        return f"between {self.points[0]:.4g} and {self.points[-1]:.4g}"
+
+    def _flat(self, end: float, slope: float) -> bool:
+        """Return whether the profile has become flat where it ends."""
+        span = float(self.points[-1] - self.points[0])
+        inward = end + span / 10 if end == self.points[0] else end - span / 10
+        change = float(abs(self._curve(end) - self._curve(inward)))
+        return change <= FLAT and abs(slope) * span <= FLAT
+
+
+class NormalProfile(Profile):
+    """The log-likelihood of an estimate that is normal with a standard error, known everywhere.
+
+    Parameters
+    ----------
+    log_rr, se : float
+    name : str, default ""
+        Database of the estimate, for messages.
+    """
+
+    def __init__(self, log_rr: float, se: float, *, name: str = "") -> None:
+        at = np.linspace(-NORMAL_REACH, NORMAL_REACH, 3)
+        super().__init__(log_rr + se * at, -0.5 * at**2, -at / se, name=name)
+        self.log_rr, self.se = log_rr, se
+        self.low, self.high = -math.inf, math.inf
+
+    def nearest(self, log_rr: ArrayLike) -> NDArray:
+        """Evaluate the log-likelihood."""
+        z = (np.asarray(log_rr, dtype=float) - self.log_rr) / self.se
+        return np.asarray(-0.5 * z**2)

@@ -1,0 +1,172 @@
+"""The points at which a study stores the profile likelihood of an effect.
+
+Whoever combines databases knows a profile at its stored points alone. They therefore go as far as
+the likelihood matters: to where it has fallen so much that nothing beyond could count, and on a
+side on which it never falls (as without events in one arm) to where it is flat to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import NotConvergedWarning
+
+__all__ = ["Evaluate", "evaluated", "profile_of", "store_profile"]
+
+FARTHEST = 40.0  # log ratio at which exp changes no sum any more, in double precision
+DEPTH = 20.0  # fall of the log-likelihood, e^-20 = 2e-9 of the likelihood, beyond which none counts
+ACROSS = 3.4  # half-widths of the interval at which a normal log-likelihood has fallen by that
+# Half-width of one side where only the other limit is finite: in log ratios the likelihood of a
+# 0/1 column is made of logistic curves, which have this scale whatever the data.
+LOGISTIC = 1.5
+CLOSE = 1e-9  # log ratios that are nearer to one another than this are one
+MOST = 20  # extensions of a side, where fits fail or the profile is nearly flat for long
+REMAINING = 8  # points that fill the range that is stored in any case
+
+Evaluate = Callable[[NDArray], tuple[ArrayLike, ArrayLike]]
+
+
+def store_profile(
+    evaluate: Evaluate,
+    best: float,
+    lower: float,
+    upper: float,
+    *,
+    lowest: float,
+    highest: float,
+    step: float,
+    also: Sequence[float] = (),
+) -> pd.DataFrame:
+    """Evaluate a profile log-likelihood at enough points for its use elsewhere.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Maps log ratios to the profile log-likelihood and its derivative; not-a-number where the
+        profile could not be computed.
+    best : float
+        The log ratio of largest likelihood; infinite where there is none.
+    lower, upper : float
+        Limits of its interval, infinite on an open side. They, ``best`` and 0 are among the points.
+    lowest, highest : float
+        Log ratios between which the profile is stored in any case.
+    step : float
+        Distance of neighbouring points, as a share of the half-width of the interval.
+    also : sequence of float
+        Further log ratios at which it is stored.
+
+    Returns
+    -------
+    DataFrame
+        ``log_rr``, ``log_likelihood`` and ``gradient``, ascending.
+    """
+    sides = (
+        _outward(-1, best, lower, upper, step),
+        _outward(1, best, upper, lower, step),
+    )
+    known = evaluated(evaluate, _distinct([best, lower, upper, 0.0, *also, *np.concatenate(sides)]))
+    for side, limit, bound in ((-1, lower, lowest), (1, upper, highest)):
+        if math.isfinite(limit):
+            known = _deepened(evaluate, known, side, limit, best)
+        ends = known["log_rr"].iloc[[0, -1]] if len(known) else [0.0]
+        edge = float(min(ends) if side < 0 else max(ends))
+        if side * (bound - edge) > 0:
+            rest = np.linspace(edge, bound, REMAINING + 1)[1:]
+            known = _together(known, evaluated(evaluate, rest))
+    return known
+
+
+def evaluated(evaluate: Evaluate, points: NDArray) -> pd.DataFrame:
+    """Evaluate a profile at points, and leave out those at which it could not be computed.
+
+    Parameters
+    ----------
+    evaluate : callable
+        As in `store_profile`.
+    points : ndarray
+    """
+    value, slope = evaluate(points) if len(points) else (points, points)
+    table = pd.DataFrame({"log_rr": points, "log_likelihood": value, "gradient": slope})
+    return table[np.isfinite(table).all(axis=1)].reset_index(drop=True)
+
+
+def profile_of(estimator: Any, name: str) -> Evaluate:
+    """Make the profile of a fitted estimator's coefficient a function for `store_profile`.
+
+    A point whose fit stops before its tolerance is missing: its value would be too low.
+    """
+
+    def evaluate(points: NDArray) -> tuple[NDArray, NDArray]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", NotConvergedWarning)
+                found = estimator.profile(name, points)
+        except NotConvergedWarning:
+            if len(points) == 1:
+                return np.array([np.nan]), np.array([np.nan])
+            half = len(points) // 2
+            value, slope = zip(evaluate(points[:half]), evaluate(points[half:]), strict=True)
+            return np.concatenate(value), np.concatenate(slope)
+        return found["log_likelihood"].to_numpy(), found["gradient"].to_numpy()
+
+    return evaluate
+
+
+def _outward(side: int, best: float, limit: float, other: float, step: float) -> NDArray:
+    """Points from the estimate outwards; about the other limit where there is no estimate."""
+    shares = np.arange(0.0, ACROSS + step / 2, step)
+    if math.isfinite(limit):
+        width = abs(limit - best) if math.isfinite(best) else LOGISTIC
+        return (best if math.isfinite(best) else limit) + side * width * shares
+    start = next((x for x in (best, other) if math.isfinite(x)), 0.0)
+    width = abs(start - other) if math.isfinite(best) and math.isfinite(other) else LOGISTIC
+    near = start + side * width * shares
+    room = FARTHEST - side * float(near[-1])  # the profile flattens out as exp(-distance) there
+    tail = np.geomspace(min(0.5, room), room, 2 * REMAINING) if room > 0 else np.empty(0)
+    return np.append(near, np.clip(near[-1] + side * tail, -FARTHEST, FARTHEST))
+
+
+def _distinct(points: list[float]) -> NDArray:
+    """The finite points, without those that differ from an earlier one by rounding alone."""
+    found: list[float] = []
+    for x in points:
+        if abs(x) <= FARTHEST and all(abs(x - y) > CLOSE for y in found):
+            found.append(float(x))
+    return np.sort(found)
+
+
+def _deepened(
+    evaluate: Evaluate, known: pd.DataFrame, side: int, limit: float, best: float
+) -> pd.DataFrame:
+    """Add points on a side until the profile has fallen far enough there."""
+    width = abs(limit - best) if math.isfinite(best) else LOGISTIC
+    for _ in range(MOST):
+        if known.empty:
+            break
+        end = known.iloc[0 if side < 0 else -1]
+        at, fall = (
+            float(end["log_rr"]),
+            float(known["log_likelihood"].max() - end["log_likelihood"]),
+        )
+        if fall >= DEPTH or abs(at) >= FARTHEST:
+            break
+        # The slope of a concave profile only grows outwards, so that this is far enough.
+        ahead = (DEPTH - fall) / max(abs(float(end["gradient"])), 1e-3)
+        further = at + side * np.array([0.5, 1.0]) * min(ahead, 10 * width)
+        more = evaluated(evaluate, np.unique(np.clip(further, -FARTHEST, FARTHEST)))
+        if more.empty:
+            break
+        known = _together(known, more)
+    return known
+
+
+def _together(known: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    both = pd.concat([known, more]) if len(known) and len(more) else known if len(known) else more
+    return both.drop_duplicates("log_rr").sort_values("log_rr", ignore_index=True)
