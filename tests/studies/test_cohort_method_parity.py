@@ -143,7 +143,7 @@ def test_kaplan_meier_curves_with_their_limits(results):
     wanted = table("cm_kaplan_meier_dist", analysis_id=1, outcome_id=3, target_comparator_id=PAIR)
     found = results[1].curves
     assert found["time_day"].tolist() == wanted["time_day"].tolist()
-    for column in found.columns:
+    for column in found.columns.intersection(wanted.columns):
         np.testing.assert_allclose(found[column], wanted[column], rtol=1e-10, equal_nan=True)
 
 

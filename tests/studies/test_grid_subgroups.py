@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,9 +17,13 @@ from steropes.studies import (
     TimeAtRisk,
 )
 from steropes.studies.controls import calibrate, fit_systematic_error
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.grid import release_grid
 from steropes.studies.grid.report import grid_page, write_grid_report
-from steropes.studies.grid.run import run_grid
+from steropes.studies.grid.run import precedence, run_grid
 from steropes.studies.grid.spec import CohortSources, ControlSet
+from steropes.studies.grid.store import ResultStore
+from steropes.studies.grid.tables import EXACT, EXACT_KEYS
 
 FEMALE = 8532001
 CONTROLS = (5, 6, 7, 8, 9)
@@ -52,7 +57,19 @@ def results(tmp_path_factory):
         for concept in (3, *CONTROLS):
             if rng.random() < 0.25:
                 omop.condition(person, concept, int(rng.integers(101, 500)))
-    return run_grid(omop.write(), SPEC, tmp_path_factory.mktemp("results"))
+    return run_grid(omop.write(), SPEC, tmp_path_factory.mktemp("results"), disclosure="none")
+
+
+def released(results):
+    """The tables of the same grid by the rules that apply if nothing is asked for."""
+    with ResultStore(results.path, signature(results.path), EXACT, EXACT_KEYS) as store:
+        exact = {name: store.table(name) for name in EXACT}
+    return release_grid(exact, results.spec.thresholds, precedence(results.spec), DisclosureRules())
+
+
+def signature(path):
+    with duckdb.connect(str(path), read_only=True) as db:
+        return db.execute("SELECT step FROM progress WHERE kind = 'signature'").fetchone()[0]
 
 
 def test_interactions_are_calibrated_by_those_of_negative_controls(results):
@@ -67,32 +84,39 @@ def test_interactions_are_calibrated_by_those_of_negative_controls(results):
 
 
 def test_subgroups_sum_to_all_and_hide_small_cells_of_both(results):
-    table = results.tables["subgroup"].query("outcome_id == 13").set_index("level")
+    exact = results.tables["subgroup"].query("outcome_id == 13").set_index("level")
     whole = results.tables["cm_result"].query("outcome_id == 13").iloc[0]
     for arm in ("target", "comparator"):
-        assert table[f"{arm}_subjects"].sum() == whole[f"{arm}_subjects"]
-        assert table[f"{arm}_days"].sum() == whole[f"{arm}_days"]
+        assert exact[f"{arm}_subjects"].sum() == whole[f"{arm}_subjects"]
+        assert exact[f"{arm}_days"].sum() == whole[f"{arm}_days"]
+    assert (exact["ci_95_lb"] < exact["rr"]).all()
+    assert (exact["rr"] < exact["ci_95_ub"]).all()
+    tables = released(results)
+    table = tables["subgroup"].query("outcome_id == 13").set_index("level")
     hidden = table[table[["target_outcomes", "comparator_outcomes"]].lt(0).any(axis=1)]
     assert hidden.index.tolist() == [0]  # few of the few men had the outcome
     arm = "target" if table.loc[0, "target_outcomes"] < 0 else "comparator"
     assert table.loc[0, f"{arm}_outcomes"] == -5
     assert pd.isna(table.loc[1, f"{arm}_outcomes"])
-    assert (table["ci_95_lb"] < table["rr"]).all()
-    assert (table["rr"] < table["ci_95_ub"]).all()
+    effects = ["rr", "ci_95_lb", "ci_95_ub", "se_log_rr"]
+    assert table[effects].isna().all(axis=None)  # the few would follow from their errors
+    assert tables["cm_interaction_result"].query("outcome_id == 13").empty
 
 
 def test_subgroups_are_on_the_page_and_in_a_table_unless_blinded(results, tmp_path):
     write_grid_report(flagged(results, 1), tmp_path / "open")
     line = results.tables["subgroup"].query("outcome_id == 13 and level == 1").iloc[0]
     said = f"{line.rr:.2f} ({line.ci_95_lb:.2f} to {line.ci_95_ub:.2f})"
-    assert said in (tmp_path / "open" / "report.html").read_text()
-    table = pd.read_csv(tmp_path / "open" / "tables" / "subgroups.csv").query("outcome_id == 13")
+    assert said in (tmp_path / "open" / "release" / "report.html").read_text()
+    table = pd.read_csv(tmp_path / "open" / "release" / "tables" / "subgroups.csv").query(
+        "outcome_id == 13"
+    )
     assert table["characteristic"].tolist() == ["gender: Female"] * 2
-    assert [*(tmp_path / "open" / "figures").glob("subgroups-*")]
+    assert [*(tmp_path / "open" / "release" / "figures").glob("subgroups-*")]
     blind = flagged(results, 0)
     write_grid_report(blind, tmp_path / "blind")
     assert said not in grid_page(blind)
-    assert pd.read_csv(tmp_path / "blind" / "tables" / "subgroups.csv").empty
+    assert pd.read_csv(tmp_path / "blind" / "release" / "tables" / "subgroups.csv").empty
 
 
 def flagged(results, unblind):

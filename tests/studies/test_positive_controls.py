@@ -251,7 +251,7 @@ def test_a_grid_with_positive_controls_tells_how_the_analyses_fared(database, tm
     path.write_text(spec.to_json())
     out = tmp_path / "out"
     assert command(["grid", str(path), "--database", str(database), "--output", str(out)]) == 0
-    assert {f.name for f in out.iterdir()} >= {"controls.html", "report.html"}
+    assert {f.name for f in (out / "release").iterdir()} >= {"controls.html", "report.html"}
     assert "crude: coverage" in capsys.readouterr().out
 
 

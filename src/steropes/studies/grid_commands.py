@@ -130,8 +130,10 @@ def run_and_report(
         print(f"  {words}")
     if judged:
         _print_performance(results)
-    for path in (*pages, results.path, results.path.with_suffix(".zip")):
+    print(results.rules.sentence())
+    for path in (*pages, folder / "release" / "results.zip"):
         print(path)
+    print(f"{results.path} (exact numbers, not to be released)")
     return results
 
 

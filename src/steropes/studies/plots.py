@@ -11,7 +11,7 @@ from steropes.studies.disclosure.curves import merged_histogram
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
 
-__all__ = ["density", "still_at_risk"]
+__all__ = ["density", "density_of_bars", "histogram", "still_at_risk"]
 
 # Okabe and Ito's blue and vermilion: told apart by colour-blind readers, and in grey.
 COLOURS = {"target": "#0072B2", "comparator": "#D55E00"}
@@ -39,32 +39,45 @@ def still_at_risk(curve: KaplanMeier, t: float) -> float:
     return float(curve.at_risk[i]) if i < len(curve.at_risk) else 0.0
 
 
-def density(
-    scores: np.ndarray,
-    points: int = 201,
-    weights: np.ndarray | None = None,
-    least: int = 0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate a Gaussian kernel density on [0, 1], reflected at both ends.
+def histogram(
+    scores: np.ndarray, points: int, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count people, their weights, and the squares of these, in each bar of a fine histogram.
 
-    People are spread evenly over the neighbouring bins that together hold ``least`` people, so that
+    A million people then cost no more than a thousand. There are four bars between two of so many
+    points on [0, 1].
+    """
+    w = np.ones(len(scores)) if weights is None else weights
+    people, mass, squares = (
+        np.histogram(scores, 4 * (points - 1), (0, 1), weights=v)[0] for v in (None, w, w**2)
+    )
+    return people, mass.astype(float), squares.astype(float)
+
+
+def density_of_bars(
+    people: np.ndarray, mass: np.ndarray, squares: np.ndarray, points: int, least: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate a Gaussian kernel density on [0, 1], reflected at both ends, from a histogram.
+
+    People are spread evenly over the neighbouring bars that together hold ``least`` people, so that
     nobody stands alone in a tail.
     """
-    grid = np.linspace(0, 1, points)
-    w = np.ones(len(scores)) if weights is None else weights
-    spread = float(np.sqrt(np.average((scores - np.average(scores, weights=w)) ** 2, weights=w)))
-    people = float(w.sum() ** 2 / (w**2).sum())  # that many would tell as much
-    width = max(0.9 * spread * people**-0.2, 0.01)
-    # binned first, so that a million people cost no more than a thousand
-    fine = 4 * (points - 1)
-    people_in, edges = np.histogram(scores, fine, (0, 1))
-    counts = (
-        people_in if weights is None else np.histogram(scores, fine, (0, 1), weights=weights)[0]
-    )
-    counts = merged_histogram(people_in, counts.astype(float), least)
-    centres = (edges[1:] + edges[:-1]) / 2
-    density = np.zeros(points)
+    grid, bars = np.linspace(0, 1, points), len(mass)
+    centres = (np.arange(bars) + 0.5) / bars
+    spread = float(np.sqrt(np.average((centres - np.average(centres, weights=mass)) ** 2,
+                                      weights=mass)))  # fmt: skip
+    effective = float(mass.sum() ** 2 / squares.sum())  # people who would tell as much
+    width = max(0.9 * spread * effective**-0.2, 0.01)
+    counts = merged_histogram(people, mass, least)
+    found = np.zeros(points)
     for images in (centres, -centres, 2 - centres):
         z = (grid[:, None] - images[None, :]) / width
-        density += np.exp(-0.5 * z * z) @ counts
-    return grid, density / (float(w.sum()) * width * np.sqrt(2 * np.pi))
+        found += np.exp(-0.5 * z * z) @ counts
+    return grid, found / (float(mass.sum()) * width * np.sqrt(2 * np.pi))
+
+
+def density(
+    scores: np.ndarray, points: int = 201, *, least: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate the density of scores on [0, 1]; see `density_of_bars`."""
+    return density_of_bars(*histogram(scores, points), points, least)

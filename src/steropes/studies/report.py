@@ -14,7 +14,7 @@ from steropes.studies.methods_page import methods_parts
 from steropes.studies.numbers import study_json, study_tables
 from steropes.studies.page.html import cards, document, findings
 from steropes.studies.people_page import attrition_parts, balance_parts, propensity_parts
-from steropes.studies.pictures import FIGURES, study_pictures
+from steropes.studies.pictures import study_pictures
 from steropes.studies.results_page import diagnostics_parts, result_parts
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import checks, count, decimals, p_value, title_case
@@ -39,8 +39,7 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     tables = {f"tables/{name}.csv": text for name, text in study_tables(study).items()}
     figures = {f"figures/{name}.svg": p.file() for name, (p, _) in pictures.items()}
     main = {"report.html": _page(study, public, pictures), "study.json": study_json(study)}
-    gone = [f"figures/{name}.svg" for name in FIGURES if name not in pictures]
-    return write_release(folder, {**main, **tables, **figures}, public.rules, gone)[:2]
+    return write_release(folder, {**main, **tables, **figures}, public.rules)[:2]
 
 
 def study_page(study: ComparativeStudy) -> str:

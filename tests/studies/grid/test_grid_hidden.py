@@ -10,10 +10,12 @@ from tests.studies.test_features import made
 from steropes.studies import (
     covariate_balance,
 )
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.grid_shared import hidden_names, released_balance
 from steropes.studies.grid.blinding import blinded
 from steropes.studies.grid.report import grid_page, write_grid_report
 from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.shared_tables import balance_rows, told_worst
+from steropes.studies.grid.shared_tables import balance_rows
 
 
 def rare_covariates():
@@ -25,9 +27,18 @@ def rare_covariates():
     return treated, x, kept, covariate_balance(made(x, 800), treated, kept.astype(float))
 
 
+OPEN, DEFAULT = DisclosureRules("none", 0), DisclosureRules()
+COVARIATES = pd.DataFrame({"covariate_id": [], "covariate_analysis_id": []})
+
+
+def balance_table(balance, rules=DEFAULT):
+    exact = pd.DataFrame(balance_rows(balance, {}))
+    return released_balance(exact, COVARIATES, rules).set_index("covariate_id")
+
+
 def test_means_of_covariates_tell_no_few_people_before_or_after_matching():
     treated, x, kept, balance = rare_covariates()
-    rows = pd.DataFrame(balance_rows(balance, {}, 5)).set_index("covariate_id")
+    rows = balance_table(balance)
     exact = {
         (arm, when): pd.Series({i: v[(treated == a) & people].sum() for i, v in x.items()})
         for arm, a in (("target", 1), ("comparator", 0))
@@ -39,14 +50,14 @@ def test_means_of_covariates_tell_no_few_people_before_or_after_matching():
         few = (n > 0) & (n < 5)
         assert few.any()
         assert (mean[few.index[few]] == round(-5 / size, 3)).all(), (arm, when)
-        assert np.allclose(mean[n.index[~few]], n[~few] / size, atol=5.01e-4)
+        assert np.allclose(mean[n.index[~few]], n[~few] / size, atol=2.501 / size)
     for when in ("before", "after"):
         arms = exact["target", when], exact["comparator", when]
         mean, total = rows[f"mean_{when}"], arms[0] + arms[1]
         hidden = total.index[(arms[0].between(1, 4)) | arms[1].between(1, 4)]
         assert (mean[hidden] < 0).all()  # else the few would follow
         true = total / (800 if when == "before" else 400)
-        assert (true[hidden] < -mean[hidden] + 5.01e-4).all()
+        assert (true[hidden] < -mean[hidden] + 5.01e-3).all()
 
 
 def roots(other: float, difference: float) -> np.ndarray:
@@ -61,8 +72,8 @@ def roots(other: float, difference: float) -> np.ndarray:
 def test_no_few_people_follow_from_a_standardised_difference_and_the_other_mean():
     treated, x, kept, balance = rare_covariates()
     hidden = {1: set(), 0: set()}
-    told = pd.DataFrame(balance_rows(balance, {}, 5)).set_index("covariate_id")
-    everything = pd.DataFrame(balance_rows(balance, {}, 0)).set_index("covariate_id")
+    told = balance_table(balance)
+    everything = balance_table(balance, OPEN)
     for when, people, sizes in (("before", kept | True, (200, 600)), ("after", kept, (200, 200))):
         for i, v in x.items():
             counts = [int((v[(treated == a) & people]).sum()) for a in (0, 1)]
@@ -86,22 +97,23 @@ def test_the_most_unequal_covariate_is_not_named_where_its_people_are_few():
     x = {1210: np.isin(np.arange(200), (0, 1, 2)), 2210: np.arange(200) % 2 == 0}
     balance = covariate_balance(made(x, 200), treated, np.ones(200))
     rare, _ = balance.worst()
-    common = next(n for n in balance.table["name"] if n != rare)
-    assert told_worst(balance, rare, 5) == ""
-    assert told_worst(balance, rare, 0) == rare
-    assert told_worst(balance, common, 5) == common
+    named = balance.table[["covariate_id", "name"]].rename(columns={"name": "covariate_name"})
+    named = named.assign(analysis_id=1)
+    for rules, unnamed in ((DisclosureRules(), {(1, rare)}), (OPEN, set())):
+        told = balance_table(balance, rules).reset_index().assign(analysis_id=1)
+        assert hidden_names(told, named) == unnamed
 
 
 def test_the_page_judges_balance_by_all_covariates_also_those_not_told(database, spec, tmp_path):
     found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path)
     balance = found.tables["cm_shared_covariate_balance"]
     hidden = balance["std_diff_after"].isna()
-    assert 0 < hidden.sum() < len(balance)
+    assert 0 < hidden.sum() <= len(balance)
     page = grid_page(found)
     for analysis, of in balance.groupby("analysis_id"):
         over = int((of["balanced_after"] == 0).sum())
         assert f"{over:,} of {len(of):,} covariates differ by more than" in page, analysis
-    assert "covariates of which no arm has few people; dashed" in page
+    assert "covariates of which no arm has few people; dashed" in page or hidden.all()
 
 
 def test_few_outcomes_do_not_follow_from_the_detectable_ratio(database, spec, results, tmp_path):
@@ -144,8 +156,12 @@ def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):
     assert shown[columns].notna().all(axis=None)
     assert results.estimates().query("outcome_id == 13")[columns].notna().all(axis=None)
     page = write_grid_report(blind, tmp_path).read_text()
-    assert pd.read_csv(tmp_path / "tables" / "estimates.csv")[columns].isna().all(axis=None)
-    assert not [*(tmp_path / "figures").glob("survival-*")]
+    assert (
+        pd.read_csv(tmp_path / "release" / "tables" / "estimates.csv")[columns]
+        .isna()
+        .all(axis=None)
+    )
+    assert not [*(tmp_path / "release" / "figures").glob("survival-*")]
     assert page.count(">not shown</td>") == 2 * 2 * 2  # outcomes x analyses x arms
     label = 'data-label="With the outcome">'
     for count in shown[columns].to_numpy().ravel():

@@ -46,8 +46,8 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(
         run_grid(database, spec, tmp_path)
     again = run_grid(database, spec, tmp_path)
     assert len(calls) == 12 + 1  # only what was cut short is done twice
-    archive = results.path.with_suffix(".zip")
-    assert checksum(tmp_path / "results.zip") == checksum(archive)
+    archive = results.path.parent / "release" / "results.zip"
+    assert checksum(tmp_path / "release" / "results.zip") == checksum(archive)
     for name, table in results.tables.items():
         pd.testing.assert_frame_equal(again.tables[name], table)
     run_grid(database, spec, tmp_path)
@@ -59,8 +59,8 @@ def test_results_do_not_depend_on_how_many_outcomes_are_answered_at_once(
 ):
     with joblib.parallel_config(backend="threading"):
         run_grid(database, spec, tmp_path, jobs=3)
-    archive = results.path.with_suffix(".zip")
-    assert checksum(tmp_path / "results.zip") == checksum(archive)
+    archive = results.path.parent / "release" / "results.zip"
+    assert checksum(tmp_path / "release" / "results.zip") == checksum(archive)
     with pytest.raises(DataError, match="jobs must be"):
         run_grid(database, spec, tmp_path, jobs=0)
 
@@ -85,7 +85,7 @@ def test_processes_find_the_same_and_can_be_killed(database, spec, results, tmp_
                     os.killpg(run.pid, signal.SIGKILL)
                     break
     subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
-    archive = results.path.with_suffix(".zip")
+    archive = results.path.parent / "release" / "results.zip"
     assert checksum(tmp_path / "out" / "results.zip") == checksum(archive)
 
 

@@ -102,7 +102,7 @@ def test_one_value_that_is_not_finite_moves_no_estimate_and_is_said(spec, clean,
     table = found.tables["unusable_value"]
     assert table[["covariate_analysis_id", "records"]].to_numpy().tolist() == [[706, 1], [710, 1]]
     assert f"{WORDS}." in grid_page(found)
-    with zipfile.ZipFile(tmp_path / "out" / "results.zip") as archive:
+    with zipfile.ZipFile(tmp_path / "out" / "release" / "results.zip") as archive:
         assert archive.read("unusable_value.csv").decode().count("\n") == 3
 
 

@@ -25,37 +25,39 @@ def time_unit(last: float) -> float:
 
 
 def coarse_steps(
-    grid: NDArray, events: NDArray, at_risk: NDArray, first: float, least: int
+    events: NDArray, at_risk: NDArray, first: float, least: int, total: float
 ) -> list[int]:
     """Times of a grid between which enough people had the event and enough have left.
 
     Parameters
     ----------
-    grid : ndarray, shape (m,)
-        Times that do not depend on any single person.
     events : ndarray, shape (m,)
-        Events up to and including each of them; the last value is the number of all events.
+        Events up to and including each time of the grid.
     at_risk : ndarray, shape (m,)
         People whose time is that or later.
     first : float
         People at risk at the beginning.
     least : int
+    total : float
+        Number of all events, also of those after the last time.
 
     Returns
     -------
     list of int
-        Positions in the grid; empty where there are not enough events for one step. Events after
-        the last step are none.
+        Positions in the grid; empty where there are not enough events for one step. After the last
+        step there are either no events or enough of them.
     """
     chosen: list[int] = []
     had, left = 0.0, first
-    for i in range(len(grid)):
+    for i in range(len(events)):
         if events[i] - had >= least and left - at_risk[i] >= least:
             chosen.append(i)
             had, left = events[i], at_risk[i]
     if chosen and events[-1] > had:  # too few for a step of their own
         enough = np.flatnonzero(events >= events[-1])
         chosen[-1] = int(enough[0])
+    while chosen and 0 < total - events[chosen[-1]] < least:
+        chosen.pop()
     return chosen
 
 
@@ -73,7 +75,7 @@ def coarse_curve(curve: KaplanMeier, least: int) -> KaplanMeier | None:
     until = np.searchsorted(curve.times, grid, side="right")
     events = np.concatenate(([0.0], np.cumsum(curve.events)))[until]
     there = np.append(curve.at_risk, 0.0)[np.searchsorted(curve.times, grid, side="left")]
-    chosen = coarse_steps(grid, events, there, float(curve.at_risk[0]), least)
+    chosen = coarse_steps(events, there, float(curve.at_risk[0]), least, float(curve.events.sum()))
     if not chosen:
         return None
     last = until[chosen] - 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from steropes import __version__
 from steropes.studies.disclosure.rules import DisclosureRules
@@ -25,8 +27,8 @@ def write_release(
     folder: str | Path,
     texts: Mapping[str, str | bytes],
     rules: DisclosureRules,
-    gone: Iterable[str] = (),
     *,
+    add: bool = False,
     exact: bool = False,
 ) -> list[Path]:
     """Write the files that may be released, all of them or none, and list them in a manifest.
@@ -39,8 +41,9 @@ def write_release(
         By name, which may have a folder before it.
     rules : DisclosureRules
         What has been applied to them.
-    gone : iterable of str
-        Names of files of an earlier release that this one does not have; they are removed.
+    add : bool, default False
+        Keep the files of an earlier release by the same rules. Otherwise those that this one does
+        not have are removed.
     exact : bool, default False
         Exact results are in ``folder``; a note there says so.
 
@@ -55,7 +58,11 @@ def write_release(
         The folder cannot be written to.
     """
     folder = Path(folder)
-    files = {
+    into = folder / RELEASE
+    earlier = _earlier(into)
+    kept = earlier.files if add and earlier.rules == rules.record() else {}
+    gone = [into / name for name in earlier.files if name not in {*texts, *kept}]
+    files = kept | {
         name: hashlib.sha256(t if isinstance(t, bytes) else t.encode()).hexdigest()
         for name, t in texts.items()
     }
@@ -65,8 +72,30 @@ def write_release(
         "files": dict(sorted(files.items())),
     }
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-    into = folder / RELEASE
-    written = write_files(into, {**texts, MANIFEST: text}, [into / name for name in gone])
+    written = write_files(into, {**texts, MANIFEST: text}, gone)
     if exact:
         write_files(folder, {EXACT_NOTE: EXACT_TEXT})
     return written[:-1]
+
+
+@dataclass(frozen=True)
+class _Release:
+    """What a manifest lists."""
+
+    rules: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def _earlier(folder: Path) -> _Release:
+    """The release that is in a folder; nothing where there is none that can be read."""
+    try:
+        values = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        files = {str(k): str(v) for k, v in values["files"].items()}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return _Release()
+    inside = {
+        name: digest
+        for name, digest in files.items()
+        if not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
+    }
+    return _Release(values.get("disclosure", {}), inside)

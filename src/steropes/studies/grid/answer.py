@@ -26,7 +26,13 @@ from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.outcomes.absolute import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.engine import clusters_of
 from steropes.studies.outcomes.estimate import Estimate, estimate_effect, why_none
-from steropes.studies.outcomes.summaries import arm_counts, curve_table, detectable_ratio, follow_up
+from steropes.studies.outcomes.summaries import (
+    arm_counts,
+    curve_table,
+    detectable_ratio,
+    follow_up,
+    informative_events,
+)
 from steropes.studies.people import People
 from steropes.studies.ties import tied_share
 
@@ -79,6 +85,8 @@ class AnalysisResult:
         Differences of risks and of restricted means.
     counts, follow_up : dict
         Subjects, days, outcomes; distribution of follow-up.
+    informative : (int, int)
+        Outcomes of target and comparator that say something of the effect.
     curves : DataFrame
         Kaplan–Meier curves, as ``curve_table`` makes them.
     balance : Balance or None
@@ -97,6 +105,7 @@ class AnalysisResult:
     estimate: Estimate
     absolute: AbsoluteEffect
     counts: dict[str, int]
+    informative: tuple[int, int]
     follow_up: dict[str, object]
     curves: pd.DataFrame
     balance: Balance | None
@@ -199,6 +208,12 @@ class Prepared:
             estimate=estimate,
             absolute=absolute,
             counts=arm_counts(compared),
+            informative=informative_events(
+                compared["time"],
+                compared["event"],
+                compared["treated"],
+                adjusted.sets if analysis.outcome_model.stratified else None,
+            ),
             follow_up=follow_up(compared),
             curves=curve_table(compared, weights),
             balance=balance,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,59 @@ from steropes.studies.grid.results import diagnostics_row
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.ratios import ratio_of
 
-__all__ = ["calibrate_grid"]
+__all__ = ["Calibrated", "calibrate_grid", "calibrated_tables"]
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 GROUP = ["target_comparator_id", "analysis_id"]
 
 
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """The tables that calibration fills in: results, diagnostics and interactions."""
+
+    results: pd.DataFrame
+    checks: pd.DataFrame
+    interactions: pd.DataFrame
+
+
 def calibrate_grid(store: ResultStore, thresholds: DiagnosticThresholds) -> None:
-    """Fill in calibrated estimates and the verdicts that depend on them.
+    """Fill in calibrated estimates, and the verdicts that depend on them, in a store."""
+    found = calibrated_tables(
+        store.table("cm_result"),
+        store.table("cm_diagnostics_summary"),
+        store.table("cm_interaction_result"),
+        store.table("cm_target_comparator_outcome"),
+        thresholds,
+    )
+    store.replace("cm_result", found.results)
+    store.replace("cm_interaction_result", found.interactions)
+    store.replace("cm_diagnostics_summary", found.checks)
+
+
+def calibrated_tables(
+    results: pd.DataFrame,
+    checks: pd.DataFrame,
+    interactions: pd.DataFrame,
+    truth: pd.DataFrame,
+    thresholds: DiagnosticThresholds,
+) -> Calibrated:
+    """Calibrate estimates, and judge them by the systematic error of the controls.
 
     The controls of a comparison and analysis that pass the diagnostics calibrate all its results;
     the negative ones do so for each of its interactions, whose true ratio is one.
+
+    Parameters
+    ----------
+    results, checks, interactions, truth : DataFrame
+        ``cm_result``, ``cm_diagnostics_summary``, ``cm_interaction_result`` and
+        ``cm_target_comparator_outcome``; what an earlier calibration filled in is made anew.
+    thresholds : DiagnosticThresholds
     """
-    results, checks = store.table("cm_result"), store.table("cm_diagnostics_summary")
-    interactions = store.table("cm_interaction_result")
-    truth = store.table("cm_target_comparator_outcome")
+    results, interactions = results.copy(), interactions.copy()
+    for table in (results, interactions):
+        calibrated = [c for c in table if str(c).startswith("calibrated_")]
+        table[calibrated] = math.nan
+    checks = checks.assign(ease=math.nan)
     passed = [_read(line, thresholds).unblind_for_calibration for line in checks.to_dict("records")]
     usable = checks[KEY].assign(usable=passed).merge(truth, on=KEY[:2], how="left")
     known = results.merge(usable, on=KEY, how="left")
@@ -56,9 +95,7 @@ def calibrate_grid(store: ResultStore, thresholds: DiagnosticThresholds) -> None
                 interactions, rows, fit_error_model(negative["log_rr"], negative["se_log_rr"], none)
             )
     judged = [{**line, **_judged(line, thresholds)} for line in checks.to_dict("records")]
-    store.replace("cm_result", results)
-    store.replace("cm_interaction_result", interactions)
-    store.replace("cm_diagnostics_summary", pd.DataFrame(judged, columns=list(checks.columns)))
+    return Calibrated(results, pd.DataFrame(judged, columns=list(checks.columns)), interactions)
 
 
 def _groups(table: pd.DataFrame, by: list[str]) -> list[pd.Index]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steropes.studies.controls.shown import performance_parts, performance_words
+from steropes.studies.disclosure.folder import write_release
 from steropes.studies.grid.controls import analysis_performance, control_estimates
 from steropes.studies.page import html
-from steropes.studies.page.files import write_files
 from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ __all__ = ["controls_page", "write_controls_report"]
 
 
 def write_controls_report(results: GridResults, folder: str | Path) -> Path:
-    """Write ``controls.html`` into a folder, whole or not at all; returns its path."""
-    return write_files(folder, {"controls.html": controls_page(results)})[0]
+    """Write ``controls.html`` into the folder ``release`` of a folder; returns its path."""
+    files = {"controls.html": controls_page(results)}
+    return write_release(folder, files, results.rules, add=True)[0]
 
 
 def controls_page(results: GridResults) -> str:
@@ -54,6 +55,7 @@ def controls_page(results: GridResults) -> str:
             "risk: of the cause-specific hazard, where there are competing outcomes."
         )
     )
+    body.append(f"<p>{escape(results.rules.sentence())}</p>")
     return html.document("Analyses judged on controls", body)
 
 

@@ -165,8 +165,9 @@ def _profile(result: AnalysisResult, profile: pd.DataFrame) -> Iterator[Line]:
 
 
 def _curves(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Line]:
-    curves = of["kaplan_meier_dist"][list(result.curves.columns)].to_numpy(float)
-    worst = np.nanmax(np.abs(curves - result.curves.to_numpy(float)))
+    known = [c for c in result.curves if c in of["kaplan_meier_dist"]]
+    curves = of["kaplan_meier_dist"][known].to_numpy(float)
+    worst = np.nanmax(np.abs(curves - result.curves[known].to_numpy(float)))
     yield 1, "Kaplan-Meier curves and limits, largest difference", 0.0, float(worst)
 
 

@@ -1,7 +1,7 @@
-"""Results in the tables of CohortMethod's results model, without small cells.
+"""Exact results in the tables of CohortMethod's results model.
 
-Names of tables and columns are those that OHDSI's viewer and meta-analysis read. A count below the
-smallest that may be written becomes minus that number, as there; zeros stay.
+Names of tables and columns are those that OHDSI's viewer and meta-analysis read. Some columns and
+tables are there for `disclosure.grid` alone, which makes of these tables the ones to be released.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any
 from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.settings import Question, StudyAnalysis
-from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id, told_worst
+from steropes.studies.grid.shared_tables import Rows, balance_rows, comparison_id
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.ratios import ratio_of
 
 __all__ = [
     "outcome_tables",
-    "positive_control_row",
     "specification_tables",
 ]
 
@@ -59,41 +58,34 @@ def specification_tables(
     return tables
 
 
-def positive_control_row(row: dict[str, Any], database: str, least: int) -> dict[str, Any]:
-    """How a positive control was made."""
-    counts = {c: censored(row[c], least) for c in ("outcomes_before", "outcomes_added")}
-    return {**row, **counts, "database_id": database}
-
-
 def outcome_tables(
-    result: AnalysisResult, database: str, least: int, *, with_balance: bool = True
+    result: AnalysisResult, database: str, *, with_balance: bool = True
 ) -> dict[str, Rows]:
-    """What is told of one outcome, but for calibration, which needs the others."""
+    """Make the rows of one outcome, but for calibration, which needs the others."""
     key = {
         "target_comparator_id": comparison_id(result.question),
         "outcome_id": result.outcome,
         "analysis_id": result.analysis.id,
         "database_id": database,
     }
+    profile = result.estimate.profile[["log_rr", "log_likelihood", "gradient"]]
     tables: dict[str, Rows] = {
-        "cm_result": [_result(result, key, least)],
-        "cm_follow_up_dist": [{**key, **_follow_up(result, least)}],
-        "cm_attrition": _attrition(result, key, least),
-        "cm_diagnostics_summary": [{**key, **_checks(result, least)}],
-        "cm_kaplan_meier_dist": _curves(result, key, least),
+        "cm_result": [_result(result, key)],
+        "cm_follow_up_dist": [{**key, **result.follow_up}],
+        "cm_attrition": _attrition(result, key),
+        "cm_diagnostics_summary": [{**key, **diagnostics_row(result.diagnostics)}],
+        "cm_kaplan_meier_dist": _curves(result, key),
         "cm_likelihood_profile": [
             {"log_rr": float(a), "log_likelihood": float(b), "gradient": float(c), **key}
-            for a, b, c in result.estimate.profile[
-                ["log_rr", "log_likelihood", "gradient"]
-            ].itertuples(index=False)
+            for a, b, c in profile.itertuples(index=False)
         ],
-        "cm_interaction_result": _interactions(result, key, least),
-        "subgroup": _subgroups(result, key, least),
-        "absolute_effect": _absolute(result, key, least),
-        "note": [{**key, **_note(result, least)}],
+        "cm_interaction_result": _interactions(result, key),
+        "subgroup": _subgroups(result, key),
+        "absolute_effect": _absolute(result, key),
+        "note": [{**key, **_note(result)}],
     }
     if with_balance and result.balance is not None:
-        tables["cm_covariate_balance"] = balance_rows(result.balance, key, least)
+        tables["cm_covariate_balance"] = balance_rows(result.balance, key)
     return tables
 
 
@@ -121,23 +113,7 @@ def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
     }
 
 
-def _checks(result: AnalysisResult, least: int) -> dict[str, Any]:
-    """The diagnostics; without the detectable ratio, from which all outcomes follow, if few are."""
-    row = diagnostics_row(result.diagnostics)
-    return {**row, "mdrr": math.nan} if _few_outcomes(result, least) else row
-
-
-def _few_outcomes(result: AnalysisResult, least: int) -> bool:
-    """Whether the outcomes of an arm are not told."""
-    return any(0 < result.counts[f"{arm}_outcomes"] < least for arm in ("target", "comparator"))
-
-
-def censored(count: float, least: int) -> int:
-    """A count, or minus the smallest that may be written."""
-    return -least if 0 < count < least else int(count)
-
-
-def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str, Any]:
+def _result(result: AnalysisResult, key: dict[str, Any]) -> dict[str, Any]:
     e = result.estimate
     has = math.isfinite(e.log_rr)
     nothing = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr")
@@ -149,10 +125,9 @@ def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str
         "ci_95_ub": ratio_of(e.upper),
         "p": e.p if has else math.nan,
         "one_sided_p": e.one_sided_p if has else math.nan,
-        **{
-            name: count if name.endswith("days") else censored(count, least)
-            for name, count in result.counts.items()
-        },
+        **result.counts,
+        "target_informative": result.informative[0],
+        "comparator_informative": result.informative[1],
         "log_rr": e.log_rr,
         "se_log_rr": e.se,
         "llr": e.llr,
@@ -161,40 +136,35 @@ def _result(result: AnalysisResult, key: dict[str, Any], least: int) -> dict[str
     }
 
 
-def _note(result: AnalysisResult, least: int) -> dict[str, Any]:
+def _note(result: AnalysisResult) -> dict[str, Any]:
     """What the results model has no place for."""
-    e, d, balance = result.estimate, result.diagnostics, result.shared.balance
-    worst, few = d.worst_covariate, _few_outcomes(result, least)
+    e, d = result.estimate, result.diagnostics
     return {
         "note": e.note,
         "interval": e.interval,
         "proportional_p": e.proportional_p,
         "proportional_transform": None if math.isnan(e.proportional_p) else TRANSFORM,
-        "e_value": math.nan if few else e.e_value,
-        "e_value_limit": math.nan if few else e.e_value_limit,
-        "e_value_form": None if few or math.isnan(e.log_rr) else E_VALUE_FORMS[e.common],
+        "e_value": e.e_value,
+        "e_value_limit": e.e_value_limit,
+        "e_value_form": None if math.isnan(e.log_rr) else E_VALUE_FORMS[e.common],
         "limit_ratio": ratio_of(e.upper - e.lower),
         "precision_diagnostic": d.precision_verdict,
         "tied": d.tied,
         "tied_diagnostic": d.tied_verdict,
         "target_lost": d.attrition,
         "comparator_lost": d.comparator_attrition,
-        "worst_covariate": worst if balance is None else told_worst(balance, worst, least),
+        "worst_covariate": d.worst_covariate,
     }
 
 
-def _absolute(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
-    """Risks and means; not of few people with the outcome, whom a risk would count."""
-    if _few_outcomes(result, least) or math.isnan(result.absolute.horizon):
+def _absolute(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    """Risks and means."""
+    if math.isnan(result.absolute.horizon):
         return []
     return [{**key, **result.absolute.row()}]
 
 
-def _interactions(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
-    counts = {
-        name: count if name.endswith("days") else censored(count, least)
-        for name, count in result.counts.items()
-    }
+def _interactions(result: AnalysisResult, key: dict[str, Any]) -> Rows:
     calibrated = ("rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr")
     return [
         {
@@ -204,7 +174,7 @@ def _interactions(result: AnalysisResult, key: dict[str, Any], least: int) -> Ro
             "ci_95_lb": ratio_of(line.lower),
             "ci_95_ub": ratio_of(line.upper),
             "p": line.p,
-            **counts,
+            **result.counts,
             "log_rr": line.log_rr,
             "se_log_rr": line.se,
             **{f"calibrated_{c}": math.nan for c in calibrated},
@@ -214,57 +184,31 @@ def _interactions(result: AnalysisResult, key: dict[str, Any], least: int) -> Ro
     ]
 
 
-def _subgroups(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
-    """Effects within levels.
-
-    Both levels sum to what is told, so that neither count is if one is
-    small; nor are the days of people who are not counted.
-    """
-    rows: Rows = []
-    table = result.estimate.subgroups
-    for _, levels in table.groupby("covariate_id", sort=True):
-        lines: Rows = [{str(k): v for k, v in line.items()} for line in levels.to_dict("records")]
-        for arm in ("target", "comparator"):
-            for what in ("subjects", "outcomes"):
-                name = f"{arm}_{what}"
-                told = [censored(line[name], least) for line in lines]
-                hidden = min(told) < 0
-                for line, count in zip(lines, told, strict=True):
-                    line[name] = count if count < 0 or not hidden else None
-                    if hidden and what == "subjects":
-                        line[f"{arm}_days"] = None
-        rows += [
-            {
-                **key,
-                **line,
-                "interaction_covariate_id": int(line["covariate_id"]),
-                "rr": ratio_of(line["log_rr"]),
-                "ci_95_lb": ratio_of(line["lower"]),
-                "ci_95_ub": ratio_of(line["upper"]),
-                "se_log_rr": line["se"],
-                "target_estimator": result.estimand,
-            }
-            for line in lines
-        ]
-    return rows
+def _subgroups(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    """Effects within levels."""
+    table = result.estimate.subgroups.sort_values(["covariate_id", "level"], kind="stable")
+    return [
+        {
+            **key,
+            **{str(k): v for k, v in line.items()},
+            "interaction_covariate_id": int(line["covariate_id"]),
+            "rr": ratio_of(line["log_rr"]),
+            "ci_95_lb": ratio_of(line["lower"]),
+            "ci_95_ub": ratio_of(line["upper"]),
+            "se_log_rr": line["se"],
+            "target_estimator": result.estimand,
+        }
+        for line in table.to_dict("records")
+    ]
 
 
-def _follow_up(result: AnalysisResult, least: int) -> dict[str, Any]:
-    """Follow-up, without the extremes of an arm that is small (they are single people's)."""
-    found = dict(result.follow_up)
-    for arm in ("target", "comparator"):
-        if 0 < result.counts[f"{arm}_subjects"] < least:
-            found |= {k: None for k in found if k.startswith(arm)}
-    return found
-
-
-def _attrition(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
+def _attrition(result: AnalysisResult, key: dict[str, Any]) -> Rows:
     exposures = {"target": result.question.target, "comparator": result.question.comparator}
     return [
         {
             "sequence_number": i + 1,
             "description": line["rule"],
-            "subjects": censored(line[f"{arm}_people"], least),
+            "subjects": int(line[f"{arm}_people"]),
             "exposure_id": exposure,
             **key,
         }
@@ -273,13 +217,11 @@ def _attrition(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
     ]
 
 
-def _curves(result: AnalysisResult, key: dict[str, Any], least: int) -> Rows:
-    if _few_outcomes(result, least):
-        return []  # a curve steps at every event, and would count them
+def _curves(result: AnalysisResult, key: dict[str, Any]) -> Rows:
     rows = []
     for line in result.curves.to_dict("records"):
         for arm in ("target", "comparator"):
             at_risk = line[f"{arm}_at_risk"]
-            line[f"{arm}_at_risk"] = None if math.isnan(at_risk) else censored(at_risk, least)
+            line[f"{arm}_at_risk"] = None if math.isnan(at_risk) else int(at_risk)
         rows.append({**line, "time_day": int(line["time_day"]), **key})
     return rows

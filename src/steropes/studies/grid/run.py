@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.grid import release_grid
 from steropes.studies.grid.blinding import blinded
 from steropes.studies.grid.calibrating import calibrate_grid
 from steropes.studies.grid.spec import GridSpec
-from steropes.studies.grid.store import ResultStore
-from steropes.studies.grid.tables import TABLES
+from steropes.studies.grid.store import ResultStore, archive_of
+from steropes.studies.grid.tables import EXACT, EXACT_KEYS
 from steropes.studies.grid.work import work_through
 from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.requirements import whole
@@ -34,15 +36,18 @@ class GridResults:
     Attributes
     ----------
     path : Path
-        The DuckDB file.
+        The DuckDB file, which holds exact numbers and is not to be released.
     tables : dict of str to DataFrame
-        Its tables, sorted by their keys, without small cells.
+        The released tables, sorted by their keys.
     spec : GridSpec
+    rules : DisclosureRules
+        What has been applied to the tables.
     """
 
     path: Path
     tables: dict[str, pd.DataFrame]
     spec: GridSpec
+    rules: DisclosureRules = field(default_factory=DisclosureRules)
 
     def __repr__(self) -> str:
         found = self.tables["cm_result"]
@@ -95,7 +100,8 @@ def run_grid(
         An OMOP CDM: whatever `OmopDatabase` opens, or one that is open.
     spec : GridSpec
     output : str or Path
-        Folder for ``results.duckdb`` and ``results.zip`` (the tables as CSV).
+        Folder for ``results.duckdb``, which holds exact numbers, and for ``release/results.zip``,
+        the tables that may be released as CSV files.
     jobs : int, default 1
         Outcomes that are answered at once, each by a process of its own. Cohorts, covariates and
         scores are made by this one. Within ``joblib.parallel_config(backend="dask")`` they are
@@ -116,27 +122,33 @@ def run_grid(
     say = progress or (lambda line: None)
     whole("jobs", jobs, 1)
     rules = site_rules(disclosure, spec.min_cell)
-    spec = replace(spec, min_cell=rules.least)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with (
         opened(database, spec.schema) as db,
-        ResultStore(folder / RESULTS, _signature(db, spec)) as store,
+        ResultStore(folder / RESULTS, _signature(db, spec), EXACT, EXACT_KEYS) as store,
     ):
         if "all" not in store.done:
             work_through(db, spec, store, say, jobs)
             say("calibrating")
             calibrate_grid(store, spec.thresholds)
             store.finish()
-        store.export(folder / ARCHIVE)
-        tables = {name: store.table(name) for name in TABLES}
-    return GridResults(folder / RESULTS, tables, spec)
+        exact = {name: store.table(name) for name in EXACT}
+    say("disclosure control")
+    tables = release_grid(exact, spec.thresholds, precedence(spec), rules)
+    write_release(folder, {ARCHIVE: archive_of(tables)}, rules, exact=True)
+    return GridResults(folder / RESULTS, tables, spec, rules)
+
+
+def precedence(spec: GridSpec) -> list[int]:
+    """Analyses in the order in which their counts are released: those that adjust come first."""
+    return [a.id for a in sorted(spec.analyses, key=lambda a: not a.adjusts)]
 
 
 def _signature(db: OmopDatabase, spec: GridSpec) -> str:
     """What results depend on: the specification, the database, and the software's version."""
     from steropes import __version__
 
-    settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"} | {"least": spec.min_cell}
+    settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"}
     text = json.dumps([__version__, db.identity, settings], default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -3,13 +3,13 @@
 What belongs to one step is written in one transaction. A process that is killed leaves whole steps
 behind, and the next one goes on from there; at the end the file is written anew, sorted, so that
 its rows are the same however often the work was interrupted. (DuckDB puts something random into
-every file; the archive of :meth:`ResultStore.export` is the same to the byte.)
+every file; the archive that `archive_of` makes of its tables is the same to the byte.)
 """
 
 from __future__ import annotations
 
+import io
 import os
-import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.grid.tables import KEYS, TABLES
 
-__all__ = ["ResultStore"]
+__all__ = ["ResultStore", "archive_of"]
 
 
 class ResultStore:
@@ -132,21 +132,6 @@ class ResultStore:
         os.replace(part, self.path)
         self._db = duckdb.connect(str(self.path), read_only=True)
 
-    def export(self, path: str | Path) -> Path:
-        """Write the tables as CSV files in a zip archive, as R's package does; the same bytes.
-
-        Numbers have up to 17 digits; missing ones are empty.
-        """
-        path = Path(path)
-        part = path.with_suffix(".part")
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in self.tables:
-                entry = zipfile.ZipInfo(f"{name}.csv", (1980, 1, 1, 0, 0, 0))
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, self.table(name).to_csv(index=False, lineterminator="\n"))
-        shutil.move(part, path)
-        return path
-
     # -- parts -----------------------------------------------------------------------------------
 
     def _make(self, db: Any) -> None:
@@ -179,3 +164,17 @@ class ResultStore:
         columns = ", ".join(f"{c}::{kind}" for c, kind in self.tables[table].items())
         self._db.execute(f"INSERT INTO {table} SELECT {columns} FROM brought")
         self._db.unregister("brought")
+
+
+def archive_of(tables: Mapping[str, pd.DataFrame]) -> bytes:
+    """Make a zip archive of the tables as CSV files, as R's package does; the same bytes each time.
+
+    Numbers have up to 17 digits; missing ones are empty.
+    """
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, table in tables.items():
+            entry = zipfile.ZipInfo(f"{name}.csv", (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, table.to_csv(index=False, lineterminator="\n"))
+    return packed.getvalue()

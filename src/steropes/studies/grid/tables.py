@@ -1,8 +1,8 @@
-"""The columns of the result tables, their types, and what makes a row one of a kind."""
+"""The columns of the result tables, released and exact, their types, and their keys."""
 
 from __future__ import annotations
 
-__all__ = ["KEYS", "TABLES"]
+__all__ = ["EXACT", "EXACT_KEYS", "KEYS", "TABLES"]
 
 _TYPES = {"i": "BIGINT", "f": "DOUBLE", "t": "VARCHAR", "d": "DATE"}
 _EFFECT = "rr:f ci_95_lb:f ci_95_ub:f p:f "
@@ -154,4 +154,36 @@ KEYS: dict[str, tuple[str, ...]] = {
     table: tuple(c for c in ("target_comparator_id", "outcome_id", "analysis_id") if c in columns)
     + tuple(_LAST[table].split(", ") if table in _LAST else ())
     for table, columns in TABLES.items()
+}
+
+# Columns that disclosure control needs and that are not released.
+_MORE = {
+    "cm_result": "target_informative:i comparator_informative:i",
+    "cm_kaplan_meier_dist": "target_events:i comparator_events:i target_here:i comparator_here:i",
+    **dict.fromkeys(
+        ("cm_shared_covariate_balance", "cm_covariate_balance"),
+        "target_people_before:i comparator_people_before:i target_people_after:i "
+        "comparator_people_after:i",
+    ),
+}
+_MADE = ("cm_preference_score_dist", "preference_score_after")  # of the histogram
+_HISTOGRAM = _TC + _A + "adjusted:i arm:t bar:i people:i mass:f squares:f" + _DB
+
+
+def _typed(columns: str) -> dict[str, str]:
+    return {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
+
+
+# The tables of results.duckdb, which hold exact numbers.
+EXACT: dict[str, dict[str, str]] = {
+    **{
+        table: columns | _typed(_MORE.get(table, ""))
+        for table, columns in TABLES.items()
+        if table not in _MADE
+    },
+    "preference_histogram": _typed(_HISTOGRAM),
+}
+EXACT_KEYS: dict[str, tuple[str, ...]] = {
+    **{table: key for table, key in KEYS.items() if table in EXACT},
+    "preference_histogram": ("target_comparator_id", "analysis_id", "adjusted", "arm", "bar"),
 }

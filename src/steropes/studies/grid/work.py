@@ -22,7 +22,6 @@ from steropes.studies.grid.positive import add_positive_controls
 from steropes.studies.grid.results import (
     diagnostics_row,
     outcome_tables,
-    positive_control_row,
     specification_tables,
 )
 from steropes.studies.grid.settings import Question, StudyAnalysis
@@ -48,7 +47,6 @@ class _Task:
     prepared: Prepared
     outcome: int
     database: str
-    least: int
     with_balance: bool
 
 
@@ -90,9 +88,7 @@ def work_through(
     if "specification" not in done:
         tables = specification_tables(questions, spec.analyses)
         tables["database"] = [{"database_id": spec.database_id, **db.provenance()}]
-        tables["positive_control"] = [
-            positive_control_row(row, spec.database_id, spec.min_cell or 0) for row in made
-        ]
+        tables["positive_control"] = [{**row, "database_id": spec.database_id} for row in made]
         names = {o.id for q in questions for o in q.outcomes}
         names |= {c for q in questions for c in (q.target, q.comparator)}
         tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
@@ -147,9 +143,12 @@ class _Group:
         }
         counts = ("subjects", "days", "outcomes")
         nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
+        none_told = {"target_informative": 0, "comparator_informative": 0}
         none = Diagnostics(detectable=math.inf, thresholds=self.spec.thresholds)
         return {
-            "cm_result": [{**key, **nobody, "target_estimator": self.analysis.estimates()}],
+            "cm_result": [
+                {**key, **nobody, **none_told, "target_estimator": self.analysis.estimates()}
+            ],
             "cm_diagnostics_summary": [{**key, **diagnostics_row(none)}],
             "note": [{**key, "note": why}],
         }
@@ -172,7 +171,7 @@ def _work(
 ) -> None:
     """All that is left to do of a question and an analysis."""
     spec, question = group.spec, group.question
-    where = (spec.database_id, spec.min_cell or 0)
+    where = spec.database_id
     try:
         prepared = group.prepared()
     except REFUSED as error:
@@ -181,7 +180,7 @@ def _work(
             clock.tick()
         return
     if left[0][1] < 0:
-        store.add(left[0][0], shared_tables(question, group.analysis, prepared.shared, *where))
+        store.add(left[0][0], shared_tables(question, group.analysis, prepared.shared, where))
         clock.tick()
         left = left[1:]
     of_interest = {o.id for o in question.outcomes if o.of_interest}
@@ -192,7 +191,7 @@ def _work(
         if outcome in group.refused:
             store.add(name, group.refusal(outcome, group.refused[outcome]))
             clock.tick()
-    tasks = [_Task(prepared, o, *where, o in of_interest) for _, o in asked]
+    tasks = [_Task(prepared, o, where, o in of_interest) for _, o in asked]
     for (name, outcome), found in zip(asked, _answers(tasks, parallel, jobs), strict=True):
         store.add(name, group.refusal(outcome, found) if isinstance(found, str) else found)
         clock.tick()
@@ -216,7 +215,7 @@ def _answer(task: _Task) -> Tables | str:
         result = task.prepared.answer(task.outcome)
     except REFUSED as error:
         return str(error)
-    return outcome_tables(result, task.database, task.least, with_balance=task.with_balance)
+    return outcome_tables(result, task.database, with_balance=task.with_balance)
 
 
 def _workers(jobs: int) -> AbstractContextManager[Any]:

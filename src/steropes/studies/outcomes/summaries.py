@@ -123,7 +123,8 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     -------
     DataFrame
         ``time_day``, and for each arm ``_survival``, ``_survival_lb``, ``_survival_ub`` (missing
-        after its end) and ``_at_risk`` (missing between those days).
+        after its end) and ``_at_risk`` (missing between those days); then the people who had the
+        outcome on that day, ``_events``, and those whose time is that day or later, ``_here``.
     """
     if people.empty:
         return pd.DataFrame()
@@ -141,7 +142,8 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
             **_arm_curve(people[of_arm], None if w is None else w[of_arm], times, marks, arm)
         )
     ends = people.groupby("treated")["time"].max()
-    same = table.drop(columns="time_day").duplicated() & ~table["time_day"].isin(ends[ends < last])
+    shown = [c for c in table if c != "time_day" and not c.endswith("_here")]
+    same = table[shown].duplicated() & ~table["time_day"].isin(ends[ends < last])
     return table[~same].reset_index(drop=True)
 
 
@@ -160,10 +162,15 @@ def _arm_curve(
         s = np.where((times <= curve.times[-1]) | (s == 0), s, math.nan)
         survival, lower, upper = s, s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
     t = people["time"].to_numpy()
-    risk = np.array([float((t >= m).sum()) if m in marks else math.nan for m in times])
+    had = np.sort(t[(people["event"] == 1).to_numpy()])
+    here = len(t) - np.searchsorted(np.sort(t), times, side="left")
+    risk = np.where(np.isin(times, marks), here.astype(float), math.nan)
+    until = np.searchsorted(had, times, side="right")
     return {
         f"{arm}_survival": survival,
         f"{arm}_survival_lb": lower,
         f"{arm}_survival_ub": upper,
         f"{arm}_at_risk": risk,
+        f"{arm}_events": np.diff(until, prepend=0),
+        f"{arm}_here": here,
     }

@@ -19,7 +19,7 @@ import pandas as pd
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.entries import CohortTable
-from steropes.studies.grid.store import ResultStore
+from steropes.studies.grid.store import ResultStore, archive_of
 from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.sccs.cohorts import attempted_cohorts
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED
@@ -194,8 +194,8 @@ def _run(
             say("calibrating")
             calibrate_series(store, grid)
             store.finish()
-        store.export(folder / ARCHIVE)
         tables = {name: store.table(name) for name in TABLES}
+    (folder / ARCHIVE).write_bytes(archive_of(tables))
     return CaseSeriesGridResults(folder / RESULTS, tables, grid)
 
 

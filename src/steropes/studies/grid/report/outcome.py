@@ -235,7 +235,7 @@ def _one(view: View, comparison: Comparison, outcome: int, analysis: int, visibl
     ]
     place = f"{comparison.id}-{outcome}-{analysis}"
     diagram = attrition_diagram(
-        f"attrition-{place}", steps, comparison.names, view.results.spec.min_cell or 0
+        f"attrition-{place}", steps, comparison.names, view.results.rules.least
     )
     parts = [view.figure(diagram, "What each rule leaves of both arms.")]
     days = view.line("cm_follow_up_dist", **key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from steropes.studies.disclosure.folder import write_release
 from steropes.studies.grid.report.adjustment import adjustment_section
 from steropes.studies.grid.report.characteristics import characteristics_table
 from steropes.studies.grid.report.controls import controls_section
@@ -12,7 +13,6 @@ from steropes.studies.grid.report.outcome import outcome_section
 from steropes.studies.grid.report.subgroups import subgroup_table
 from steropes.studies.grid.report.view import Comparison, View
 from steropes.studies.grid.run import GridResults
-from steropes.studies.page.files import write_files
 from steropes.studies.page.html import cards, document, fold
 
 __all__ = ["grid_page", "write_grid_report"]
@@ -21,7 +21,7 @@ __all__ = ["grid_page", "write_grid_report"]
 def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool = False) -> Path:
     """Write ``report.html``, its figures (SVG) and its tables (CSV); returns the page's path.
 
-    The folders ``figures`` and ``tables`` are beside it.
+    They go into the folder ``release`` of a folder.
 
     Parameters
     ----------
@@ -47,10 +47,7 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
         table = characteristics_table(view, comparison)
         name = f"tables/characteristics-{comparison.id}.csv"
         files[name] = table.to_csv(index=False, lineterminator="\n")
-    # curves that an earlier report showed and this one does not
-    curves = (Path(folder) / "figures").glob("survival-*.svg")
-    gone = [path for path in curves if f"figures/{path.name}" not in files]
-    return write_files(folder, {**files, "report.html": text}, gone)[-1]
+    return write_release(folder, {**files, "report.html": text}, results.rules, add=True)[-1]
 
 
 def grid_page(results: GridResults, *, unblind: bool = False) -> str:
@@ -111,6 +108,7 @@ def _settings(view: View) -> str:
     return (
         f"<h2>Settings</h2><dl>{listed}</dl>"
         + fold("The whole specification", f"<pre>{text}</pre>")
+        + f"<p>{escape(view.results.rules.sentence())}</p>"
         + "<p>All tables, in the layout of CohortMethod 6, are in results.zip beside this page; "
         "its pictures are in the folder figures.</p>"
     )

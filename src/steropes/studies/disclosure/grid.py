@@ -1,0 +1,167 @@
+"""Release of a grid: the tables that may leave, from the exact ones of its store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from steropes.studies.diagnostics import DiagnosticThresholds
+from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column, released_counts
+from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
+from steropes.studies.disclosure.grid_effects import GridEffects, released_effects
+from steropes.studies.disclosure.grid_shared import (
+    hidden_names,
+    released_balance,
+    released_densities,
+    released_families,
+)
+from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
+from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.grid.calibrating import calibrated_tables
+from steropes.studies.grid.tables import TABLES
+
+__all__ = ["release_grid"]
+
+Tables = Mapping[str, pd.DataFrame]
+RARE = 0.05  # share of the people who have a covariate
+BALANCES = ("cm_shared_covariate_balance", "cm_covariate_balance")
+
+
+def release_grid(
+    exact: Tables,
+    thresholds: DiagnosticThresholds,
+    order: Sequence[int],
+    rules: DisclosureRules,
+) -> dict[str, pd.DataFrame]:
+    """Make the tables that may be released.
+
+    Parameters
+    ----------
+    exact : mapping of str to DataFrame
+        Tables of the store.
+    thresholds : DiagnosticThresholds
+    order : sequence of int
+        Analyses, those first whose counts have precedence over those of others.
+    rules : DisclosureRules
+
+    Returns
+    -------
+    dict of str to DataFrame
+        In the layout of ``grid.tables.TABLES``. Calibrated estimates come from released ones alone,
+        for otherwise a hidden one would follow from them.
+    """
+    tables = dict(exact)
+    densities = released_densities(exact["preference_histogram"], rules)
+    for name, rows in densities.items():
+        tables[name] = pd.DataFrame(rows, columns=list(TABLES[name]))
+    covariates = exact["cm_covariate"]
+    for name in BALANCES:
+        tables[name] = released_balance(exact[name], covariates, rules)
+    if rules.open:
+        tables["cm_kaplan_meier_dist"] = exact["cm_kaplan_meier_dist"]
+        return _laid_out(tables)
+    tables["cm_target_comparator_outcome"] = _truth(exact["cm_target_comparator_outcome"])
+    counts = released_counts(
+        exact["cm_result"], exact["cm_attrition"], exact["cm_target_comparator"], order, rules
+    )
+    effects = released_effects(tables, counts, rules)
+    calibrated = calibrated_tables(
+        effects.results,
+        exact["cm_diagnostics_summary"],
+        effects.interactions,
+        tables["cm_target_comparator_outcome"],
+        thresholds,
+    )
+    unnamed = hidden_names(tables[BALANCES[0]], covariates)
+    tables |= {
+        "cm_result": calibrated.results,
+        "cm_interaction_result": calibrated.interactions,
+        "cm_diagnostics_summary": _checks(calibrated.checks, counts, effects, rules),
+        "cm_attrition": counts.attrition,
+        "cm_likelihood_profile": effects.profiles,
+        "subgroup": effects.subgroups,
+        "absolute_effect": effects.absolute,
+        "note": effects.notes.assign(
+            worst_covariate=[
+                "" if (int(a), str(w)) in unnamed else w
+                for a, w in zip(
+                    effects.notes["analysis_id"], effects.notes["worst_covariate"], strict=True
+                )
+            ]
+        ),
+        "cm_kaplan_meier_dist": released_curves(
+            exact["cm_kaplan_meier_dist"], counts, effects.secrecy, rules
+        ),
+        "cm_follow_up_dist": released_follow_up(exact["cm_follow_up_dist"], counts, rules),
+        "covariate_family": released_families(
+            exact["covariate_family"], tables[BALANCES[0]], covariates, rules
+        ),
+        "cm_propensity_model": exact["cm_propensity_model"].assign(
+            coefficient=exact["cm_propensity_model"]["coefficient"].map(
+                lambda x: significant(float(x))
+            )
+        ),
+        "positive_control": _made(exact["positive_control"], rules),
+        "unusable_value": exact["unusable_value"].assign(
+            records=column(rules.count(int(n)) for n in exact["unusable_value"]["records"])
+        ),
+    }
+    return _laid_out(tables)
+
+
+def _laid_out(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The released columns of the released tables, in their order."""
+    return {name: tables[name][list(columns)] for name, columns in TABLES.items()}
+
+
+def _truth(table: pd.DataFrame) -> pd.DataFrame:
+    """Known ratios without the digits that count the outcomes of a positive control."""
+    return table.assign(true_effect_size=table["true_effect_size"].map(_four_digits))
+
+
+def _four_digits(x: float | None) -> float:
+    return math.nan if x is None or pd.isna(x) else significant(float(x), 4)
+
+
+def _made(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """What positive controls were made of."""
+    if table.empty:
+        return table
+    return table.assign(
+        true_effect_size=table["true_effect_size"].map(_four_digits),
+        **{
+            name: column(rules.count(int(n)) for n in table[name])
+            for name in ("outcomes_before", "outcomes_added")
+        },
+    )
+
+
+def _checks(
+    table: pd.DataFrame, counts: GridCounts, effects: GridEffects, rules: DisclosureRules
+) -> pd.DataFrame:
+    """Diagnostics without the digits that give counts away; verdicts are those of exact numbers."""
+    people = {
+        tuple(int(line[k]) for k in KEY): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
+        for line in counts.exact.to_dict("records")
+    }
+    lines = []
+    for line in table.to_dict("records"):
+        key = tuple(int(line[k]) for k in KEY)
+        n, s = people[key], effects.secrecy[(key[0], key[1], key[2])]
+        # which covariate the largest difference is of is not known: it may be a rare one
+        unit = smd_unit(RARE, RARE, max(n, 1), rules.least)
+        for name in ("max_sdm", "shared_max_sdm", "generalizability_max_sdm"):
+            line[name] = to_unit(float(line[name]), unit)
+        for name in ("sdm_family_wise_min_p", "shared_sdm_family_wise_min_p"):
+            line[name] = significant(float(line[name]), 2)
+        for name in ("equipoise", "attrition_fraction"):
+            share = to_unit(float(line[name]), max(0.001, rules.least / max(n, 1)))
+            line[name] = share if n > rules.least else math.nan
+        if s.closed or s.events:
+            line["mdrr"] = math.nan
+        elif s.step:
+            line["mdrr"] = significant(float(line["mdrr"]))
+        lines.append(line)
+    return pd.DataFrame(lines, columns=list(table.columns))

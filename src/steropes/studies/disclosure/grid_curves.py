@@ -1,0 +1,140 @@
+"""Survival curves and follow-up of a grid, without steps or quantiles of few people."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.disclosure.curves import coarse_steps, time_unit
+from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, signed
+from steropes.studies.disclosure.grid_effects import Secrecy
+from steropes.studies.disclosure.rounding import whole_days
+from steropes.studies.disclosure.rules import DisclosureRules
+
+__all__ = ["released_curves", "released_follow_up"]
+
+MORE = tuple(f"{arm}_{what}" for arm in ARMS for what in ("events", "here"))
+EXTREMES = ("min_days", "max_days", "min_date", "max_date")
+
+
+def released_curves(
+    table: pd.DataFrame,
+    counts: GridCounts,
+    secrecy: dict[tuple[int, int, int], Secrecy],
+    rules: DisclosureRules,
+) -> pd.DataFrame:
+    """Release Kaplan–Meier curves whose steps hold enough events, at the ends of intervals.
+
+    There is none where the outcomes of an arm are hidden, which its steps would count.
+    """
+    columns = [c for c in table if c not in MORE]
+    if rules.open or table.empty:
+        return table[columns]
+    at = {tuple(int(k) for k in key): i for i, key in
+          enumerate(counts.exact[KEY].itertuples(index=False))}  # fmt: skip
+    lines: list[dict[str, Any]] = []
+    for key, of in table.groupby(KEY, sort=True):
+        place = (int(key[0]), int(key[1]), int(key[2]))
+        s = secrecy[place]
+        if s.closed or (s.events and not rules.rounds):
+            continue
+        line, hidden = counts.exact.iloc[at[place]], counts.hidden.iloc[at[place]]
+        lines += _curves(of, line, hidden, rules, dict(zip(KEY, place, strict=True)))
+    return pd.DataFrame(lines, columns=columns) if lines else table.iloc[:0][columns]
+
+
+def _curves(
+    of: pd.DataFrame,
+    line: pd.Series,
+    hidden: pd.Series,
+    rules: DisclosureRules,
+    key: dict[str, int],
+) -> list[dict[str, Any]]:
+    """The rows of one result: the steps of both arms, and the marks of people at risk."""
+    t = of["time_day"].to_numpy(float)
+    unit = time_unit(float(t[-1]))
+    grid = unit * np.arange(1, math.floor(float(t[-1]) / unit) + 1)
+    if not len(grid):
+        return []
+    arms = {arm: _arm(of, arm, t, grid, line, rules) for arm in ARMS}
+    marks = of[of["target_at_risk"].notna() | of["comparator_at_risk"].notna()]
+    days = np.unique(
+        np.concatenate([[0.0], marks["time_day"], *(grid[steps] for steps, *_ in arms.values())])
+    )
+    at_risk = {arm: _at_risk(marks, arm, line, hidden, rules) for arm in ARMS}
+    rows = []
+    for day in days.tolist():
+        row: dict[str, Any] = {**key, "time_day": int(day)}
+        for arm, (steps, values, end) in arms.items():
+            done = int(np.searchsorted(grid[steps], day, side="right"))
+            told = day <= end
+            for name, curve in values.items():
+                start = 1.0
+                value = start if done == 0 else float(curve[done - 1])
+                row[f"{arm}_survival{name}"] = round(value, 4) if told else math.nan
+            row[f"{arm}_at_risk"] = at_risk[arm].get(day, math.nan)
+        rows.append({**row, "database_id": of["database_id"].iloc[0]})
+    return rows
+
+
+def _arm(
+    of: pd.DataFrame, arm: str, t: NDArray, grid: NDArray, line: pd.Series, rules: DisclosureRules
+) -> tuple[list[int], dict[str, NDArray], float]:
+    """Steps of an arm (positions in the grid), its values there, and the day on which it ends."""
+    until = np.searchsorted(t, grid, side="right") - 1
+    events = np.cumsum(of[f"{arm}_events"].to_numpy(float))[until]
+    here = np.append(of[f"{arm}_here"].to_numpy(float), 0.0)
+    there = here[np.searchsorted(t, grid, side="left")]
+    total, people = float(line[f"{arm}_outcomes"]), float(line[f"{arm}_subjects"])
+    steps = coarse_steps(events, there, people, rules.least, total)
+    values = {
+        name: of[f"{arm}_survival{name}"].ffill().to_numpy(float)[until[steps]]
+        for name in ("", "_lb", "_ub")
+    }
+    enough = grid[there >= rules.least]
+    last = float(enough[-1]) if len(enough) else 0.0
+    if there[-1] >= rules.least:
+        last = math.inf
+    if steps:
+        late = total > events[steps[-1]]
+        return steps, values, float(grid[steps[-1]]) if late else max(float(grid[steps[-1]]), last)
+    return steps, values, last if total == 0 else -1.0
+
+
+def _at_risk(
+    marks: pd.DataFrame, arm: str, line: pd.Series, hidden: pd.Series, rules: DisclosureRules
+) -> dict[float, float]:
+    """People at risk at the marks, as far as their number at the start is told."""
+    if hidden[f"{arm}_subjects"] and not rules.rounds:
+        return {}
+    days = marks["time_day"].to_numpy(float).tolist()
+    exact = [int(n) if n == n else 0 for n in marks[f"{arm}_at_risk"].astype(float)]
+    told = rules.falling(int(line[f"{arm}_subjects"]), exact)
+    return {day: signed(n) for day, n in zip(days, told, strict=True)}
+
+
+def released_follow_up(
+    table: pd.DataFrame, counts: GridCounts, rules: DisclosureRules
+) -> pd.DataFrame:
+    """Release the quantiles of follow-up in whole days, of arms that are large enough.
+
+    Extremes, and the first and last day on which people start, are each of somebody.
+    """
+    if rules.open or table.empty:
+        return table
+    people = counts.exact.set_index(KEY)
+    lines = []
+    for line in table.to_dict("records"):
+        of = people.loc[tuple(line[k] for k in KEY)]
+        for arm in ARMS:
+            line |= {f"{arm}_{name}": None for name in EXTREMES}
+            large = int(of[f"{arm}_subjects"]) >= 10 * rules.least
+            for name in [c for c in line if str(c).startswith(arm) and str(c).endswith("days")]:
+                value = line[name]
+                line[name] = whole_days(float(value)) if large and value is not None else None
+        lines.append(line)
+    return pd.DataFrame(lines, columns=list(table.columns))

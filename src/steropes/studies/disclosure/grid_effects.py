@@ -1,0 +1,300 @@
+"""Effects of a grid, rounded or withheld where a count of theirs is hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column
+from steropes.studies.disclosure.rounding import Effect, effect_step, significant, to_unit, withheld
+from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.study import WITHHELD
+from steropes.studies.ratios import ratio_of
+
+__all__ = ["GridEffects", "released_effects"]
+
+EFFECT = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "llr")
+COUNTS = tuple(f"{arm}_{what}" for what in ("subjects", "days", "outcomes") for arm in ARMS)
+
+
+@dataclass(frozen=True)
+class Secrecy:
+    """What is hidden of a result, and so what may be told of its effect.
+
+    Attributes
+    ----------
+    closed : bool
+        Nothing of the effect may be told.
+    step : float
+        Step to which log ratios are rounded; 0 where nothing is hidden.
+    events : bool
+        Whether a number of events is hidden, which the likelihood would count.
+    """
+
+    closed: bool
+    step: float
+    events: bool
+
+
+@dataclass(frozen=True, eq=False)
+class GridEffects:
+    """Released tables of effects.
+
+    Attributes
+    ----------
+    results, interactions, subgroups, profiles, absolute, notes : DataFrame
+    secrecy : dict
+        By (comparison, outcome, analysis).
+    """
+
+    results: pd.DataFrame
+    interactions: pd.DataFrame
+    subgroups: pd.DataFrame
+    profiles: pd.DataFrame
+    absolute: pd.DataFrame
+    notes: pd.DataFrame
+    secrecy: dict[tuple[int, int, int], Secrecy]
+
+
+def released_effects(
+    exact: dict[str, pd.DataFrame], counts: GridCounts, rules: DisclosureRules
+) -> GridEffects:
+    """Release the effects of results, their subgroups, profiles and absolute differences."""
+    secrecy = {
+        _key(line): _secrecy(line, counts.hidden.loc[i], rules)
+        for i, line in counts.exact.iterrows()
+    }
+    results = _each(counts.results, secrecy, rules)
+    subgroups, open_ = _subgroups(exact["subgroup"], counts, secrecy, rules)
+    interactions = exact["cm_interaction_result"]
+    kept = [
+        not secrecy[_key(line)].closed
+        and open_.get((*_key(line), int(line["interaction_covariate_id"])), True)
+        for _, line in interactions.iterrows()
+    ]
+    interactions = _each(interactions[np.array(kept, dtype=bool)], secrecy, rules)
+    told = counts.results.set_index(KEY)[list(COUNTS)]
+    if len(interactions):
+        at = pd.MultiIndex.from_frame(interactions[KEY])
+        interactions = interactions.assign(**{c: told[c].reindex(at).to_numpy() for c in COUNTS})
+    return GridEffects(
+        results=results,
+        interactions=interactions,
+        subgroups=subgroups,
+        profiles=_profiles(exact["cm_likelihood_profile"], counts.exact, results, secrecy),
+        absolute=_absolute(exact["absolute_effect"], secrecy, rules),
+        notes=_notes(exact["note"], counts, results, secrecy, rules),
+        secrecy=secrecy,
+    )
+
+
+def _key(line: Any) -> tuple[int, int, int]:
+    return int(line[KEY[0]]), int(line[KEY[1]]), int(line[KEY[2]])
+
+
+def _number(x: Any) -> float:
+    return math.nan if x is None or pd.isna(x) else float(x)
+
+
+def _secrecy(line: pd.Series, hidden: pd.Series, rules: DisclosureRules) -> Secrecy:
+    arms = [
+        (int(line[f"{a}_outcomes"]), int(line[f"{a}_subjects"]), int(line[f"{a}_informative"]))
+        for a in ARMS
+    ]
+    told = [(e, n) for e, n, _ in arms] + [(i, max(n, i)) for _, n, i in arms]
+    events = [e for arm, (e, _, _) in zip(ARMS, arms, strict=True) if hidden[f"{arm}_outcomes"]]
+    people = [n for arm, (_, n, _) in zip(ARMS, arms, strict=True) if hidden[f"{arm}_subjects"]]
+    se = _number(line["se_log_rr"])
+    step = effect_step(
+        se if math.isfinite(se) else math.nan, rules.least, events=events, people=people
+    )
+    return Secrecy(withheld(told, rules.least), step, bool(events))
+
+
+def _each(
+    table: pd.DataFrame, secrecy: dict[tuple[int, int, int], Secrecy], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Rows with their effects as far as they may be told."""
+    lines = []
+    for line in table.to_dict("records"):
+        s = secrecy[_key(line)]
+        if s.closed:
+            line |= {name: math.nan for name in EFFECT if name in line}
+        elif s.step or rules.rounds:
+            line |= _rounded(line, s.step)
+        lines.append(line)
+    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table
+
+
+def _rounded(line: dict[Any, Any], step: float) -> dict[str, float]:
+    """An effect and what follows from it, rounded; what is not finite stays."""
+    log_rr = _number(line["log_rr"])
+    low, high = (
+        math.log(x) if x > 0 else (-math.inf if x == 0 else math.nan)
+        for x in (_number(line["ci_95_lb"]), _number(line["ci_95_ub"]))
+    )
+    found = Effect(log_rr, low, high).rounded(step)
+    values = {
+        "rr": ratio_of(found.log_rr),
+        "ci_95_lb": ratio_of(found.lower),
+        "ci_95_ub": ratio_of(found.upper),
+        "p": found.p,
+        "one_sided_p": found.one_sided_p,
+        "log_rr": significant(found.log_rr, 6),
+        "se_log_rr": significant(found.se) if math.isfinite(found.se) else math.nan,
+        "llr": math.nan,
+    }
+    return {name: value for name, value in values.items() if name in line}
+
+
+def _subgroups(
+    table: pd.DataFrame,
+    counts: GridCounts,
+    secrecy: dict[tuple[int, int, int], Secrecy],
+    rules: DisclosureRules,
+) -> tuple[pd.DataFrame, dict[tuple[int, ...], bool]]:
+    """Effects within levels; and of which covariates the interaction may be told.
+
+    Both levels add up to what is told of all, so that neither count is told if one is small, or
+    near to that of another analysis; nor then the effects.
+    """
+    if table.empty:
+        return table, {}
+    known: dict[tuple[Any, ...], list[int]] = {}
+    lines: list[dict[Any, Any]] = []
+    open_: dict[tuple[int, ...], bool] = {}
+    hidden = counts.hidden.set_axis(pd.MultiIndex.from_frame(counts.exact[KEY]))
+    by = [*KEY, "interaction_covariate_id"]
+    for key, of in table.groupby(by, sort=True):
+        place = (int(key[0]), int(key[1]), int(key[2]), int(key[3]))
+        s, levels = secrecy[place[:3]], of.to_dict("records")
+        closed = s.closed
+        for arm in ARMS:
+            for what in ("subjects", "outcomes"):
+                name = f"{arm}_{what}"
+                exact = [int(line[name]) for line in levels]
+                told = [
+                    known.setdefault((place[0], place[1], place[3], k, name), [])
+                    for k in range(len(exact))
+                ]
+                found = [rules.apart([n], other)[0] for n, other in zip(exact, told, strict=True)]
+                small = any(rules.small(n) for n in exact)
+                bounds = any(not isinstance(f, int) for f in found) or bool(
+                    hidden.at[place[:3], name] and not rules.rounds
+                )
+                closed |= small or (bounds and not rules.rounds)
+                for k, (line, f, n) in enumerate(zip(levels, found, exact, strict=True)):
+                    if isinstance(f, int) and not bounds:
+                        told[k].append(n)
+                    alone = rules.count(n)
+                    line[name] = (
+                        column([alone])[0]
+                        if rules.rounds or not bounds
+                        else (-rules.least if rules.small(n) else math.nan)
+                    )
+                    if bounds or small:
+                        line[f"{arm}_days"] = math.nan
+        open_[place] = not closed
+        for line in levels:
+            if closed:
+                line |= {name: math.nan for name in EFFECT if name in line}
+            elif s.step or rules.rounds:
+                line |= _rounded(line, s.step)
+        lines += levels
+    return pd.DataFrame(lines, columns=list(table.columns)), open_
+
+
+def _profiles(
+    table: pd.DataFrame,
+    exact: pd.DataFrame,
+    results: pd.DataFrame,
+    secrecy: dict[tuple[int, int, int], Secrecy],
+) -> pd.DataFrame:
+    """Likelihood profiles; none where a number of events is hidden, which its slopes count.
+
+    Where only numbers of people are hidden, a profile is moved to the rounded estimate and has
+    three significant digits and no slopes: it then says no more of them than the estimate.
+    """
+    if table.empty:
+        return table
+    moved = {
+        _key(line): float(line["log_rr"]) - _number(exact.at[i, "log_rr"])
+        for i, line in results.iterrows()
+    }
+    parts = []
+    for key, of in table.groupby(KEY, sort=False):
+        place = (int(key[0]), int(key[1]), int(key[2]))
+        s = secrecy[place]
+        if s.closed or s.events:
+            continue
+        if s.step:
+            if not math.isfinite(moved[place]):
+                continue
+            of = of.assign(
+                log_rr=(of["log_rr"] + moved[place]).round(6),
+                log_likelihood=of["log_likelihood"].map(significant),
+                gradient=np.nan,
+            )
+        parts.append(of)
+    return pd.concat(parts, ignore_index=True) if parts else table.iloc[:0]
+
+
+def _absolute(
+    table: pd.DataFrame, secrecy: dict[tuple[int, int, int], Secrecy], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Risks and means, which count events; to two digits where people are hidden."""
+    lines = []
+    for line in table.to_dict("records"):
+        s = secrecy[_key(line)]
+        if s.closed or (s.events and not rules.rounds):
+            continue
+        if s.step:
+            own = [c for c in line if c not in (*KEY, "database_id", "horizon_day")]
+            line |= {c: significant(_number(line[c]), 3 if rules.rounds else 2) for c in own}
+        lines.append(line)
+    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table.iloc[:0]
+
+
+def _shares(line: dict[Any, Any], n: int, least: int) -> Iterator[tuple[str, float]]:
+    """Shares of people to the nearest ``least`` of them."""
+    for name in ("tied", "target_lost", "comparator_lost"):
+        x = _number(line[name])
+        yield name, to_unit(x, max(0.001, least / n)) if n > least else math.nan
+
+
+def _notes(
+    table: pd.DataFrame,
+    counts: GridCounts,
+    results: pd.DataFrame,
+    secrecy: dict[tuple[int, int, int], Secrecy],
+    rules: DisclosureRules,
+) -> pd.DataFrame:
+    fewest = {
+        _key(line): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
+        for _, line in counts.exact.iterrows()
+    }
+    effects = {_key(line): line for line in results.to_dict("records")}
+    lines = []
+    for line in table.to_dict("records"):
+        key = _key(line)
+        s, effect = secrecy[key], effects[key]
+        line |= dict(_shares(line, fewest[key], rules.least))
+        if s.closed:
+            if not line["note"]:
+                line["note"] = WITHHELD
+            names = ("proportional_p", "e_value", "e_value_limit", "limit_ratio")
+            line |= {**dict.fromkeys(names, math.nan), "e_value_form": None}
+        elif s.step:
+            for name in ("proportional_p", "e_value", "e_value_limit"):
+                line[name] = significant(_number(line[name]), 2)
+            low, high = _number(effect["ci_95_lb"]), _number(effect["ci_95_ub"])
+            line["limit_ratio"] = high / low if low > 0 else math.nan
+            if s.events:  # which form an E-value has tells whether the outcome is common
+                line |= {"e_value": math.nan, "e_value_limit": math.nan, "e_value_form": None}
+        lines.append(line)
+    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table

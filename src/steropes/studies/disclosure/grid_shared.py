@@ -1,0 +1,175 @@
+"""Covariates and scores of a grid: shares to the nearest few people, densities without tails."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.covariates.analyses import ANALYSES
+from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
+from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.plots import density_of_bars
+
+__all__ = ["hidden_names", "released_balance", "released_densities", "released_families"]
+
+POINTS = 100  # of a density
+WHEN = ("before", "after")
+
+
+def released_balance(
+    table: pd.DataFrame, covariates: pd.DataFrame, rules: DisclosureRules
+) -> pd.DataFrame:
+    """Release means and standardised differences of covariates.
+
+    A share is rounded to the nearest ``least`` people, or 0.001. That of fewer people is a bound,
+    minus the share that ``least`` of the arm are; where nearly everybody has the covariate it is
+    missing. The mean of both arms is a bound or missing with that of one arm, which would follow
+    from it; and a standardised difference is missing where one of its two means is, for that mean
+    would be the root of a quadratic equation in the other.
+    """
+    if table.empty or rules.open:
+        return table.drop(columns=_sizes(table))
+    kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
+    analysis = table["covariate_id"].map(kinds["covariate_analysis_id"])
+    binary = [not (n in ANALYSES and not ANALYSES[int(n)].binary) for n in analysis.fillna(-1)]
+    lines = [
+        _covariate(line, b, rules) for line, b in zip(table.to_dict("records"), binary, strict=True)
+    ]
+    found = pd.DataFrame(lines, columns=list(table.columns))
+    return found.drop(columns=_sizes(table))
+
+
+def _sizes(table: pd.DataFrame) -> list[str]:
+    return [c for c in table if "_people_" in str(c)]
+
+
+def _covariate(line: dict[Any, Any], binary: bool, rules: DisclosureRules) -> dict[Any, Any]:
+    least = rules.least
+    moved = {"target": False, "comparator": False, "both": False}
+    sizes: list[int] = []
+    for when in WHEN:
+        n = {arm: int(line[f"{arm}_people_{when}"]) for arm in ("target", "comparator")}
+        sizes += [*n.values()]
+        means = {arm: float(line[f"{arm}_mean_{when}"]) for arm in n}
+        cells = {arm: _share(means[arm], n[arm], binary, rules) for arm in n}
+        hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in n}
+        line |= {f"{arm}_mean_{when}": cell for arm, cell in cells.items()}
+        fewest = max(min(n.values()), 1)
+        both = float(line[f"mean_{when}"])
+        if any(hidden.values()):
+            bounds = [abs(cells[a]) if hidden[a] else means[a] for a in n]
+            high = max(max(bounds), least / fewest)
+            line[f"mean_{when}"] = math.nan if math.isnan(high) else -significant(high, 2)
+        else:
+            line[f"mean_{when}"] = _share(both, fewest, binary, rules)
+        unit = smd_unit(means["target"], means["comparator"], fewest, least) if binary else 0.01
+        closed = any(hidden.values())
+        smd = float(line[f"std_diff_{when}"])
+        line[f"std_diff_{when}"] = math.nan if closed else to_unit(smd, unit)
+        spread = float(line[f"std_diff_var_{when}"])
+        line[f"std_diff_var_{when}"] = math.nan if closed else significant(spread, 2)
+        moved |= {arm: moved[arm] or hidden[arm] for arm in n}
+        moved["both"] |= closed
+    unit = smd_unit(0.1, 0.1, max(min(sizes), 1), least)
+    for name, of in (
+        ("target_std_diff", "target"),
+        ("comparator_std_diff", "comparator"),
+        ("target_comparator_std_diff", "both"),
+    ):
+        line[name] = math.nan if moved[of] else to_unit(float(line[name]), unit)
+    return line
+
+
+def _hidden(mean: float, n: int, binary: bool, least: int) -> bool:
+    """Whether few people have a covariate, or are without it."""
+    if n < least:
+        return True
+    if not binary:
+        return 0 < mean * n < least - 1e-9
+    few = 0 < mean * n < least - 1e-9
+    return few or 0 < (1 - mean) * n < least - 1e-9
+
+
+def _share(mean: float, n: int, binary: bool, rules: DisclosureRules) -> float:
+    least = rules.least
+    if n < least:
+        return math.nan
+    if 0 < mean * n < least - 1e-9:
+        return -round(least / n, 3)
+    if not binary:
+        return significant(mean)
+    if 0 < (1 - mean) * n < least - 1e-9:
+        return math.nan
+    return min(1.0, to_unit(mean, max(0.001, least / n)))
+
+
+def released_families(
+    table: pd.DataFrame, balance: pd.DataFrame, covariates: pd.DataFrame, rules: DisclosureRules
+) -> pd.DataFrame:
+    """Release the balance of families of covariates, naming none of few people.
+
+    The largest differences are those of covariates whose difference is told.
+    """
+    if table.empty or rules.open:
+        return table
+    unnamed = hidden_names(balance, covariates)
+    by = ["target_comparator_id", "analysis_id", "covariate_analysis_id"]
+    kinds = covariates[["covariate_id", "analysis_id", by[-1]]]
+    told = balance.merge(kinds, on=["covariate_id", "analysis_id"])
+    sizes = told[["std_diff_before", "std_diff_after"]].abs().groupby([told[k] for k in by]).max()
+    sizes = sizes.reindex(pd.MultiIndex.from_frame(table[by]))
+    return table.assign(
+        **{f"largest_{when}": sizes[f"std_diff_{when}"].to_numpy() for when in WHEN},
+        p_after=table["p_after"].map(lambda p: significant(float(p), 2)),
+        worst=["" if (int(a), str(w)) in unnamed else w
+               for a, w in zip(table["analysis_id"], table["worst"], strict=True)],
+    )  # fmt: skip
+
+
+def hidden_names(balance: pd.DataFrame, covariates: pd.DataFrame) -> set[tuple[int, str]]:
+    """Analysis and name of the covariates whose difference after adjustment is not told."""
+    gone = balance[balance["std_diff_after"].isna()]
+    named = gone[["covariate_id", "analysis_id"]].merge(
+        covariates[["covariate_id", "analysis_id", "covariate_name"]],
+        on=["covariate_id", "analysis_id"],
+    )
+    return {
+        (int(a), str(n)) for a, n in zip(named["analysis_id"], named["covariate_name"], strict=True)
+    }
+
+
+def released_densities(
+    bars: pd.DataFrame, rules: DisclosureRules
+) -> dict[str, list[dict[str, Any]]]:
+    """Densities of the preference score before and after adjustment, from its histogram."""
+    names = ("cm_preference_score_dist", "preference_score_after")
+    tables: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    key = ["target_comparator_id", "analysis_id", "database_id"]
+    for place, of in bars.groupby([*key, "adjusted"], sort=True):
+        curves = {}
+        for arm in ("target", "comparator"):
+            own = of[of["arm"] == arm]
+            counts = np.zeros((3, 4 * (POINTS - 1)))
+            counts[:, own["bar"].to_numpy(int)] = own[["people", "mass", "squares"]].to_numpy().T
+            if counts[0].sum() < max(rules.least, 1):
+                curves[arm] = np.full(POINTS, math.nan)
+                continue
+            curves[arm] = density_of_bars(counts[0], counts[1], counts[2], POINTS, rules.least)[1]
+            if not rules.open:
+                curves[arm] = curves[arm].round(3)
+        x = np.linspace(0, 1, POINTS)
+        tables[names[int(place[3])]] += [
+            {
+                "target_comparator_id": int(place[0]),
+                "analysis_id": int(place[1]),
+                "preference_score": float(x[i]),
+                "target_density": float(curves["target"][i]),
+                "comparator_density": float(curves["comparator"][i]),
+                "database_id": place[2],
+            }
+            for i in range(POINTS)
+        ]
+    return tables
