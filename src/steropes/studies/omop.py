@@ -91,9 +91,7 @@ class OmopDatabase:
         try:
             self.schema = self._place.schema(schema)
             self.tables = self._check_tables()
-            if memory is not None:
-                with self.workspace() as work:
-                    work.run(f"SET memory_limit = '{memory}'")
+            self._place.confine(memory)
         except BaseException:
             self.close()
             raise

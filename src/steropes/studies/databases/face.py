@@ -9,7 +9,7 @@ from typing import Any
 
 from steropes.studies._extras import need
 
-__all__ = ["Layout", "Naming", "Place", "RecordsOf", "Workspace", "quoted"]
+__all__ = ["Layout", "Naming", "Place", "RecordsOf", "Workspace", "confine", "quoted"]
 
 # schema: table: columns, all in lower case
 Layout = dict[str, dict[str, tuple[str, ...]]]
@@ -143,9 +143,44 @@ class Place(ABC):
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> Place:
         """The same place, where tables of people hold (at least) those who have such records."""
 
+    def confine(self, memory: str | None = None) -> None:
+        """Limit memory, and let SQL reach nothing but the tables of the place.
+
+        A database that was received may hold a view that reads any local file, for example by
+        ``read_text``. Once everything is attached, DuckDB therefore refuses access to other files
+        and to extensions, and its configuration is locked.
+
+        Parameters
+        ----------
+        memory : str, optional
+            The most memory that the database may use, such as "2GB".
+        """
+        if memory is not None:
+            self.home.run(f"SET memory_limit = '{memory}'")
+        confine(self.home, ())
+
     @abstractmethod
     def close(self) -> None:
         """Let go of everything."""
+
+
+def confine(home: Workspace, folders: Sequence[str]) -> None:
+    """Refuse files outside of some folders, and extensions, for the rest of a connection's life.
+
+    Parameters
+    ----------
+    home : Workspace
+        Its attached databases and its temporary folder stay usable.
+    folders : sequence of str
+        Absolute paths of folders that queries may read.
+    """
+    home.run("SET autoinstall_known_extensions = false")
+    home.run("SET autoload_known_extensions = false")
+    if folders:
+        listed = ", ".join("'" + folder.replace("'", "''") + "'" for folder in folders)
+        home.run(f"SET allowed_directories = [{listed}]")
+    home.run("SET enable_external_access = false")
+    home.run("SET lock_configuration = true")
 
 
 def quoted(name: str) -> str:

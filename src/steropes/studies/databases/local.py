@@ -8,7 +8,14 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.databases.face import Layout, Place, RecordsOf, Workspace, quoted
+from steropes.studies.databases.face import (
+    Layout,
+    Place,
+    RecordsOf,
+    Workspace,
+    confine,
+    quoted,
+)
 from steropes.studies.scratch import ScratchFolder
 
 __all__ = ["LocalPlace"]
@@ -33,6 +40,7 @@ class LocalPlace(Place):
         self.home, self.name, self.identity = home, name, identity
         self._catalog, self._spill, self._closed = catalog, spill, False
         self._columns: dict[tuple[str, str], tuple[str, ...]] = {}  # of tables asked for
+        self._folders: tuple[str, ...] = ()  # that queries read
 
     @classmethod
     def of_file(cls, path: Path) -> LocalPlace:
@@ -53,6 +61,7 @@ class LocalPlace(Place):
     @classmethod
     def of_folder(cls, folder: Path) -> LocalPlace:
         """Views of a folder with a Parquet file, or a folder of them, for each table."""
+        folder = folder.resolve()
         found = _parquet(folder)
         if not found:
             raise DataError(
@@ -76,7 +85,10 @@ class LocalPlace(Place):
         except BaseException:
             let_go(home, spill)
             raise
-        return cls(home, CATALOG, folder.name, str(folder.resolve()), spill)
+        place = cls(home, CATALOG, folder.name, str(folder), spill)
+        # DuckDB compares paths as they are written, and these are written as patterns.
+        place._folders = (str(folder), _escaped(folder))
+        return place
 
     @classmethod
     def of_connection(cls, connection: Any) -> LocalPlace:
@@ -103,6 +115,14 @@ class LocalPlace(Place):
         """Close our connection, and remove what was spilled."""
         self._closed = True
         let_go(self.home, self._spill)
+
+    def confine(self, memory: str | None = None) -> None:
+        """See `Place.confine`; an open connection of the user's stays as it is."""
+        if self._spill is None:
+            return
+        if memory is not None:
+            self.home.run(f"SET memory_limit = '{memory}'")
+        confine(self.home, self._folders)
 
     def layout(self, schema: str) -> Layout:
         """Tables and columns of all schemas."""
@@ -161,6 +181,7 @@ def _parquet(folder: Path) -> dict[str, str]:
     """The tables in a folder: name, and the pattern of their files."""
     found: dict[str, str] = {}
     for entry in sorted(folder.iterdir()):
+        _refuse_links_outside(entry, folder)
         if entry.is_file() and entry.suffix.lower() == ".parquet":
             table, pattern = entry.stem.lower(), _escaped(entry)
         elif entry.is_dir() and any(entry.rglob("*.parquet")):
@@ -171,6 +192,17 @@ def _parquet(folder: Path) -> dict[str, str]:
             raise DataError(f"{folder} holds the table {table} twice")
         found[table] = pattern
     return found
+
+
+def _refuse_links_outside(entry: Path, folder: Path) -> None:
+    """Refuse a table that is a symbolic link to a place outside of the folder."""
+    linked = [path for path in (entry, *entry.rglob("*")) if path.is_symlink()]
+    for path in linked:
+        if not path.resolve().is_relative_to(folder):
+            raise DataError(
+                f"{path} is a symbolic link to a place outside of {folder}; put the file itself "
+                "into the folder"
+            )
 
 
 def _escaped(path: Path) -> str:
