@@ -13,6 +13,7 @@ import pytest
 import steropes
 from steropes import CrossValidation, Laplace
 from steropes.fit import tasks
+from steropes.fit.result_folder import Packing, ResultFolder
 from steropes.models import resampling
 
 
@@ -32,7 +33,7 @@ def test_draws_in_tasks_are_the_draws(data, tmp_path):
     with joblib.parallel_config(backend="threading", n_jobs=2):
         there = model.bootstrap(10, random_state=1, store=tmp_path).coef
     np.testing.assert_allclose(there, here, atol=1e-3)
-    assert len(list(tmp_path.glob("*.joblib"))) == 3
+    assert len(list(tmp_path.glob("*.npz"))) == 3
 
 
 def test_an_interrupted_bootstrap_goes_on(data, tmp_path, monkeypatch):
@@ -88,19 +89,19 @@ STUDY = """
 import os, sys
 from pathlib import Path
 import joblib, numpy as np, steropes
-from steropes.fit import tasks
+from steropes.fit.result_folder import ResultFolder
 
 store, stop, wanted = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 rng = np.random.default_rng(0)
 X = (rng.random((300, 12)) < 0.3) * 1.0
 outcomes = {str(k): (rng.random(300) < 0.2 + 0.3 * X[:, k]).astype(int) for k in range(12)}
-real, written = tasks._write, []
-def write(file, result):
-    real(file, result)
+real, written = ResultFolder.save, []
+def write(folder, file, result):
+    real(folder, file, result)
     written.append(file.name)
     if len(written) == stop:
         os.kill(os.getpid(), 9)
-tasks._write = write
+ResultFolder.save = write
 with joblib.parallel_config(backend="threading", n_jobs=2):
     many = steropes.fit_many(steropes.LogisticRegression(), X, outcomes, store=store)
     lasso = steropes.LogisticRegression(prior=steropes.Laplace(0.1), n_jobs=stop or 2)
@@ -121,7 +122,7 @@ def test_many_outcomes_after_a_kill(tmp_path):
     assert run("a", 0, whole) == 0
     assert run("b", 4, again) == -9
     assert not again.exists()
-    assert len(list((tmp_path / "b").glob("*.joblib"))) == 4
+    assert len(list((tmp_path / "b").glob("*.npz"))) == 4
     assert run("b", 0, again) == 0
     with np.load(whole) as a, np.load(again) as b:
         assert (int(a["written"]), int(b["written"])) == (14, 10)
@@ -132,15 +133,15 @@ def test_many_outcomes_after_a_kill(tmp_path):
 def test_interrupted_outcomes_go_on(data, tmp_path, monkeypatch):
     X, y = data
     outcomes = {str(k): np.roll(y, k) for k in range(6)}
-    estimator, real, written = steropes.LogisticRegression(), tasks._write, []
+    estimator, real, written = steropes.LogisticRegression(), ResultFolder.save, []
 
-    def write(file, result):
+    def write(folder, file, result):
         if len(written) == stop:
             raise KeyboardInterrupt
-        real(file, result)
+        real(folder, file, result)
         written.append(file)
 
-    monkeypatch.setattr(tasks, "_write", write)
+    monkeypatch.setattr(ResultFolder, "save", write)
     with joblib.parallel_config(backend="threading", n_jobs=2):
         stop = -1
         whole = steropes.fit_many(estimator, X, outcomes, store=tmp_path / "a")
@@ -164,8 +165,10 @@ def test_each_result_is_written_when_it_is_there(tmp_path):
             assert first.wait(60)
         return task
 
+    whole = Packing(lambda task: ({}, task), lambda arrays, facts: facts)
+    folder = ResultFolder(tmp_path, whole)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        found = tasks.over_tasks(wait, None, range(6), tmp_path, "key")
+        found = tasks.over_tasks(wait, None, range(6), folder, "key")
         waiting = threading.Thread(target=lambda: (_until(tmp_path, 5), first.set()))
         waiting.start()
         assert list(found) == [0, 1, 2, 3, 4, 5]
@@ -174,7 +177,7 @@ def test_each_result_is_written_when_it_is_there(tmp_path):
 
 def _until(folder, count):
     for _ in range(6000):
-        if len(list(folder.glob("*.joblib"))) >= count:
+        if len(list(folder.glob("*.npz"))) >= count:
             return
         time.sleep(0.01)
 
@@ -191,7 +194,7 @@ def test_blocks_stay_where_they_are(data, tmp_path, monkeypatch):
         model = steropes.LogisticRegression(prior=Laplace(1.0)).fit(blocks, y)
         draws = model.bootstrap(5, random_state=1, store=tmp_path / "draws").coef
     np.testing.assert_allclose(found["coef"], whole["coef"], atol=1e-8)
-    assert len(list(tmp_path.glob("*.joblib"))) == 2
+    assert len(list(tmp_path.glob("*.npz"))) == 2
     one = steropes.LogisticRegression(prior=Laplace(1.0)).fit(X, y)
     np.testing.assert_allclose(draws, one.bootstrap(5, random_state=1).coef, atol=1e-3)
 

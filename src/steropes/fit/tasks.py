@@ -10,6 +10,7 @@ those over blocks of rows, which have workers of their own and are sent nowhere.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import uuid
@@ -24,6 +25,7 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
+from .result_folder import ResultFolder
 from .sending import PAUSE, ROUNDS, sent
 
 __all__ = ["over_tasks", "spread_out"]
@@ -43,7 +45,7 @@ def over_tasks(
     function: Callable[[Any, Any], Any],
     common: Any,
     tasks: Sequence[Any],
-    store: str | Path | None = None,
+    store: ResultFolder[Any] | None = None,
     key: Any = None,
     here: bool = False,
 ) -> Iterator[Any]:
@@ -56,9 +58,8 @@ def over_tasks(
     common : object
         What all tasks read; pickled once for a worker.
     tasks : sequence
-    store : path, optional
-        A folder for results, each written when it is there; those that it has are not computed
-        again.
+    store : ResultFolder, optional
+        Each result is written to it when it is there; results that it has are not computed again.
     key : object, optional
         With ``store``: what the results depend on, as `joblib.hash` takes it.
     here : bool
@@ -66,30 +67,23 @@ def over_tasks(
     """
     files: list[Path | None] = [None] * len(tasks)
     if store is not None:
-        folder = Path(store)
-        folder.mkdir(parents=True, exist_ok=True)
-        files = [folder / f"{joblib.hash((key, task))}.joblib" for task in tasks]
-    todo = [k for k, file in enumerate(files) if file is None or not file.exists()]
+        files = [store.file((key, task)) for task in tasks]
+    todo = [k for k, file in enumerate(files) if file is None or not os.path.lexists(file)]
     here = here or not spread_out()
     with _closing(_computed(function, common, [tasks[k] for k in todo], here)) as fresh:
         early: dict[int, Any] = {}
         waiting = set(todo)
         for k, file in enumerate(files):
-            if k not in waiting:
-                yield joblib.load(file)
+            if store is not None and file is not None and k not in waiting:
+                yield store.load(file)
                 continue
             while k not in early:
                 at, result = next(fresh)
-                _write(files[todo[at]], result)
+                at_file = files[todo[at]]
+                if store is not None and at_file is not None:
+                    store.save(at_file, result)
                 early[todo[at]] = result
             yield early.pop(k)
-
-
-def _write(file: Path | None, result: Any) -> None:
-    if file is not None:
-        part = file.with_suffix(".part")
-        joblib.dump(result, part)
-        part.replace(file)  # whole, or not there
 
 
 def _computed(

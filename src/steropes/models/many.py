@@ -23,6 +23,7 @@ from ..errors import DataError, SeparationError
 from ..fit import Problem
 from ..fit.outcomes import Outcome, fit_outcomes
 from ..fit.replicates import LANES
+from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
 from ..fit.tasks import over_tasks, spread_out
 from ..infer import refuse_separated, refuse_undetermined
@@ -72,7 +73,7 @@ def fit_many(
         Of all outcomes, as in ``fit``.
     store : path, optional
         A folder for what is done, from which the same call goes on if it was interrupted. It holds
-        tables of coefficients, no rows.
+        tables of coefficients, no rows. Others must not be able to write to it.
 
     Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
     ``"ray"``, ``"loky"``), outcomes go there, alone or eight at a time, and X once to each
@@ -119,8 +120,9 @@ def fit_many(
         key = type(estimator).__name__, settings, design.names, _checksum(design), level
         model = clone(estimator) if here else clone(estimator).set_params(n_jobs=1)
         common_to_all = model, design, level
+        folder = None if store is None else ResultFolder(store, PACKING)
         parts: dict[str, Part] = {}
-        for done in over_tasks(_of_outcomes, common_to_all, tasks, store, key, here):
+        for done in over_tasks(_of_outcomes, common_to_all, tasks, folder, key, here):
             parts.update(done)
     else:
         parts = _of_outcomes((estimator, design, level), own)
@@ -159,6 +161,33 @@ def _goes_together(model: Any, design: Design, count: int) -> bool:
 
 
 Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
+
+
+def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+    """Turn summaries into arrays of numbers, with their names in JSON."""
+    arrays: dict[str, np.ndarray] = {}
+    facts = []
+    for number, (name, (table, converged, note)) in enumerate(parts.items()):
+        fact: dict[str, Any] = {"name": name, "converged": converged, "note": note}
+        if table is not None:
+            arrays[str(number)] = table.to_numpy(np.float64)
+            fact |= {"columns": list(table.columns), "rows": list(table.index)}
+        facts.append(fact)
+    return arrays, facts
+
+
+def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, Any]]) -> dict[str, Part]:
+    """Make summaries of what `_pack` wrote."""
+    parts: dict[str, Part] = {}
+    for number, fact in enumerate(facts):
+        table = None
+        if "columns" in fact:
+            table = pd.DataFrame(arrays[str(number)], fact["rows"], fact["columns"])
+        parts[str(fact["name"])] = table, bool(fact["converged"]), str(fact["note"])
+    return parts
+
+
+PACKING = Packing(_pack, _unpack)
 
 
 def _read(outcomes: Any, common: Given) -> dict[str, Given]:

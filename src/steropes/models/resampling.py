@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
+from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards.lifted import rows_in_blocks
 from ..fit.tasks import over_tasks, spread_out
 from ..infer.bootstrap import (
@@ -81,7 +82,8 @@ class Resampling(Inference):
             Threads, default those of the model.
         store : path, optional
             A folder for what is done, from which the same call goes on if it was interrupted. It
-            holds coefficients, no rows; remove it when it is of no more use.
+            holds coefficients, no rows; remove it when it is of no more use. Others must not be
+            able to write to it.
 
         Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
         ``"ray"``, ``"loky"``), draws go there, forty at a time, and the data once to each worker;
@@ -163,14 +165,27 @@ class Resampling(Inference):
         return lambda part, seed: dataclasses.replace(cv, random_state=seed).run(part)
 
 
+def _pack(fits: DrawnFits) -> tuple[dict[str, np.ndarray], None]:
+    arrays = {"coef": fits.coef, "converged": fits.converged}
+    return (arrays if fits.variance is None else {**arrays, "variance": fits.variance}), None
+
+
+def _unpack(arrays: Mapping[str, np.ndarray], facts: None) -> DrawnFits:
+    return DrawnFits(arrays["coef"], arrays["converged"], arrays.get("variance"))
+
+
+PACKING = Packing(_pack, _unpack)
+
+
 def _in_tasks(
     common: Any, draws: Draws, store: str | Path | None, key: Any, here: bool,
     report: Callable[[str, float], None],
 ) -> DrawnFits:  # fmt: skip
     """Fits of draws as tasks, wherever joblib has them."""
+    folder = None if store is None else ResultFolder(store, PACKING)
     seeds = [draws.seeds[a : a + TOGETHER] for a in range(0, len(draws.seeds), TOGETHER)]
     parts = []
-    for part in over_tasks(_of_seeds, common, seeds, store, key, here):
+    for part in over_tasks(_of_seeds, common, seeds, folder, key, here):
         parts.append(part)
         report("bootstrap", len(parts) / len(seeds))
     variances = [x.variance for x in parts if x.variance is not None]

@@ -1,0 +1,124 @@
+"""A folder of finished fits, from which an interrupted call continues.
+
+A result is a file of plain arrays and JSON (``.npz``, without pickled objects), so that reading a
+folder executes nothing. Files and folders that somebody else owns or may write to, and symbolic
+links, are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import joblib
+import numpy as np
+
+from ..errors import DataError
+
+__all__ = ["Packing", "ResultFolder"]
+
+Result = TypeVar("Result")
+Arrays = Mapping[str, np.ndarray]
+
+FACTS = "facts"  # the name of the array that holds the JSON text
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither this flag nor numbers of users
+
+
+@dataclass(frozen=True)
+class Packing(Generic[Result]):
+    """How a result becomes arrays and JSON, and a result again.
+
+    Attributes
+    ----------
+    pack : callable
+        From a result to arrays of numbers by name, and an object that JSON can hold.
+    unpack : callable
+        The reverse, which raises ``KeyError``, ``TypeError`` or ``ValueError`` for other contents.
+    """
+
+    pack: Callable[[Result], tuple[Arrays, Any]]
+    unpack: Callable[[Arrays, Any], Result]
+
+
+class ResultFolder(Generic[Result]):
+    """Results by key in a folder.
+
+    Parameters
+    ----------
+    path : str or Path
+        Created with access for its owner alone if it is not there.
+    packing : Packing
+
+    Raises
+    ------
+    DataError
+        The folder is a symbolic link, belongs to somebody else, or others can write to it.
+    """
+
+    def __init__(self, path: str | Path, packing: Packing[Result]) -> None:
+        self.path, self.packing = Path(path), packing
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_foreign(self.path, self.path.lstat(), stat.S_ISDIR)
+
+    def file(self, key: object) -> Path:
+        """Return the file of a key, an object that `joblib.hash` takes."""
+        return self.path / f"{joblib.hash(key)}.npz"
+
+    def save(self, file: Path, result: Result) -> None:
+        """Write a result; the file is complete or not there."""
+        arrays, facts = self.packing.pack(result)
+        text = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        part = file.with_suffix(".part")
+        part.unlink(missing_ok=True)  # of a process that was killed
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
+        with os.fdopen(os.open(part, flags, 0o600), "wb") as stream:
+            np.savez(stream, **{**arrays, FACTS: text})
+        part.replace(file)
+
+    def load(self, file: Path) -> Result:
+        """Read a result.
+
+        Raises
+        ------
+        DataError
+            The file is a symbolic link, belongs to somebody else, can be written by others, or
+            holds something else.
+        """
+        try:
+            handle = os.open(file, os.O_RDONLY | NO_LINKS)
+        except OSError as error:
+            raise DataError(f"{file} cannot be read ({error.strerror}); remove it.") from None
+        with os.fdopen(handle, "rb") as stream:
+            _refuse_foreign(file, os.fstat(handle), stat.S_ISREG)
+            try:
+                with np.load(stream, allow_pickle=False) as found:
+                    arrays = {name: found[name] for name in found.files}
+                facts = json.loads(arrays.pop(FACTS).tobytes())
+                return self.packing.unpack(arrays, facts)
+            except (
+                ValueError, KeyError, TypeError, AttributeError, EOFError, OSError,
+                zipfile.BadZipFile,
+            ):  # fmt: skip
+                raise DataError(
+                    f"{file} does not hold a result of this version of steropes; remove it to "
+                    "compute it again."
+                ) from None
+
+
+def _refuse_foreign(path: Path, found: os.stat_result, kind: Callable[[int], bool]) -> None:
+    """Refuse what is of another kind, somebody else's, or can be changed by others."""
+    if not kind(found.st_mode):
+        raise DataError(f"{path} is a symbolic link or no plain file or folder; give another path.")
+    if not hasattr(os, "getuid"):
+        return
+    if found.st_uid != os.getuid():
+        raise DataError(f"{path} belongs to another user, who could change results in it.")
+    if found.st_mode & OTHERS_WRITE:
+        raise DataError(f"Others can write to {path}; take that away first: chmod go-w '{path}'.")
