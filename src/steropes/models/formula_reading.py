@@ -23,6 +23,7 @@ from .formula_numbers import (
     widened,
     words_of,
 )
+from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 
 __all__ = ["Formula", "formula_value", "read_formula", "table_of", "without_unused"]
 
@@ -32,7 +33,8 @@ ELEMENTWISE = {
     "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
 }  # fmt: skip
 OF_EXPRESSIONS = (
-    ValueError, NameError, SyntaxError, TypeError, AttributeError, ArithmeticError, LookupError,
+    RecursionError, MemoryError, ValueError, NameError, SyntaxError, TypeError, AttributeError,
+    ArithmeticError, LookupError,
 )  # fmt: skip
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in formulaic's messages
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
@@ -273,8 +275,25 @@ def without_unused(data: pd.DataFrame) -> pd.DataFrame:
     return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
 
 
-def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formula, bool]:
-    """Read a formula; also say whether it has an intercept."""
+def read_formula(
+    text: str, data: pd.DataFrame, intercept: bool, trusted: bool = False
+) -> tuple[Formula, bool]:
+    """Read a formula.
+
+    Parameters
+    ----------
+    text : str
+    data : DataFrame
+    intercept : bool
+        Whether the model can have an intercept.
+    trusted : bool
+        Whether any Python in the formula is evaluated, and not only documented functions.
+
+    Returns
+    -------
+    formula : Formula
+    has_intercept : bool
+    """
     if not isinstance(text, str) or text.count("~") != 1:
         raise DataError(f"formula must be text such as 'y ~ x1 + x2', not {text!r}.")
     outcome, right = (part.strip() for part in text.split("~"))
@@ -282,6 +301,10 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formul
         raise DataError("The formula has no outcome before '~'.")
     if not right:
         raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
+    columns = frozenset(map(str, data.columns))
+    if not trusted:
+        refuse_unsafe_formula(text, len(DOT.findall(right)))
+        refuse_unsafe_expression(outcome, columns)
     foreign = CALL.search(re.sub("`[^`]*`", "", text))
     if foreign:
         raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")
@@ -295,6 +318,10 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool) -> tuple[Formul
     offsets, kept, has_intercept = [], [], False
     for term in terms:
         texts = [factor.expr for factor in term.factors]
+        if not trusted:
+            for factor in term.factors:
+                if factor.eval_method.value == "python":
+                    refuse_unsafe_expression(factor.expr, columns)
         special = [SPECIAL.match(x) for x in texts]
         if any(special) and len(texts) > 1:
             raise DataError(

@@ -14,6 +14,7 @@ from ..errors import DataError, SeparationError
 from ..fit.shards import ShardedDesign
 from .formula_numbers import widened
 from .formula_reading import Formula, formula_value, read_formula, table_of, without_unused
+from .formula_safety import MOST_CHARACTERS
 from .one_thread import OneBlasThread
 
 __all__ = ["FormulaMixin"]
@@ -33,7 +34,7 @@ class FormulaMixin(OneBlasThread):
     feature_names_in_: np.ndarray
 
     @classmethod
-    def from_formula(cls, formula: str, data: Any, **fit: Any) -> Self:
+    def from_formula(cls, formula: str, data: Any, *, trusted: bool = False, **fit: Any) -> Self:
         """Fit a model that a formula describes.
 
         Parameters
@@ -47,6 +48,10 @@ class FormulaMixin(OneBlasThread):
             ``offset(x)`` are those of ``fit``.
         data : pandas, polars or pyarrow table
             Missing values are refused. Booleans are computed with as 0 and 1.
+        trusted : bool
+            Whether any Python in the formula is evaluated, such as methods of columns. By default
+            a formula has arithmetic, comparisons, functions of NumPy that work entry by entry,
+            and the functions named above, so that one from somebody else can do no harm.
         **fit
             Arguments of ``fit``, those with an entry a row also as the name of a column
             (``sample_weight="w"``), and settings of the model (``prior=``, ``ties=``, …).
@@ -63,7 +68,7 @@ class FormulaMixin(OneBlasThread):
         Raises
         ------
         DataError
-            A formula that cannot be read or evaluated.
+            A formula that cannot be read or evaluated, or that needs ``trusted=True``.
 
         Examples
         --------
@@ -75,9 +80,9 @@ class FormulaMixin(OneBlasThread):
         ['dose[T.low]']
         """
         frame = without_unused(table_of(data))
-        if isinstance(formula, str):
+        if isinstance(formula, str) and (trusted or len(formula) <= MOST_CHARACTERS):
             frame = widened(frame, formula)
-        read, has_intercept = read_formula(formula, frame, cls._intercept)
+        read, has_intercept = read_formula(formula, frame, cls._intercept, trusted)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
         named: dict[str, str] = {}
         for name, value in given.items():
