@@ -74,12 +74,13 @@ class ResultFolder(Generic[Result]):
     def save(self, file: Path, result: Result) -> None:
         """Write a result; the file is complete or not there."""
         arrays, facts = self.packing.pack(result)
-        text = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        contents: dict[str, Any] = {**arrays}
+        contents[FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
         part = file.with_suffix(".part")
         part.unlink(missing_ok=True)  # of a process that was killed
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
         with os.fdopen(os.open(part, flags, 0o600), "wb") as stream:
-            np.savez(stream, **{**arrays, FACTS: text})
+            np.savez(stream, **contents)
         part.replace(file)
 
     def load(self, file: Path) -> Result:
