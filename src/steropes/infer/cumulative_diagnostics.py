@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import stats
 
 from ..design import Design
+from ..errors import DataError, listed
 from ..likelihoods.cumulative import Interval
 from .cumulative import CumulativeInformation, FittedPart, profiled_scores
 from .cumulative_predict import probabilities
+from .wald import wald_statistic
 
 __all__ = ["equality_test", "influence", "scale_residuals"]
 
@@ -61,6 +63,11 @@ def equality_test(beta: np.ndarray, influences: list[np.ndarray], names: list[st
     -------
     DataFrame
         Indexed by coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``.
+
+    Raises
+    ------
+    DataError
+        If the covariance matrix of the differences has no inverse.
     """
     m, p = beta.shape
     V = np.empty((m * p, m * p))
@@ -72,8 +79,15 @@ def equality_test(beta: np.ndarray, influences: list[np.ndarray], names: list[st
 
     def wald(columns: np.ndarray) -> tuple[float, int]:
         D = np.kron(contrast, np.eye(p)[columns])
-        d = D @ beta.ravel()
-        return float(d @ linalg.lstsq(D @ V @ D.T, d)[0]), len(d)
+        d, spread = D @ beta.ravel(), D @ V @ D.T
+        statistic, rank = wald_statistic(d, spread) if (np.diag(spread) > 0).all() else (0.0, 0)
+        if rank < len(d):
+            raise DataError(
+                f"The test of {listed([names[j] for j in columns])} compares the coefficients of "
+                f"{m} cuts in {len(d)} equations, and too few rows have a part in them to tell "
+                "the equations apart. Give fewer quantiles, further apart, or test fewer columns."
+            )
+        return statistic, len(d)
 
     tests = [wald(np.array([j])) for j in range(p)] + [wald(np.arange(p))]
     chisq = np.array([x for x, _ in tests])

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import stats
 
 from ..data.labels import refuse_other_order
 from ..data.outcome import check_survival
 from ..data.people import check_groups, people_of
 from ..errors import DataError
+from .wald import wald_statistic
 
 __all__ = ["logrank_test"]
 
@@ -38,7 +39,9 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
     Returns
     -------
     Series
-        ``chisq``, ``df`` (the groups with events expected, less one) and ``p``.
+        ``chisq``, ``df`` and ``p``. The degrees of freedom are the groups with events expected,
+        less one; where groups fall into sets that are never at risk together, less one for each
+        set.
 
     Raises
     ------
@@ -79,10 +82,10 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
             "There is nothing to compare: at no event were two groups at risk"
             + (" in the same stratum." if strata is not None else ".")
         )
-    kept = some[:-1]  # all of them add up to zero
-    difference = (observed - expected)[kept]
-    chisq = float(difference @ linalg.lstsq(V[np.ix_(kept, kept)], difference)[0])
-    df = len(kept)
+    # All differences add up to zero. The one that is left out varies most, so that a small group
+    # is not judged by the difference between large numbers.
+    kept = np.delete(some, np.diag(V)[some].argmax())
+    chisq, df = wald_statistic((observed - expected)[kept], V[np.ix_(kept, kept)])
     return pd.Series({"chisq": chisq, "df": df, "p": float(stats.chi2.sf(chisq, df))})
 
 

@@ -13,9 +13,17 @@ from ..priors import HELD
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 
-__all__ = ["RestrictedFit", "held_fit", "restricted_fit", "score_statistic"]
+__all__ = [
+    "RestrictedFit",
+    "centred_equations",
+    "held_fit",
+    "restricted_fit",
+    "score_statistic",
+]
 
 TOL = 1e-8  # largest step or violation, in standard errors or units of λ
+ENOUGH = 1e-7  # Newton decrement, twice what the log-likelihood lacks, at which a fit may end
+ROUNDING = 1e-13  # of the log-likelihood
 STEPS = 100
 HALVINGS = 40
 
@@ -56,17 +64,15 @@ def held_fit(
     if likelihood.order is None and problem.offset is not None:
         offset = likelihood.lift(offset)
     D = np.zeros((design.p, 1))
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
-        D[columns, 0] = values * design.scale[columns]
-        offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
+    D[columns, 0] = values * design.scale[columns]
+    offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
     l1, l2 = l1.copy(), l2.copy()
     l1[columns], l2[columns] = HELD, 0.0
     moved = problem if not D.any() else replace(problem, offset=offset[:, 0])
     batch = moved.batch(offset=offset) if D.any() else problem.batch()
-    begin = np.zeros(design.p) if start is None else start * design.scale
-    begin[columns] = 0.0
-    _refuse_overflow(moved, begin)
     if start is not None:
+        begin = start * design.scale
+        begin[columns] = 0.0
         batch.start_at(begin[:, None])
     fit = batch.solve(l1, l2, tol=TOL)[0]
     if not fit.converged:
@@ -79,10 +85,12 @@ def held_fit(
     return RestrictedFit(beta, fit.objective)
 
 
-def restricted_fit(
-    problem: Any, beta: np.ndarray, V: np.ndarray, R: np.ndarray, q: np.ndarray
-) -> RestrictedFit:
+def restricted_fit(problem: Any, beta: np.ndarray, R: np.ndarray, q: np.ndarray) -> RestrictedFit:
     """Maximum likelihood under Rβ = q, by Newton's steps within the restriction.
+
+    Everything is computed in the scaled and centred columns: with a column far from zero beside
+    its spread, such as a calendar year, equations about the intercept would lose their digits in
+    X's units.
 
     Parameters
     ----------
@@ -90,33 +98,37 @@ def restricted_fit(
         Without penalties.
     beta : (p,) array
         The fit, in X's units (the intercept at the columns' centres).
-    V : (p, p) array
-        The covariance matrix, of coefficients in X's units with the intercept at X = 0.
     R : (r, p) array
-        Of full rank, of the same coefficients.
+        Of full rank, of coefficients in X's units with the intercept at X = 0.
     q : (r,) array
+
+    Raises
+    ------
+    DataError
+        If the restriction is so far from the fit that the likelihood has no number there, or the
+        steps do not reach an optimum.
     """
     design = problem.design
-    to_units = design.uncentered_coefficients(np.diag(1.0 / design.scale))
-    size = np.linalg.norm(R @ to_units, axis=1)  # units of the columns may be worlds apart
+    R = centred_equations(design, R)
+    size = np.linalg.norm(R, axis=1)
     R, q = R / size[:, None], q / size
-    # The best of a quadratic likelihood under the restriction is where to start.
-    gap = R @ design.uncentered_coefficients(beta) - q
-    move = V @ R.T @ linalg.solve(R @ V @ R.T, gap, assume_a="sym")
-    move = 2.0 * move - design.uncentered_coefficients(move)  # (I − N)⁻¹, N² = 0
-    b = (beta - move) * design.scale
-    Z = linalg.null_space(R @ to_units)
-    _refuse_overflow(problem, b)
+    b = beta * design.scale
     loss, g, H = _derivatives(problem, b, True)
+    # The optimum of the quadratic approximation at the fit is the place to start from.
+    toward = _solve(H, R.T)
+    b = b - toward @ linalg.solve(R @ toward, R @ b - q, assume_a="sym")
+    Z = linalg.qr(R.T)[0][:, len(R) :]
+    loss, g, H = _derivatives(problem, b, True)
+    if not np.isfinite(loss):
+        raise DataError(
+            "The log-likelihood is not finite under the hypothesis: it moves linear predictors "
+            "further than exp can hold. Check the values of the hypothesis, and the units of X."
+        )
+    noise = _score_variance(problem, loss)
     for _ in range(STEPS):
-        if Z.shape[1] == 0:
-            break
-        A = Z.T @ H @ Z
-        size = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
-        slope = (Z.T @ g) / size
-        step = -Z @ (linalg.solve(A / size / size[:, None], slope, assume_a="sym") / size)
+        step = -Z @ _solve(Z.T @ H @ Z, Z.T @ g)
         decrement = float(-g @ step)
-        if not decrement > TOL**2:
+        if not decrement > TOL**2 * noise:
             break
         for halving in range(HALVINGS):
             new, *_ = _derivatives(problem, b + 0.5**halving * step, False)
@@ -126,47 +138,53 @@ def restricted_fit(
             break
         b = b + 0.5**halving * step
         loss, g, H = _derivatives(problem, b, True)
+    if not decrement <= ENOUGH * noise + ROUNDING * abs(loss):
+        raise DataError(
+            f"The fit under the hypothesis stopped short of its optimum (Newton decrement "
+            f"{decrement / noise:.2g}); the restriction may leave other coefficients without a "
+            "finite optimum."
+        )
     return RestrictedFit(b / design.scale, loss)
 
 
-def _refuse_overflow(problem: Any, scaled: np.ndarray) -> None:
-    """Refuse a restriction under which the likelihood overflows.
+def centred_equations(design: Any, R: np.ndarray) -> np.ndarray:
+    """Equations R (r, p) of coefficients in X's units as those of the scaled, centred columns."""
+    return R @ design.uncentered_coefficients(np.diag(1.0 / design.scale))
 
-    Parameters
-    ----------
-    problem : steropes.fit.Problem
-    scaled : (p,) array
-        Coefficients of the scaled columns that satisfy the restriction.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        loss, *_ = _derivatives(problem, scaled, False)
-    if not np.isfinite(loss):
-        raise DataError(
-            "The hypothesis is so far from the estimate that the likelihood overflows there: it "
-            "moves linear predictors further than exp can hold. Check the value and its unit."
-        )
+
+def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A⁻¹B for an information matrix A, whatever the sizes on its diagonal."""
+    if not len(A):
+        return B
+    size = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
+    by = size if B.ndim == 1 else size[:, None]
+    return np.asarray(linalg.solve(A / size / size[:, None], B / by, assume_a="sym") / by)
 
 
 def score_statistic(problem: Any, beta: np.ndarray) -> float:
     """g'H⁻¹g with the gradient and information of all columns at restricted coefficients."""
     loss, g, H = _derivatives(problem, beta * problem.design.scale, True)
-    size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
-    statistic = (g / size) @ linalg.solve(H / size / size[:, None], g / size, assume_a="sym")
-    likelihood = problem.likelihood
+    return float(g @ _solve(H, g) / _score_variance(problem, loss))
+
+
+def _score_variance(problem: Any, loss: float) -> float:
+    """The variance of a score with an information of one: a linear model's residual variance."""
     total = np.array([problem.weights.sum()])
-    return float(statistic / np.max(likelihood.score_variance(np.array([loss]), total)))
+    return float(np.max(problem.likelihood.score_variance(np.array([loss]), total)))
 
 
 def _derivatives(problem: Any, scaled: np.ndarray, second: bool) -> tuple[float, Any, Any]:
     """Loss, and where wanted gradient and exact Hessian, in the scaled columns."""
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order
+    eta, weights = linear_predictor(problem, scaled), bound_weights(problem)
     with np.errstate(over="ignore", invalid="ignore"):
-        eta, weights = linear_predictor(problem, scaled), bound_weights(problem)
         loss, r = likelihood.evaluate(eta, weights)
     value = float(backend.to_host(loss)[0])
+    if not np.isfinite(value):
+        return np.inf, None, None
     if not second:
-        return (value if np.isfinite(value) else np.inf), None, None
+        return value, None, None
     rows = design.by_rows(np.arange(design.p), order, backend)
     g = np.asarray(backend.to_host(rows.rmatmul(r)))[:, 0]
     H = hessian(rows, likelihood.curvature(eta, weights, exact=True))

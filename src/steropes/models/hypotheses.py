@@ -13,7 +13,14 @@ from scipy import linalg, stats
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.degrees import degrees_of_freedom
-from ..infer.restricted import RestrictedFit, held_fit, restricted_fit, score_statistic
+from ..infer.restricted import (
+    RestrictedFit,
+    centred_equations,
+    held_fit,
+    restricted_fit,
+    score_statistic,
+)
+from ..infer.wald import wald_statistic
 from ..select import Measured
 from ..solve import Fit
 from .annotations import Kind
@@ -26,8 +33,8 @@ __all__ = ["Hypotheses"]
 
 Test = Literal["wald", "score", "likelihood ratio"]
 TESTS = ("likelihood ratio", "score", "wald")
+ONE_ANOTHER = "The equations of the hypothesis depend on each other; leave some out."
 DEPENDENT = 1e-9  # share of a row of a hypothesis that the other rows leave it
-SINGULAR = 1e-12  # share of the variance of an equation's estimate that the others leave it
 
 
 class Hypotheses(Inference):
@@ -89,6 +96,8 @@ class Hypotheses(Inference):
         if not isinstance(test, str) or test not in TESTS:
             raise DataError(f"test must be one of {', '.join(map(repr, TESTS))}, not {test!r}.")
         problem = self._batched("tests of hypotheses")
+        if columns is None:
+            _refuse_dependent(centred_equations(problem.design, R))
         l1, l2 = problem.penalties(self.prior_)
         if ((l1 > 0) | (l2 > 0))[R.any(axis=0)].any():
             raise DataError(
@@ -97,22 +106,8 @@ class Hypotheses(Inference):
                 "it."
             )
         if test == "wald":
-            V = self.vcov(kind, cluster).to_numpy()
-            gap = R @ np.asarray(self._coefficients()) - q
-            V = R @ V @ R.T
-            size = np.sqrt(np.diag(V))  # units of the columns may be worlds apart
-            _refuse_without_test(V, size, kind)
-            V = V / size / size[:, None]
-            with np.errstate(over="ignore"):
-                gap = gap / size
-                within = bool(np.isfinite(gap @ gap))
-            if not within:
-                raise DataError(
-                    "value is too far from the estimate for a test statistic that a number can "
-                    "hold. Check its unit."
-                )
-            statistic = float(gap @ linalg.solve(V, gap, assume_a="sym"))
-            return _result(statistic, len(q))
+            V = R @ self.vcov(kind, cluster).to_numpy() @ R.T
+            return _result(_wald(R @ np.asarray(self._coefficients()) - q, V, kind), len(q))
         if kind != "model" or cluster is not None:
             raise DataError("kind='robust' and cluster go with test='wald'.")
         if test == "score" and (l1.any() or l2.any()):
@@ -143,8 +138,7 @@ class Hypotheses(Inference):
                     "Under a prior a likelihood-ratio test is of coefficients at values, by name; "
                     "a matrix takes test='wald', or prior=None."
                 )
-            V = self.vcov().to_numpy()
-            return problem, restricted_fit(problem, self._beta, V, R, q)
+            return problem, restricted_fit(problem, self._beta, R, q)
         start = self._beta
         if (columns < problem.n_free).any():  # its meaning depends on centres
             start = problem.design.uncentered_coefficients(start)
@@ -273,9 +267,8 @@ def _read(
     size = np.sqrt((R**2).sum(axis=1))
     if (size == 0).any():
         raise DataError(f"Row {int(np.argmin(size))} of the hypothesis is zero.")
-    pivots = np.abs(np.diag(linalg.qr((R / size[:, None]).T, mode="r", pivoting=True)[0]))
-    if len(R) > R.shape[1] or pivots.min() < DEPENDENT:
-        raise DataError("The equations of the hypothesis depend on each other; leave some out.")
+    if len(R) > R.shape[1]:
+        raise DataError(ONE_ANOTHER)
     try:
         q = np.broadcast_to(np.asarray(value, np.float64), (len(R),)).copy()
     except (TypeError, ValueError):
@@ -287,7 +280,17 @@ def _read(
     if not single.all():
         return R, q, None
     columns = np.argmax(R != 0, axis=1)
+    if len(set(columns)) < len(columns):
+        raise DataError(ONE_ANOTHER)
     return R, q, columns if (R[np.arange(len(R)), columns] == 1).all() else None
+
+
+def _refuse_dependent(R: np.ndarray) -> None:
+    """Refuse equations that depend on each other; ``R`` is of the scaled and centred columns."""
+    R = R / np.sqrt((R**2).sum(axis=1))[:, None]
+    pivots = np.abs(np.diag(linalg.qr(R.T, mode="r", pivoting=True)[0]))
+    if pivots.min() < DEPENDENT:
+        raise DataError(ONE_ANOTHER)
 
 
 def _equations(
@@ -325,19 +328,20 @@ def _equations(
     return R[:, fixed.rows_of_table(names) >= 0], given
 
 
-def _refuse_without_test(V: np.ndarray, size: np.ndarray, kind: str) -> None:
-    """Refuse a covariance matrix of the equations that has no inverse."""
-    if not (np.isfinite(V).all() and (size > 0).all()):
+def _wald(gap: np.ndarray, V: np.ndarray, kind: str) -> float:
+    """The statistic, or refuse a covariance matrix of the equations that has no inverse."""
+    if not (np.isfinite(V).all() and (np.diag(V) > 0).all()):
         raise DataError(
             "There is no Wald test without standard errors. A linear model has none where it has "
             "as many coefficients as rows, or nothing is left to explain."
         )
-    rank = int(linalg.lapack.dpstrf(V / size / size[:, None], tol=SINGULAR, lower=1)[2])
+    statistic, rank = wald_statistic(gap, V)
     if rank < len(V):
         words = "equations depend on each other as far as their covariance matrix knows"
         if kind == "robust":  # the scores of all clusters add up to zero
             words = "clusters (or rows, or strata) are too few: one more than equations is needed"
         raise DataError(f"There is no Wald test of {len(V)} equations together: the {words}.")
+    return statistic
 
 
 def _looks_like_a_row(array: np.ndarray, lengths: set[int]) -> bool:
