@@ -17,13 +17,15 @@ from scipy import linalg
 from ..errors import DataError
 from ..fit import Replicates
 from ..priors import HELD
+from ..solve import Batch
 
-__all__ = ["HeldFits", "Value"]
+__all__ = ["HeldFits", "Value", "hessian_of_support"]
 
 TOL = 1e-6  # largest KKT violation, in units of λ or of standard errors
 MOST_PIECES = 16  # of the way to a value that fits did not come to at once
 HOLDS = 500.0  # change of η that exp can hold
 MOST_OF = 0.9  # of a column's entries: what is this many times
+LITTLE = 1e-10  # of a diagonal: what is added to it so that there is an inverse
 OUTLYING = 10.0  # further out has no part in how far a profile may be looked at
 
 # The log-likelihood, under the prior on the others, of a penalised loss, and its derivative in it.
@@ -79,6 +81,9 @@ class HeldFits:
         self.objective = self.full.solve(l1, l2, tol=TOL, look="after")[0].objective
         self.values: dict[int, list[Value]] = {}
         self._columns: dict[int, np.ndarray] = {}
+        self._errors: dict[int, float] = {}
+        # Of each column the others that move with it, and by how much for each unit of it.
+        self._tangents: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         # Of each column the values done, ascending, with where the other coefficients were.
         self._done: dict[int, list[tuple[float, np.ndarray, np.ndarray]]] = {}
 
@@ -86,41 +91,64 @@ class HeldFits:
 
     def standard_errors(self, columns: Sequence[int]) -> np.ndarray:
         """Rough standard errors of held columns, the support staying as it is: steps to take."""
-        at = np.asarray(columns)
-        free = (self.l1 == 0) & (self.l2 == 0)
-        support = np.union1d(np.flatnonzero(free | (self.beta != 0)), at)
-        G = self.full.prepare(support)
-        W = self.full.term.W
-        place = np.full(len(self.scale), -1)
-        place[W] = np.arange(len(W))
+        self._look_around(columns)
+        return np.array([self._errors[j] for j in columns])
+
+    def _look_around(self, columns: Sequence[int]) -> None:
+        """Find standard errors, and how other coefficients follow held ones to first order.
+
+        The second is dβ/dβ_j = −H_oo⁻¹ H_oj, o being the other columns that are not at zero: where
+        a column is far from zero beside its spread, as a calendar year is, or nearly collinear
+        with others, fits that did not begin with these moved along would begin with linear
+        predictors that are out of all bounds.
+        """
+        at = np.array([j for j in dict.fromkeys(columns) if j not in self._errors], np.int64)
+        if not len(at):
+            return
         kappa = self.l2 / self.scale / self.scale
-        if G.ndim == 1:
-            information = G[place[at]]
+        support, H = hessian_of_support(self.full, self.beta, self.l1, self.l2, at)
+        mine = np.searchsorted(support, at)
+        if H.ndim == 1:
+            information = H[mine]
         else:
-            H = G[np.ix_(place[support], place[support])].astype(np.float64)
-            own, mine = np.diag(H).copy(), np.searchsorted(support, at)
-            H += np.diag(kappa[support] + np.where(own > 0, 1e-10 * own, 1.0))
+            own = np.diag(H)[mine] - kappa[at]
             inverse = linalg.inv(H)
             information = 1.0 / np.diag(inverse)[mine] - kappa[at]
-            information = np.where(information > 1e-6 * own[mine], information, own[mine])
-        spread = self._dispersion()
+            information = np.where(information > 1e-6 * own, information, own)
+            for j, m in zip(at.tolist(), mine, strict=True):
+                others = np.flatnonzero(support != j)
+                slope = inverse[others, m] / inverse[m, m] * self.scale[j]
+                self._tangents[j] = support[others], slope
         information = np.where(information > 0, information, 1.0)
-        return np.sqrt(spread / information) / self.scale[at]
+        errors = np.sqrt(self._dispersion() / information) / self.scale[at]
+        self._errors.update(zip(at.tolist(), errors.tolist(), strict=True))
 
     def _dispersion(self) -> float:
         return float(np.max(self.full.term.dispersion))
 
     def reach(self, j: int, change: float) -> float:
-        """Change of the coefficient that changes some η by this much."""
+        """Change of the coefficient that changes some η by this much.
+
+        With all other coefficients where they are or moved along, whichever changes η less.
+        """
         if self.problem.likelihood.quadratic:
             return np.inf
-        likelihood, column = self.problem.likelihood, self._column(j)
+        free_level = self.problem.likelihood.shift_invariant or self.problem.n_free > 0
+        size = self._extent(self._column(j), free_level)
+        self._look_around([j])
+        if size > 0 and j in self._tangents:
+            others, slope = self._tangents[j]
+            column = self._column(j) + self._predictor(others, slope)
+            size = min(size, self._extent(column, free_level and j >= self.problem.n_free))
+        return change / size if size > 0 else np.inf
+
+    def _extent(self, column: np.ndarray, free_level: bool) -> float:
+        """How far a column moves the linear predictors, but for outliers."""
+        likelihood = self.problem.likelihood
         if likelihood.order is not None:
             column = column[likelihood.order]
-        free_level = likelihood.shift_invariant or self.problem.n_free > 0
         column = _without_outliers(column, free_level)
-        size = float(likelihood.extent(column[:, None], self.problem.weights))
-        return change / size if size > 0 else np.inf
+        return float(likelihood.extent(column[:, None], self.problem.weights))
 
     def idle(self, j: int) -> bool:
         """Whether the column moves all rows alike, which the level takes back whatever its value.
@@ -139,6 +167,10 @@ class HeldFits:
 
     # -- points ----------------------------------------------------------------------------------
 
+    def can_hold(self, j: int, value: float) -> bool:
+        """Whether exp can hold the linear predictors with a column at a value."""
+        return not abs(value - self.beta[j]) > self.reach(j, HOLDS)
+
     def at(self, columns: Sequence[int], values: Sequence[float]) -> list[Value]:
         """Hold each of some columns at a value, and fit all others.
 
@@ -148,8 +180,9 @@ class HeldFits:
             A value further from the estimate than exp can hold.
         """
         count = len(columns)
+        self._look_around(columns)
         for j, v in zip(columns, values, strict=True):
-            if abs(v - self.beta[j]) > self.reach(j, HOLDS):
+            if not self.can_hold(j, v):
                 raise DataError(
                     f"{self.problem.design.names[j]!r} can't be held at {v:g}: it moves a linear "
                     f"predictor by more than {HOLDS:g}, further than exp can hold."
@@ -210,18 +243,22 @@ class HeldFits:
     def _column(self, j: int) -> np.ndarray:
         """The column in X's units, over the rows of η."""
         if j not in self._columns:
-            D = np.zeros((len(self.scale), 1))
-            D[j] = self.scale[j]
-            backend = self.problem.likelihood.backend
-            self._columns[j] = backend.to_host(self.problem.design.matmul(D, backend))[:, 0]
+            self._columns[j] = self._predictor(np.array([j]), self.scale[j])
         return self._columns[j]
+
+    def _predictor(self, columns: np.ndarray, coefficients: np.ndarray | float) -> np.ndarray:
+        """Linear predictor of coefficients of some scaled columns, over the rows of η."""
+        D = np.zeros((len(self.scale), 1))
+        D[columns, 0] = coefficients
+        backend = self.problem.likelihood.backend
+        return np.asarray(backend.to_host(self.problem.design.matmul(D, backend))[:, 0])
 
     def _keep(self, j: int, value: float, beta: np.ndarray) -> None:
         at = np.flatnonzero(beta)
         bisect.insort(self._done.setdefault(j, []), (value, at, beta[at]), key=lambda x: x[0])
 
     def _start(self, j: int, value: float) -> np.ndarray:
-        """Coefficients between those of the nearest values done, or those of the fit."""
+        """Coefficients between those of the nearest values done, or along the tangent from one."""
         done = self._done.get(j, [])
         i = bisect.bisect(done, value, key=lambda x: x[0])
         near = [self._whole(*done[k]) for k in (i - 1, i) if 0 <= k < len(done)]
@@ -230,15 +267,55 @@ class HeldFits:
             share = (value - a) / (b - a)
             return np.where((low == 0) | (high == 0), 0.0, low + share * (high - low))
         if near:
-            return near[0][1]
-        out = self.beta * self.scale
-        out[j] = 0.0
+            begin, out = near[0]
+        else:
+            begin, out = float(self.beta[j]), self.beta * self.scale
+            out[j] = 0.0
+        if j in self._tangents:
+            others, slope = self._tangents[j]
+            moved = out[others] + slope * (value - begin)
+            turned = (self.l1[others] > 0) & (moved * out[others] <= 0)
+            out[others] = np.where(turned, 0.0, moved)
         return out
 
     def _whole(self, value: float, at: np.ndarray, beta: np.ndarray) -> tuple[float, np.ndarray]:
         out = np.zeros(len(self.scale))
         out[at] = beta
         return value, out
+
+
+def hessian_of_support(
+    batch: Batch, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The Hessian where a batch stands over the columns that can move, and some others.
+
+    Parameters
+    ----------
+    batch : Batch
+    beta, l1, l2 : (p,) arrays
+        Coefficients there and penalties, in X's units.
+    columns : int array
+        Columns that are wanted too.
+
+    Returns
+    -------
+    support : (k,) int array
+        Columns that are not zero or have no penalty, and those wanted; ascending.
+    H : (k, k) array, or (k,) where it is too large
+        Of the scaled columns, with normal priors and enough on its diagonal to have an inverse;
+        or the diagonal of that of the loss.
+    """
+    scale = batch.term.scale
+    support = np.union1d(np.flatnonzero(((l1 == 0) & (l2 == 0)) | (beta != 0)), columns)
+    G, W = batch.prepare(support), batch.term.W
+    place = np.full(len(scale), -1)
+    place[W] = np.arange(len(W))
+    at = place[support]
+    if G.ndim == 1:
+        return support, G[at]
+    H = G[np.ix_(at, at)].astype(np.float64)
+    own, kappa = np.diag(H), l2[support] / scale[support] ** 2
+    return support, H + np.diag(kappa + np.where(own > 0, LITTLE * own, 1.0))
 
 
 def _without_outliers(column: np.ndarray, free_level: bool) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,10 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import HELD
+from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
+from .held import hessian_of_support
 
 __all__ = [
     "RestrictedFit",
@@ -24,6 +27,10 @@ __all__ = [
 TOL = 1e-8  # largest step or violation, in standard errors or units of λ
 ENOUGH = 1e-7  # Newton decrement, twice what the log-likelihood lacks, at which a fit may end
 ROUNDING = 1e-13  # of the log-likelihood
+TOO_FAR = (
+    "The hypothesis is so far from the estimate that the likelihood overflows there: it moves "
+    "linear predictors further than exp can hold. Check the value and its unit."
+)
 STEPS = 100
 HALVINGS = 40
 
@@ -64,16 +71,19 @@ def held_fit(
     if likelihood.order is None and problem.offset is not None:
         offset = likelihood.lift(offset)
     D = np.zeros((design.p, 1))
-    D[columns, 0] = values * design.scale[columns]
-    offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
-    l1, l2 = l1.copy(), l2.copy()
-    l1[columns], l2[columns] = HELD, 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        D[columns, 0] = values * design.scale[columns]
+        offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
     moved = problem if not D.any() else replace(problem, offset=offset[:, 0])
     batch = moved.batch(offset=offset) if D.any() else problem.batch()
     if start is not None:
         begin = start * design.scale
+        if D.any() or start[columns].any():
+            begin = _follow(problem, begin, l1, l2, columns, D[columns, 0])
         begin[columns] = 0.0
-        batch.start_at(begin[:, None])
+        _start_at(batch, begin)
+    l1, l2 = l1.copy(), l2.copy()
+    l1[columns], l2[columns] = HELD, 0.0
     fit = batch.solve(l1, l2, tol=TOL)[0]
     if not fit.converged:
         raise DataError(
@@ -83,6 +93,46 @@ def held_fit(
     beta = fit.beta.copy()
     beta[columns] = values
     return RestrictedFit(beta, fit.objective)
+
+
+def _start_at(batch: Batch, b: np.ndarray) -> None:
+    """Start a batch of one at coefficients (p,) of the scaled columns, if there is a loss there."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            batch.start_at(b[:, None])
+        there = bool(np.isfinite(batch.term.loss[0]))
+    except FloatingPointError:  # of nuisance parameters
+        there = False
+    if not there:
+        raise DataError(TOO_FAR)
+
+
+def _follow(
+    problem: Any, b: np.ndarray, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray,
+    values: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Move the other coefficients to where they go, to second order, with some at given values.
+
+    ``b`` (p,) is the fit and ``values`` (k,) are wanted, both of the scaled columns. A held fit
+    would begin far away without it where a column is far from zero beside its spread, as a
+    calendar year is, or nearly collinear with one that is held.
+    """
+    batch, out = problem.batch(), b.copy()
+    batch.start_at(b[:, None])
+    support, H = hessian_of_support(batch, b / problem.design.scale, l1, l2, columns)
+    if H.ndim == 1:
+        return out
+    held = np.isin(support, columns)
+    change = values[np.argsort(columns)] - b[support[held]]
+    cross = H[np.ix_(~held, held)] @ change
+    others = support[~held]
+    try:
+        moved = out[others] - _solve(H[np.ix_(~held, ~held)], cross)
+    except DataError:  # it is but a start
+        return out
+    turned = (l1[others] > 0) & (moved * out[others] <= 0)
+    out[others] = np.where(turned, 0.0, moved)
+    return out
 
 
 def restricted_fit(problem: Any, beta: np.ndarray, R: np.ndarray, q: np.ndarray) -> RestrictedFit:
@@ -116,14 +166,11 @@ def restricted_fit(problem: Any, beta: np.ndarray, R: np.ndarray, q: np.ndarray)
     loss, g, H = _derivatives(problem, b, True)
     # The optimum of the quadratic approximation at the fit is the place to start from.
     toward = _solve(H, R.T)
-    b = b - toward @ linalg.solve(R @ toward, R @ b - q, assume_a="sym")
+    b = b - toward @ _solve(R @ toward, R @ b - q)
     Z = linalg.qr(R.T)[0][:, len(R) :]
     loss, g, H = _derivatives(problem, b, True)
     if not np.isfinite(loss):
-        raise DataError(
-            "The log-likelihood is not finite under the hypothesis: it moves linear predictors "
-            "further than exp can hold. Check the values of the hypothesis, and the units of X."
-        )
+        raise DataError(TOO_FAR)
     noise = _score_variance(problem, loss)
     for _ in range(STEPS):
         step = -Z @ _solve(Z.T @ H @ Z, Z.T @ g)
@@ -153,12 +200,31 @@ def centred_equations(design: Any, R: np.ndarray) -> np.ndarray:
 
 
 def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """A⁻¹B for an information matrix A, whatever the sizes on its diagonal."""
+    """A⁻¹B for an information matrix A, whatever the sizes on its diagonal.
+
+    Raises
+    ------
+    DataError
+        If it has no inverse: so far out that no row says anything about some coefficient.
+    """
     if not len(A):
         return B
     size = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
     by = size if B.ndim == 1 else size[:, None]
-    return np.asarray(linalg.solve(A / size / size[:, None], B / by, assume_a="sym") / by)
+    with np.errstate(over="ignore", invalid="ignore"):
+        C, right = A / size / size[:, None], B / by
+    if not (np.isfinite(C).all() and np.isfinite(right).all()):
+        raise DataError(TOO_FAR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", linalg.LinAlgWarning)
+            found = linalg.solve(C, right, assume_a="sym")
+    except (linalg.LinAlgError, linalg.LinAlgWarning):
+        raise DataError(
+            "The information has no inverse under the hypothesis, which leaves other coefficients "
+            "without a finite optimum. Check the values of the hypothesis, and the units of X."
+        ) from None
+    return np.asarray(found / by)
 
 
 def score_statistic(problem: Any, beta: np.ndarray) -> float:

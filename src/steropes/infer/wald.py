@@ -35,6 +35,8 @@ def wald_statistic(gap: np.ndarray, V: np.ndarray) -> tuple[float, int]:
     size = np.sqrt(np.diag(V))
     C, d = V / size / size[:, None], gap / size
     L, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=SINGULAR, lower=1)
+    if not np.isfinite(d).all():  # further than a number can hold
+        return np.inf, int(rank)
     first = pivot[:rank] - 1
     root = linalg.solve_triangular(np.tril(L[:rank, :rank]), d[first], lower=True)
     return float(root @ root), int(rank)

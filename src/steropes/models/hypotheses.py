@@ -117,9 +117,9 @@ class Hypotheses(Inference):
             )
         self._refuse_joined(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused inside
-            part, fit = self._restricted(problem, l1, l2, R, q, columns)
+            fit = self._restricted(problem, l1, l2, R, q, columns)
         if test == "score":
-            return _result(score_statistic(part, fit.beta), len(q))
+            return _result(score_statistic(problem, fit.beta), len(q))
         return _result(2.0 * self._fall(problem, l1, l2, fit), len(q))
 
     def _restricted(
@@ -130,20 +130,22 @@ class Hypotheses(Inference):
         R: np.ndarray,
         q: np.ndarray,
         columns: np.ndarray | None,
-    ) -> tuple[Any, RestrictedFit]:
-        """The fit under the hypothesis, with the problem that its coefficients are of."""
+    ) -> RestrictedFit:
+        """The fit under the hypothesis."""
         if columns is None:
             if l1.any() or l2.any():
                 raise DataError(
                     "Under a prior a likelihood-ratio test is of coefficients at values, by name; "
                     "a matrix takes test='wald', or prior=None."
                 )
-            return problem, restricted_fit(problem, self._beta, R, q)
-        start = self._beta
-        if (columns < problem.n_free).any():  # its meaning depends on centres
-            start = problem.design.uncentered_coefficients(start)
-            problem = problem.uncentered()
-        return problem, held_fit(problem, l1, l2, columns, q, start)
+            return restricted_fit(problem, self._beta, R, q)
+        if not (columns < problem.n_free).any():
+            return held_fit(problem, l1, l2, columns, q, self._beta)
+        # The value of a baseline is meant at X = 0, not at the columns' centres.
+        start = problem.design.uncentered_coefficients(self._beta)
+        fit = held_fit(problem.uncentered(), l1, l2, columns, q, start)
+        back = 2.0 * fit.beta - problem.design.uncentered_coefficients(fit.beta)  # the inverse
+        return RestrictedFit(back, fit.objective)
 
     def _fall(self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit) -> float:
         """How much lower the log-likelihood, less penalties, is at a restricted fit."""
@@ -335,12 +337,18 @@ def _wald(gap: np.ndarray, V: np.ndarray, kind: str) -> float:
             "There is no Wald test without standard errors. A linear model has none where it has "
             "as many coefficients as rows, or nothing is left to explain."
         )
-    statistic, rank = wald_statistic(gap, V)
+    with np.errstate(over="ignore", invalid="ignore"):
+        statistic, rank = wald_statistic(gap, V)
     if rank < len(V):
         words = "equations depend on each other as far as their covariance matrix knows"
         if kind == "robust":  # the scores of all clusters add up to zero
             words = "clusters (or rows, or strata) are too few: one more than equations is needed"
         raise DataError(f"There is no Wald test of {len(V)} equations together: the {words}.")
+    if not np.isfinite(statistic):
+        raise DataError(
+            "value is too far from the estimate for a test statistic that a number can hold. Check "
+            "its unit."
+        )
     return statistic
 
 

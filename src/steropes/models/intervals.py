@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..infer.resampled import spread
 from .annotations import IntervalMethod, SummaryKind
 from .hypotheses import Hypotheses
@@ -20,6 +20,10 @@ from .tables import positions, quantile
 
 __all__ = ["Intervals"]
 
+UNKNOWN = (
+    "Fits for the profile of {} stopped before their tolerance: the numbers of it that are NaN "
+    "are not known."
+)
 OWN_PRIOR = (
     "Coefficients with a prior of their own have no line here: their estimates are shrunken on "
     "purpose. confint(name, method='profile') is of their likelihood without it, and bootstrap() "
@@ -154,8 +158,12 @@ class Intervals(Resampling, Profiling, Hypotheses):
             with np.errstate(divide="ignore", invalid="ignore"):
                 root = estimate / se
         table = self._table(estimate, se, level, None, (root, limits))
-        if np.isnan(limits).any():
-            table.attrs["note"] = OWN_PRIOR
+        if kind == "profile":
+            unknown = [names[j] for j in chosen if np.isnan([root[j], *limits[j]]).any()]
+            notes = [OWN_PRIOR] if len(chosen) < len(names) else []
+            notes += [UNKNOWN.format(listed(unknown))] if unknown else []
+            if notes:
+                table.attrs["note"] = " ".join(notes)
         return table
 
     def _unpenalised(self) -> list[int]:

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
-from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning
+from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, listed
 from ..infer.held import FromObjective, HeldFits, Value
 from ..infer.profile import End, Maximum, find_end, find_maximum, refine, run
 from .inference import Inference
@@ -65,7 +65,8 @@ class Profiling(Inference):
         MonotoneLikelihoodWarning
             Adaptive points of a profile that rises for ever.
         NotConvergedWarning
-            Fits stopped before their tolerance; adaptive points are left out there.
+            Fits stopped before their tolerance: points that were asked for are NaN, and adaptive
+            ones are left out.
 
         References
         ----------
@@ -91,10 +92,10 @@ class Profiling(Inference):
             for j, values in zip(columns, parts, strict=True):
                 table: dict[str, Any] = {"param": names[j]} if several else {}
                 table["point"] = [v.at for v in values]
-                table["log_likelihood"] = [v.f for v in values]
-                table["gradient"] = [v.g for v in values]
+                table["log_likelihood"] = [v.f if v.sure else np.nan for v in values]
+                table["gradient"] = [v.g if v.sure else np.nan for v in values]
                 tables.append(pd.DataFrame(table))
-            _tell_short([v for values in parts for v in values])
+            _tell_short([names[j] for j in columns], parts)
         return pd.concat(tables, ignore_index=True)
 
     def _profile_intervals(self, chosen: list[int], level: float) -> np.ndarray:
@@ -107,15 +108,30 @@ class Profiling(Inference):
         return np.array([limits[j] for j in chosen]).reshape(-1, 2)
 
     def _likelihood_ratios(self, chosen: list[int]) -> np.ndarray:
-        """Signed roots of twice the log-likelihood ratios against zero, (m,)."""
+        """Signed roots of twice the log-likelihood ratios against zero, (m,).
+
+        NaN, with a warning that names the coefficient, where a fit did not reach its tolerance.
+        """
         roots: dict[int, float] = {}
+        unknown: list[str] = []
         for held, columns in self._held(chosen):
-            m = len(columns)
-            at = held.at(columns * 2, [float(held.beta[j]) for j in columns] + [0.0] * m)
-            for j, best, zero in zip(columns, at[:m], at[m:], strict=True):
-                fall = max(2.0 * (best.f - zero.f), 0.0)
-                roots[j] = float(np.sign(held.beta[j]) * np.sqrt(fall))
-            _tell_short(at)
+            best = held.at(columns, [float(held.beta[j]) for j in columns])
+            zero = _at_zero(held, columns)
+            for j, top, low in zip(columns, best, zero, strict=True):
+                known = top.sure and low is not None and low.sure
+                roots[j] = np.nan
+                if known and low is not None:
+                    fall = max(2.0 * (top.f - low.f), 0.0)
+                    roots[j] = float(np.sign(held.beta[j]) * np.sqrt(fall))
+                else:
+                    unknown.append(held.problem.design.names[j])
+        if unknown:
+            warnings.warn(
+                f"Fits with the coefficient of {listed(unknown)} held at zero stopped before their "
+                "tolerance, so its test (z, p) is not known (NaN).",
+                NotConvergedWarning,
+                stacklevel=4,
+            )
         return np.array([roots[j] for j in chosen])
 
     # -- the lanes -------------------------------------------------------------------------------
@@ -220,13 +236,29 @@ def _tell_monotone(names: list[str], ends: list[tuple[End, End]]) -> None:
         )
 
 
-def _tell_short(values: list[Value]) -> None:
+def _at_zero(held: HeldFits, columns: list[int]) -> list[Value | None]:
+    """The profiles at zero; None where zero is further away than exp can hold."""
+    there = [j for j in columns if held.can_hold(j, 0.0)]
+    found: dict[int, Value] = dict(zip(there, held.at(there, [0.0] * len(there)), strict=True))
+    for j, value in found.items():
+        if not value.sure:
+            found[j] = held.approach(j, 0.0)
+    return [found.get(j) for j in columns]
+
+
+def _tell_short(names: list[str], profiles: list[list[Value]]) -> None:
     """Warn of points whose fits stopped early."""
-    if short := sum(not v.sure for v in values):
+    short = [
+        f"{name!r} at {', '.join(f'{v.at:.4g}' for v in values if not v.sure)}"
+        for name, values in zip(names, profiles, strict=True)
+        if not all(v.sure for v in values)
+    ]
+    if short:
         warnings.warn(
-            f"{short} points of a profile stopped before their tolerance.",
+            f"Fits for the profile of {'; of '.join(short)} stopped before their tolerance, so it "
+            "is not known there (NaN).",
             NotConvergedWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
