@@ -21,6 +21,7 @@ from steropes.studies.covariates import (
     NothingLeftError,
     extract_covariates,
 )
+from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.effects import (
@@ -197,6 +198,12 @@ class ComparativeStudy:
     def attrition(self) -> pd.DataFrame:
         """People left, and dropped, by each rule in each arm."""
         return self.cohort.attrition
+
+    @property
+    def data_notes(self) -> tuple[DataNote, ...]:
+        """Notes on the database, such as people whose observation periods were joined."""
+        found = () if self.covariates is None else self.covariates.notes
+        return distinct((*self.cohort.notes, *found))
 
     @property
     def matched(self) -> pd.DataFrame:

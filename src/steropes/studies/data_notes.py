@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from steropes.studies.disclosure import Bound, shown, small
+import pandas as pd
 
-__all__ = ["DataNote", "published_notes"]
+from steropes.studies.disclosure import Bound, DisclosureRules
+
+__all__ = ["DataNote", "distinct", "note_rows", "published_notes", "rules_of", "table_sentences"]
 
 
 @dataclass(frozen=True)
@@ -25,39 +27,87 @@ class DataNote:
         How many people or records it concerns.
     counted : str
         The things that were counted, such as "people".
+    warning : bool, default False
+        Whether the results may be wrong because of it.
     """
 
     topic: str
     text: str
     count: int | None = None
     counted: str = "people"
+    warning: bool = False
 
-    def sentence(self, least: int) -> str:
-        """Write the note as a sentence in which a count below ``least`` is hidden."""
+    def sentence(self, rules: DisclosureRules) -> str:
+        """Write the note as a sentence, with its count as far as the rules release it."""
         if self.count is None:
             return f"{self.text}."
-        return f"{self.text} ({self.counted}: {shown(self.count, least)})."
+        count = rules.count(self.count)
+        said = str(count) if isinstance(count, Bound) else f"{count:,}"
+        return f"{self.text} ({self.counted}: {said})."
 
 
-def published_notes(notes: Iterable[DataNote], least: int) -> list[dict[str, Any]]:
-    """List notes for a report: ``topic``, ``text``, ``counted`` and ``count``, without small cells.
+def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[dict[str, Any]]:
+    """List notes for a report, without small cells.
 
     Parameters
     ----------
     notes : iterable of DataNote
-    least : int
-        Counts from 1 to ``least`` - 1 become a bound.
+    rules : DisclosureRules
+
+    Returns
+    -------
+    list of dict
+        ``topic``, ``note`` (the sentence), ``counted``, ``count`` and ``warning`` of each note.
     """
     return [
         {
             "topic": note.topic,
-            "text": note.sentence(least),
+            "note": note.sentence(rules),
             "counted": None if note.count is None else note.counted,
-            "count": None if note.count is None else _hidden(note.count, least),
+            "count": None if note.count is None else rules.count(note.count),
+            "warning": note.warning,
         }
         for note in notes
     ]
 
 
-def _hidden(count: int, least: int) -> int | Bound:
-    return Bound(least) if small(count, least) else count
+def note_rows(
+    notes: Iterable[DataNote], key: dict[str, Any], rules: DisclosureRules
+) -> list[dict[str, Any]]:
+    """List notes as rows of the result table ``data_note``; minus n stands for fewer than n."""
+    return [
+        {
+            **key,
+            **line,
+            "count": -rules.least if isinstance(line["count"], Bound) else line["count"],
+            "warning": int(line["warning"]),
+        }
+        for line in published_notes(notes, rules)
+    ]
+
+
+def rules_of(least: int) -> DisclosureRules:
+    """The rules of a setting ``min_cell``."""
+    return DisclosureRules("none", 0) if least <= 1 else DisclosureRules("ohdsi", least)
+
+
+def table_sentences(table: pd.DataFrame) -> list[tuple[str, bool]]:
+    """List the sentences of a result table ``data_note``, and whether each one is a warning.
+
+    A note that several questions and analyses share is listed once, with its largest count.
+    """
+    largest: dict[str, tuple[float, str, bool]] = {}
+    for line in table.to_dict("records"):
+        note = str(line["note"])
+        known = not pd.isna(line["count"])
+        text, count = (note.rpartition(" (")[0], float(line["count"])) if known else (note, 0.0)
+        if text not in largest or count > largest[text][0]:
+            largest[text] = count, note, bool(line["warning"])
+    found = [(note, warning) for _, note, warning in largest.values()]
+    return sorted(found, key=lambda line: not line[1])
+
+
+def distinct(notes: Iterable[DataNote]) -> tuple[DataNote, ...]:
+    """Drop the repetitions among notes; warnings come first."""
+    unique = dict.fromkeys(notes)
+    return tuple(sorted(unique, key=lambda note: not note.warning))

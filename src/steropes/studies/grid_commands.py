@@ -90,6 +90,7 @@ def run_and_report(
     disclosure: str | None = None,
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
+    from steropes.studies.data_notes import table_sentences
     from steropes.studies.grid.controls_page import write_controls_report
     from steropes.studies.grid.report import write_grid_report
     from steropes.studies.grid.run import run_grid
@@ -126,7 +127,7 @@ def run_and_report(
         said = names.get(line.outcome_id, f"outcome {line.outcome_id}")
         where = pairs[line.target_comparator_id]
         print(f"  {where}, {said}, analysis {line.analysis_id}: {effect}")
-    for words in unusable_words(t):
+    for words in [*unusable_words(t), *(said for said, _ in table_sentences(t["data_note"]))]:
         print(f"  {words}")
     if judged:
         _print_performance(results)

@@ -54,6 +54,7 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
         "settings": asdict(study.settings),
         "names": study.names,
         "ended": study.ended or None,
+        "data_notes": public.data_notes,
         "attrition": public.attrition,
         "covariates": covariates,
         "propensity": _propensity(study, public),

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from steropes.studies.disclosure.study import Published
-from steropes.studies.page.html import number_table
+from steropes.studies.page.html import number_table, paragraphs
 from steropes.studies.wording import count, decimals, percent, title_case
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def attrition_parts(
     yield f"<h2>Who was studied</h2>\n<p>{escape(rules + hidden)}</p>"
     yield figures.get("attrition", "")
     yield number_table(("Rule", target, "dropped", comparator, "dropped"), {"": rows})
+    yield paragraphs(note["note"] for note in public.data_notes)
 
 
 def propensity_parts(

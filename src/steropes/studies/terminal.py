@@ -87,6 +87,9 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
     console.print()
     public = publish(study)
     console.print(_attrition(public, target, comparator))
+    for note in public.data_notes:
+        if not note["warning"]:  # warnings are among the checks below
+            console.print(f"[dim]·[/] {escape(note['note'])}")
     console.print(_rates(public, target, comparator))
     console.print(_hazards(public))
     if study.propensity is not None and study.covariates is not None:

@@ -56,6 +56,7 @@ class Check:
 def checks(study: ComparativeStudy, public: Published) -> list[Check]:
     """What to look at before believing the hazard ratio."""
     found: list[Check | None] = [*_blinding(study, public), *_no_estimates(public)]
+    found += [Check(False, note["note"]) for note in public.data_notes if note["warning"]]
     if study.propensity is not None:
         found += [*_matching(study, public), _equipoise(study)]
         if study.pairs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,7 @@ def circe_cohorts(
         frames.append(_entries(db, cohort, values.get("expression", values)))
     made = CohortTable.from_frame(pd.concat(frames, ignore_index=True), db.identity)
     given = {cohort_id(i): str(name) for i, name in (names or {}).items()}
-    return CohortTable(
-        made.definition, made.subject, made.start, made.end, made.database, {**called, **given}
-    )
+    return replace(made, names={**called, **given})
 
 
 def definition_text(source: str | Path, folder: Path | None = None) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.arrays import refuse_query
 from steropes.errors import DataError
+from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.omop import Workspace
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST
@@ -45,6 +46,8 @@ class CohortTable:
         Whose people they are, as ``OmopDatabase.identity`` has it; empty if not known.
     names : dict of int to str, optional
         Names of cohorts.
+    notes : tuple of DataNote
+        Properties of the database that the making of the cohorts met.
 
     Raises
     ------
@@ -59,6 +62,7 @@ class CohortTable:
     end: NDArray
     database: str = ""
     names: dict[int, str] | None = None
+    notes: tuple[DataNote, ...] = ()
 
     def __post_init__(self) -> None:
         columns = {
@@ -138,6 +142,7 @@ class CohortTable:
             np.concatenate((self.end, other.end)),
             self.database or other.database,
             {**(self.names or {}), **(other.names or {})},
+            distinct((*self.notes, *other.notes)),
         )
 
     # -- looking ---------------------------------------------------------------------------------
@@ -212,6 +217,7 @@ class CohortTable:
             self.end[rows],
             self.database,
             self.names,
+            self.notes,
         )
 
     def _sizes(self) -> list[tuple[int, int]]:

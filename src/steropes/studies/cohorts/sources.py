@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -274,11 +274,4 @@ def _frame(db: OmopDatabase, sql: str) -> pd.DataFrame:
 
 
 def _named(table: CohortTable, names: Mapping[int, str]) -> CohortTable:
-    return CohortTable(
-        table.definition,
-        table.subject,
-        table.start,
-        table.end,
-        table.database,
-        {cohort_id(i): str(name) for i, name in names.items()},
-    )
+    return replace(table, names={cohort_id(i): str(name) for i, name in names.items()})

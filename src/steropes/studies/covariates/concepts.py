@@ -16,6 +16,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts import Cohort
+from steropes.studies.data_notes import DataNote
 from steropes.studies.omop import UNNAMED, OmopDatabase, Workspace
 from steropes.studies.requirements import LONGEST, concepts, share, whole
 
@@ -85,12 +86,15 @@ class Covariates:
         (everybody has it, or exactly those who lack the other level have it).
     entries : int
         Ones in the design.
+    notes : tuple of DataNote
+        Properties of the data that the covariates met.
     """
 
     design: Design
     columns: pd.DataFrame
     dropped: pd.DataFrame
     entries: int
+    notes: tuple[DataNote, ...] = ()
 
     def __repr__(self) -> str:
         return f"Covariates({len(self.columns):,} columns)"

@@ -8,7 +8,7 @@ people ever exists.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from steropes.studies.covariates.analyses import ANALYSES, DEFAULT, Analysis
 from steropes.studies.covariates.columns import Columns
 from steropes.studies.covariates.naming import CUSTOM, covariate_table
 from steropes.studies.covariates.statements import Statements
+from steropes.studies.data_notes import DataNote
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.requirements import LONGEST, concepts, whole
 
@@ -97,6 +98,8 @@ class Features:
     unusable : dict of int to int
         By analysis, how many records of the entries were left out because their value is not a
         finite number that single precision can hold.
+    notes : tuple of DataNote
+        Properties of the data that the covariates met.
 
     Raises
     ------
@@ -110,6 +113,7 @@ class Features:
     values: NDArray
     columns: pd.DataFrame
     unusable: Mapping[int, int] = field(default_factory=dict)
+    notes: tuple[DataNote, ...] = ()
 
     def __post_init__(self) -> None:
         finite = np.isfinite(self.values)
@@ -131,8 +135,14 @@ class Features:
         kept = place[self.rows] >= 0
         indptr = np.concatenate(([0], np.cumsum(kept)))[self.indptr]
         rows, values = place[self.rows[kept]], self.values[kept]
-        columns = _described(self.columns, indptr, values)
-        return Features(len(people), indptr, rows, values, columns, self.unusable)
+        return replace(
+            self,
+            n=len(people),
+            indptr=indptr,
+            rows=rows,
+            values=values,
+            columns=_described(self.columns, indptr, values),
+        )
 
     def select(self, columns: NDArray) -> Features:
         """Some of the columns, by positions."""
@@ -140,7 +150,9 @@ class Features:
         indptr = np.concatenate(([0], np.cumsum(sizes)))
         at = np.repeat(self.indptr[columns] - indptr[:-1], sizes) + np.arange(indptr[-1])
         table = self.columns.iloc[columns].reset_index(drop=True)
-        return Features(self.n, indptr, self.rows[at], self.values[at], table, self.unusable)
+        return replace(
+            self, indptr=indptr, rows=self.rows[at], values=self.values[at], columns=table
+        )
 
     def column(self, covariate_id: int) -> NDArray:
         """One covariate as an array, (n,)."""

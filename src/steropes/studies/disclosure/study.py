@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.beside import e_values
+from steropes.studies.data_notes import published_notes
 from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.curves import coarse_curve
 from steropes.studies.disclosure.rounding import (
@@ -91,6 +92,8 @@ class Published:
         ``cross_validation``, ``preference`` (densities); empty if there is none.
     tied : float, Bound or None
         Share of people whose score others have too.
+    data_notes : list of dict
+        Notes on the database; see `published_notes`.
     blinded : bool
         Whether the estimate is hidden, because a diagnostic fails.
     """
@@ -114,6 +117,7 @@ class Published:
     largest: dict[str, float | None] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     tied: float | Bound | None = None
+    data_notes: list[dict[str, Any]] = field(default_factory=list)
     blinded: bool = False
 
     @property
@@ -200,6 +204,7 @@ def _released(study: ComparativeStudy) -> Published:
         tied=None
         if study.ties is None
         else rules.fraction(round(study.ties.share * len(study.people)), len(study.people)),
+        data_notes=published_notes(study.data_notes, rules),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steropes.errors import DataError
@@ -96,10 +96,7 @@ class CohortSources:
         for part in parts[1:]:
             made = made + part
         names = {**(made.names or {}), **self.names}
-        return MadeCohorts(
-            CohortTable(made.definition, made.subject, made.start, made.end, made.database, names),
-            refused,
-        )
+        return MadeCohorts(replace(made, names=names), refused)
 
     def _ways(self, db: OmopDatabase) -> Iterator[tuple[set[int] | None, Maker]]:
         """Which ids are made how; None stands for all others."""

@@ -207,4 +207,5 @@ def _together(cohorts: CohortTable, parts: list[CohortTable]) -> CohortTable:
         np.concatenate([p.end for p in every]),
         cohorts.database,
         names,
+        cohorts.notes,
     )

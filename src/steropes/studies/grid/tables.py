@@ -110,6 +110,8 @@ _COLUMNS = {
     + _DB,
     # ours: records whose value is no finite number, which are in no covariate
     "unusable_value": _TC + _A + "covariate_analysis_id:i records:i" + _DB,
+    # ours: notes on the database; those on the cohorts of all comparisons have no comparison
+    "data_note": _TC + _A + "topic:t note:t counted:t count:i warning:i" + _DB,
     # ours: the effect within each level of a characteristic, 0 without and 1 with it
     "subgroup": _TC
     + _O
@@ -140,6 +142,7 @@ _LAST = {
     "cm_covariate_balance": "covariate_id",
     "covariate_family": "covariate_analysis_id",
     "unusable_value": "covariate_analysis_id",
+    "data_note": "topic, note",
     "preference_score_after": "preference_score",
     "cm_attrition": "exposure_id, sequence_number",
     "cm_interaction_result": "interaction_covariate_id",

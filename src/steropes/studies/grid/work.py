@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from steropes.errors import DataError, SeparationError
+from steropes.studies.data_notes import distinct, note_rows
 from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import Prepared
 from steropes.studies.grid.positive import add_positive_controls
@@ -92,6 +93,8 @@ def work_through(
         names = {o.id for q in questions for o in q.outcomes}
         names |= {c for q in questions for c in (q.target, q.comparator)}
         tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
+        where = {"database_id": spec.database_id}
+        tables["data_note"] = note_rows(distinct(cohorts.notes), where)
         store.add("specification", tables)
     bench = Workbench(spec.of_compared(db, refused), cohorts, spec.thresholds)
     groups = [(q, a, _left(q, a, done)) for q in questions for a in spec.analyses]
@@ -132,6 +135,21 @@ class _Group:
         if self.blocked:
             raise DataError(self.blocked)
         return self.bench.prepared(self.question, self.analysis)
+
+    def shared_rows(self, prepared: Prepared) -> Tables:
+        """The rows that all outcomes share, with the notes on the data of both cohorts."""
+        spec = self.spec
+        key = {
+            "target_comparator_id": comparison_id(self.question),
+            "analysis_id": self.analysis.id,
+            "database_id": spec.database_id,
+        }
+        features = prepared.shared.features
+        notes = distinct((*prepared.comparison.notes, *(features.notes if features else ())))
+        return {
+            **shared_tables(self.question, self.analysis, prepared.shared, spec.database_id),
+            "data_note": note_rows(notes, key),
+        }
 
     def refusal(self, outcome: int, why: str) -> Tables:
         """The rows of what could not be answered: they say why."""
@@ -180,7 +198,7 @@ def _work(
             clock.tick()
         return
     if left[0][1] < 0:
-        store.add(left[0][0], shared_tables(question, group.analysis, prepared.shared, where))
+        store.add(left[0][0], group.shared_rows(prepared))
         clock.tick()
         left = left[1:]
     of_interest = {o.id for o in question.outcomes if o.of_interest}

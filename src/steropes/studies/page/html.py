@@ -20,6 +20,7 @@ __all__ = [
     "fold",
     "number",
     "number_table",
+    "paragraphs",
     "table",
     "verdict",
 ]
@@ -53,6 +54,11 @@ def findings(found: Iterable[tuple[str, str]]) -> str:
     """Sentences with their verdicts, PASS, FAIL or NOT EVALUATED, as a list of marks."""
     items = "".join(f'<li class="{v.split()[0]}">{escape(said)}</li>' for v, said in found)
     return f'<ul class="checks">{items}</ul>' if items else ""
+
+
+def paragraphs(sentences: Iterable[str]) -> str:
+    """Write each sentence as a paragraph of its own."""
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
 def fold(summary: str, body: str) -> str:

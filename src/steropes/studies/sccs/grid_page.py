@@ -13,6 +13,7 @@ import pandas as pd
 
 from steropes.studies.controls.performance import ControlEstimates, before_and_after
 from steropes.studies.controls.shown import performance_parts, performance_words
+from steropes.studies.data_notes import table_sentences
 from steropes.studies.page import html
 from steropes.studies.page.files import write_files
 from steropes.studies.page.forest import Row, forest
@@ -73,6 +74,7 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
             title = names.get(-outcome, f"outcome {outcome}")
             body += _outcome(results, own, title, labels, unblind)
         body += _controls(results, exposure, labels)
+        body.append(_data_notes(results, exposure))
     if any(q.true_ratio is not None for q in results.grid.questions):
         body.append(
             performance_words(
@@ -228,6 +230,16 @@ def series_controls(results: CaseSeriesGridResults, exposure: int) -> dict[int, 
     )
     found = found.sort_values(["analysis_id", "exposures_outcome_set_id"])
     return {int(a): ControlEstimates.of(own) for a, own in found.groupby("analysis_id")}
+
+
+def _data_notes(results: CaseSeriesGridResults, exposure: int) -> str:
+    """Notes on the data of the questions of an exposure."""
+    numbers = [q.number for q in results.grid.questions if q.exposure == exposure]
+    table = results.tables["data_note"]
+    own = table[table["exposures_outcome_set_id"].isin(numbers)]
+    return html.findings(
+        ("WARN" if warning else "NOT EVALUATED", note) for note, warning in table_sentences(own)
+    )
 
 
 def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, str]) -> list[str]:

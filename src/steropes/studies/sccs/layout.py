@@ -56,6 +56,7 @@ _COLUMNS = {
     "positive_control": "exposures_outcome_set_id:i negative_control_id:i name:t target_ratio:f "
     "true_effect_size:f outcomes_before:i outcomes_added:i" + _DB,
     "note": _AS + "note:t" + _DB,
+    "data_note": _AS + "topic:t note:t counted:t count:i warning:i" + _DB,
 }
 TABLES: dict[str, dict[str, str]] = {
     table: {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
@@ -64,7 +65,7 @@ TABLES: dict[str, dict[str, str]] = {
 _FIRST = ("exposures_outcome_set_id", "analysis_id", "covariate_id", "covariate_analysis_id")
 _LAST = (
     "era_type", "era_id", "sequence_number", "log_rr", "spline_type", "knot_month", "parameter_id",
-    "calendar_year", "calendar_month", "week", "age_month",
+    "calendar_year", "calendar_month", "week", "age_month", "topic",
 )  # fmt: skip
 # By these columns the rows of a table are sorted; together they are its key.
 KEYS: dict[str, tuple[str, ...]] = {

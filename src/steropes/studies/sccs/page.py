@@ -160,7 +160,10 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
     if study.model.status != "OK":
         yield f"<p>{escape(study.model.status)}</p>"
     yield html.cards(_cards(study), main=0)
-    yield html.findings(findings_of(public_diagnostics(study)))
+    warnings = [
+        ("WARN", n.sentence(study.settings.min_cell)) for n in study.data_notes if n.warning
+    ]
+    yield html.findings([*warnings, *findings_of(public_diagnostics(study))])
     if words := blinding_words(study):
         yield f"<p><b>{escape(words)}</b></p>"
 

@@ -29,7 +29,11 @@ def attrition(study: CaseSeries) -> list[str]:
     least = study.settings.min_cell
     hidden = f" Counts of fewer than {least} are shown as “&lt;{least}”." if least > 1 else ""
     head = ("Rule", "People", "Outcomes", "Periods", "Days")
-    return [f"<p>What each rule leaves.{hidden}</p>", html.number_table(head, {"": rows})]
+    return [
+        f"<p>What each rule leaves.{hidden}</p>",
+        html.number_table(head, {"": rows}),
+        html.paragraphs(note.sentence(rules_of(least)) for note in study.data_notes),
+    ]
 
 
 def methods(study: CaseSeries) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steropes.studies.data_notes import note_rows, rules_of
 from steropes.studies.disclosure import Bound, chain, part, small
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.intervals import PROBE
@@ -74,6 +75,7 @@ def result_tables(
         "sccs_calendar_time_spanning": _framed(base, _calendar_spans(study), end),
         "sccs_time_period": _framed(base, _period(study), {}),
         "sccs_diagnostics_summary": _framed(base, _diagnostics(study, ids), end),
+        "data_note": _data_notes(study, base, end),
     }  # fmt: skip
 
 
@@ -299,6 +301,13 @@ def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _data_notes(study: CaseSeries, base: dict[str, Any], end: dict[str, Any]) -> pd.DataFrame:
+    """Notes on the database; this table is ours and not R's."""
+    columns = [*base, "topic", "note", "counted", "count", "warning", *end]
+    rows = note_rows(study.data_notes, {**base, **end}, rules_of(study.settings.min_cell))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _covariate_results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:

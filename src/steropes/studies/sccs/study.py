@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.disclosure import shown
 from steropes.studies.domains import domain_hint
 from steropes.studies.omop import OmopDatabase, Workspace, opened
@@ -74,6 +75,8 @@ class CaseSeries:
         See `monthly_rates`.
     diagnostics : list of Diagnostics
         One an exposure of interest.
+    notes : tuple of DataNote
+        Properties of the eras and cohorts; ``data_notes`` adds those of the cases.
     """
 
     settings: CaseSeriesSettings
@@ -88,6 +91,7 @@ class CaseSeries:
     censoring: CensorModel | None
     monthly: pd.DataFrame
     diagnostics: list[Diagnostics]
+    notes: tuple[DataNote, ...] = ()
 
     def __repr__(self) -> str:
         found = []
@@ -111,6 +115,11 @@ class CaseSeries:
         """What each rule leaves: people, outcomes, observation periods, days."""
         last = pd.DataFrame([self.intervals.attrition], columns=self.population.attrition.columns)
         return pd.concat([self.population.attrition, last], ignore_index=True)
+
+    @property
+    def data_notes(self) -> tuple[DataNote, ...]:
+        """Notes on the database, such as people whose observation periods were joined."""
+        return distinct((*self.population.notes, *self.notes))
 
     @property
     def of_interest(self) -> list[str]:
@@ -258,6 +267,7 @@ def _run(
         censoring=censoring,
         monthly=monthly,
         diagnostics=diagnostics,
+        notes=() if cohorts is None else cohorts.notes,
     )
 
 

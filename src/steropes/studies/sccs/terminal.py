@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.data_notes import table_sentences
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.grid_page import member_name
@@ -72,6 +73,9 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         line = public.loc[name]
         table.add_row(escape(title_case(name)), *ratio_text(line), p_value(line["p"]))
     console.print(table)
+    for note in study.data_notes:
+        mark = "[yellow]![/]" if note.warning else "[dim]·[/]"
+        console.print(f"{mark} {escape(note.sentence(study.settings.min_cell))}")
     if study.model.status != "OK":
         console.print(f"[yellow]![/] {escape(study.model.status)}")
     if study.model.variance is not None:
@@ -105,6 +109,8 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
         drug = member_name(line)
         exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]
         console.print(escape(f"  exposure {exposure}, {where}: {effect}"))
+    for sentence, _ in table_sentences(results.tables["data_note"]):
+        console.print(escape(f"  {sentence}"))
     console.print(f"[bold]{escape(str(page))}[/]")
     console.print(f"[bold]{escape(str(results.path))}[/]")
     console.print(f"[bold]{escape(str(results.path.with_suffix('.zip')))}[/]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from steropes.studies.data_notes import table_sentences
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.grid.report.adjustment import adjustment_section
 from steropes.studies.grid.report.characteristics import characteristics_table
@@ -13,7 +14,7 @@ from steropes.studies.grid.report.outcome import outcome_section
 from steropes.studies.grid.report.subgroups import subgroup_table
 from steropes.studies.grid.report.view import Comparison, View
 from steropes.studies.grid.run import GridResults
-from steropes.studies.page.html import cards, document, fold
+from steropes.studies.page.html import cards, document, findings, fold
 
 __all__ = ["grid_page", "write_grid_report"]
 
@@ -60,6 +61,7 @@ def _page(view: View) -> str:
     body = [_head(view, comparisons)]
     for comparison in comparisons:
         body.append(f'<h2 id="c{comparison.id}">{escape(comparison.title)}</h2>')
+        body.append(_data_notes(view, comparison.id))
         for outcome in view.outcomes(comparison):
             body += outcome_section(view, comparison, outcome)
         body += adjustment_section(view, comparison)
@@ -97,6 +99,17 @@ def _head(view: View, comparisons: list[Comparison]) -> str:
     lead = f"{about['database_id']}{': ' if source else ''}{source}"
     return (
         f'<h1>Comparative cohort studies</h1><p class="lead">{escape(lead)}</p>{shown}{nav}{open_}'
+        f"{_data_notes(view, None)}"
+    )
+
+
+def _data_notes(view: View, comparison: int | None) -> str:
+    """Notes on the data of a comparison, or (with None) of the cohorts of all."""
+    table = view.results.tables["data_note"]
+    of = table["target_comparator_id"]
+    own = table[of.isna() if comparison is None else of == comparison]
+    return findings(
+        ("WARN" if warning else "NOT EVALUATED", note) for note, warning in table_sentences(own)
     )
 
 
