@@ -41,13 +41,21 @@ def day(offset: int) -> dt.date:
     return START + dt.timedelta(days=offset)
 
 
+# A link between two concepts that nobody has, for a vocabulary is never without links.
+ELSEWHERE = (900_000_001, 900_000_002)
+
+
 class TinyOmop:
-    """Rows of a CDM; ``write`` makes the DuckDB file. Days are offsets from the usual start."""
+    """Rows of a CDM; ``write`` makes the DuckDB file. Days are offsets from the usual start.
+
+    As in OMOP's vocabularies every concept is its own descendant, unless ``links`` is False.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.rows: dict[str, list[tuple]] = {table: [] for table in SCHEMA}
         self.ids = itertools.count(1)
+        self.links = True
         for concept, name in ((TARGET, "newdrug"), (COMPARATOR, "olddrug"), (OUTCOME, "bleeding")):
             self.concept(concept, name)
 
@@ -95,6 +103,10 @@ class TinyOmop:
     def write(self, *, without: tuple[str, ...] = (), schema: str = "main", upper: bool = False):
         """Make the file; ``without`` leaves tables out, ``upper`` names columns in capitals."""
         path = self.folder / f"omop{len(list(self.folder.iterdir()))}.duckdb"
+        rows = dict(self.rows)
+        if self.links:
+            own = [(c, c) for c, _ in rows["concept"]]
+            rows["concept_ancestor"] = [*rows["concept_ancestor"], *own, ELSEWHERE]
         with duckdb.connect(str(path)) as con:
             con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             for table, columns in SCHEMA.items():
@@ -103,8 +115,8 @@ class TinyOmop:
                 con.execute(
                     f"CREATE TABLE {schema}.{table} ({columns.upper() if upper else columns})"
                 )
-                if self.rows[table]:  # brought as a whole: one by one takes milliseconds each
-                    con.register("brought", pd.DataFrame(self.rows[table], dtype=object))
+                if rows[table]:  # brought as a whole: one by one takes milliseconds each
+                    con.register("brought", pd.DataFrame(rows[table], dtype=object))
                     con.execute(f"INSERT INTO {schema}.{table} SELECT * FROM brought")
                     con.unregister("brought")
         return path

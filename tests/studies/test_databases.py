@@ -161,6 +161,7 @@ def queries(dialect):
     yield dialect.select(MEASUREMENT, MEASUREMENT.columns)
     for condition in (*some, *text):
         yield dialect.select(MEASUREMENT, MEASUREMENT.columns, condition)
+        yield dialect.exists(MEASUREMENT, condition)
     whose = dialect.whose(person, [(MEASUREMENT, person, some[0]), (MEASUREMENT, person, text[0])])
     yield dialect.select(MEASUREMENT, MEASUREMENT.columns, whose)
 

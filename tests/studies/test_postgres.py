@@ -236,6 +236,24 @@ def test_of_the_vocabulary_only_what_is_met_is_read(url):
         assert {"concept", "concept_ancestor"} <= some
 
 
+def test_links_are_missed_on_a_server_without_reading_its_tables(url, server):
+    from steropes.studies.descendants import Descendants, has_links
+
+    bleeding, drugs = 192671, ["drug_era"]
+    with OmopDatabase(url) as db:
+        users = db.narrowed([RecordsOf("drug_era", "drug_concept_id", (1118084,))])
+        assert has_links(db)
+        family = Descendants(users)
+        assert family.members([bleeding], ["condition_occurrence"], "x", "y") == [bleeding]
+        assert family.members([999], drugs, "the target", "y") == [999]
+        assert ["concept 999" in n.text for n in family.notes] == [True]
+        # others than the users have records, and the server knows
+        assert users.holds("drug_era", lambda quote: f"{quote('drug_concept_id')} = 1124300")
+        assert not users.holds("drug_era", lambda quote: f"{quote('drug_concept_id')} = 999")
+        whole, _ = made(db)
+        assert whole == set()
+
+
 def test_all_tables_are_of_one_moment(url, server):
     later = "INSERT INTO cdm.drug_era SELECT * FROM cdm.drug_era WHERE drug_concept_id = 1118084"
     undone = "DELETE FROM cdm.drug_era WHERE drug_era_id < 0"

@@ -85,10 +85,10 @@ def study(
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
     exclude: Annotated[
         list[int] | None,
-        typer.Option(help="Concept that is no covariate, with its descendants; repeatable."),
+        typer.Option(help="Concept that is no covariate; repeatable."),
     ] = None,
     descendants: Annotated[
-        bool, typer.Option(help="Concepts stand for their descendants too.")
+        bool, typer.Option(help="All these concepts stand for their descendants too.")
     ] = True,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
     seed: Seed = 1,

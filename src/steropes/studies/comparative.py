@@ -21,7 +21,7 @@ from steropes.studies.covariates import (
     NothingLeftError,
     extract_covariates,
 )
-from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.data_notes import DataNote, distinct, explained
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.effects import (
@@ -53,13 +53,14 @@ class StudySettings:
     risk_days : int, optional
         Last day at risk, counted from the start. Default: the end of observation.
     descendants : bool, default True
-        Whether the concepts stand for their descendants too.
+        Whether all these concepts, and those in ``exclude``, stand for their descendants too. A
+        vocabulary that lacks the links for it is refused.
     window_days : int, default 365
         Covariates come from this many days before the start through the start.
     min_people, min_share : default 10 and 0.001
         Covariates that fewer people or a smaller share have are dropped.
     exclude : tuple of int
-        Concepts, with their descendants, that are no covariates.
+        Concepts that are no covariates.
     caliper : float, default 0.2
         In standard deviations of the logit of the propensity score.
     folds : int, default 10
@@ -387,7 +388,7 @@ def _collect(
     cohort = find_new_users(db, rules)
     empty = why_empty(db, rules, cohort.attrition)
     if empty and (cohort.attrition[["target", "comparator"]].iloc[0] == 0).any():
-        raise DataError(empty)  # a wrong concept rather than a result
+        raise DataError(explained(empty, cohort.notes))  # a wrong concept rather than a result
     if empty:
         return cohort, None, empty
     say("collecting covariates")

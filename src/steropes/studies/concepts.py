@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.descendants import has_links
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.omop import Naming, OmopDatabase, RecordsOf
 from steropes.studies.requirements import whole
@@ -38,7 +39,8 @@ def find_concepts(
     -------
     DataFrame
         ``concept_id``, ``name``, ``domain``, ``vocabulary`` and ``people`` (who have a record of
-        it or of a descendant, as text, without small counts), the most recorded first.
+        it or of a descendant, as text, without small counts), the most recorded first. Where the
+        vocabulary lacks links to tell descendants by, ``attrs["note"]`` of the table says so.
 
     Raises
     ------
@@ -70,11 +72,34 @@ def find_concepts(
     table = pd.DataFrame(found, columns=["concept_id", "name", "domain", "vocabulary"])
     if domain is not None:
         table = table[table["domain"].fillna("").str.lower() == domain.lower()]
-    counts = _people(db, [int(c) for c in table["concept_id"]])
+    ids = [int(c) for c in table["concept_id"]]
+    counts = _people(db, ids)
     table = table.assign(n=[counts.get(int(c), 0) for c in table["concept_id"]])
     table = table.sort_values(["n", "concept_id"], ascending=[False, True]).head(limit)
     table["people"] = [shown(n, LEAST) for n in table.pop("n")]
-    return table.reset_index(drop=True)
+    table = table.reset_index(drop=True)
+    note = _missing_links(db, [int(c) for c in table["concept_id"]])
+    if note:
+        table.attrs["note"] = note
+    return table
+
+
+def _missing_links(db: OmopDatabase, ids: list[int]) -> str:
+    """Say that people with a descendant of a concept may not be counted; empty if all is there."""
+    if not ids:
+        return ""
+    lost = "people are counted by records of the concept itself, and not of its descendants"
+    if not has_links(db):
+        return f"{db.name} has no links in concept_ancestor: {lost}"
+    below = db.records(RecordsOf("concept_ancestor", "ancestor_concept_id", tuple(ids)))
+    linked = {int(c) for (c,) in db.rows(f"SELECT DISTINCT ancestor_concept_id FROM {below}")}
+    # Codes of other vocabularies (those that are no standard concepts) have no descendants.
+    if "standard_concept" in db.columns("concept"):
+        named = db.records(RecordsOf("concept", "concept_id", tuple(ids)))
+        other = f"SELECT concept_id FROM {named} WHERE standard_concept IS NULL"
+        linked |= {int(c) for (c,) in db.rows(other)}
+    gone = [c for c in ids if c not in linked]
+    return f"concept_ancestor has no row of {', '.join(map(str, gone))}: {lost}" if gone else ""
 
 
 def _people(db: OmopDatabase, ids: list[int]) -> dict[int, int]:

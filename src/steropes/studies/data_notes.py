@@ -10,7 +10,16 @@ import pandas as pd
 
 from steropes.studies.disclosure import Bound, DisclosureRules
 
-__all__ = ["DataNote", "distinct", "note_rows", "published_notes", "rules_of", "table_sentences"]
+__all__ = [
+    "DataNote",
+    "distinct",
+    "explained",
+    "note_rows",
+    "published_notes",
+    "released_notes",
+    "rules_of",
+    "table_sentences",
+]
 
 
 @dataclass(frozen=True)
@@ -71,19 +80,32 @@ def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[d
     ]
 
 
-def note_rows(
-    notes: Iterable[DataNote], key: dict[str, Any], rules: DisclosureRules
-) -> list[dict[str, Any]]:
-    """List notes as rows of the result table ``data_note``; minus n stands for fewer than n."""
+def note_rows(notes: Iterable[DataNote], key: dict[str, Any]) -> list[dict[str, Any]]:
+    """List notes as rows of the exact result table ``data_note``."""
     return [
         {
             **key,
-            **line,
-            "count": -rules.least if isinstance(line["count"], Bound) else line["count"],
-            "warning": int(line["warning"]),
+            "topic": note.topic,
+            "note": note.text,
+            "counted": None if note.count is None else note.counted,
+            "count": note.count,
+            "warning": int(note.warning),
         }
-        for line in published_notes(notes, rules)
+        for note in notes
     ]
+
+
+def released_notes(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Release a table ``data_note``: minus n stands for a count of fewer than n."""
+
+    def released(count: float | None) -> int | None:
+        if count is None or pd.isna(count):
+            return None
+        found = rules.count(int(count))
+        return -int(found.limit) if isinstance(found, Bound) else found
+
+    counts = [released(count) for count in table["count"]]
+    return table.assign(count=pd.array(counts, dtype="Int64"))
 
 
 def rules_of(least: int) -> DisclosureRules:
@@ -92,19 +114,28 @@ def rules_of(least: int) -> DisclosureRules:
 
 
 def table_sentences(table: pd.DataFrame) -> list[tuple[str, bool]]:
-    """List the sentences of a result table ``data_note``, and whether each one is a warning.
+    """List the sentences of a released table ``data_note``, and whether each one is a warning.
 
     A note that several questions and analyses share is listed once, with its largest count.
     """
-    largest: dict[str, tuple[float, str, bool]] = {}
+    largest: dict[str, dict[str, Any]] = {}
     for line in table.to_dict("records"):
-        note = str(line["note"])
-        known = not pd.isna(line["count"])
-        text, count = (note.rpartition(" (")[0], float(line["count"])) if known else (note, 0.0)
-        if text not in largest or count > largest[text][0]:
-            largest[text] = count, note, bool(line["warning"])
-    found = [(note, warning) for _, note, warning in largest.values()]
+        known = largest.setdefault(str(line["note"]), line)
+        if not pd.isna(line["count"]) and line["count"] > known["count"]:
+            largest[str(line["note"])] = line
+    found = []
+    for text, line in largest.items():
+        said = text
+        if not pd.isna(line["count"]):
+            count = int(line["count"])
+            said += f" ({line['counted']}: {f'<{-count}' if count < 0 else f'{count:,}'})"
+        found.append((f"{said}.", bool(line["warning"])))
     return sorted(found, key=lambda line: not line[1])
+
+
+def explained(message: str, notes: Iterable[DataNote]) -> str:
+    """Append the warnings among some notes to the message of an error that they may explain."""
+    return "; ".join([message, *dict.fromkeys(note.text for note in notes if note.warning)])
 
 
 def distinct(notes: Iterable[DataNote]) -> tuple[DataNote, ...]:

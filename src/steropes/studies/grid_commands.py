@@ -177,6 +177,8 @@ def concepts(
         about = ", ".join(str(x) for x in (line.domain, line.vocabulary) if x)
         kind = f" ({about})" if about else ""
         print(f"{line.concept_id:>12}  {line.name}{kind}, {line.people} people")
+    if "note" in found.attrs:
+        print(f"{found.attrs['note']}.")
 
 
 def combine(

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.databases.face import Layout, Naming, RecordsOf, Workspace
+from steropes.studies.databases.face import Condition, Layout, Naming, RecordsOf, Workspace
 from steropes.studies.databases.opening import open_place
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
@@ -181,6 +181,11 @@ class OmopDatabase:
         """
         return self._place.holding(self.schema, wanted, table)
 
+    def holds(self, table: str, condition: Condition) -> bool:
+        """Whether a table has a row, of anybody, that satisfies a condition; see `Place.holds`."""
+        self._check_open()
+        return self._place.holds(self.schema, table, condition)
+
     def links(self, column: str, concepts: Callable[[], Iterable[int]]) -> str:
         """Rows of ``concept_ancestor`` with one of some concepts in a column, and perhaps others.
 
@@ -256,7 +261,11 @@ class OmopDatabase:
         return known | {c: name or known.get(c, UNNAMED) for c, name in found}
 
     def descendants(self, concept_ids: Iterable[int]) -> list[int]:
-        """The concepts themselves and all their descendants by ``concept_ancestor``, sorted."""
+        """The concepts themselves and all their descendants by ``concept_ancestor``, sorted.
+
+        Where the vocabulary has no links these are the concepts alone. Studies therefore find
+        members by `Descendants`, which refuses such a vocabulary.
+        """
         ids = sorted({int(c) for c in concept_ids})
         if "concept_ancestor" not in self.tables or not ids:
             return ids

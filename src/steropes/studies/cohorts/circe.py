@@ -17,7 +17,9 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.cohorts.circe_vocabulary import concept_set_notes
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
+from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
 
 __all__ = ["circe_cohorts", "definition_text", "entry_records"]
@@ -64,7 +66,8 @@ def circe_cohorts(
     Raises
     ------
     DataError
-        A definition that cannot be read, or that asks for what the database lacks.
+        A definition that cannot be read, or that asks for what the database lacks, such as the
+        links of the vocabulary where a concept set includes descendants.
     MissingExtraError
         ``duckcdm`` is not installed: ``pip install "steropes[circe]"``.
     """
@@ -73,14 +76,18 @@ def circe_cohorts(
     need("duckcdm", "circe")
     called: dict[int, str] = {}
     frames = []
+    notes: list[DataNote] = []
     for cohort, source in definitions.items():
         cohort = cohort_id(cohort)
         values = _values(cohort, source)
         called |= {cohort: str(values["name"])} if values.get("name") else {}
-        frames.append(_entries(db, cohort, values.get("expression", values)))
+        expression = values.get("expression", values)
+        statements = _statements(cohort, expression)
+        notes += concept_set_notes(db, cohort, expression)
+        frames.append(_entries(db, cohort, expression, statements))
     made = CohortTable.from_frame(pd.concat(frames, ignore_index=True), db.identity)
     given = {cohort_id(i): str(name) for i, name in (names or {}).items()}
-    return replace(made, names={**called, **given})
+    return replace(made, names={**called, **given}, notes=distinct(notes))
 
 
 def definition_text(source: str | Path, folder: Path | None = None) -> str:
@@ -118,10 +125,11 @@ def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str,
     return values
 
 
-def _entries(db: OmopDatabase, cohort: int, expression: Any) -> pd.DataFrame:
+def _entries(
+    db: OmopDatabase, cohort: int, expression: Any, statements: Iterable[str]
+) -> pd.DataFrame:
     """The entries of one cohort."""
     duckdb = need("duckdb")
-    statements = _statements(cohort, expression)
     people = entry_records(db, expression)
     narrow = db if people is None else db.narrowed(people)
     try:

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.data_notes import DataNote
+from steropes.studies.data_notes import DataNote, distinct, explained
+from steropes.studies.descendants import Descendants
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.domains import domain_hint
 from steropes.studies.observation_dates import refuse_endless
@@ -24,6 +25,7 @@ from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
 __all__ = ["RULES", "Cohort", "CohortRules", "new_user_cohort"]
 
 ARMS = ("target", "comparator")
+ALONE = "take concepts alone with descendants=False (--no-descendants)"
 # The order in which the rules are applied. {washout} is filled in for the reader.
 RULES = {
     "exposed": "any drug era of this drug",
@@ -120,30 +122,35 @@ def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
     Raises
     ------
     DataError
-        An unknown concept, drugs that overlap, or an arm in which nobody is left.
+        An unknown concept, a vocabulary without links to tell its descendants by, drugs that
+        overlap, or an arm in which nobody is left.
     """
     cohort = find_new_users(db, rules)
     empty = why_empty(db, rules, cohort.attrition)
     if empty:
-        raise DataError(empty)
+        raise DataError(explained(empty, cohort.notes))
     return cohort
 
 
 def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
     """As :func:`new_user_cohort`, but an arm may be empty: its attrition is worth seeing then."""
     names = {c: db.concept_name(c) for c in (rules.target, rules.comparator, rules.outcome)}
+    family = Descendants(db, names)
 
-    def members(concept: int) -> list[int]:
-        return db.descendants([concept]) if rules.descendants else [concept]
+    def members(role: str, table: str) -> list[int]:
+        concept = int(getattr(rules, role))
+        if not rules.descendants:
+            return [concept]
+        return family.members([concept], [table], f"the {role}", ALONE)
 
-    target, comparator = members(rules.target), members(rules.comparator)
+    target, comparator = members("target", "drug_era"), members("comparator", "drug_era")
     shared = sorted({*target} & {*comparator})
     if shared:
         raise DataError(
             f"target {rules.target} ({names[rules.target]}) and comparator {rules.comparator} "
             f"({names[rules.comparator]}) overlap: both hold concept {shared[0]}"
         )
-    outcome = members(rules.outcome)
+    outcome = members("outcome", "condition_occurrence")
     _refuse_no_condition(db, rules.outcome, outcome)
     with db.workspace() as work:
         refuse_endless(db)
@@ -156,7 +163,7 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
         ).fetchnumpy()
     table = People({name: np.ma.getdata(values) for name, values in people.items()})
     drugs = db.descendants([*target, *comparator])
-    return Cohort(table, attrition, drugs, db.identity, notes)
+    return Cohort(table, attrition, drugs, db.identity, distinct((*family.notes, *notes)))
 
 
 def _refuse_no_condition(db: OmopDatabase, outcome: int, members: list[int]) -> None:

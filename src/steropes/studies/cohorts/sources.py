@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,11 +10,16 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
+from steropes.studies.data_notes import distinct
+from steropes.studies.descendants import Descendants, recorded_tables
 from steropes.studies.domains import domain_hint
 from steropes.studies.omop import OmopDatabase, RecordsOf
 from steropes.studies.requirements import concepts, whole, yes_or_no
 
 __all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
+
+
+ALONE = "list the descendants too in a ConceptSet with descendants=False (descendants = false)"
 
 
 @dataclass(frozen=True)
@@ -46,19 +51,36 @@ class ConceptSet:
             raise DataError("a concept set must include a concept")
 
     def resolve(self, db: OmopDatabase) -> list[int]:
-        """The concepts meant, ascending.
+        """Find the concepts that are meant, in ascending order.
 
         Raises
         ------
         DataError
-            A concept that the vocabulary does not hold, or nothing left.
+            A concept that the vocabulary does not hold, a vocabulary without links to tell
+            descendants by, or nothing left.
+        """
+        return self.members(Descendants(db), recorded_tables(db), "the concept set")
+
+    def members(self, family: Descendants, tables: Collection[str], purpose: str) -> list[int]:
+        """Find the concepts that are meant among the records of some tables.
+
+        Parameters
+        ----------
+        family : Descendants
+            Collects notes on missing links.
+        tables : collection of str
+        purpose : str
+            The use of the set, to begin a message with.
         """
         for concept in (*self.include, *self.exclude):
-            db.concept_name(concept)
-        if not self.descendants:
-            found = {*self.include} - {*self.exclude}
-        else:
-            found = {*db.descendants(self.include)} - {*db.descendants(self.exclude)}
+            family.db.concept_name(concept)
+
+        def stand_for(listed: tuple[int, ...]) -> set[int]:
+            if not (self.descendants and listed):
+                return {*listed}
+            return {*family.members(listed, tables, purpose, ALONE)}
+
+        found = stand_for(self.include) - stand_for(self.exclude)
         if not found:
             raise DataError(
                 f"the concept set of {list(self.include)} holds nothing: all is excluded"
@@ -226,8 +248,10 @@ def _from_records(
     if gone:
         raise DataError(f"{db.name}: table {table} lacks the columns {', '.join(gone)}")
     parts = []
+    family = Descendants(db, (c for s in sets.values() for c in (*s.include, *s.exclude)))
     for cohort, concept_set in sets.items():
-        source = db.records(RecordsOf(table, concept, tuple(concept_set.resolve(db))))
+        members = concept_set.members(family, [table], f"cohort {cohort}")
+        source = db.records(RecordsOf(table, concept, tuple(members)))
         parts.append(
             f"SELECT DISTINCT {cohort}::BIGINT AS cohort_definition_id, "
             f"person_id::BIGINT AS subject_id, {first}::DATE AS cohort_start_date, "
@@ -242,7 +266,7 @@ def _from_records(
         if all(hints):  # a cohort of the right records may be empty
             named = f"{sets[cohort].include[0]} ({default[cohort]})"
             raise DataError(f"cohort {cohort}: nobody has a record of {named}{hints[0]}")
-    return _named(found, {**default, **(names or {})})
+    return _named(replace(found, notes=distinct(family.notes)), {**default, **(names or {})})
 
 
 def _joined(parts: list[str], gap: int) -> str:

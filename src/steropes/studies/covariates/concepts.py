@@ -8,7 +8,7 @@ dense matrix and no Python loop over people ever exists.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +16,10 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts import Cohort
-from steropes.studies.data_notes import DataNote
+from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.descendants import Descendants
 from steropes.studies.omop import UNNAMED, OmopDatabase, Workspace
-from steropes.studies.requirements import LONGEST, concepts, share, whole
+from steropes.studies.requirements import LONGEST, concepts, share, whole, yes_or_no
 
 if TYPE_CHECKING:
     from steropes.design import Design
@@ -35,6 +36,7 @@ DOMAINS = {
     "observation": ("observation", "observation_concept_id", "observation_date", None),
 }
 
+ALONE = "list the descendants too and set descendants=False (--no-descendants)"
 PERSONAL = ("age", "sex", "index year")
 ORDER = (*PERSONAL, *DOMAINS)  # of the columns
 
@@ -56,15 +58,19 @@ class CovariateRules:
     min_share : float, default 0.001
         A column that a smaller share of people has is dropped.
     exclude : tuple of int
-        Concepts to leave out, with all their descendants. The two study drugs always are.
+        Concepts to leave out. The two study drugs always are, with their descendants.
+    descendants : bool, default True
+        Whether the concepts to leave out stand for all their descendants too.
     """
 
     window_days: int = 365
     min_people: int = 10
     min_share: float = 0.001
     exclude: tuple[int, ...] = ()
+    descendants: bool = True
 
     def __post_init__(self) -> None:
+        yes_or_no("descendants", self.descendants)
         whole("window_days", self.window_days, 0, LONGEST)
         whole("min_people", self.min_people, 0)
         share("min_share", self.min_share)
@@ -117,7 +123,8 @@ def extract_covariates(
     Raises
     ------
     DataError
-        No covariate is left, a cohort of another database, an unknown concept in ``exclude``.
+        No covariate is left, a cohort of another database, an unknown concept in ``exclude``, or
+        a vocabulary without links to tell its descendants by.
     """
     rules = rules or CovariateRules()
     if cohort.database != db.identity:
@@ -127,11 +134,16 @@ def extract_covariates(
         )
     for concept_id in rules.exclude:
         db.concept_name(concept_id)  # refuses an unknown one
-    excluded = sorted({*cohort.drug_concepts, *db.descendants(rules.exclude)})
+    family = Descendants(db)
+    excluded = {*cohort.drug_concepts, *rules.exclude}
+    if rules.descendants and rules.exclude:
+        tables = [table for table, *_ in DOMAINS.values()]
+        excluded |= {*family.members(rules.exclude, tables, "the concepts to exclude", ALONE)}
     with db.workspace() as work:
         _bring(work, cohort)
-        _collect(db, work, rules, excluded)
-        return _assemble(db, work, rules, len(cohort.people))
+        _collect(db, work, rules, sorted(excluded))
+        found = _assemble(db, work, rules, len(cohort.people))
+    return replace(found, notes=distinct(family.notes))
 
 
 def _bring(work: Workspace, cohort: Cohort) -> None:

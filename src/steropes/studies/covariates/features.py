@@ -21,12 +21,15 @@ from steropes.studies.covariates.analyses import ANALYSES, DEFAULT, Analysis
 from steropes.studies.covariates.columns import Columns
 from steropes.studies.covariates.naming import CUSTOM, covariate_table
 from steropes.studies.covariates.statements import Statements
-from steropes.studies.data_notes import DataNote
+from steropes.studies.covariates.vocabulary import check_vocabulary
+from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.descendants import Descendants, recorded_tables
 from steropes.studies.omop import OmopDatabase, Workspace
-from steropes.studies.requirements import LONGEST, concepts, whole
+from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 
+ALONE = "list the descendants too and set descendants=False of the covariates (features)"
 # What the statements of an analysis fill, and how it is read.
 EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
 SORTED = (
@@ -48,8 +51,10 @@ class FeatureRules:
     end_day : int, default 0
         The last day of every window, counted from the start: 0 the start itself, −1 the day before.
     exclude, include : tuple of int
-        Concepts to leave out, or (if any are given) the only ones to use, each with all its
-        descendants. They do not touch demographics and scores.
+        Concepts to leave out, or (if any are given) the only ones to use. They do not touch
+        demographics and scores.
+    descendants : bool, default True
+        Whether these concepts stand for all their descendants too.
     """
 
     analyses: tuple[int, ...] = DEFAULT
@@ -59,6 +64,7 @@ class FeatureRules:
     end_day: int = 0
     exclude: tuple[int, ...] = ()
     include: tuple[int, ...] = ()
+    descendants: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "analyses", tuple(sorted({int(a) for a in self.analyses})))
@@ -70,6 +76,7 @@ class FeatureRules:
         for name in ("long_days", "medium_days", "short_days"):
             whole(name, getattr(self, name), 0, LONGEST)
         whole("end_day", self.end_day, -LONGEST, 0)
+        yes_or_no("descendants", self.descendants)
         for name in ("exclude", "include"):
             object.__setattr__(self, name, concepts(name, getattr(self, name)))
 
@@ -197,7 +204,8 @@ def extract_features(
     Raises
     ------
     DataError
-        An unknown concept to exclude or include, or a table that lacks a column that is needed.
+        An unknown concept to exclude or include, a table that lacks a column that is needed, or a
+        vocabulary without the links that groups, scores or descendants are told by.
 
     Notes
     -----
@@ -206,9 +214,11 @@ def extract_features(
     counts such records. A record without a value makes no covariate of its value or range.
     """
     rules = rules or FeatureRules()
+    lacking = check_vocabulary(db, rules.analyses)
     with db.workspace() as work:
         _bring(work, entries)
-        _bring_concepts(db, work, rules)
+        family = Descendants(db)
+        _bring_concepts(work, rules, family)
         statements = Statements(db, rules.end_day, bool(rules.include))
         columns = Columns()
         unusable: dict[int, int] = {}
@@ -229,7 +239,9 @@ def extract_features(
             columns.add(work.stream(SORTED))
     ids, indptr, rows, values = columns.together()
     table = covariate_table(db, ids, cohorts)
-    return Features(len(entries), indptr, rows, values, _described(table, indptr, values), unusable)
+    described = _described(table, indptr, values)
+    notes = distinct((*family.notes, *lacking))
+    return Features(len(entries), indptr, rows, values, described, unusable, notes)
 
 
 def _bring(work: Workspace, entries: pd.DataFrame) -> None:
@@ -248,14 +260,20 @@ def _bring(work: Workspace, entries: pd.DataFrame) -> None:
     work.connection.unregister("brought")
 
 
-def _bring_concepts(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> None:
+def _bring_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -> None:
     """Make the temporary tables ``excluded`` and ``included``."""
+    db = family.db
+    read = {ANALYSES[number].table for number in rules.analyses}
+    tables = [table for table in recorded_tables(db) if table in read]
     for name, listed in (("excluded", rules.exclude), ("included", rules.include)):
         for concept_id in listed:
             db.concept_name(concept_id)  # refuses an unknown one
+        members = [*listed]
+        if rules.descendants and listed:
+            purpose = f"the concepts to {name[:-1]}"
+            members = family.members(listed, tables, purpose, ALONE)
         work.run(
-            f"CREATE TEMP TABLE {name} AS SELECT unnest($1::BIGINT[]) AS concept_id",
-            [db.descendants(listed)],
+            f"CREATE TEMP TABLE {name} AS SELECT unnest($1::BIGINT[]) AS concept_id", [members]
         )
 
 

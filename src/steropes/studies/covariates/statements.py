@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator
 from steropes.errors import DataError
 from steropes.studies.covariates.analyses import Analysis
 from steropes.studies.covariates.scores import CHADS2, CHADS2VASC, CHARLSON, DCSI, Category
+from steropes.studies.covariates.vocabulary import FINDING
 from steropes.studies.observation_periods import joined_periods
 from steropes.studies.omop import OmopDatabase, RecordsOf
 
 __all__ = ["Statements", "unusable", "usable"]
 
-FINDING = 441840  # SNOMED's clinical finding, above all conditions
 # Conditions at most two levels below it that are groups all the same.
 HIGH_GROUPS = (
     *(433736, 433595, 441408, 72404, 192671, 137977, 434621, 437312, 439847, 4171917),
@@ -347,9 +347,10 @@ class Statements:
             return f"{name}_concept_id <> 0"
         db, column = self.db, f"{name}_concept_id"
         concept = db.concepts(lambda: db.met(db.table("person"), column))
+        # Extracts of the vocabulary often lack the concepts of table person: such a one counts.
         return (
-            f"{name}_concept_id IN (SELECT concept_id FROM {concept} "
-            f"WHERE lower(concept_class_id) = '{name}')"
+            f"{column} <> 0 AND {column} NOT IN (SELECT concept_id FROM {concept} "
+            f"WHERE coalesce(lower(concept_class_id), '') <> '{name}')"
         )
 
     def _joined(self, a: Analysis) -> str:

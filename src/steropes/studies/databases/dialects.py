@@ -124,6 +124,12 @@ class Dialect:
         place = f"{self.quote(table.schema)}.{self.quote(table.name)}"
         return f"SELECT {listed} FROM {place}" + (f" WHERE {where}" if where else "")
 
+    def exists(self, table: Table, where: str) -> str:
+        """One number: 1 if a row of a table satisfies a condition, and 0 otherwise."""
+        place = f"{self.quote(table.schema)}.{self.quote(table.name)}"
+        found = f"EXISTS (SELECT 1 FROM {place} WHERE {where})"
+        return f"SELECT CASE WHEN {found} THEN 1 ELSE 0 END AS found"
+
     def among(self, column: Column, values: Sequence[int | str]) -> Iterator[str]:
         """The condition that a column has one of some values, in parts of a bearable length."""
         for at in range(0, len(values), MOST):

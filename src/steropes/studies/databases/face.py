@@ -9,8 +9,10 @@ from typing import Any
 
 from steropes.studies._extras import need
 
-__all__ = ["Layout", "Naming", "Place", "RecordsOf", "Workspace", "confine", "quoted"]
+__all__ = ["Condition", "Layout", "Naming", "Place", "RecordsOf", "Workspace", "confine", "quoted"]
 
+# Writes a condition of SQL; the argument writes the name of a column.
+Condition = Callable[[Callable[[str], str]], str]
 # schema: table: columns, all in lower case
 Layout = dict[str, dict[str, tuple[str, ...]]]
 
@@ -138,6 +140,18 @@ class Place(ABC):
             That of what is wanted.
         """
         return self.table(schema, table)
+
+    @abstractmethod
+    def holds(self, schema: str, table: str, condition: Condition) -> bool:
+        """Whether a table has a row, of anybody, that satisfies a condition.
+
+        Parameters
+        ----------
+        schema, table : str
+        condition : callable
+            Writes the condition; its argument writes the name of a column as the place spells it.
+            Comparisons of columns and whole numbers are understood everywhere.
+        """
 
     @abstractmethod
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> Place:

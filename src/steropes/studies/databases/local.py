@@ -9,6 +9,7 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.databases.face import (
+    Condition,
     Layout,
     Place,
     RecordsOf,
@@ -157,6 +158,13 @@ class LocalPlace(Place):
         listed = ", ".join(_literal(v) for v in wanted.values) or "NULL"
         place = self.table(wanted.schema or schema, wanted.table)
         return f"(SELECT * FROM {place} WHERE {quoted(wanted.column)} IN ({listed}))"
+
+    def holds(self, schema: str, table: str, condition: Condition) -> bool:
+        """Whether a table has a row that satisfies a condition."""
+        place = self.table(schema, table)
+        sql = f"SELECT EXISTS (SELECT 1 FROM {place} WHERE {condition(quoted)})"
+        [(found,)] = self.home.connection.cursor().execute(sql).fetchall()
+        return bool(found)
 
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> LocalPlace:
         """Itself: nothing is copied, and DuckDB reads no more than a query needs."""

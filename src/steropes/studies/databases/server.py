@@ -17,7 +17,7 @@ from steropes.studies._extras import need
 from steropes.studies.databases.address import Address
 from steropes.studies.databases.dialects import DIALECTS, Column, Dialect, Table
 from steropes.studies.databases.drivers import Server
-from steropes.studies.databases.face import Layout, Naming, Place, RecordsOf, quoted
+from steropes.studies.databases.face import Condition, Layout, Naming, Place, RecordsOf, quoted
 from steropes.studies.databases.local import let_go, scratch_database
 
 __all__ = ["ServerPlace"]
@@ -48,6 +48,7 @@ class Mirror:
         self.lock, self.closed, self.parts = threading.RLock(), False, 0
         self.layouts: dict[str, dict[str, Table]] = {}  # by schema in lower case
         self.made: dict[object, str] = {}
+        self.answers: dict[str, bool] = {}  # to questions of yes or no, by their SQL
         try:
             file = str(self.spill.path / "tables.duckdb").replace("'", "''")
             self.home.run(f"ATTACH '{file}' AS {CATALOG}")
@@ -89,6 +90,14 @@ class Mirror:
         for batch in self.server.batches(sql):
             found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
         return found
+
+    def answer(self, table: str, sql: str) -> bool:
+        """Ask a question of yes or no about a table, once."""
+        with self.lock:
+            if sql not in self.answers:
+                [(found,)] = self.asked(f"the table {table}", lambda: self.rows(sql))
+                self.answers[sql] = bool(found)
+            return self.answers[sql]
 
     def store(self, target: str, queries: Sequence[str]) -> None:
         """Make a table of the rows of queries that have the same columns."""
@@ -213,6 +222,12 @@ class ServerPlace(Place):
             if isinstance(asked, RecordsOf)
             else self._naming(schema, asked)
         )
+
+    def holds(self, schema: str, table: str, condition: Condition) -> bool:
+        """Whether a table has a row, of anybody, that satisfies a condition; the server answers."""
+        found = self._table(schema, table)
+        where = condition(lambda name: self._dialect.quote(self._column(found, name).name))
+        return self._mirror.answer(found.name, self._dialect.exists(found, where))
 
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> ServerPlace:
         """The place in which tables of people hold those who have such records."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from steropes.studies.data_notes import released_notes
 from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column, released_counts
 from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
@@ -104,6 +105,7 @@ def release_grid(
             )
         ),
         "positive_control": _made(exact["positive_control"], rules),
+        "data_note": released_notes(exact["data_note"], rules),
         "unusable_value": exact["unusable_value"].assign(
             records=column(rules.count(int(n)) for n in exact["unusable_value"]["records"])
         ),

@@ -17,6 +17,7 @@ from steropes.studies.cohorts.sources import (
     drug_era_cohorts,
     read_cohorts,
 )
+from steropes.studies.descendants import Descendants
 from steropes.studies.grid.reading import Source
 from steropes.studies.omop import OmopDatabase, RecordsOf
 
@@ -130,7 +131,10 @@ class CohortSources:
             ("drug_era", "drug_concept_id", self.drugs),
             ("condition_occurrence", "condition_concept_id", self.conditions),
         ):
-            members = sorted({c for i in cohorts & {*sets} for c in sets[i].resolve(db)})
+            # the making of the cohorts has noted what their concepts lack
+            family = Descendants(db)
+            named = ((f"cohort {i}", sets[i]) for i in cohorts & {*sets})
+            members = sorted({c for name, s in named for c in s.members(family, [table], name)})
             if members:
                 found.append(RecordsOf(table, concept, tuple(members)))
         for cohort in sorted(cohorts & {*self.definitions}):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from steropes.errors import DataError, SeparationError
-from steropes.studies.data_notes import distinct, note_rows
+from steropes.studies.data_notes import DataNote, distinct, note_rows
 from steropes.studies.diagnostics import Diagnostics
 from steropes.studies.grid.answer import Prepared
 from steropes.studies.grid.positive import add_positive_controls
@@ -94,7 +94,9 @@ def work_through(
         names |= {c for q in questions for c in (q.target, q.comparator)}
         tables["cohort"] = [{"cohort_id": c, "name": cohorts.name(c)} for c in sorted(names)]
         where = {"database_id": spec.database_id}
-        tables["data_note"] = note_rows(distinct(cohorts.notes), where)
+        left_out = (DataNote("left_out", f"Left out: {w}", warning=True) for w in refused.values())
+        notes = distinct((*left_out, *cohorts.notes))
+        tables["data_note"] = note_rows(notes, where)
         store.add("specification", tables)
     bench = Workbench(spec.of_compared(db, refused), cohorts, spec.thresholds)
     groups = [(q, a, _left(q, a, done)) for q in questions for a in spec.analyses]
@@ -115,7 +117,10 @@ def work_through(
 
 def _blocked(question: Question, refused: dict[int, str]) -> str:
     """Why a question cannot be asked at all; nothing if it can."""
-    needed = (question.target, question.comparator, question.nesting)
+    needed = [question.target, question.comparator, question.nesting]
+    outcomes = [o.id for o in question.outcomes if o.of_interest]
+    if outcomes and all(o in refused for o in outcomes):
+        needed += outcomes  # controls alone answer nothing
     return next((refused[c] for c in needed if c is not None and c in refused), "")
 
 

@@ -24,6 +24,7 @@ def sccs(
     exposure: option.Exposure = None,
     output: option.Output = Path("steropes-sccs"),
     outcomes_from: option.OutcomesFrom = "condition_occurrence",
+    descendants: option.Descendants = True,
     risk_start: option.RiskStart = 0,
     risk_end: option.RiskEnd = 0,
     risk_start_at: option.RiskStartAt = "start",
@@ -69,6 +70,7 @@ def sccs(
         "risk_start_at": risk_start_at,  # these three are refused there if there is no such thing
         "risk_end_at": risk_end_at,
         "outcomes_from": outcomes_from,
+        "descendants": descendants,
         **_splines(age=age, season=season, calendar=calendar),
         **cohort_settings(cohorts, outcome, exposure, table=cohort_table is not None),
     }

@@ -19,6 +19,7 @@ import pandas as pd
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.descendants import Descendants
 from steropes.studies.grid.store import ResultStore, archive_of
 from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.sccs.cohorts import attempted_cohorts
@@ -31,6 +32,7 @@ from steropes.studies.sccs.grid_settings import (
 )
 from steropes.studies.sccs.layout import KEYS, TABLES
 from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
+from steropes.studies.sccs.sources import concept_members
 from steropes.studies.sccs.specification import read_case_series_grid
 from steropes.studies.sccs.study import case_series
 from steropes.studies.verdicts import NOT_SHOWN
@@ -149,19 +151,33 @@ def run_case_series_grid(
         made = attempted_cohorts(db, grid.cohorts)
         for why in made.refused.values():
             say(f"left out: {why}")
-        _refuse_all_blocked(grid, made.refused)
+        _refuse_all_blocked(db, grid, made.refused)
         return _run(db, grid, folder, _together(made.table, cohorts), made.refused, say)
 
 
-def _refuse_all_blocked(grid: CaseSeriesGrid, refused: Mapping[int, str]) -> None:
-    """Refuse a grid of which nothing can be answered."""
-    whys = [
-        _blocked(q, a.settings_for(q, grid).cases, refused)
-        for q in grid.questions
-        for a in grid.analyses
-    ]
-    if all(whys):
-        raise DataError("; ".join(dict.fromkeys(whys)))
+def _refuse_all_blocked(db: OmopDatabase, grid: CaseSeriesGrid, refused: Mapping[int, str]) -> None:
+    """Refuse a grid of which no question of interest can be answered."""
+    asked = [q for q in grid.questions if q.true_ratio is None] or grid.questions
+    family = Descendants(db)
+    whys = []
+    for question in asked:
+        for analysis in grid.analyses:
+            rules = analysis.settings_for(question, grid).cases
+            why = _blocked(question, rules, refused) or _unknown(family, question, rules)
+            if not why:
+                return
+            whys.append(why)
+    raise DataError("; ".join(dict.fromkeys(whys)))
+
+
+def _unknown(family: Descendants, question: SeriesQuestion, rules: CaseRules) -> str:
+    """Why the vocabulary cannot tell the concepts of a question; nothing if it can."""
+    try:
+        concept_members(family, rules, rules.outcomes_from, [question.outcome])
+        concept_members(family, rules, rules.exposures_from, [question.exposure])
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, str]) -> str:

@@ -12,6 +12,7 @@ OutcomesFrom = Annotated[
     str,
     typer.Option(help="condition_occurrence, condition_era or drug_era, unless it is a cohort."),
 ]
+Descendants = Annotated[bool, typer.Option(help="Concepts stand for their descendants too.")]
 Exposure = Annotated[
     int | None,
     typer.Option(help="Id of the exposure: a drug, or a cohort. Without it, all drugs."),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.errors import DataError
+from steropes.studies.data_notes import rules_of
 from steropes.studies.disclosure import Bound, part
 from steropes.studies.page import html
 from steropes.studies.page.canvas import Picture
@@ -160,9 +161,8 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
     if study.model.status != "OK":
         yield f"<p>{escape(study.model.status)}</p>"
     yield html.cards(_cards(study), main=0)
-    warnings = [
-        ("WARN", n.sentence(study.settings.min_cell)) for n in study.data_notes if n.warning
-    ]
+    rules = rules_of(study.settings.min_cell)
+    warnings = [("WARN", note.sentence(rules)) for note in study.data_notes if note.warning]
     yield html.findings([*warnings, *findings_of(public_diagnostics(study))])
     if words := blinding_words(study):
         yield f"<p><b>{escape(words)}</b></p>"

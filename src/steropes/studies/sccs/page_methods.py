@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.data_notes import rules_of
 from steropes.studies.page import html
 from steropes.studies.sccs.results import public_attrition
 from steropes.studies.wording import count, title_case

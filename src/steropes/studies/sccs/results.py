@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.data_notes import note_rows, rules_of
+from steropes.studies.data_notes import note_rows, released_notes, rules_of
 from steropes.studies.disclosure import Bound, chain, part, small
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.intervals import PROBE
@@ -306,8 +306,8 @@ def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
 def _data_notes(study: CaseSeries, base: dict[str, Any], end: dict[str, Any]) -> pd.DataFrame:
     """Notes on the database; this table is ours and not R's."""
     columns = [*base, "topic", "note", "counted", "count", "warning", *end]
-    rows = note_rows(study.data_notes, {**base, **end}, rules_of(study.settings.min_cell))
-    return pd.DataFrame(rows, columns=columns)
+    rows = note_rows(study.data_notes, {**base, **end})
+    return released_notes(pd.DataFrame(rows, columns=columns), rules_of(study.settings.min_cell))
 
 
 def _covariate_results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable, require
+from steropes.studies.descendants import Descendants
 from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
 from steropes.studies.sccs.settings import CaseRules, ExposureWindow
 
-__all__ = ["Sources"]
+__all__ = ["Sources", "concept_members"]
 
 # table: concept, first day, last day
 ERAS = {
@@ -27,6 +28,9 @@ ERAS = {
 }
 
 
+ALONE = "take concepts alone with descendants=False (--no-descendants, or descendants = false)"
+
+
 class Sources:
     """The tables of a study: what an id means, which eras it has, and its name.
 
@@ -38,12 +42,18 @@ class Sources:
     rules : CaseRules
     cohorts : CohortTable, optional
         Needed where outcomes, exposures or nesting are cohorts.
+
+    Attributes
+    ----------
+    family : Descendants
+        Finds the descendants of concepts, and holds notes on links that are missing.
     """
 
     def __init__(
         self, db: OmopDatabase, work: Workspace, rules: CaseRules, cohorts: CohortTable | None
     ) -> None:
         self.db, self.work, self.rules, self.cohorts = db, work, rules, cohorts
+        self.family = Descendants(db)
         uses = [rules.outcomes_from, rules.exposures_from]
         if "cohort" in uses or rules.nesting_cohort is not None:
             if cohorts is None:
@@ -74,12 +84,7 @@ class Sources:
 
     def members(self, table: str, ids: Iterable[int]) -> list[int]:
         """The ids that eras may have which these ids stand for."""
-        ids = sorted({int(i) for i in ids})
-        if table == "cohort":
-            return ids
-        for i in ids:
-            self.db.concept_name(i)
-        return self.db.descendants(ids) if self.rules.descendants else ids
+        return concept_members(self.family, self.rules, table, ids)
 
     def name(self, table: str, era: int) -> str:
         """Name of an id."""
@@ -160,6 +165,26 @@ class Sources:
         assert self.rules.nesting_cohort is not None
         require(self.cohorts, [self.rules.nesting_cohort], "nesting_cohort")
         return self.relation("cohort", [self.rules.nesting_cohort])
+
+
+def concept_members(
+    family: Descendants, rules: CaseRules, table: str, ids: Iterable[int]
+) -> list[int]:
+    """Find the ids that records of a table may have which these ids stand for.
+
+    Raises
+    ------
+    DataError
+        An unknown concept, or a vocabulary without links to tell its descendants by.
+    """
+    ids = sorted({int(i) for i in ids})
+    if table == "cohort":
+        return ids
+    for i in ids:
+        family.db.concept_name(i)
+    if not rules.descendants or not ids:
+        return ids
+    return family.members(ids, [table], f"the concepts of {table}", ALONE)
 
 
 def _list(values: Iterable[int]) -> str:

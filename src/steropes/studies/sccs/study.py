@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
-from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.data_notes import DataNote, distinct, explained
 from steropes.studies.disclosure import shown
 from steropes.studies.domains import domain_hint
 from steropes.studies.omop import OmopDatabase, Workspace, opened
@@ -267,7 +267,7 @@ def _run(
         censoring=censoring,
         monthly=monthly,
         diagnostics=diagnostics,
-        notes=() if cohorts is None else cohorts.notes,
+        notes=(*sources.family.notes, *(() if cohorts is None else cohorts.notes)),
     )
 
 
@@ -278,7 +278,8 @@ def _refuse_nobody(sources: Sources, population: Population) -> None:
     outcome = f"{sources.rules.outcome} ({sources.outcome_name()})"
     if rules["periods"].iloc[0] == 0:
         hint = domain_hint(sources.db, sources.rules.outcome, sources.rules.outcomes_from)
-        raise DataError(f"nobody has the outcome {outcome} during an observation period{hint}")
+        nobody = f"nobody has the outcome {outcome} during an observation period{hint}"
+        raise DataError(explained(nobody, sources.family.notes))
     rule = rules["rule"][rules["periods"] == 0].iloc[0]
     raise DataError(f"no case of the outcome {outcome} is left after the rule: {rule}")
 
@@ -302,7 +303,8 @@ def _refuse_unseen(eras: Eras, settings: CaseSeriesSettings) -> None:
             else "nor has anybody else in the database"
             + "".join(dict.fromkeys(domain_hint(sources.db, i, table) for i in window.eras))
         )
-        raise DataError(f"no case has an era of the exposure {names} while observed; {why}")
+        nobody = f"no case has an era of the exposure {names} while observed; {why}"
+        raise DataError(explained(nobody, sources.family.notes))
 
 
 def exposures_of_interest(

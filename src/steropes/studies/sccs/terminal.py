@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.data_notes import table_sentences
+from steropes.studies.data_notes import rules_of, table_sentences
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.grid_page import member_name
@@ -75,7 +75,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
     console.print(table)
     for note in study.data_notes:
         mark = "[yellow]![/]" if note.warning else "[dim]·[/]"
-        console.print(f"{mark} {escape(note.sentence(study.settings.min_cell))}")
+        console.print(f"{mark} {escape(note.sentence(rules_of(study.settings.min_cell)))}")
     if study.model.status != "OK":
         console.print(f"[yellow]![/] {escape(study.model.status)}")
     if study.model.variance is not None:
