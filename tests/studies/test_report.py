@@ -1,6 +1,7 @@
 """The page and the summary where a study is not as smooth as the demonstration."""
 
 import dataclasses
+import html
 import json
 import math
 import os
@@ -10,12 +11,13 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
+from steropes.studies.disclosure import site_rules
 from steropes.studies.disclosure.study import publish
 from steropes.studies.numbers import study_numbers
 from steropes.studies.pictures import study_pictures
 from steropes.studies.report import study_page, write_report
 from steropes.studies.terminal import print_study
-from steropes.studies.wording import checks, decimals, p_value, risk_period
+from steropes.studies.wording import checks, decimals, p_value, risk_period, shown_value
 
 
 @pytest.fixture(scope="module")
@@ -338,3 +340,65 @@ def test_drafts_of_a_killed_process_go_and_young_ones_stay(study, tmp_path):
         "study.json",
         "tables",
     ]
+
+
+FINDINGS = {  # what a finding begins with, by the diagnostic that it is about
+    "balance": "Balance:",
+    "equipoise": "Equipoise:",
+    "convergence": "Convergence:",
+    "precision": "Precision:",
+    "ties": "Ties:",
+}
+
+
+@pytest.mark.parametrize(
+    "thresholds",
+    [
+        {},
+        {"tied": 1.0, "balance": 0.5, "equipoise": 0.95, "outcomes": 500.0},
+        {"tied": None, "balance": None, "equipoise": None, "outcomes": None},
+        {"balance_p": 0.5, "equipoise": 0.3, "tied": 0.5},
+        {"balance_p": 0.0, "detectable": 1.01, "attrition": 0.9},
+        {"attrition": 0.2},
+    ],
+)
+def test_a_diagnostic_has_one_verdict_on_page_and_in_the_terminal(study, thresholds, capsys):
+    settings = dataclasses.replace(
+        study.settings, thresholds=dataclasses.replace(study.settings.thresholds, **thresholds)
+    )
+    judged = dataclasses.replace(study, settings=settings)
+    public = publish(judged)
+    found = checks(judged, public)
+    marks = {"PASS": "PASS", "FAIL": "WARN", "NOT EVALUATED": "NOT EVALUATED"}
+    for key, begin in FINDINGS.items():
+        [said] = [c for c in found if c.finding.startswith(begin)]
+        assert said.mark == marks[public.judged(key).verdict], key
+    lost = public.judged("attrition")
+    if lost.verdict != "NOT EVALUATED":
+        [said] = [c for c in found if c.finding.startswith("Matching:")]
+        assert said.mark == marks[lost.verdict]
+    weak = [c for c in found if c.finding.startswith("Power:")]
+    assert [c.passed for c in weak] == [False] * (public.judged("detectable").verdict == "FAIL")
+    print_study(judged, [])
+    out = " ".join(capsys.readouterr().out.split())
+    signs = {"PASS": "✓", "WARN": "!", "NOT EVALUATED": "·"}
+    for c in found:
+        assert f"{signs[c.mark]} {c.finding[:30]}" in out
+
+
+@pytest.mark.parametrize("rules", ["none", "ohdsi"])
+@pytest.mark.parametrize("limit", [0.10296, 0.10297, 0.1029606, 0.1])
+def test_a_value_and_its_limit_are_shown_with_the_digits_that_decide(study, limit, rules):
+    settings = dataclasses.replace(
+        study.settings, thresholds=dataclasses.replace(study.settings.thresholds, balance=limit)
+    )
+    judged = dataclasses.replace(study, settings=settings, rules=site_rules(rules))
+    verdict = publish(judged).judged("balance")
+    text = shown_value(verdict.value, verdict.threshold)
+    assert verdict.rule == f"below {limit}"
+    if text.startswith(("<", ">")):  # rounded away by the rules of disclosure
+        assert rules == "ohdsi"
+        assert text[0] == ("<" if verdict.verdict == "PASS" else ">")
+    else:
+        assert (float(text) < limit) == (verdict.verdict == "PASS")
+    assert f'<td data-label="Found">{html.escape(text)}</td>' in study_page(judged)

@@ -37,9 +37,9 @@ class Beside:
     Attributes
     ----------
     adjustments : DataFrame
-        ``analysis``, ``estimand`` ("att", "ate", "ato"), ``hr``, ``lower``, ``upper``, ``p`` and
-        ``note``: Cox models with ties after Breslow, intervals of the profile likelihood or, with
-        weights, robust ones.
+        ``analysis``, ``estimand`` ("att", "ate", "ato"), ``hr``, ``lower``, ``upper``, ``p``,
+        ``note`` and ``converged``: Cox models with ties after Breslow, intervals of the profile
+        likelihood or, with weights, robust ones.
     proportional_p : float
         P value that hazards are proportional between the matched arms, within pairs.
     follow_up : DataFrame
@@ -75,7 +75,7 @@ def beside(people: pd.DataFrame, source: dict[str, str | None], seed: int) -> Be
     within = OutcomeModel(stratified=True)
     sets = matched["matched_set"].to_numpy()
     proportional = estimate_effect(matched, within, sets=sets).proportional_p
-    columns = ["analysis", "estimand", "hr", "lower", "upper", "p", "note"]
+    columns = ["analysis", "estimand", "hr", "lower", "upper", "p", "note", "converged"]
     return Beside(pd.DataFrame(lines, columns=columns), proportional, _follow_up(people), source)
 
 
@@ -107,7 +107,7 @@ def _line(name: str, estimand: Estimand, way: Way, people: pd.DataFrame, seed: i
     )
     p = math.nan if none else found.p
     line: dict[str, Any] = {"analysis": name, "estimand": estimand, "hr": hr, "lower": lower}
-    return line | {"upper": upper, "p": p, "note": found.note}
+    return line | {"upper": upper, "p": p, "note": found.note, "converged": found.converged}
 
 
 def _matched_to_many(people: pd.DataFrame, score: NDArray, treated: NDArray, seed: int) -> Estimate:

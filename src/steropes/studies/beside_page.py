@@ -17,6 +17,7 @@ from steropes.studies.wording import (
     decimals,
     p_value,
     title_case,
+    unconverged_text,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def _adjustments(public: Published, figures: Mapping[str, str]) -> list[str]:
     rows = [
         (
             *(name, about),
-            effect(f["hr"], f["lower"], f["upper"]).replace(" ", NO_BREAK) or str(f["note"]),
+            effect(f["hr"], f["lower"], f["upper"]).replace(" ", NO_BREAK) + unconverged_text(f)
+            or str(f["note"]),
             p_value(f["p"]),
         )
         for name, about, f in lines

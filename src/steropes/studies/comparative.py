@@ -15,6 +15,7 @@ from steropes.errors import DataError
 from steropes.studies.balance import balance_table, largest_shift
 from steropes.studies.beside import Beside, beside
 from steropes.studies.cohorts import Cohort, CohortRules, find_new_users, why_empty
+from steropes.studies.convergence import convergence, quiet_fits
 from steropes.studies.covariates import (
     CovariateRules,
     Covariates,
@@ -150,7 +151,7 @@ class ComparativeStudy:
         Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``.
     hazard_ratios : DataFrame
         Indexed by analysis: "crude", "matched", "matched, stratified". ``note`` says why a number
-        is missing.
+        is missing, and ``converged`` whether the fit ended at its optimum (None without a fit).
     detectable : float
         Hazard ratio detectable with 80 % power among the matched.
     ties : TieOrders or None
@@ -240,6 +241,11 @@ class ComparativeStudy:
         if self.propensity is not None and len(matched):
             score, _ = comparable_scores(self.propensity.logit)
             tied = tied_share(score[(self.people["matched_set"] >= 0).to_numpy()])[1]
+        ended = [c for c in self.hazard_ratios["converged"] if c is not None]
+        converged, unconverged = convergence(
+            propensity_model=None if self.propensity is None else self.propensity.converged,
+            outcome_model=all(ended) if ended else None,
+        )
         return Diagnostics(
             largest_difference=largest,
             worst_covariate=worst,
@@ -250,6 +256,8 @@ class ComparativeStudy:
             comparator_attrition=lost[1],
             tied=tied,
             fewest=float(self.rates.loc["matched", "events"].min()),
+            converged=converged,
+            unconverged=unconverged,
             thresholds=self.settings.thresholds,
         )
 
@@ -331,9 +339,10 @@ def comparative_study(
     ended = ended or too_few(people["treated"])
     if covariates is not None and not ended:
         say(f"fitting the propensity model ({len(covariates.columns):,} covariates)")
-        propensity = fit_propensity(
-            covariates.design, people["treated"], folds=settings.folds, seed=settings.seed
-        )
+        with quiet_fits():
+            propensity = fit_propensity(
+                covariates.design, people["treated"], folds=settings.folds, seed=settings.seed
+            )
         people["propensity"] = propensity.score
         people["preference"] = propensity.preference
         say("matching")
@@ -342,9 +351,10 @@ def comparative_study(
             covariates.design, covariates.columns["name"], people["treated"], people["matched_set"]
         )
     say("estimating hazard ratios")
-    hazards = _hazard_ratios(people, settings, ended)
-    if propensity is not None:
-        ties = _ties(people, propensity, settings, hazards, say)
+    with quiet_fits():
+        hazards = _hazard_ratios(people, settings, ended)
+        if propensity is not None:
+            ties = _ties(people, propensity, settings, hazards, say)
     say("adjusting in other ways")
     around = beside(people, versions, settings.seed)
     matched = people[people["matched_set"] >= 0]
@@ -424,7 +434,8 @@ def _hazard_ratios(people: pd.DataFrame, settings: StudySettings, ended: str) ->
         )
         for analysis in ("matched", "matched, stratified"):
             analyses[analysis]["note"] = why
-    return pd.DataFrame.from_dict(analyses, orient="index").rename_axis("analysis")
+    table = pd.DataFrame.from_dict(analyses, orient="index").rename_axis("analysis")
+    return table.astype({"converged": object})
 
 
 def _ties(
@@ -443,7 +454,8 @@ def _ties(
     def estimate(seed: int) -> float:
         sets = _match(people, propensity, settings, seed)
         kept = sets >= 0
-        return float(hazard_ratio(people[kept], strata=sets[kept])["hr"])
+        found = hazard_ratio(people[kept], strata=sets[kept])
+        return float(found["hr"]) if found["converged"] else float("nan")
 
     score, _ = comparable_scores(propensity.logit)
     return try_tie_orders(score, estimate, settings.seed, orders)

@@ -80,6 +80,12 @@ class Diagnostics:
         Share of matched people whose score others have too: who of them was matched is a draw.
     fewest : float
         People with the outcome in the arm that has fewer of them.
+    converged : bool or None
+        Whether every fit behind the estimate ended at its optimum; None if nothing was fitted.
+    unconverged : str
+        Names of the fits that did not.
+    adjusted : bool or None
+        Whether anything adjusts the estimate; None where a crude comparison is what was asked.
     thresholds : DiagnosticThresholds
     """
 
@@ -96,6 +102,9 @@ class Diagnostics:
     systematic_error: float = math.nan
     tied: float = math.nan
     fewest: float = math.nan
+    converged: bool | None = None
+    unconverged: str = ""
+    adjusted: bool | None = None
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
 
     @property
@@ -146,9 +155,23 @@ class Diagnostics:
         return _verdict(self.tied, self.thresholds.tied)
 
     @property
+    def convergence_verdict(self) -> Verdict:
+        """Verdict on the convergence of the fits behind the estimate."""
+        return _held(self.converged)
+
+    @property
+    def adjustment_verdict(self) -> Verdict:
+        """Verdict on the adjustment: a crude estimate answers no question about confounded arms."""
+        return _held(self.adjusted)
+
+    @property
     def unblind_for_calibration(self) -> bool:
-        """Whether a negative control's estimate may serve to calibrate others."""
+        """Whether a negative control's estimate may serve to calibrate others.
+
+        Crude estimates may: controls tell how wrong a crude analysis is.
+        """
         return "FAIL" not in (
+            self.convergence_verdict,
             self.balance_verdict,
             self.shared_balance_verdict,
             self.equipoise_verdict,
@@ -159,7 +182,10 @@ class Diagnostics:
     @property
     def unblind_for_evidence_synthesis(self) -> bool:
         """Whether the estimate may be combined with those of other databases."""
-        return self.unblind_for_calibration and self.systematic_error_verdict != "FAIL"
+        return self.unblind_for_calibration and "FAIL" not in (
+            self.systematic_error_verdict,
+            self.adjustment_verdict,
+        )
 
     @property
     def unblind(self) -> bool:
@@ -170,6 +196,10 @@ class Diagnostics:
         if self.thresholds.balance_p is not None:
             return _verdict(p, self.thresholds.balance_p, least=True)
         return _verdict(largest, self.thresholds.balance, strict=True)
+
+
+def _held(fact: bool | None) -> Verdict:
+    return "NOT EVALUATED" if fact is None else "PASS" if fact else "FAIL"
 
 
 def _verdict(

@@ -91,8 +91,9 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``people``, ``events``, ``hr``, ``lower``, ``upper`` (95 %), ``p``, ``log_hr``, ``se`` and
-        ``note``: empty, or why there is no estimate (the numbers are then NaN).
+        ``people``, ``events``, ``hr``, ``lower``, ``upper`` (95 %), ``p``, ``log_hr``, ``se``,
+        ``note``: empty, or why there is no estimate (the numbers are then NaN), and ``converged``:
+        whether the fit ended at its optimum, None if there is none.
     """
     from steropes import CoxRegression, Surv
 
@@ -102,6 +103,7 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
         "events": int(people["event"].sum()),
         **dict.fromkeys(("hr", "lower", "upper", "p", "log_hr", "se"), math.nan),
         "note": "",
+        "converged": None,
     }
     result["note"] = why_no_estimate(people)
     if result["note"]:
@@ -121,6 +123,7 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
         "p": float(line["p"]),
         "log_hr": float(line["coef"]),
         "se": float(line["se"]),
+        "converged": bool(fit.converged_),
     }
     return result
 

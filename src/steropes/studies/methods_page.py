@@ -7,6 +7,7 @@ from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING
 
+from steropes.studies.estimands import estimand_name
 from steropes.studies.wording import risk_period
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def _paragraphs(study: ComparativeStudy) -> tuple[str, ...]:
         "first, and so on until no pair is left within "
         f"{s.caliper:g} standard deviations of the logit of the propensity score. Among people "
         "with equal scores a random key decides, made of the person’s id and the seed "
-        f"{s.seed}; the order of the database has no say. The effect is that among the matched "
-        "people.",
+        f"{s.seed}; the order of the database has no say. The effect is that among "
+        f"{estimand_name('atm')}.",
         "<b>Balance.</b> The standardised mean difference is the difference of two prevalences, "
         "divided by the root of the mean of their variances.",
         "<b>Effect.</b> Cox regression of the time to the outcome on the arm, ties after Efron, "

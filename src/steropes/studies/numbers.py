@@ -96,6 +96,7 @@ def _propensity(study: ComparativeStudy, public: Published) -> dict[str, Any] | 
         return None
     return {
         "equipoise": equipoise_share(study),
+        "converged": fit.converged,
         "folds": fit.folds,
         "nonzero": len(fit.coefficients) - 1,
         **{name: value for name, value in public.scores.items() if name != "caliper_logit"},

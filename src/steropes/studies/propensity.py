@@ -55,6 +55,11 @@ class Propensity:
             f"coefficient, prior variance {float(self.model.variance_):.3g})"
         )
 
+    @property
+    def converged(self) -> bool:
+        """Whether the model ended at its optimum."""
+        return bool(self.model.converged_)
+
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
         """Share of people whose preference score is from ``low`` to ``high``."""
         return float(np.mean((self.preference >= low) & (self.preference <= high)))

@@ -17,7 +17,15 @@ from steropes.studies.people_page import attrition_parts, balance_parts, propens
 from steropes.studies.pictures import study_pictures
 from steropes.studies.results_page import diagnostics_parts, result_parts
 from steropes.studies.verdicts import NOT_SHOWN
-from steropes.studies.wording import checks, count, decimals, p_value, title_case
+from steropes.studies.wording import (
+    checks,
+    count,
+    decimals,
+    p_value,
+    shown_value,
+    title_case,
+    unconverged_text,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy
@@ -76,7 +84,7 @@ def _head(study: ComparativeStudy, public: Published, title: str) -> Iterator[st
     lead = f"A new-user cohort study{source}{told}, matched on the propensity score."
     yield f'<h1>{escape(title)}</h1>\n<p class="lead">{escape(lead)}</p>'
     yield cards(_cards(study, public), main=0)
-    yield findings(("PASS" if c.passed else "WARN", c.finding) for c in checks(study, public))
+    yield findings((c.mark, c.finding) for c in checks(study, public))
 
 
 def _cards(study: ComparativeStudy, public: Published) -> Iterator[tuple[str, str]]:
@@ -91,15 +99,17 @@ def _cards(study: ComparativeStudy, public: Published) -> Iterator[tuple[str, st
     else:
         yield (
             decimals(line["hr"]),
-            f"hazard ratio among the matched, 95% interval {decimals(line['lower'])} to "
-            f"{decimals(line['upper'])}, p{NO_BREAK}{_equals(p_value(line['p']))}",
+            f"hazard ratio among the matched{unconverged_text(line)}, 95% interval "
+            f"{decimals(line['lower'])} to {decimals(line['upper'])}, "
+            f"p{NO_BREAK}{_equals(p_value(line['p']))}",
         )
     if study.propensity is not None:
         yield count(public.pairs), f"matched pairs, {count(line['events'])} events"
         auc = "AUC of the propensity model (0.5: groups alike)"
         yield decimals(public.scores["auc"]), auc
     if public.largest["after"] is not None:
-        shown = [decimals(public.largest[when]) for when in ("before", "after")]
+        limit = study.settings.thresholds.balance
+        shown = [shown_value(public.largest[when], limit) for when in ("before", "after")]
         yield " → ".join(shown), "largest standardised difference, before and after matching"
 
 

@@ -8,11 +8,19 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.beside_page import beside_parts
-from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.study import Published
 from steropes.studies.page.html import number_table, table
 from steropes.studies.verdicts import NOT_SHOWN, Judged
-from steropes.studies.wording import analysis_name, count, decimals, hidden, p_value, title_case
+from steropes.studies.wording import (
+    analysis_name,
+    count,
+    decimals,
+    hidden,
+    p_value,
+    ratio_text,
+    shown_value,
+    title_case,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy
@@ -64,9 +72,9 @@ def diagnostics_parts(public: Published) -> Iterator[str]:
 
 def _found(v: Judged) -> str:
     value = v.value
-    if value is None or isinstance(value, Bound):
-        return "–" if value is None else escape(str(value))
-    return f"{value:g}" if v.name.startswith("precision") else decimals(value)
+    if v.key == "precision" and isinstance(value, int | float):
+        return f"{value:g}"
+    return escape(shown_value(value, v.threshold))
 
 
 def result_parts(
@@ -114,7 +122,7 @@ def _shown(study: ComparativeStudy, public: Published, figures: Mapping[str, str
             title_case(analysis_name(line["analysis"])),
             count(line["people"]),
             count(line["events"]),
-            decimals(line["hr"]),
+            ratio_text(line),
             _interval(line["lower"], line["upper"]),
             p_value(line["p"]),
         )

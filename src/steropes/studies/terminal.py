@@ -15,6 +15,8 @@ from steropes.studies.wording import (
     count,
     decimals,
     p_value,
+    ratio_text,
+    shown_value,
     title_case,
 )
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy
 
 __all__ = ["Progress", "print_study"]
+
+MARKS = {"PASS": "[green]✓[/]", "WARN": "[yellow]![/]", "NOT EVALUATED": "[dim]·[/]"}
 
 
 class Progress:
@@ -99,12 +103,13 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
             f"covariates (prior variance {public.scores['variance']:.3g})"
         )
     if public.largest["after"] is not None:
-        largest = [decimals(public.largest[when]) for when in ("before", "after")]
+        limit = study.settings.thresholds.balance
+        largest = [shown_value(public.largest[when], limit) for when in ("before", "after")]
         console.print(
             f"Largest standardised difference: {largest[0]} before matching, {largest[1]} after"
         )
     for check in checks(study, public):
-        mark = "[green]✓[/]" if check.passed else "[yellow]![/]"
+        mark = MARKS[check.mark]
         console.print(f"{mark} {escape(check.finding)}")
     console.print(f"[dim]{escape(public.rules.sentence())}[/]")
     console.print()
@@ -140,7 +145,7 @@ def _hazards(public: Published) -> Table:
         table.add_row(
             title_case(analysis_name(line["analysis"])),
             count(line["events"]),
-            _missing(line["note"]) if missing else decimals(line["hr"]),
+            _missing(line["note"]) if missing else ratio_text(line),
             "–" if missing else f"{decimals(line['lower'])} to {decimals(line['upper'])}",
             p_value(line["p"]),
             style="bold" if line["analysis"] == "matched, stratified" else "",

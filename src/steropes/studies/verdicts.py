@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.digits import limit_text
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
 
@@ -40,9 +41,13 @@ class Judged:
 
     Attributes
     ----------
+    key : str
+        "balance", "equipoise", "detectable", "generalizability", "attrition", "convergence",
+        "systematic error", "precision" or "ties".
     name : str
     value : float, Bound or None
-        Rounded as far as small cells ask for; None where it could not be evaluated.
+        Rounded as far as small cells ask for; None where it could not be evaluated. Where rounding
+        would put it on the other side of the threshold, it is a bound that agrees with the verdict.
     rule : str
         What it takes to pass.
     verdict : {"PASS", "FAIL", "NOT EVALUATED"}
@@ -50,14 +55,18 @@ class Judged:
         Whether an estimate that fails it is not shown.
     about : str
         What the value is of, where that can be told.
+    threshold : float or None
+        The number in the rule.
     """
 
+    key: str
     name: str
     value: float | Bound | None
     rule: str
     verdict: Verdict
     hides: bool = True
     about: str = ""
+    threshold: float | None = None
 
 
 def judge(
@@ -78,60 +87,108 @@ def judge(
     fewest : int or Bound
         Events of the matched arm with fewer of them, as they are published.
     """
-    d, t, rules = study.diagnostics, study.settings.thresholds, study.rules
+    d, t = study.diagnostics, study.settings.thresholds
     largest = None if study.balance is None else _largest(study)
     by_p = t.balance_p is not None
-    unrounded = "" if rules.open else " before rounding"
     return [
-        Judged(
+        _judged(
+            "balance",
             "largest standardised difference after matching",
             _known(_few(study, d.difference_p)) if by_p else largest,
-            _rule("p at least", t.balance_p) if by_p else _rule("below", t.balance, unrounded),
+            ("p at least", t.balance_p) if by_p else ("below", t.balance),
             d.balance_verdict,
             about=d.worst_covariate if d.worst_covariate in named else "",
         ),
-        Judged(
-            "equipoise", equipoise_share(study), _rule("at least", t.equipoise), d.equipoise_verdict
+        _judged(
+            "equipoise",
+            "equipoise",
+            equipoise_share(study),
+            ("at least", t.equipoise),
+            d.equipoise_verdict,
         ),
-        Judged(
+        _judged(
+            "detectable",
             "minimum detectable hazard ratio",
             detectable,
-            _rule("below", t.detectable),
+            ("below", t.detectable),
             d.detectable_verdict,
         ),
-        Judged(
+        _judged(
+            "generalizability",
             "generalisability: largest difference of the target to before matching",
             _known(_shift(study, d.generalizability)),
-            _rule("below", t.generalizability),
+            ("below", t.generalizability),
             d.generalizability_verdict,
         ),
-        Judged(
+        _judged(
+            "attrition",
             "share of the target that matching left out",
             _lost(study),
-            _rule("at most", t.attrition),
+            ("at most", t.attrition),
             d.attrition_verdict,
         ),
         Judged(
+            "convergence",
+            "convergence of the fits",
+            None,
+            "every fit ends at its optimum",
+            d.convergence_verdict,
+            about=d.unconverged,
+        ),
+        Judged(
+            "systematic error",
             "expected absolute systematic error",
             None,
             "needs negative controls: steropes grid",
             d.systematic_error_verdict,
         ),
-        Judged(
+        _judged(
+            "precision",
             "precision: outcomes in the arm with fewer of them",
             None if math.isnan(d.fewest) else fewest,
-            _rule("at least", t.outcomes),
+            ("at least", t.outcomes),
             d.precision_verdict,
             hides=False,
         ),
-        Judged(
+        _judged(
+            "ties",
             "share of matched people whose score others have too",
             None if math.isnan(d.tied) else _tied(study, d.tied),
-            _rule("at most", t.tied),
+            ("at most", t.tied),
             d.tied_verdict,
             hides=False,
         ),
     ]
+
+
+def _judged(
+    key: str,
+    name: str,
+    value: float | Bound | None,
+    rule: tuple[str, float | None],
+    verdict: Verdict,
+    *,
+    hides: bool = True,
+    about: str = "",
+) -> Judged:
+    """Make a diagnostic whose value agrees with its verdict, however it was rounded."""
+    relation, threshold = rule
+    if threshold is None:
+        return Judged(key, name, value, "no threshold", verdict, hides, about)
+    if verdict != "NOT EVALUATED" and isinstance(value, float) and math.isfinite(value):
+        least = relation.endswith("at least")
+        passes = (
+            value >= threshold
+            if least
+            else value < threshold
+            if relation == "below"
+            else value <= threshold
+        )
+        passed = verdict == "PASS"
+        if passes != passed:
+            value = Bound(threshold, above=passed == least)
+    said = f"{relation} {limit_text(threshold)}"
+    return Judged(key, name, value, said, verdict, hides, about, threshold)
 
 
 def _largest(study: ComparativeStudy) -> float | None:
@@ -174,9 +231,7 @@ def blind(public: Published) -> Published:
         among = "all" if line["analysis"] == "crude" else "matched"
         note = (NO_NOTE if one_arm[among] else line["note"]) if line["note"] else NOT_SHOWN
         hazards.append({**line, **dict.fromkeys(EFFECT, math.nan), "note": note})
-    precision = [
-        replace(v, value=None) if v.name.startswith("precision") else v for v in public.verdicts
-    ]
+    precision = [replace(v, value=None) if v.key == "precision" else v for v in public.verdicts]
     return replace(
         public,
         blinded=True,
@@ -197,10 +252,6 @@ def blind(public: Published) -> Published:
 
 def _known(x: float) -> float | None:
     return None if math.isnan(x) else x
-
-
-def _rule(relation: str, threshold: float | None, unrounded: str = "") -> str:
-    return "no threshold" if threshold is None else f"{relation} {threshold:g}{unrounded}"
 
 
 def equipoise_share(study: ComparativeStudy) -> float | Bound | None:

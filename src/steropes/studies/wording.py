@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steropes.studies.digits import deciding, deciding_p, decimals, limit_text
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.study import Published
+from steropes.studies.estimands import estimand_name
 from steropes.studies.ties import MANY_TIED
-from steropes.studies.verdicts import NOT_SHOWN, Judged, equipoise_share
+from steropes.studies.verdicts import NOT_SHOWN, Judged
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy, StudySettings
@@ -29,8 +31,11 @@ __all__ = [
     "hidden",
     "p_value",
     "percent",
+    "ratio_text",
     "risk_period",
+    "shown_value",
     "title_case",
+    "unconverged_text",
 ]
 
 ANALYSES = {
@@ -42,15 +47,36 @@ ANALYSES = {
 TEST_OF_HAZARDS = (
     "score test of Grambsch and Therneau, time transformed to one minus the Kaplan–Meier curve"
 )
-LARGEST_SPREAD = 1.1  # of hazard ratios over draws among equal scores
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question put to a finished study: whether it passed, and the finding in a sentence."""
+    """One question put to a finished study.
+
+    Attributes
+    ----------
+    passed : bool
+        False where it speaks against the result.
+    finding : str
+        What was found, in a sentence.
+    evaluated : bool
+        False for a diagnostic that has no verdict.
+    """
 
     passed: bool
     finding: str
+    evaluated: bool = True
+
+    @classmethod
+    def of(cls, diagnostic: Judged, finding: str) -> Check:
+        """A check with the verdict of a diagnostic."""
+        verdict = diagnostic.verdict
+        return cls(verdict != "FAIL", finding, verdict != "NOT EVALUATED")
+
+    @property
+    def mark(self) -> str:
+        """The mark before it: "PASS", "WARN" or "NOT EVALUATED"."""
+        return "WARN" if not self.passed else "PASS" if self.evaluated else "NOT EVALUATED"
 
 
 def checks(study: ComparativeStudy, public: Published) -> list[Check]:
@@ -58,13 +84,13 @@ def checks(study: ComparativeStudy, public: Published) -> list[Check]:
     found: list[Check | None] = [*_blinding(study, public), *_no_estimates(public)]
     found += [Check(False, note["note"]) for note in public.data_notes if note["warning"]]
     if study.propensity is not None:
-        found += [*_matching(study, public), _equipoise(study)]
+        found += [*_matching(study, public), _equipoise(public)]
         if study.pairs:
             found.insert(len(found) - 1, _balance(study, public))
         found.append(_ties(study, public))
-        found += _propensity(study)
+        found += [_convergence(public), _folds(study)]
     if study.pairs:
-        found.append(_precision(study, public))
+        found += _precision(study, public)
     return [c for c in found if c is not None]
 
 
@@ -98,13 +124,9 @@ def _blinding(study: ComparativeStudy, public: Published) -> list[Check]:
 
 def failure(v: Judged) -> str:
     """A diagnostic that fails, in words."""
-    value = v.value
-    if isinstance(value, Bound):
-        told = str(value)
-    elif value is None:
-        told = "not told"
-    else:
-        told = decimals(value)
+    if v.key == "convergence":
+        return f"the {v.about} did not converge"
+    told = "not told" if v.value is None else shown_value(v.value, v.threshold)
     of = f" ({v.about})" if v.about else ""
     return f"the {v.name} is {told}{of} and has to be {v.rule}"
 
@@ -146,8 +168,8 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
         )
     close = 100 * study.pairs // arms[small] >= 95
     about = (
-        "Estimand: the effect among the matched people, those of either drug for whom somebody "
-        "alike was found on the other"
+        f"Estimand: the effect among {estimand_name('atm')}, those of either drug for whom "
+        "somebody alike was found on the other"
     )
     if 100 * study.pairs // arms[large] >= 95:
         about += "; that is nearly everybody."
@@ -155,47 +177,57 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
         about += f"; that is nearly the effect in people like the users of {names[small]}."
     else:
         about += "; it need not hold for the users of either drug as a whole."
-    share = study.pairs / arms[small]
-    return [Check(share >= 0.5, said), Check(2 * study.pairs >= arms[large], about)]
+    lost = public.judged("attrition")
+    kept_enough = Check(2 * study.pairs >= arms[small], said)
+    if lost.verdict != "NOT EVALUATED":
+        kept_enough = Check.of(lost, said)
+    return [kept_enough, Check(2 * study.pairs >= arms[large], about)]
 
 
 def _balance(study: ComparativeStudy, public: Published) -> Check:
     assert study.balance is not None
+    thresholds, verdict = study.settings.thresholds, public.judged("balance")
     after = study.balance["smd_after"].abs()
-    limit = study.settings.thresholds.balance
-    limit = 0.1 if limit is None else limit
+    limit = 0.1 if thresholds.balance is None else thresholds.balance
     over = int((after >= limit).sum())
     told = public.largest["after"]
-    largest = "" if told is None else f" (largest {decimals(told)})"
-    return Check(
-        over == 0,
+    largest = "" if told is None else f" (largest {shown_value(told, limit)})"
+    said = (
         f"Balance: {'none' if over == 0 else over} of {len(after):,} covariates "
-        f"{'differ' if over != 1 else 'differs'} by {limit:g} or more after matching{largest}.",
+        f"{'differ' if over != 1 else 'differs'} by {limit_text(limit)} or more after "
+        f"matching{largest}"
     )
+    if thresholds.balance_p is not None:
+        said += f"; what decides is {shown_value(verdict.value, verdict.threshold)}, {verdict.rule}"
+    return Check.of(verdict, said + ".")
 
 
-def _equipoise(study: ComparativeStudy) -> Check:
-    assert study.propensity is not None
-    return Check(
-        study.propensity.equipoise() >= 0.5,
-        f"Equipoise: {percent(equipoise_share(study), 0)} of people have a preference score "
-        "between 0.3 and 0.7 (half or more is reassuring).",
+def _equipoise(public: Published) -> Check:
+    verdict = public.judged("equipoise")
+    needed = "" if verdict.threshold is None else f"{percent_text(verdict.threshold)} is needed; "
+    return Check.of(
+        verdict,
+        f"Equipoise: {deciding_percent(verdict.value, verdict.threshold)} of people have a "
+        f"preference score between 0.3 and 0.7 ({needed}half or more is reassuring).",
     )
 
 
 def _ties(study: ComparativeStudy, public: Published) -> Check | None:
-    """Whether a draw among equal scores decided the result."""
-    ties = study.ties
-    if ties is None or ties.share < MANY_TIED:
+    """What a draw among equal scores decides; its mark is that of the diagnostic."""
+    ties, verdict = study.ties, public.judged("ties")
+    if ties is None or (ties.share < MANY_TIED and verdict.verdict != "FAIL"):
         return None
     distinct = (
         "is only one score"
         if ties.distinct == 1
         else f"are only {count(ties.distinct)} distinct scores"
     )
+    value = public.tied if verdict.value is None else verdict.value
+    shared = f"{_floored(value)} of {'people' if verdict.value is None else 'the matched'} share"
+    limit = verdict.threshold
+    most = "" if limit is None else f" (at most {percent_text(limit)} may)"
     said = (
-        f"Ties: there {distinct} and "
-        f"{_floored(public.tied)} of people share theirs with somebody, so a draw "
+        f"Ties: there {distinct} and {shared} theirs with somebody{most}, so a draw "
         f"(seed {study.settings.seed}) decides which of them are matched"
     )
     found = public.other_draws
@@ -205,9 +237,7 @@ def _ties(study: ComparativeStudy, public: Published) -> Check | None:
             f"{decimals(min(found))} to {decimals(max(found))}, "
             f"median {decimals(float(np.median(found)))}"
         )
-    line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")
-    every = [*found, *([] if line["note"] else [float(line["hr"])])]
-    return Check(bool(found) and max(every) <= LARGEST_SPREAD * min(every), said + ".")
+    return Check.of(verdict, said + ".")
 
 
 def _floored(share: float | Bound | None) -> str:
@@ -217,56 +247,71 @@ def _floored(share: float | Bound | None) -> str:
     return "not told how many" if share is None or share != share else percent(share, 0)
 
 
-def _propensity(study: ComparativeStudy) -> list[Check]:
+def _convergence(public: Published) -> Check:
+    verdict = public.judged("convergence")
+    said = "every fit ended at its optimum"
+    if verdict.verdict == "FAIL":
+        said = f"the {verdict.about} did not converge"
+    return Check.of(verdict, f"Convergence: {said}.")
+
+
+def _folds(study: ComparativeStudy) -> Check | None:
     fit, settings = study.propensity, study.settings
     assert fit is not None
-    converged = bool(fit.model.converged_)
-    found = [
-        Check(
-            converged,
-            f"Propensity model: {'converged' if converged else 'did not converge'} to its optimum.",
-        )
-    ]
-    if fit.folds < settings.folds:
-        found.append(
-            Check(
-                False,
-                f"Propensity model: {fit.folds} folds instead of {settings.folds}, "
-                "for an arm has no more people.",
-            )
-        )
-    return found
-
-
-def _precision(study: ComparativeStudy, public: Published) -> Check | None:
-    line = public.main_line()
-    d, least = study.diagnostics, study.settings.thresholds.outcomes
-    few = d.precision_verdict == "FAIL"
-    poor = few or d.detectable_verdict == "FAIL"
-    if line["note"] and line["note"] != NOT_SHOWN:
+    if fit.folds >= settings.folds:
         return None
-    if public.blinded and least is None:
-        return None
-    if public.blinded:
-        said = f"Precision: {'an arm has' if few else 'no arm has'} fewer than {least:g} outcomes"
-        return Check(not poor, said + " among the matched.")
-    arms = [public.count("matched", arm, "events") for arm in ("target", "comparator")]
-    said = (
-        f"Precision: {count(arms[0])} and {count(arms[1])} events among the matched, and the "
-        f"interval's upper limit is {factor(line)} times its lower one"
+    return Check(
+        False,
+        f"Propensity model: {fit.folds} folds instead of {settings.folds}, "
+        "for an arm has no more people.",
     )
-    if few:
-        said += f"; with fewer than {least:g} in an arm, neither estimate nor interval can be "
-        said += "relied on"
-    elif poor:
-        said += f"; too few to find even a hazard ratio of {study.settings.thresholds.detectable:g}"
-    return Check(not poor, said + ".")
+
+
+def _precision(study: ComparativeStudy, public: Published) -> list[Check]:
+    """Whether events are enough for the interval, and for a ratio of some size to be found."""
+    line = public.main_line()
+    least = study.settings.thresholds.outcomes
+    few = public.judged("precision").verdict == "FAIL"
+    weak = public.judged("detectable").verdict == "FAIL"
+    found: list[Check] = []
+    if line["note"] and line["note"] != NOT_SHOWN:
+        return found
+    if not public.blinded:
+        arms = [public.count("matched", arm, "events") for arm in ("target", "comparator")]
+        said = (
+            f"Precision: {count(arms[0])} and {count(arms[1])} events among the matched, and the "
+            f"interval's upper limit is {factor(line)} times its lower one"
+        )
+        if few:
+            said += f"; with fewer than {limit_text(least or 0)} in an arm, neither estimate nor "
+            said += "interval can be relied on"
+        found.append(Check.of(public.judged("precision"), said + "."))
+    elif least is not None:
+        said = f"Precision: {'an arm has' if few else 'no arm has'} fewer than {limit_text(least)}"
+        said += " outcomes among the matched."
+        found.append(Check.of(public.judged("precision"), said))
+    if weak:
+        limit = study.settings.thresholds.detectable
+        assert limit is not None
+        said = f"Power: the events are too few to find even a hazard ratio of {limit_text(limit)}."
+        found.append(Check(False, said))
+    return found
 
 
 def factor(line: Any) -> str:
     """How many times the lower limit the upper one is."""
     ratio = math.exp(min(700.0, 2 * 1.959964 * float(line["se"])))
     return decimals(ratio, 1) if ratio < 100 else count(ratio) if ratio < 1e6 else "over a million"
+
+
+def ratio_text(line: Any) -> str:
+    """The hazard ratio of a line, with a word where its fit did not converge."""
+    return decimals(line["hr"]) + unconverged_text(line)
+
+
+def unconverged_text(line: Any) -> str:
+    """What stands beside a number whose fit did not converge; nothing beside others."""
+    return " (did not converge)" if line.get("converged") is False and not line["note"] else ""
 
 
 def analysis_name(analysis: object) -> str:
@@ -284,6 +329,26 @@ def risk_period(settings: StudySettings) -> str:
     )
 
 
+def percent_text(share: float) -> str:
+    """A limit as a percentage, with all its digits."""
+    return f"{limit_text(100 * share)}%"
+
+
+def deciding_percent(share: float | Bound | None, limit: float | None) -> str:
+    """A share in whole percent, or with the digits that tell it from its limit."""
+    if isinstance(share, Bound):
+        return share.percent()
+    if share is None or math.isnan(share):
+        return "–"
+    limits = () if limit is None else (round(100 * limit, 9),)
+    return f"{deciding(round(100 * share, 9), *limits, digits=0)}%"
+
+
+def shown_value(x: float | Bound | None, *limits: float | None, digits: int = 2) -> str:
+    """A released number, with the digits that tell it from its limits."""
+    return str(x) if isinstance(x, Bound) else deciding(x, *limits, digits=digits)
+
+
 def count(n: float | Bound | None) -> str:
     """A count, with separators of thousands; a dash where it is hidden altogether."""
     if isinstance(n, Bound):
@@ -298,22 +363,9 @@ def percent(share: float | Bound | None, digits: int = 1) -> str:
     return "–" if share is None or math.isnan(share) else f"{100 * share:.{digits}f}%"
 
 
-def decimals(x: float | None, digits: int = 2) -> str:
-    """A number with a fixed number of decimals; a dash where there is none."""
-    if x is None or math.isnan(x):
-        return "–"
-    if math.isinf(x):
-        return "∞" if x > 0 else "−∞"
-    return f"{x:.{digits}f}".replace("-", "−")
-
-
 def p_value(p: float) -> str:
     """A p value as journals print it."""
-    if math.isnan(p):
-        return "–"
-    if p < 0.001:
-        return "< 0.001"
-    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+    return deciding_p(p)
 
 
 def title_case(text: str) -> str:

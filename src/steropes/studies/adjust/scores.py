@@ -101,6 +101,11 @@ class PropensityScores:
     def __repr__(self) -> str:
         return f"PropensityScores(auc={self.auc:.3f}, {len(self.coefficients) - 1} covariates)"
 
+    @property
+    def converged(self) -> bool:
+        """Whether the model ended at its optimum."""
+        return bool(self.model.converged_)
+
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
         """Share of people whose preference score is from ``low`` to ``high``."""
         return float(np.mean((self.preference >= low) & (self.preference <= high)))

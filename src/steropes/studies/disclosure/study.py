@@ -86,7 +86,8 @@ class Published:
     rules : DisclosureRules
         What has been applied.
     largest : dict
-        Largest standardised difference "before" and "after" matching; None where there is none.
+        Largest standardised difference "before" and "after" matching; None where there is none,
+        and a bound where rounding would put it on the other side of its threshold.
     scores : dict
         Of the propensity model: ``auc``, ``variance``, ``coefficients``, ``caliper_logit``,
         ``cross_validation``, ``preference`` (densities); empty if there is none.
@@ -114,7 +115,7 @@ class Published:
     other_draws: tuple[float, ...]
     verdicts: list[Judged]
     rules: DisclosureRules = field(default_factory=DisclosureRules)
-    largest: dict[str, float | None] = field(default_factory=dict)
+    largest: dict[str, float | Bound | None] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     tied: float | Bound | None = None
     data_notes: list[dict[str, Any]] = field(default_factory=list)
@@ -124,6 +125,10 @@ class Published:
     def failed(self) -> list[Judged]:
         """Diagnostics whose failure hides an estimate, that fail."""
         return [v for v in self.verdicts if v.hides and v.verdict == "FAIL"]
+
+    def judged(self, key: str) -> Judged:
+        """The diagnostic of a key."""
+        return next(v for v in self.verdicts if v.key == key)
 
     def main_line(self) -> dict[str, Any]:
         """The hazard ratio that comes first: within pairs, or among the matched."""
@@ -170,6 +175,15 @@ def _released(study: ComparativeStudy) -> Published:
     main = main_line(hazards)
     common = is_common(study.matched)
     exact = {arm: int(study.rates.loc[("matched", arm), "events"]) for arm in ARMS}
+    verdicts = judge(
+        study,
+        {b["covariate"] for b in balance if b["smd_after"] is not None},
+        detectable,
+        line_of(rates, "matched", min(ARMS, key=exact.__getitem__))["events"],
+    )
+    largest: dict[str, float | Bound | None] = {**largest_differences(study)}
+    if study.settings.thresholds.balance_p is None:
+        largest["after"] = next(v.value for v in verdicts if v.key == "balance")
     kept = not main["note"] or main["note"] != WITHHELD
     return Published(
         attrition=_attrition(study, left),
@@ -192,14 +206,9 @@ def _released(study: ComparativeStudy) -> Published:
         other_draws=()
         if study.ties is None or not kept
         else tuple(_few_digits(study, hr) for hr in study.ties.hazard_ratios),
-        verdicts=judge(
-            study,
-            {b["covariate"] for b in balance if b["smd_after"] is not None},
-            detectable,
-            line_of(rates, "matched", min(ARMS, key=exact.__getitem__))["events"],
-        ),
+        verdicts=verdicts,
         rules=rules,
-        largest=largest_differences(study),
+        largest=largest,
         scores=_scores(study),
         tied=None
         if study.ties is None

@@ -26,7 +26,8 @@ STEP = 0.2  # between points of a stored profile that take a refit each, see `st
 class Fitted:
     """What a fit says of the treatment, on the log scale, of its interactions and of subgroups.
 
-    Lines of ``interactions`` are (covariate, coefficient, standard error, lower, upper limit);
+    ``converged`` says whether every fit behind them ended at its optimum. Lines of ``interactions``
+    are (covariate, coefficient, standard error, lower, upper limit);
     of ``subgroups`` the same after (covariate, whether they have it).
     """
 
@@ -39,6 +40,7 @@ class Fitted:
     llr: float = math.nan
     profile: pd.DataFrame | None = None
     proportional_p: float = math.nan
+    converged: bool = True
 
 
 def fit_with_engine(
@@ -60,7 +62,8 @@ def fit_with_engine(
     clusters = clusters_of(people, sets)
     x, free = outcome_columns(people, model, features)
     fitted, y, fit = _fitted(people, model, x, free, weights, sets)
-    lines = _lines(fitted, model, free, clusters)
+    lines, ended = _lines(fitted, model, free, clusters)
+    converged = bool(fitted.converged_) and ended
     interactions = tuple((c, *lines[product(c)]) for c in model.interactions)
     by_cv = model.covariates and model.variance is None
     chosen = replace(model, variance=fitted.variance_) if by_cv else model
@@ -69,11 +72,13 @@ def fit_with_engine(
         if features is not None and np.isin(features.column(c), (0, 1)).all():
             parts, own = outcome_columns(people, chosen, features, within=c)
             refitted, _, _ = _fitted(people, chosen, parts, own, weights, sets)
-            told = _lines(refitted, chosen, own, clusters, [*LEVELS])
+            told, ended = _lines(refitted, chosen, own, clusters, [*LEVELS])
+            converged &= bool(refitted.converged_) and ended
             subgroups += [(c, k, *told[level]) for k, level in enumerate(LEVELS)]
     log_rr, se, lower, upper = lines[TREATMENT]
     if model.plain:  # the profile of the treatment alone is known without refits
-        return Fitted(log_rr, se, lower, upper, interactions)  # and without interactions
+        # and without interactions
+        return Fitted(log_rr, se, lower, upper, interactions, converged=converged)
     profile = _profile(fitted, model, lines[TREATMENT])
     llr = _value_at(profile, log_rr) - _value_at(profile, 0.0)
     proportional = math.nan
@@ -81,7 +86,16 @@ def fit_with_engine(
         rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
         proportional = _proportional(people, rest, y, fit)
     return Fitted(
-        log_rr, se, lower, upper, interactions, tuple(subgroups), llr, profile, proportional
+        log_rr,
+        se,
+        lower,
+        upper,
+        interactions,
+        tuple(subgroups),
+        llr,
+        profile,
+        proportional,
+        converged,
     )
 
 
@@ -193,8 +207,11 @@ def _lines(
     free: list[str],
     clusters: NDArray,
     wanted: list[str] | None = None,
-) -> dict[str, tuple[float, float, float, float]]:
-    """Coefficient, standard error and limits of each column without a prior, or of some."""
+) -> tuple[dict[str, tuple[float, float, float, float]], bool]:
+    """Coefficient, standard error and limits of each column without a prior, or of some.
+
+    With them comes whether the refits of an interval, if it takes any, ended at their optimum.
+    """
     wanted = free if wanted is None else wanted
     kind = model.interval_used
     if kind == "bootstrap":
@@ -203,7 +220,7 @@ def _lines(
         limits, coef = draws.confint(0.95), pd.DataFrame(draws.coef, columns=draws.names)
         spread = coef.replace([np.inf, -np.inf], np.nan).std()
         point = fitted.summary()["coef"]
-        return {
+        lines = {
             name: (
                 float(point[name]),
                 float(spread[name]),
@@ -212,6 +229,7 @@ def _lines(
             )
             for name in wanted
         }
+        return lines, bool(draws.converged.all())
     if kind == "robust":
         table = fitted.summary(0.95, kind="robust", cluster=clusters)
     else:
@@ -228,7 +246,8 @@ def _lines(
             }
         )
     coef, se, lower, upper = (table[c] for c in ("coef", "se", "lower", "upper"))
-    return {
+    lines = {
         name: (float(coef[name]), float(se[name]), float(lower[name]), float(upper[name]))
         for name in wanted
     }
+    return lines, True

@@ -59,6 +59,8 @@ class Estimate:
         What the ratio is of: the kind of the outcome model.
     common : bool
         Whether 15 % of the people or more had the outcome, which decides the form of E-values.
+    converged : bool
+        Whether every fit behind the numbers ended at its optimum.
     note : str
         Why there is no estimate; empty if there is one.
     """
@@ -75,6 +77,7 @@ class Estimate:
     proportional_p: float = math.nan
     kind: Kind = "cox"
     common: bool = False
+    converged: bool = True
     note: str = ""
 
     def __repr__(self) -> str:
@@ -300,6 +303,7 @@ def _from_engine(
         interactions=_interactions(fitted),
         subgroups=_subgroups(fitted, people, features),
         proportional_p=proportional,
+        converged=fitted.converged,
     )
 
 
