@@ -5,6 +5,7 @@ Exit status: 0 done; 2 the input or a setting cannot be used; 130 interrupted.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ from typing import Any, TextIO
 from steropes.errors import DataError, SeparationError
 from steropes.studies._extras import MissingExtraError, need
 from steropes.studies.core_commands import needs_no_extra, run_without_extras
+from steropes.studies.plain_text import plain_text, without_credentials
 
 __all__ = ["main"]
 
 REFUSED, INTERRUPTED = 2, 130
+PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^/@\s:]*:[^/\s]+@")  # in the URL of a server
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,6 +44,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         need("rich")
         from steropes.studies.commands import app
 
+        if any(PASSWORD.match(argument) for argument in given):
+            _fail(
+                "warning: a password on the command line can be read by other users of this "
+                "machine; put it into STEROPES_DATABASE_PASSWORD or a credentials file"
+            )
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             return _call(app, given)
@@ -104,5 +112,6 @@ def _warn(
 
 
 def _fail(line: str, status: int = REFUSED) -> int:
-    print(f"steropes: {' '.join(line.split())}", file=sys.stderr)
+    said = without_credentials(plain_text(" ".join(line.split())))
+    print(f"steropes: {said}", file=sys.stderr)
     return status

@@ -8,6 +8,7 @@ from steropes.errors import DataError
 from steropes.studies.descendants import has_links
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.omop import Naming, OmopDatabase, RecordsOf
+from steropes.studies.plain_text import plain_text
 from steropes.studies.requirements import whole
 
 __all__ = ["find_concepts"]
@@ -70,6 +71,7 @@ def find_concepts(
         None if number else listed,
     )
     table = pd.DataFrame(found, columns=["concept_id", "name", "domain", "vocabulary"])
+    table["name"] = table["name"].map(plain_text, na_action="ignore")
     if domain is not None:
         table = table[table["domain"].fillna("").str.lower() == domain.lower()]
     ids = [int(c) for c in table["concept_id"]]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
+from steropes.studies.plain_text import csv_text
 
 if TYPE_CHECKING:
     from steropes.studies.grid.run import GridResults
@@ -196,7 +197,7 @@ def combine(
 
     found = combine_archives(archives, unblind=unblind)
     if output is not None:
-        text = found.to_csv(index=False, lineterminator="\n")
+        text = csv_text(found)
         write_files(output.parent, {output.name: text})
     if quiet:
         return

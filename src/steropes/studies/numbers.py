@@ -17,6 +17,7 @@ from steropes.studies.disclosure.rounding import significant
 from steropes.studies.disclosure.study import Published, publish, published_at_risk
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
+from steropes.studies.plain_text import csv_text
 from steropes.studies.verdicts import equipoise_share
 
 if TYPE_CHECKING:
@@ -155,10 +156,7 @@ def study_tables(study: ComparativeStudy) -> dict[str, str]:
         "balance": [] if study.balance is None else numbers["balance"]["covariates"],
         "propensity": [] if study.propensity is None else numbers["propensity"]["coefficients"],
     }
-    return {
-        name: pd.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n")
-        for name, lines in tables.items()
-    }
+    return {name: csv_text(pd.DataFrame(lines, dtype=object)) for name, lines in tables.items()}
 
 
 def _curve(curve: KaplanMeier, people: int, rules: DisclosureRules) -> dict[str, Any]:

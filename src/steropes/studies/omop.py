@@ -18,6 +18,7 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.databases.face import Condition, Layout, Naming, RecordsOf, Workspace
 from steropes.studies.databases.opening import open_place
+from steropes.studies.plain_text import plain_text
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
 
@@ -258,7 +259,8 @@ class OmopDatabase:
             f"FROM {self.records(_some('concept', 'concept_id', wanted))} GROUP BY 1"
         )
         known = {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN}
-        return known | {c: name or known.get(c, UNNAMED) for c, name in found}
+        named = {c: plain_text(name).strip() for c, name in found if name}
+        return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
 
     def descendants(self, concept_ids: Iterable[int]) -> list[int]:
         """The concepts themselves and all their descendants by ``concept_ancestor``, sorted.

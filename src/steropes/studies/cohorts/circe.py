@@ -24,6 +24,8 @@ from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
 
 __all__ = ["circe_cohorts", "definition_text", "entry_records"]
 
+MOST_BYTES = 20_000_000  # of a definition; large ones have a million
+
 CDM, TARGET = "the_cdm", "circe_entries"
 TABLE = re.compile(rf"\b{CDM}\.(\w+)", re.IGNORECASE)
 # Kinds of entry events, and the column of the concepts that a concept set chooses by.
@@ -90,18 +92,34 @@ def circe_cohorts(
     return replace(made, names={**called, **given}, notes=distinct(notes))
 
 
-def definition_text(source: str | Path, folder: Path | None = None) -> str:
-    """The JSON of a definition that is given as text, or as a file (of ``folder``, if relative).
+def definition_text(source: str | Path, folder: Path | None = None, confined: bool = False) -> str:
+    """Return the JSON of a definition that is given as text or as a file.
+
+    Parameters
+    ----------
+    source : str or Path
+        JSON, or the path of a file with it.
+    folder : Path, optional
+        Relative paths start there.
+    confined : bool
+        Whether the file has to be in the folder or below it, as for a specification that was
+        received from somebody else.
 
     Raises
     ------
     DataError
-        A file that cannot be read.
+        A file that cannot be read, or that is elsewhere.
     """
     if isinstance(source, str) and source.lstrip().startswith("{"):
         return source
     path = Path(source) if folder is None else folder / source
+    if confined and not path.resolve().is_relative_to((folder or Path()).resolve()):
+        raise DataError(
+            f"the cohort definition {source} is outside of the specification's folder; put it there"
+        )
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(f"{path} has more than {MOST_BYTES:,} bytes; that is no definition")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
@@ -119,6 +137,11 @@ def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str,
     except json.JSONDecodeError as error:
         raise DataError(
             f"the definition of cohort {cohort} is not JSON: line {error.lineno}, {error.msg}"
+        ) from None
+    except (RecursionError, ValueError):
+        raise DataError(
+            f"the definition of cohort {cohort} is nested too deeply or has a number of too many "
+            "digits"
         ) from None
     if not isinstance(values, dict):
         raise DataError(f"the definition of cohort {cohort} must be a JSON object")

@@ -12,6 +12,7 @@ from steropes.studies.databases.drivers import AdbcServer, connect
 from steropes.studies.databases.face import Place
 from steropes.studies.databases.local import LocalPlace
 from steropes.studies.databases.server import ServerPlace
+from steropes.studies.plain_text import without_credentials
 
 __all__ = ["open_place", "require_database"]
 
@@ -42,7 +43,7 @@ def open_place(database: str | Path | Any) -> Place:
     if isinstance(database, str | Path):
         path = Path(database)
         if not path.exists():
-            raise DataError(f"there is no file {path}")
+            raise DataError(without_credentials(f"there is no file {database}"))
         return LocalPlace.of_folder(path) if path.is_dir() else LocalPlace.of_file(path)
     return _adbc(database)
 
@@ -52,7 +53,7 @@ def require_database(database: str) -> None:
     if is_address(database):
         read_address(database)
     elif not Path(database).exists():
-        raise DataError(f"there is no file {database}")
+        raise DataError(without_credentials(f"there is no file {database}"))
 
 
 def _adbc(connection: Any) -> Place:

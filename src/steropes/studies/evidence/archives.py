@@ -18,6 +18,8 @@ from steropes.studies.evidence.synthesis import COUNTS, DatabaseResult, synthesi
 
 __all__ = ["combine_archives"]
 
+MOST_BYTES = 500_000_000  # of a table; a hundred thousand profiles have some 200 million
+
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 FLAG = "unblind_for_evidence_synthesis"
 DATABASE = "database_id"
@@ -111,6 +113,15 @@ def _refuse_repeated(paths: list[Path], read: list[Tables]) -> None:
         )
 
 
+def _refuse_large(path: Path, entry: zipfile.ZipInfo) -> None:
+    """Refuse a table that takes gigabytes once it is decompressed."""
+    if entry.file_size > MOST_BYTES:
+        raise DataError(
+            f"{path}: {entry.filename} has {entry.file_size:,} bytes once decompressed, more than "
+            f"{MOST_BYTES:,}"
+        )
+
+
 def _read(path: Path) -> Tables:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -121,6 +132,7 @@ def _read(path: Path) -> Tables:
                     if table in OPTIONAL:
                         continue
                     raise DataError(f"{path} holds no {table}.csv; it is not an archive of results")
+                _refuse_large(path, archive.getinfo(names[f"{table}.csv"]))
                 with archive.open(names[f"{table}.csv"]) as file:
                     found = pd.read_csv(file, dtype={DATABASE: str})
                 needed = OPTIONAL.get(table, (*KEY, DATABASE, *numbers))

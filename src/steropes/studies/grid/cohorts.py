@@ -177,7 +177,7 @@ def with_texts(cohorts: object, folder: Path, source: Source) -> object:
     texts = {}
     for i, d in definitions.items():
         try:
-            texts[i] = definition_text(d, folder) if isinstance(d, str) else d
+            texts[i] = definition_text(d, folder, confined=True) if isinstance(d, str) else d
         except DataError as error:
             raise DataError(f"{source.where(('cohorts', 'definitions', i))}: {error}") from None
     return {**cohorts, "definitions": texts}

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from steropes.errors import DataError
+from steropes.studies.plain_text import plain_text
 
 __all__ = ["Source", "build", "convert", "schema_of", "schema_part"]
 
 Place = tuple[str | int, ...]
+MOST_BYTES = 20_000_000  # of a specification; large published ones have two million
+MOST_PARTS = 20  # of a dotted name; settings are nested five deep
 HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 KEY = re.compile(r"^\s*([A-Za-z0-9_\-\"'.]+)\s*=")
@@ -39,22 +42,44 @@ class Source:
         if kind == "json":
             try:
                 self.values = json.loads(text)
+                # of a text of one line, such as values given as such, there is no telling
+                self._lines = _json_lines(text) if "\n" in text.strip() else {}
             except json.JSONDecodeError as error:
                 raise DataError(f"{name}, line {error.lineno}: {error.msg}") from None
             except RecursionError:
                 raise DataError(f"{name}: lists are nested too deeply to be settings") from None
-            # of a text of one line, such as values that were given as such, there is no telling
-            self._lines = _json_lines(text) if "\n" in text.strip() else {}
+            except ValueError:  # a number of thousands of digits
+                raise DataError(f"{name}: a number has too many digits to be a setting") from None
         else:
             import tomllib
 
+            _refuse_long_names(text, name)
             try:
                 self.values = tomllib.loads(text)
             except tomllib.TOMLDecodeError as error:
                 raise DataError(f"{name}: {error}") from None
+            except RecursionError:
+                raise DataError(f"{name}: lists are nested too deeply to be settings") from None
+            except ValueError:
+                raise DataError(f"{name}: a number has too many digits to be a setting") from None
             self._lines = _toml_lines(text)
         if not isinstance(self.values, dict):
             raise DataError(f"{name}: settings must be a table of names and values")
+        self._check_values(self.values, ())
+
+    def _check_values(self, value: Any, place: Place) -> None:
+        """Refuse texts that would act on a terminal, and whole numbers beyond 64 bits."""
+        if isinstance(value, str) and plain_text(value) != value:
+            raise DataError(f"{self.where(place)}: the text has control characters; remove them")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise DataError(f"{self.where(place)}: the number does not fit into 64 bits")
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                self._check_values(name, place)
+                self._check_values(inner, (*place, name))
+        elif isinstance(value, list):
+            for number, inner in enumerate(value):
+                self._check_values(inner, (*place, number))
 
     @classmethod
     def read(cls, path: str | Path) -> Source:
@@ -63,6 +88,8 @@ class Source:
         if path.suffix not in (".toml", ".json"):
             raise DataError(f"{path}: a specification is a .toml or a .json file")
         try:
+            if path.stat().st_size > MOST_BYTES:
+                raise DataError(f"{path}: no specification has more than {MOST_BYTES:,} bytes")
             text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
         except OSError as error:
             raise DataError(f"{path}: {error.strerror}") from None
@@ -79,6 +106,14 @@ class Source:
         named = ".".join(str(p) if isinstance(p, str) else f"[{p + 1}]" for p in place)
         line = f", line {self._lines[at]}" if at else ""
         return f"{self.name}{line}{f' ({named})' if named else ''}"
+
+
+def _refuse_long_names(text: str, name: str) -> None:
+    """Refuse names of tables and settings of many parts, which take memory as their square."""
+    for number, line in enumerate(text.splitlines(), 1):
+        before = line.partition("=")[0]
+        if before.count(".") > MOST_PARTS and "," not in before and '"' not in before:
+            raise DataError(f"{name}, line {number}: a name has more than {MOST_PARTS} parts")
 
 
 def _toml_lines(text: str) -> dict[Place, int]:

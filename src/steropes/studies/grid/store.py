@@ -21,6 +21,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.grid.tables import KEYS, TABLES
+from steropes.studies.plain_text import csv_text
 
 __all__ = ["ResultStore", "archive_of"]
 
@@ -176,5 +177,5 @@ def archive_of(tables: Mapping[str, pd.DataFrame]) -> bytes:
         for name, table in tables.items():
             entry = zipfile.ZipInfo(f"{name}.csv", (1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, table.to_csv(index=False, lineterminator="\n"))
+            archive.writestr(entry, csv_text(table))
     return packed.getvalue()

@@ -10,6 +10,7 @@ import typer
 
 from steropes.errors import DataError
 from steropes.studies.grid_commands import DATABASE
+from steropes.studies.plain_text import csv_text
 from steropes.studies.sccs import options as option
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def sccs_parity(
         parity = compare_with_r(db, reference, cohorts)
     print_parity(parity)
     if output is not None:
-        write_files(output.parent, {output.name: parity.table.to_csv(index=False)})
+        write_files(output.parent, {output.name: csv_text(parity.table)})
     if len(parity.disagreements):
         raise typer.Exit(1)
 

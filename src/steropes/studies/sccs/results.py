@@ -17,6 +17,7 @@ import pandas as pd
 
 from steropes.studies.data_notes import note_rows, released_notes, rules_of
 from steropes.studies.disclosure import Bound, chain, part, small
+from steropes.studies.plain_text import csv_text
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.intervals import PROBE
 
@@ -86,7 +87,7 @@ def write_tables(tables: dict[str, pd.DataFrame], folder: str | Path) -> list[Pa
     paths = []
     for name, table in tables.items():
         path = folder / f"{name}.csv"
-        table.to_csv(path, index=False)
+        path.write_text(csv_text(table), encoding="utf-8")
         paths.append(path)
     return paths
 

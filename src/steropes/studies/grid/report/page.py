@@ -15,6 +15,7 @@ from steropes.studies.grid.report.subgroups import subgroup_table
 from steropes.studies.grid.report.view import Comparison, View
 from steropes.studies.grid.run import GridResults
 from steropes.studies.page.html import cards, document, findings, fold
+from steropes.studies.plain_text import csv_text
 
 __all__ = ["grid_page", "write_grid_report"]
 
@@ -40,14 +41,14 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
     text = _page(view)
     files = {f"figures/{name}.svg": picture.file() for name, picture in view.pictures.items()}
     estimates = results.estimates(unblind)
-    files["tables/estimates.csv"] = estimates.to_csv(index=False, lineterminator="\n")
+    files["tables/estimates.csv"] = csv_text(estimates)
     if len(view.results.tables["subgroup"]):
         subgroups = subgroup_table(view)
-        files["tables/subgroups.csv"] = subgroups.to_csv(index=False, lineterminator="\n")
+        files["tables/subgroups.csv"] = csv_text(subgroups)
     for comparison in view.comparisons():
         table = characteristics_table(view, comparison)
         name = f"tables/characteristics-{comparison.id}.csv"
-        files[name] = table.to_csv(index=False, lineterminator="\n")
+        files[name] = csv_text(table)
     return write_release(folder, {**files, "report.html": text}, results.rules, add=True)[-1]
 
 

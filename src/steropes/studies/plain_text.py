@@ -1,0 +1,55 @@
+"""Text from databases and specifications, made safe for terminals, messages and spreadsheets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+
+__all__ = ["csv_text", "plain_text", "without_credentials"]
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What a spreadsheet takes for the start of a formula, or strips before it looks.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+HIDDEN = "***"
+# "scheme://user:password@", with one slash too, as a slip of the keyboard leaves it.
+CREDENTIALS = re.compile(r"([A-Za-z][\w+.-]*:/{1,2})[^/\s]*@")
+SECRET = re.compile(r"((?:password|passwd|pwd|token|secret)\s*[=:]\s*)[^\s&;,]+", re.IGNORECASE)
+
+
+def plain_text(text: str) -> str:
+    """Replace control characters, such as those that recolour or clear a terminal, by spaces."""
+    return CONTROL.sub(" ", text)
+
+
+def without_credentials(text: str) -> str:
+    """Hide the user and password of every URL in a message, and values named like passwords."""
+    return SECRET.sub(rf"\1{HIDDEN}", CREDENTIALS.sub(rf"\1{HIDDEN}@", text))
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """Write a table as CSV whose cells no spreadsheet takes for formulas.
+
+    Text that begins as a formula does, and is no number, is preceded by an apostrophe (the advice
+    of OWASP on CSV injection). Numbers are left alone.
+    """
+    safe = table.copy()
+    for place, kind in enumerate(table.dtypes):
+        if not pd.api.types.is_numeric_dtype(kind):
+            safe.isetitem(place, table.iloc[:, place].map(_safe_cell))
+    safe.columns = pd.Index([_safe_cell(name) for name in table.columns])
+    return str(safe.to_csv(index=False, lineterminator="\n"))
+
+
+def _safe_cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    value = plain_text(value)
+    if not value.lstrip(" ").startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
