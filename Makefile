@@ -4,13 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types check clean help
+.PHONY: demo test lint types check lock audit clean help
 
 help:
 	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
 	@echo "make test    install, and run the tests"
 	@echo "make lint    check style and the direction of imports     make types   check types"
 	@echo "make check   all of them      make clean   remove what these made"
+	@echo "make lock    fix the versions and hashes of a deployment      make audit   known vulnerabilities"
 
 demo: $(VENV)/.demo
 	$(BIN)/steropes demo
@@ -27,6 +28,17 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 check: lint types test
+
+# Versions and hashes for deployments: pip install --require-hashes -r requirements/deployment.txt
+LOCKED := --extra study --extra postgresql --extra formulas --extra dask
+lock: $(BIN)/python
+	$(PIP) "uv>=0.9"
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  $(LOCKED) pyproject.toml --output-file requirements/deployment.txt
+
+audit: $(BIN)/python
+	$(PIP) "pip-audit>=2.9"
+	$(BIN)/pip-audit --require-hashes --disable-pip --requirement requirements/deployment.txt
 
 # One stamp for each extra: a second run installs nothing unless pyproject.toml has changed.
 $(VENV)/.demo $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: pyproject.toml | $(BIN)/python
