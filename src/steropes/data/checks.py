@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..errors import DataError
 from .arrays import as_series, numbers, plain_array, refuse_query, unmasked
+from .categories import OrderedCategories, ordered_categories, refuse_other_category_order
 
 __all__ = [
     "APART",
@@ -80,6 +81,7 @@ APART = 1400.0  # offsets between which exp can tell: from its smallest number t
 
 def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
     """Check a numeric response, optionally bounded below."""
+    refuse_other_category_order(y, what)
     y = vector(y, n, what)
     lowest, highest = y.min(initial=np.inf), y.max(initial=-np.inf)
     if minimum is not None and lowest < minimum:
@@ -270,7 +272,13 @@ def native(x: np.ndarray) -> np.ndarray:
 
 
 def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels of an outcome in two classes, sorted, and the code of each row."""
+    """The distinct labels of an outcome in two classes, and the code of each row.
+
+    Labels are sorted; those of ordered categories are in the order of the categories.
+    """
+    ordered = ordered_categories(y)
+    if ordered is not None:
+        return _classes_in_order(ordered, n)
     frame = nw.from_native(y, eager_only=True, pass_through=True)
     series = as_series(y)
     if isinstance(frame, nw.DataFrame):
@@ -309,6 +317,15 @@ def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     except TypeError:
         _refuse_mixed(y)
     return classes, codes
+
+
+def _classes_in_order(y: OrderedCategories, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """`check_classes` of ordered categories, without those that no row has."""
+    if len(y.codes) != n:
+        raise DataError(f"y has shape ({len(y.codes)},), but X has {n} rows.")
+    y.refuse_missing("y")
+    present, codes = np.unique(y.codes, return_inverse=True)
+    return np.array([y.labels[k] for k in present]), codes
 
 
 def _refuse_mixed(y: Iterable) -> NoReturn:

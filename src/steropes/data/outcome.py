@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import DataError
 from .arrays import refuse_query, unmasked
+from .categories import refuse_other_category_order
 from .checks import vector
 from .labels import refuse_other_order
 
@@ -62,6 +63,8 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
     [5.0, 3.0]
     """
     refuse_other_order(time, "time", event=event, entry=entry)
+    for what, x in (("time", time), ("event", event), ("entry", entry)):
+        refuse_other_category_order(x, what)
     t = vector(time, None, "time")
     n = len(t)
     one = isinstance(event, Real | np.bool_)  # the same for everybody

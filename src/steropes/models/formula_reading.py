@@ -264,6 +264,8 @@ def table_of(data: Any) -> pd.DataFrame:
         plain = table[name].dtype == object
         if kind == nw.String and not plain:
             types[name] = object
+        elif isinstance(kind, nw.Enum):  # which comes without its order from polars
+            types[name] = pd.CategoricalDtype(list(kind.categories), ordered=True)
         elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):
             types[name] = np.float64
     return table.astype(types) if types else table

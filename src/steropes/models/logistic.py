@@ -56,7 +56,8 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     Attributes
     ----------
     classes_ : (2,) array
-        Labels of y; the model is of the second.
+        Labels of y, sorted, or in their own order where y is ordered categories (a pandas
+        ``Categorical`` with ``ordered=True``, a polars ``Enum``); the model is of the second.
     intercept_ : float
 
     Notes

@@ -18,6 +18,7 @@ from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import check_level, refuse_other_order
 from ..data.arrays import refuse_query
+from ..data.categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
@@ -242,20 +243,45 @@ def _leave_out(given: Given, n: int) -> Given:
     y = given["y"]
     if isinstance(y, np.ndarray) and y.dtype.names is not None:  # a survival outcome has none
         return given
+    if (ordered := ordered_categories(y)) is not None:
+        return _leave_out_categories(given, ordered, n)
     y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # labels may be of any type
     missing = np.asarray(pd.isna(y))
     if y.ndim != 1 or len(y) != n or not missing.any() or missing.all():
         return given
-    weight = given["sample_weight"]
-    one = weight is None or isinstance(weight, Real)  # the same for all rows
-    weight = np.full(n, 1.0 if weight is None else weight) if one else np.array(weight, np.float64)
-    if weight.shape != (n,):
+    weight = _without(given["sample_weight"], missing)
+    if weight is None:
         return given  # refused by name in the fit
-    weight[missing] = 0.0
     filled = np.where(missing, y[int(np.argmin(missing))], y)
     with contextlib.suppress(TypeError, ValueError):  # labels stay labels
         filled = filled.astype(np.float64)
     return {**given, "y": filled, "sample_weight": weight}
+
+
+def _leave_out_categories(given: Given, y: OrderedCategories, n: int) -> Given:
+    """`_leave_out` of ordered categories, whose order has to stay."""
+    missing = y.codes < 0
+    if len(y.codes) != n or not missing.any() or missing.all():
+        return given
+    weight = _without(given["sample_weight"], missing)
+    if weight is None:
+        return given
+    codes = np.where(missing, y.codes[int(np.argmin(missing))], y.codes)
+    filled = pd.Categorical.from_codes(codes, y.labels, ordered=True)
+    return {**given, "y": filled, "sample_weight": weight}
+
+
+def _without(weight: Any, missing: np.ndarray) -> np.ndarray | None:
+    """Row weights with zero in some rows; None where they have another length."""
+    one = weight is None or isinstance(weight, Real)  # the same for all rows
+    if one:
+        out = np.full(len(missing), 1.0 if weight is None else weight)
+    else:
+        out = np.array(weight, np.float64)
+    if out.shape != missing.shape:
+        return None
+    out[missing] = 0.0
+    return out
 
 
 def _one(estimator: Any, design: Design, given: Given, level: float) -> Part:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ...data import check_response, refuse_other_order
 from ...data.arrays import numbers, plain_array
+from ...data.categories import refuse_other_category_order
 from ...data.checks import squeeze
 from ...errors import DataError
 
@@ -63,6 +64,7 @@ def Censored(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
 
 def _bound(x: Any, what: str) -> np.ndarray:
     """One side as float64, 1-D, possibly infinite; a copy."""
+    refuse_other_category_order(x, what)
     x = squeeze(numbers(x, what), what)
     if x.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {x.shape}.")
@@ -82,7 +84,7 @@ def _check(a: np.ndarray, b: np.ndarray) -> None:
 
 
 def check_interval(y: Any, n: int) -> Interval:
-    """Read a 1-D outcome or a `Censored` array; n is the number of rows of X."""
+    """Read a 1-D outcome of numbers or a `Censored` array; n is the number of rows of X."""
     dtype = getattr(y, "dtype", None)
     names = getattr(dtype, "names", None)
     if not names:

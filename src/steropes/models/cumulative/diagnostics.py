@@ -14,10 +14,11 @@ from ...data import check_weights, refuse_other_order
 from ...data.checks import vector
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
-from ...likelihoods.cumulative import Link, check_interval
+from ...likelihoods.cumulative import Link
 from ..fixed import FixedCoefficients
 from ..one_thread import OneBlasThread
 from ..tables import quantile
+from .outcomes import read_new_outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +45,7 @@ class CumulativeDiagnostics(OneBlasThread):
     """Checks of a fitted cumulative model."""
 
     alpha_: np.ndarray
+    categories_: list[Any] | None
     levels_: np.ndarray
     thresholds_: np.ndarray
     _link: str
@@ -69,7 +71,7 @@ class CumulativeDiagnostics(OneBlasThread):
         """
         refuse_other_order(X, y=y)
         design, eta = self._eta(X, offset)
-        outcome = check_interval(y, design.n)
+        outcome = read_new_outcome(y, design.n, self.categories_)
         return scale_residuals(self.levels_, self.alpha_, self._link, eta, outcome)
 
     def test_parallelism(
@@ -101,7 +103,7 @@ class CumulativeDiagnostics(OneBlasThread):
         offset, X = self._vector_of("offset", X, offset), self._by_formula(X)
         n = len(y)
         weights = check_weights(sample_weight, n)
-        outcome = check_interval(y, n)
+        outcome = read_new_outcome(y, n, self.categories_)
         if outcome.upper is not None:
             raise DataError("test_parallelism needs uncensored outcomes.")
         places = vector(np.atleast_1d(quantiles), None, "quantiles")

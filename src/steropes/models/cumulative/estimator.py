@@ -19,7 +19,6 @@ from ...likelihoods.cumulative import (
     CumulativeLikelihood,
     Interval,
     Link,
-    check_interval,
     fold_label,
 )
 from ...priors import Prior
@@ -35,6 +34,7 @@ from ..sklearn_base import RegressorMixin
 from .diagnostics import CumulativeDiagnostics
 from .fitting import fit_part, fit_subsets
 from .inference import CumulativeInference
+from .outcomes import read_new_outcome, read_outcome
 from .predictions import CumulativePredictions
 from .reductions import Coarsening, DivideAndCombine, Reduction, suggest
 
@@ -81,12 +81,18 @@ class CumulativeProbabilityModel(
         others: how far, the data do not say.
     log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
         As in `PenalizedModel`. ``optimality_`` also covers α.
+    categories_ : list or None
+        Labels from the lowest to the highest where y was ordered categories that are counted by
+        their places: outcomes, levels and predictions are these places, from 0.
     reduction_ : Reduction or None
         What was fitted instead of the exact model, and ``reduction_reason_`` why.
 
     Notes
     -----
-    ``y`` may be a `Censored` array with detection limits and intervals.
+    ``y`` may be a `Censored` array with detection limits and intervals, or ordered categories (a
+    pandas ``Categorical`` with ``ordered=True``, a polars ``Enum``, an ordered Arrow dictionary).
+    Their order is the one that the categories have, whatever their labels; where the labels are
+    numbers that ascend in it, these numbers are the outcome.
 
     ``cv`` scores a held-out outcome by the probability of the bin between two of the training
     rows' outcomes that it falls into (`steropes.likelihoods.cumulative`).
@@ -115,6 +121,7 @@ class CumulativeProbabilityModel(
     # What is left of the parts after the fit are data in another order.
     _data = PenalizedModel._data | {"_parts", "_subset"}
 
+    categories_: list[Any] | None
     reduction_: Any
     reduction_reason_: str
 
@@ -167,7 +174,8 @@ class CumulativeProbabilityModel(
         self._link, self._has_intercept = self.link, False
         # Odds, or hazards in one direction of time; probit and cauchit links have no ratio.
         self._has_ratio = self.link in ("logit", "loglog", "cloglog")
-        outcome = _copied(_read_outcome(given.y, n))
+        outcome, self.categories_ = read_outcome(given.y, n)
+        outcome = _copied(outcome)
         self._top = _finite_top(outcome)
         outcome, self._subset = self._apply_reduction(outcome, weights, design)
         backend = get_backend("cpu", self.n_jobs)
@@ -271,27 +279,16 @@ class CumulativeProbabilityModel(
             asks it to.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        if check_interval(y, len(y)).upper is not None:
+        outcome = read_new_outcome(y, len(y), self.categories_)
+        if outcome.upper is not None:
             raise DataError("score is the R² of the mean and needs outcomes without censoring.")
-        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        mean = self.predict(X, offset)
+        return float(r2_score(outcome.lower, mean, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # the mean of a model of ranks, on scaled noise
         return tags
-
-
-def _read_outcome(y: Any, n: int) -> Interval:
-    """`check_interval`, with a hint for categories given by name."""
-    try:
-        return check_interval(y, n)
-    except DataError as error:
-        if not any(isinstance(v, str) for v in np.asarray(y).ravel()[:1].tolist()):
-            raise
-        raise DataError(
-            f"{error} Give ordered categories as numbers in their order, such as "
-            "pandas.Categorical(y, ['low', 'middle', 'high'], ordered=True).codes."
-        ) from None
 
 
 def _copied(y: Interval) -> Interval:
