@@ -1,6 +1,7 @@
 """Empirical calibration: optima, facts, and the numbers of other software."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from steropes.errors import DataError
@@ -70,6 +71,26 @@ def test_left_out_controls_are_covered_as_often_as_they_should_be():
     found = leave_one_out(y, s)
     assert found["covers"].mean() < 0.8
     assert 0.9 < found["calibrated_covers"].mean() <= 1
+
+
+@pytest.mark.parametrize(
+    ("y", "s"), [(np.nan, np.nan), (np.nan, 0.1), (0.2, np.inf), (-np.inf, 0.1), (0.2, 0.0)]
+)
+def test_a_control_without_an_estimate_counts_in_no_coverage(y, s):
+    whole, more = leave_one_out(Y, S), leave_one_out([y, *Y], [s, *S])
+    assert more.loc[0].isna().all()
+    pd.testing.assert_frame_equal(more.loc[1:].reset_index(drop=True), whole)
+    for name in ("covers", "calibrated_covers"):
+        assert more[name].mean() == whole[name].mean()
+
+
+def test_a_single_control_is_not_calibrated_and_none_are_an_empty_table():
+    found = leave_one_out([0.1, np.nan], [0.2, np.nan])
+    assert found["covers"].tolist()[0] == 1
+    assert found["calibrated_covers"].isna().all()
+    assert leave_one_out([], []).empty
+    with pytest.raises(DataError, match="one each a control"):
+        leave_one_out([0.1, 0.2], [0.1])
 
 
 def test_what_cannot_be_used_is_left_out_or_refused():

@@ -155,24 +155,42 @@ def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:
 def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
     """Calibrate each negative control by all the others.
 
+    Parameters
+    ----------
+    log_rr, se : array_like, shape (n,)
+        Estimates of the controls; missing or infinite where there is none.
+
     Returns
     -------
     DataFrame
         One row a control, in order: ``log_rr``, ``lower``, ``upper`` as they were, the same
-        ``calibrated_…``, and whether each interval ``covers`` no effect, before and
-        ``calibrated_covers`` after. The means of the last two are the coverages.
+        ``calibrated_…``, and whether each interval ``covers`` no effect (1 or 0), before and
+        ``calibrated_covers`` after. The means of the last two are the coverages. A control without
+        an estimate has missing numbers and counts in neither; without another control that has
+        one, nothing is calibrated.
+
+    Raises
+    ------
+    DataError
+        Lengths that differ.
     """
     y, s = np.asarray(log_rr, dtype=float), np.asarray(se, dtype=float)
+    if y.ndim != 1 or y.shape != s.shape:
+        raise DataError(f"{y.shape} log ratios and {s.shape} standard errors; one each a control")
+    usable = np.isfinite(y) & np.isfinite(s) & (s > 0)
     lines = []
     for i in range(len(y)):
-        others = np.arange(len(y)) != i
-        done = calibrate(y[i], s[i], fit_systematic_error(y[others], s[others]))
+        others = usable & (np.arange(len(y)) != i)
         plain = calibrate(y[i], s[i], SystematicError(0.0, 0.0, 0))
+        done = calibrate(math.nan, math.nan, SystematicError(0.0, 0.0, 0))
+        if others.any():
+            done = calibrate(y[i], s[i], fit_systematic_error(y[others], s[others]))
         lines.append((*_line(plain), *_line(done)))
     names = ("log_rr", "lower", "upper", "covers")
     columns = [*names, *(f"calibrated_{n}" for n in names)]
-    return pd.DataFrame(lines, columns=columns)
+    return pd.DataFrame(lines, columns=columns, dtype=float)
 
 
-def _line(c: Calibrated) -> tuple[float, float, float, bool]:
-    return c.log_rr, c.lower, c.upper, bool(c.lower <= 0 <= c.upper)
+def _line(c: Calibrated) -> tuple[float, float, float, float]:
+    covers = math.nan if math.isnan(c.p) else float(c.lower <= 0 <= c.upper)
+    return c.log_rr, c.lower, c.upper, covers
