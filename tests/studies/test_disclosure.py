@@ -277,7 +277,7 @@ def test_an_arm_whose_events_are_not_told_has_no_curve(one_arm_rare):
     assert "100.0%" not in picture.said  # three of the comparator arm had it
     assert 'class="curve target"' in drawn
     assert 'class="curve comparator"' not in drawn
-    assert "That of olddrug is not drawn" in caption
+    assert "That of Olddrug is not drawn" in caption
 
 
 def test_without_a_curve_of_either_arm_there_is_no_picture(one_arm_rare):

@@ -237,7 +237,7 @@ def test_the_page_of_controls_is_whole_by_itself(results, tmp_path):
     assert path.name == "controls.html"
     assert "<script" not in text
     assert "src=" not in text
-    for words in ("Coverage", "Controls of ratio 4", "Newdrug against olddrug", "crude"):
+    for words in ("Coverage", "Controls of ratio 4", "Newdrug against Olddrug", "crude"):
         assert words in text
     assert text.count('role="img"') == text.count("<svg") >= 2 * 4
 

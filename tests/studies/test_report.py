@@ -16,7 +16,9 @@ from steropes.studies.disclosure.study import publish
 from steropes.studies.numbers import study_numbers
 from steropes.studies.pictures import study_pictures
 from steropes.studies.report import study_page, write_report
+from steropes.studies.results_page import _found
 from steropes.studies.terminal import print_study
+from steropes.studies.verdicts import Judged
 from steropes.studies.wording import checks, decimals, p_value, risk_period, shown_value
 
 
@@ -292,7 +294,7 @@ def test_neither_of_two_arms_of_one_size_is_called_the_smaller(omop, more):
         omop.condition(omop.person(comparator=0), 70, -5)
     study = comparative_study(path.write(), StudySettings(1, 2, 3, tie_orders=0), disclosure="none")
     (said,) = (c.finding for c in checks(study, publish(study)) if "pairs hold" in c.finding)
-    assert ("smaller arm (newdrug)" in said) == (more > 0)
+    assert ("smaller arm (Newdrug)" in said) == (more > 0)
     assert ("100% of either arm (both have as many people); 0% of either" in said) == (more == 0)
 
 
@@ -402,3 +404,16 @@ def test_a_value_and_its_limit_are_shown_with_the_digits_that_decide(study, limi
     else:
         assert (float(text) < limit) == (verdict.verdict == "PASS")
     assert f'<td data-label="Found">{html.escape(text)}</td>' in study_page(judged)
+
+
+def test_names_have_a_capital_wherever_the_page_and_the_terminal_have_them(omop, capsys):
+    study = comparative_study(groups(omop).write(), StudySettings(1, 2, 3, tie_orders=0))
+    print_study(study, [])
+    for said in (study_page(study), capsys.readouterr().out):
+        assert "Newdrug" in said
+        assert "newdrug" not in said
+
+
+@pytest.mark.parametrize(("n", "shown"), [(11999, "11,999"), (1234567, "1,234,567"), (7, "7")])
+def test_a_number_of_outcomes_is_shown_as_a_count(n, shown):
+    assert _found(Judged("precision", "outcomes in the arm", n, "at least 5", "PASS")) == shown

@@ -99,6 +99,7 @@ def run_and_report(
     from steropes.studies.page.files import output_folder
     from steropes.studies.terminal import Progress
     from steropes.studies.verdicts import NOT_SHOWN
+    from steropes.studies.wording import title_case
 
     folder = output_folder(output)
     with Progress(quiet) as progress:
@@ -114,7 +115,8 @@ def run_and_report(
         return results
     print(results)
     t = results.tables
-    names = dict(zip(t["cohort"]["cohort_id"], t["cohort"]["name"], strict=True))
+    cohorts = t["cohort"][["cohort_id", "name"]].itertuples(index=False)
+    names = {number: title_case(str(name)) for number, name in cohorts}
     pairs = {
         c.target_comparator_id: f"{names[c.target_id]} against {names[c.comparator_id]}"
         for c in t["cm_target_comparator"].itertuples(index=False)

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from steropes.studies.estimands import estimand_name
-from steropes.studies.wording import risk_period
+from steropes.studies.wording import risk_period, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.comparative import ComparativeStudy
@@ -27,14 +27,14 @@ def methods_parts(study: ComparativeStudy) -> Iterator[str]:
         if isinstance(value, dict):
             shown = ", ".join(f"{k} {'none' if v is None else f'{v:g}'}" for k, v in value.items())
         if name in study.names:
-            shown = f"{shown} ({study.names[name]})"
+            shown = f"{shown} ({title_case(study.names[name])})"
         lines.append(f"<dt>{escape(name)}</dt><dd>{escape(shown)}</dd>")
     yield f"<dl>{''.join(lines)}</dl>"
 
 
 def _paragraphs(study: ComparativeStudy) -> tuple[str, ...]:
     s = study.settings
-    target, comparator, outcome = (escape(study.names[role]) for role in study.names)
+    target, comparator, outcome = (escape(title_case(name)) for name in study.names.values())
     return (
         f"<b>People.</b> Whoever used {target} or {comparator} is in the arm of the drug that "
         "they began first, on the day of its first era (the start); people who began both on one "

@@ -67,7 +67,7 @@ def propensity_parts(
         yield number_table(
             ("Strongest covariates", "Log odds ratio"),
             {"": rows},
-            f"Positive: more likely to get {study.names['target']}.",
+            f"Positive: more likely to get {title_case(study.names['target'])}.",
         )
 
 
@@ -84,7 +84,7 @@ def balance_parts(
             row += [percent(line[f"{arm}_{when}"]) for arm in ("target", "comparator")]
             row.append(decimals(line[f"smd_{when}"], 2))
         rows.append(tuple(row))
-    target, comparator = (study.names[arm] for arm in ("target", "comparator"))
+    target, comparator = (title_case(study.names[arm]) for arm in ("target", "comparator"))
     arms = ("Target", "Comp.", "Diff.")
     head = [f"{what} {when}" for when in ("before", "after") for what in arms]
     least = public.rules.least

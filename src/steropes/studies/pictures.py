@@ -67,7 +67,8 @@ def _survival_caption(study: ComparativeStudy, public: Published) -> str:
         caption += f" Each step stands for {least} events or more, at the end of an interval."
     for arm in ARMS:
         if not _has_curve(public, arm):
-            caption += f" That of {study.names[arm]} is not drawn, because its events are not told."
+            name = title_case(study.names[arm])
+            caption += f" That of {name} is not drawn, because its events are not told."
     return caption
 
 

@@ -70,10 +70,16 @@ def diagnostics_parts(public: Published) -> Iterator[str]:
     )
 
 
+def _pair(study: ComparativeStudy) -> str:
+    """Both drugs, written as everywhere else on the page."""
+    target, comparator = (title_case(study.names[arm]) for arm in ("target", "comparator"))
+    return f"{target} against {comparator}"
+
+
 def _found(v: Judged) -> str:
     value = v.value
     if v.key == "precision" and isinstance(value, int | float):
-        return f"{value:g}"
+        return count(value)
     return escape(shown_value(value, v.threshold))
 
 
@@ -105,7 +111,7 @@ def _people_only(study: ComparativeStudy, public: Published) -> Iterator[str]:
     yield number_table(
         ("Among", "People", "Events", "Hazard ratio"),
         {"": told},
-        f"Hazard ratio of {study.names['target']} against {study.names['comparator']}.",
+        f"Hazard ratio of {_pair(study)}.",
     )
     arms = [
         (_arm(study, line), count(line["people"]), count(line["person_years"]))
@@ -132,8 +138,7 @@ def _shown(study: ComparativeStudy, public: Published, figures: Mapping[str, str
         ("Among", "People", "Events", "Hazard ratio", "95% interval", "p"),
         hazards,
         text=(0,),
-        caption=f"Hazard ratio of {study.names['target']} against {study.names['comparator']}; "
-        "above 1 means more events.",
+        caption=f"Hazard ratio of {_pair(study)}; above 1 means more events.",
     )
     yield figures.get("survival", "")
     rates = [

@@ -154,7 +154,7 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
     share_of = study.rules.fraction
     kept = {arm: percent(share_of(study.pairs, n), 0) for arm, n in arms.items()}
     gone = percent(share_of(arms[large] - study.pairs, arms[large]), 0)
-    names = study.names
+    names = {arm: title_case(name) for arm, name in study.names.items()}
     if arms[small] == arms[large]:  # one share is that of both
         said = (
             f"Matching: {count(public.pairs)} pairs hold {kept[small]} of either arm (both have as "

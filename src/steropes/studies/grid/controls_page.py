@@ -46,8 +46,10 @@ def controls_page(results: GridResults) -> str:
     ]
     for c in t["cm_target_comparator"].to_dict("records"):
         tc = int(c["target_comparator_id"])
-        target, comparator = (str(names.get(c[k], c[k])) for k in ("target_id", "comparator_id"))
-        body.append(f"<h2>{escape(title_case(f'{target} against {comparator}'))}</h2>")
+        target, comparator = (
+            title_case(str(names.get(c[k], c[k]))) for k in ("target_id", "comparator_id")
+        )
+        body.append(f"<h2>{escape(f'{target} against {comparator}')}</h2>")
         body += _comparison(results, tc, table[table["target_comparator_id"] == tc])
     body.append(
         performance_words(

@@ -94,10 +94,11 @@ def member_name(line: Any) -> str:
 
 
 def _names(results: CaseSeriesGridResults) -> dict[int, str]:
-    """Names of exposures, and of outcomes by minus their id, as the database has them."""
+    """Names of exposures, and of outcomes by minus their id."""
     table = results.tables["question_name"]
-    named = {int(e): str(n) for e, n in table[["era_id", "exposure_name"]].itertuples(index=False)}
+    exposures = table[["era_id", "exposure_name"]].itertuples(index=False)
     outcomes = table[["outcome_id", "outcome_name"]].itertuples(index=False)
+    named = {int(e): title_case(str(n)) for e, n in exposures}
     return named | {-int(o): title_case(str(n)) for o, n in outcomes}
 
 
