@@ -188,7 +188,7 @@ def test_all_drugs_are_columns_under_the_prior(series):
                                              others=True),
     )  # fmt: skip
     assert free.intervals.names == ["exposure", "other drug: olddrug", "end of observation"]
-    shrunken = abs(study.estimates.loc["drug", "log_rr"])
+    shrunken = abs(study.estimates.loc["drug: newdrug", "log_rr"])
     assert 0 < shrunken < abs(free.estimates.loc["exposure", "log_rr"])
     assert np.isfinite(free.estimates.loc["exposure", ["lower", "upper"]].to_numpy(float)).all()
 

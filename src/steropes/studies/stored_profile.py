@@ -71,12 +71,15 @@ def store_profile(
         _outward(-1, best, lower, upper, step),
         _outward(1, best, upper, lower, step),
     )
-    known = evaluated(evaluate, _distinct([best, lower, upper, 0.0, *also, *np.concatenate(sides)]))
+    ends = [x for x in (lower, upper) if math.isfinite(x)]
+    widths = [abs(x - best) for x in ends if math.isfinite(best)]
+    apart = step * min([LOGISTIC, *widths]) / 4
+    points = _distinct([best, lower, upper, 0.0, *also], np.concatenate(sides), apart)
+    known = evaluated(evaluate, points)
     for side, limit, bound in ((-1, lower, lowest), (1, upper, highest)):
         if math.isfinite(limit):
             known = _deepened(evaluate, known, side, limit, best)
-        ends = known["log_rr"].iloc[[0, -1]] if len(known) else [0.0]
-        edge = float(min(ends) if side < 0 else max(ends))
+        edge = float(known["log_rr"].iloc[0 if side < 0 else -1]) if len(known) else 0.0
         if side * (bound - edge) > 0:
             rest = np.linspace(edge, bound, REMAINING + 1)[1:]
             known = _together(known, evaluated(evaluate, rest))
@@ -133,13 +136,20 @@ def _outward(side: int, best: float, limit: float, other: float, step: float) ->
     return np.append(near, np.clip(near[-1] + side * tail, -FARTHEST, FARTHEST))
 
 
-def _distinct(points: list[float]) -> NDArray:
-    """The finite points, without those that differ from an earlier one by rounding alone."""
+def _distinct(given: list[float], grid: NDArray, apart: float) -> NDArray:
+    """The given points, and those of a grid that are not next to one of them.
+
+    Points next to one another would leave a spline through rounded values no sense.
+    """
     found: list[float] = []
-    for x in points:
+    for x in given:
         if abs(x) <= FARTHEST and all(abs(x - y) > CLOSE for y in found):
             found.append(float(x))
-    return np.sort(found)
+    known = np.array(found)
+    for x in grid[np.abs(grid) <= FARTHEST]:
+        if not len(known) or np.abs(known - x).min() > apart:
+            known = np.append(known, x)
+    return np.sort(known)
 
 
 def _deepened(
