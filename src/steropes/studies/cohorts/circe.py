@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.cohorts.circe_tables import regular_tables
 from steropes.studies.cohorts.circe_vocabulary import concept_set_notes
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
 from steropes.studies.data_notes import DataNote, distinct
@@ -86,7 +87,9 @@ def circe_cohorts(
         expression = values.get("expression", values)
         statements = _statements(cohort, expression)
         notes += concept_set_notes(db, cohort, expression)
-        frames.append(_entries(db, cohort, expression, statements))
+        entries, found = _entries(db, cohort, expression, statements)
+        frames.append(entries)
+        notes += found
     made = CohortTable.from_frame(pd.concat(frames, ignore_index=True), db.identity)
     given = {cohort_id(i): str(name) for i, name in (names or {}).items()}
     return replace(made, names={**called, **given}, notes=distinct(notes))
@@ -149,22 +152,28 @@ def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str,
 
 
 def _entries(
-    db: OmopDatabase, cohort: int, expression: Any, statements: Iterable[str]
-) -> pd.DataFrame:
-    """The entries of one cohort."""
+    db: OmopDatabase, cohort: int, expression: Any, statements: Sequence[str]
+) -> tuple[pd.DataFrame, tuple[DataNote, ...]]:
+    """The entries of one cohort, and notes on the tables of people."""
     duckdb = need("duckdb")
     people = entry_records(db, expression)
     narrow = db if people is None else db.narrowed(people)
+    named = {table.lower() for s in statements for table in TABLE.findall(s)}
     try:
-        placed = [TABLE.sub(lambda found: narrow.table(found[1].lower()), s) for s in statements]
         with narrow.workspace() as work:
-            found = _run(work, placed)
+            regular, notes = regular_tables(narrow, work, named)
+
+            def place(table: re.Match[str]) -> str:
+                name = table[1].lower()
+                return regular[name] if name in regular else narrow.table(name)
+
+            found = _run(work, [TABLE.sub(place, s) for s in statements])
     except (DataError, duckdb.Error) as error:
         said = str(error).strip().splitlines()[0]
         raise DataError(
             f"the definition of cohort {cohort} cannot be run on {db.name}: {said}"
         ) from None
-    return found.assign(**{COLUMNS[0]: cohort})[list(COLUMNS)]
+    return found.assign(**{COLUMNS[0]: cohort})[list(COLUMNS)], notes
 
 
 def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:

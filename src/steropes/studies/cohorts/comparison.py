@@ -20,6 +20,7 @@ from steropes.studies.cohorts.narrowing import (
     Rows,
     common_period,
     days,
+    distinct_rows,
     first_of_arm,
     in_study,
     nested,
@@ -200,12 +201,14 @@ def compare_cohorts(
     if nesting is not None:
         require(cohorts, [nesting], "nesting cohort")
     both = cohorts.only([target, comparator])
-    order = np.lexsort((both.definition == comparator, both.start, both.subject))
-    rows = Rows.of(
-        both.subject[order],
-        (both.definition[order] == target).astype(np.int8),
-        days(both.start[order]),
-        days(both.end[order]),
+    order = np.lexsort((both.end, both.definition == comparator, both.start, both.subject))
+    rows, repeated = distinct_rows(
+        Rows.of(
+            both.subject[order],
+            (both.definition[order] == target).astype(np.int8),
+            days(both.start[order]),
+            days(both.end[order]),
+        )
     )
     refuse_endless(db)
     # Everybody in either cohort, so that the notes of two analyses differ by nobody.
@@ -234,7 +237,7 @@ def compare_cohorts(
         {"target": cohorts.name(target), "comparator": cohorts.name(comparator)},
         db.identity,
         None if nesting is None else int(nesting),
-        persons.notes,
+        (*persons.notes, *repeated),
     )
 
 

@@ -14,6 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.data_notes import DataNote
+from steropes.studies.irregular_rows import repeated_people
 from steropes.studies.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.ties import tie_keys
@@ -25,6 +27,7 @@ __all__ = [
     "Rows",
     "common_period",
     "days",
+    "distinct_rows",
     "first_of_arm",
     "in_study",
     "nested",
@@ -97,7 +100,10 @@ class Persons:
                 "SELECT person_id AS person, first AS observed_from, last AS observed_to "
                 f"FROM ({periods})"
             ).df()
-            self.notes = joined_periods_note(work, periods)
+            self.notes = (
+                *joined_periods_note(work, periods),
+                *repeated_people(db, work, "SELECT person_id FROM wanted"),
+            )
             work.connection.unregister("wanted")
 
     def birth(self, person: NDArray) -> tuple[NDArray, NDArray]:
@@ -106,6 +112,19 @@ class Persons:
         born = known["born"].to_numpy().astype("datetime64[D]")
         day = np.where(np.isnat(born), np.nan, born.astype(np.int64).astype(float))
         return day, known["sex"].fillna(0).to_numpy(np.int64)
+
+
+def distinct_rows(rows: Rows) -> tuple[Rows, tuple[DataNote, ...]]:
+    """Drop entries that repeat the one before in person, arm and both days, and count them."""
+    columns = (rows.person, rows.treated, rows.start, rows.end)
+    repeats = np.zeros(len(rows.person), dtype=bool)
+    repeats[1:] = np.logical_and.reduce([c[1:] == c[:-1] for c in columns])
+    if not repeats.any():
+        return rows, ()
+    text = "Entries that are in a cohort twice, with the same days, count once"
+    return rows.where(~repeats), (
+        DataNote("repeated_entries", text, int(repeats.sum()), "entries"),
+    )
 
 
 def common_period(rows: Rows) -> tuple[int, int]:

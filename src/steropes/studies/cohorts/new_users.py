@@ -16,6 +16,7 @@ from steropes.studies.data_notes import DataNote, distinct, explained
 from steropes.studies.descendants import Descendants
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.domains import domain_hint
+from steropes.studies.irregular_rows import repeated_people, reversed_eras
 from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.omop import OmopDatabase, Workspace
@@ -25,6 +26,7 @@ from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
 __all__ = ["RULES", "Cohort", "CohortRules", "new_user_cohort"]
 
 ARMS = ("target", "comparator")
+DRUG_ERA = ("drug_era_start_date", "drug_era_end_date")
 ALONE = "take concepts alone with descendants=False (--no-descendants)"
 # The order in which the rules are applied. {washout} is filled in for the reader.
 RULES = {
@@ -157,7 +159,13 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
         _judge(db, work, rules, target, comparator, outcome)
         _keep(work)
         attrition = _attrition(work, rules)
-        notes = joined_periods_note(work, joined_periods(db, "SELECT person_id FROM judged"))
+        exposed = "SELECT person_id FROM judged"
+        of_drugs = f"drug_concept_id IN ({_list([*target, *comparator])})"
+        notes = (
+            *joined_periods_note(work, joined_periods(db, exposed)),
+            *repeated_people(db, work, exposed),
+            *reversed_eras(work, db.table("drug_era"), "drug_era", DRUG_ERA, of_drugs),
+        )
         people = work.run(
             "SELECT person_id, treated, start, time, event FROM cohort ORDER BY row_id"
         ).fetchnumpy()

@@ -10,9 +10,10 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
-from steropes.studies.data_notes import distinct
+from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.descendants import Descendants, recorded_tables
 from steropes.studies.domains import domain_hint
+from steropes.studies.irregular_rows import last_day, reversed_eras
 from steropes.studies.omop import OmopDatabase, RecordsOf
 from steropes.studies.requirements import concepts, whole, yes_or_no
 
@@ -160,8 +161,13 @@ def drug_era_cohorts(
     Raises
     ------
     DataError
-        A concept that does not exist or is of another domain and in nobody's records, or an era
-        that ends before it begins.
+        A concept that does not exist or is of another domain and in nobody's records, or a
+        vocabulary without links to tell its descendants by.
+
+    Notes
+    -----
+    An era that lacks an end, or ends before it starts, is one day, its first; the ``notes`` of the
+    cohorts count the latter.
     """
     whole("gap", gap, 0)
     return _from_records(db, drugs, "drug_era", "drug_era", gap, names)
@@ -248,6 +254,7 @@ def _from_records(
     if gone:
         raise DataError(f"{db.name}: table {table} lacks the columns {', '.join(gone)}")
     parts = []
+    notes: list[DataNote] = []
     family = Descendants(db, (c for s in sets.values() for c in (*s.include, *s.exclude)))
     for cohort, concept_set in sets.items():
         members = concept_set.members(family, [table], f"cohort {cohort}")
@@ -255,9 +262,11 @@ def _from_records(
         parts.append(
             f"SELECT DISTINCT {cohort}::BIGINT AS cohort_definition_id, "
             f"person_id::BIGINT AS subject_id, {first}::DATE AS cohort_start_date, "
-            f"coalesce({last}::DATE, {first}::DATE) AS cohort_end_date "
+            f"{last_day(first, last)} AS cohort_end_date "
             f"FROM {source} AS records WHERE {first} IS NOT NULL"
         )
+        with db.workspace() as work:
+            notes += reversed_eras(work, source, f"{table}, cohort {cohort},", (first, last))
     frame = _frame(db, " UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
     found = CohortTable.from_frame(frame, db.identity)
     default = {cohort: db.concept_name(s.include[0]) for cohort, s in sets.items()}
@@ -266,7 +275,8 @@ def _from_records(
         if all(hints):  # a cohort of the right records may be empty
             named = f"{sets[cohort].include[0]} ({default[cohort]})"
             raise DataError(f"cohort {cohort}: nobody has a record of {named}{hints[0]}")
-    return _named(replace(found, notes=distinct(family.notes)), {**default, **(names or {})})
+    found = replace(found, notes=distinct((*family.notes, *notes)))
+    return _named(found, {**default, **(names or {})})
 
 
 def _joined(parts: list[str], gap: int) -> str:

@@ -18,6 +18,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts import Cohort
 from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.descendants import Descendants
+from steropes.studies.irregular_rows import last_day, reversed_eras
 from steropes.studies.omop import UNNAMED, OmopDatabase, Workspace
 from steropes.studies.requirements import LONGEST, concepts, share, whole, yes_or_no
 
@@ -143,7 +144,12 @@ def extract_covariates(
         _bring(work, cohort)
         _collect(db, work, rules, sorted(excluded))
         found = _assemble(db, work, rules, len(cohort.people))
-    return replace(found, notes=distinct(family.notes))
+        notes = [*family.notes]
+        for table, _, first, last in DOMAINS.values():
+            if last is not None and table in db.tables:
+                of_people = "person_id IN (SELECT person_id FROM cohort)"
+                notes += reversed_eras(work, db.table(table), table, (first, last), of_people)
+    return replace(found, notes=distinct(notes))
 
 
 def _bring(work: Workspace, cohort: Cohort) -> None:
@@ -237,7 +243,7 @@ def _collect(db: OmopDatabase, work: Workspace, rules: CovariateRules, excluded:
     for domain, (table, concept, first, last) in DOMAINS.items():
         if table not in db.tables:
             continue
-        end = f"coalesce(e.{last}::DATE, e.{first}::DATE)" if last else f"e.{first}::DATE"
+        end = last_day(f"e.{first}", f"e.{last}") if last else f"e.{first}::DATE"
         work.run(f"""
         INSERT INTO entries
         SELECT DISTINCT c.row_id, {ORDER.index(domain)}, e.{concept}::BIGINT

@@ -24,6 +24,7 @@ from steropes.studies.covariates.statements import Statements
 from steropes.studies.covariates.vocabulary import check_vocabulary
 from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.descendants import Descendants, recorded_tables
+from steropes.studies.irregular_rows import repeated_people, repeated_visits, reversed_eras
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
 
@@ -237,11 +238,25 @@ def extract_features(
             work.run(EMPTY)
             _collect_cohorts(work, cohorts, custom, rules)
             columns.add(work.stream(SORTED))
+        notes = distinct((*family.notes, *lacking, *_irregular(db, work, rules)))
     ids, indptr, rows, values = columns.together()
     table = covariate_table(db, ids, cohorts)
     described = _described(table, indptr, values)
-    notes = distinct((*family.notes, *lacking))
     return Features(len(entries), indptr, rows, values, described, unusable, notes)
+
+
+def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[DataNote]:
+    """Count the records of these people that break OMOP's conventions."""
+    people = "SELECT person_id FROM people"
+    read = [ANALYSES[number] for number in rules.analyses]
+    found = [*repeated_people(db, work, people)]
+    for table, *dates in dict.fromkeys((a.table, a.first, a.last) for a in read if a.table):
+        if {"person_id", *dates} <= {*db.columns(table)}:
+            where, both = f"person_id IN ({people})", (dates[0], dates[1])
+            found += reversed_eras(work, db.table(table), table, both, where)
+    if any(a.table == "visit_occurrence" for a in read):
+        found += repeated_visits(db, work, people)
+    return found
 
 
 def _bring(work: Workspace, entries: pd.DataFrame) -> None:

@@ -16,6 +16,7 @@ from steropes.errors import DataError
 from steropes.studies.covariates.analyses import Analysis
 from steropes.studies.covariates.scores import CHADS2, CHADS2VASC, CHARLSON, DCSI, Category
 from steropes.studies.covariates.vocabulary import FINDING
+from steropes.studies.irregular_rows import last_day
 from steropes.studies.observation_periods import joined_periods
 from steropes.studies.omop import OmopDatabase, RecordsOf
 
@@ -160,9 +161,16 @@ class Statements:
                 f"arg_max({number}, (e.{a.first}::DATE, -{number})) {source} "
                 f"AND {number} IS NOT NULL GROUP BY 1, 2"
             )
-        counted = f"count(DISTINCT e.{a.concept})" if a.kind == "distinct" else "count(*)"
+        counted = f"count(DISTINCT e.{a.concept})" if a.kind == "distinct" else self._visits()
         name = name if a.kind == "by concept" else f"{1000 + a.id}::BIGINT"
         return f"{insert} SELECT {name}, p.row_id, {counted} {source} GROUP BY 1, 2"
+
+    def _visits(self) -> str:
+        """The number of visits; rows that repeat a visit's id are one visit."""
+        if "visit_occurrence_id" not in self.db.columns("visit_occurrence"):
+            return "count(*)"
+        unnumbered = "count(*) FILTER (e.visit_occurrence_id IS NULL)"
+        return f"count(DISTINCT e.visit_occurrence_id) + {unnumbered}"
 
     def _group(self, a: Analysis, first_day: int | None) -> Iterator[str]:
         """Concepts stand for the groups above them: classes of drugs, kinds of conditions."""
@@ -318,8 +326,18 @@ class Statements:
             return
         yield (
             f"INSERT INTO features SELECT DISTINCT {value} * 1000 + {number}, p.row_id, 1 "
-            f"FROM people p JOIN {self.db.table('person')} o ON o.person_id = p.person_id "
+            f"FROM people p JOIN {self._persons()} o ON o.person_id = p.person_id "
             f"WHERE {where}"
+        )
+
+    def _persons(self) -> str:
+        """One row a person, also where the table repeats one: the smallest value of each column."""
+        concepts = ("gender_concept_id", "race_concept_id", "ethnicity_concept_id")
+        have = self.db.columns("person")
+        listed = ", ".join(f"min({c}) AS {c}" for c in concepts if c in have)
+        return (
+            f"(SELECT person_id, min({BORN}) AS year_of_birth, {listed} "
+            f"FROM {self.db.table('person')} GROUP BY person_id)"
         )
 
     def _length(self, number: int) -> str:
@@ -360,7 +378,8 @@ class Statements:
         until = f"e.{a.first}::DATE <= p.start + {self.end} AND e.{a.concept} <> 0"
         if first_day is None:
             return until
-        return f"{until} AND coalesce(e.{a.last}, e.{a.first})::DATE >= p.start + {int(first_day)}"
+        last = last_day(f"e.{a.first}", f"e.{a.last}")
+        return f"{until} AND {last} >= p.start + {int(first_day)}"
 
     def _allowed(self, concept: str) -> str:
         rule = f"AND {concept} NOT IN (SELECT concept_id FROM excluded) "

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from steropes.studies.data_notes import DataNote
 from steropes.studies.omop import Workspace
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow, Kind
 from steropes.studies.sccs.sources import Sources
@@ -40,6 +41,8 @@ class Eras:
     counts : dict
         How many eras there are of each (kind, id); ids with fewer than ``min_eras`` are left out,
         here and everywhere.
+    notes : tuple of DataNote
+        Eras that end before they start.
 
     Raises
     ------
@@ -53,9 +56,12 @@ class Eras:
         self.work, self.sources, self._part = work, sources, part
         windows = [*settings.windows, *([settings.control] if settings.control else [])]
         kinds: list[Kind] = sorted({w.kind for w in windows})
-        self._relations = {
-            k: _relation(sources, [w for w in windows if w.kind == k]) for k in kinds
-        }
+        self._relations: dict[Kind, str] = {}
+        self.notes: tuple[DataNote, ...] = ()
+        for kind in kinds:
+            table, ids = _asked_for(sources, [w for w in windows if w.kind == kind])
+            self._relations[kind] = sources.relation(table, ids)
+            self.notes += sources.reversed_eras(table, ids)
         [(self.n_cases,)] = work.rows("SELECT count(*) FROM cases")
         self._held = -1  # the first case of the part that is in memory
         self._few: list[tuple[str, int]] = []
@@ -122,15 +128,13 @@ class Eras:
             )
 
 
-def _relation(sources: Sources, windows: list[ExposureWindow]) -> str:
-    """All eras that some windows of a kind ask for."""
+def _asked_for(sources: Sources, windows: list[ExposureWindow]) -> tuple[str, list[int] | None]:
+    """The table of the eras that some windows of a kind ask for, and their ids or None for all."""
     table = sources.table_of(windows[0])
     sources.check(table)
     if any(w.eras is None for w in windows):
-        return sources.relation(table)
-    return sources.relation(
-        table, sources.members(table, {i for w in windows for i in w.eras or ()})
-    )
+        return table, None
+    return table, sources.members(table, {i for w in windows for i in w.eras or ()})
 
 
 def _of_cases(relation: str, some: str = "TRUE") -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.data_notes import DataNote
 from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.irregular_rows import repeated_people
 from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.observation_periods import (
     joined_periods,
@@ -107,7 +108,10 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
     refuse_endless(db)
     work.run(f"CREATE OR REPLACE TEMP TABLE periods AS {joined_periods(db)}")
     of_cases = "SELECT * FROM periods WHERE person_id IN (SELECT person_id FROM outcomes)"
-    notes = joined_periods_note(work, of_cases)
+    notes = (
+        *joined_periods_note(work, of_cases),
+        *repeated_people(db, work, "SELECT person_id FROM outcomes"),
+    )
     _first_cases(db, work)
     _count(work, rows, "any outcome in an observation period")
     if rules.study_periods:

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable, require
+from steropes.studies.data_notes import DataNote
 from steropes.studies.descendants import Descendants
+from steropes.studies.irregular_rows import last_day, reversed_eras
 from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
 from steropes.studies.sccs.settings import CaseRules, ExposureWindow
 
@@ -128,10 +130,18 @@ class Sources:
         some = "" if ids is None else f" AND {concept} IN ({_list(ids)})"
         return (
             f"SELECT {person}::BIGINT AS person_id, {concept}::BIGINT AS era_id, "
-            f"{first}::DATE AS first, greatest({first}::DATE, coalesce({last}::DATE, "
-            f"{first}::DATE)) AS last FROM {place} AS records "
+            f"{first}::DATE AS first, {last_day(first, last)} AS last FROM {place} AS records "
             f"WHERE {first} IS NOT NULL AND {concept} <> 0{some}"
         )
+
+    def reversed_eras(self, table: str, ids: Iterable[int] | None) -> tuple[DataNote, ...]:
+        """Count the cases' eras of some ids, or of all, that end before they start."""
+        if table == "cohort":  # whose entries have been checked
+            return ()
+        concept, *dates = ERAS[table]
+        source = self._records(table, concept, ids)
+        of_cases = "person_id IN (SELECT person_id FROM cases)"
+        return reversed_eras(self.work, source, table, (dates[0], dates[1]), of_cases)
 
     def outcomes(self) -> str:
         """A SELECT of the outcomes, one a person and day: ``person_id``, ``on_day``."""

@@ -267,7 +267,7 @@ def _run(
         censoring=censoring,
         monthly=monthly,
         diagnostics=diagnostics,
-        notes=(*sources.family.notes, *(() if cohorts is None else cohorts.notes)),
+        notes=(*sources.family.notes, *eras.notes, *(() if cohorts is None else cohorts.notes)),
     )
 
 

@@ -1,0 +1,217 @@
+"""Eras that end before they start, and people, visits and entries that are there twice."""
+
+import json
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+
+from steropes.studies import (
+    CohortRules,
+    CohortTable,
+    ComparisonRules,
+    CovariateRules,
+    FeatureRules,
+    OmopDatabase,
+    StudySettings,
+    case_series,
+    case_series_settings,
+    circe_cohorts,
+    comparative_study,
+    compare_cohorts,
+    drug_era_cohorts,
+    extract_covariates,
+    extract_features,
+    new_user_cohort,
+)
+from steropes.studies.cohorts.sources import condition_cohorts
+from steropes.studies.report import study_page
+
+OTHER = 51
+REVERSED = "that end before they start count as one day, their first"
+REPEATED = "People with several rows in table person count once"
+
+
+def notes(found):
+    return {n.topic: n.count for n in found}
+
+
+@pytest.fixture
+def people(omop):
+    """Sixty people, fifty with OTHER; the first twelve of its eras end before they start."""
+    omop.concept(OTHER, "other")
+    for k in range(60):
+        person = omop.person(
+            **{"target" if k % 2 else "comparator": k}, outcome=200 + k, observed=(-500, 900)
+        )
+        if k < 50:
+            omop.drug(person, OTHER, -10, -30 if k < 12 else 20)
+    return omop
+
+
+def repeat(path, table, people, **changed):
+    """Repeat the rows of some people, with other values in some columns."""
+    values = ", ".join(f"{value} AS {column}" for column, value in changed.items())
+    with duckdb.connect(str(path)) as con:
+        con.execute(
+            f"INSERT INTO {table} SELECT * {f'REPLACE ({values})' if values else ''} "
+            f"FROM {table} WHERE person_id <= {people}"
+        )
+    return path
+
+
+def test_an_era_that_ends_before_it_starts_is_one_day(omop):
+    person = omop.person()
+    omop.drug(person, TARGET, 50, 20)
+    omop.drug(person, TARGET, 100, 120)
+    omop.rows["condition_era"] = [
+        (person, OUTCOME, day(9), day(2)),
+        (person, OUTCOME, day(30), None),
+    ]
+    with OmopDatabase(omop.write()) as db:
+        eras = drug_era_cohorts(db, {7: TARGET})
+        conditions = condition_cohorts(db, {8: OUTCOME}, table="condition_era")
+    assert list(zip(eras.start, eras.end, strict=True)) == [
+        (np.datetime64(day(a)), np.datetime64(day(b))) for a, b in ((50, 50), (100, 120))
+    ]
+    assert conditions.start.tolist() == conditions.end.tolist() == [day(9), day(30)]
+    assert notes(eras.notes) == notes(conditions.notes) == {"reversed_eras": 1}
+    assert [n.count for n in (eras + conditions).notes] == [1, 1]
+    assert "cohort 7" in eras.notes[0].text
+
+
+def test_covariates_see_the_first_day_of_such_an_era(people):
+    path = people.write()
+    with OmopDatabase(path) as db:
+        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        assert cohort.notes == ()  # of the study drugs there are none
+        found = extract_covariates(db, cohort, CovariateRules(window_days=15, min_people=1))
+        # of the first twelve those who start by day 5, of the others those who start by day 35
+        assert found.columns.set_index("concept_id").loc[OTHER, "people"] == 6 + 24
+        assert notes(found.notes) == {"reversed_eras": 12}
+        entries = pd.DataFrame({"person_id": range(1, 13), "start": [pd.Timestamp(day(12))] * 12})
+        rules = FeatureRules(analyses=(403, 404), medium_days=25, short_days=20)
+        features = extract_features(db, entries, rules)
+    # day -10 is 22 days before day 12: in the medium window and not in the short one
+    ids = [i for i in features.columns["covariate_id"] if i // 1000 == OTHER]
+    assert ids == [OTHER * 1000 + 403]
+    assert notes(features.notes) == {"reversed_eras": 12}
+
+
+def test_a_study_and_a_case_series_count_them(people):
+    path = people.write()
+    with duckdb.connect(str(path)) as con:
+        con.execute(
+            "UPDATE drug_era SET drug_era_end_date = drug_era_start_date - 5 "
+            f"WHERE drug_concept_id = {TARGET} AND person_id <= 20"
+        )
+    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    assert sorted(n.count for n in study.data_notes) == [10, 22]  # of the study drugs, of all
+    assert REVERSED in study_page(study)
+    told = json.loads(json.dumps(study.to_dict()))["data_notes"]
+    assert {n["count"] for n in told} == {10, 22}
+    series = case_series(path, case_series_settings(OUTCOME, OTHER))
+    assert notes(series.data_notes) == {"reversed_eras": 12}
+    assert f"Records of drug_era {REVERSED} (records: 12)." in series.page()
+    assert series.tables()["data_note"]["count"].tolist() == [12]
+
+
+@pytest.mark.parametrize("changed", [{}, {"gender_concept_id": 8540, "year_of_birth": 1990}])
+def test_people_that_are_there_twice_count_once(people, changed):
+    path = people.write()
+    once = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    repeat(path, "person", 14, **changed)
+    twice = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    assert notes(once.data_notes).get("repeated_people") is None
+    assert notes(twice.data_notes)["repeated_people"] == 14
+    pd.testing.assert_frame_equal(twice.cohort.people, once.cohort.people)
+    pd.testing.assert_frame_equal(twice.attrition, once.attrition)
+    pd.testing.assert_frame_equal(twice.covariates.columns, once.covariates.columns)
+    assert f"{REPEATED}, with the smallest value of each column (people: 14)." in study_page(twice)
+    series = case_series(path, case_series_settings(OUTCOME, OTHER))
+    assert notes(series.data_notes)["repeated_people"] == 14
+    assert len(series.population) == 60
+
+
+def test_demographic_covariates_of_a_repeated_person_are_one_of_each_kind(people):
+    entries = pd.DataFrame({"person_id": [1, 2], "start": [pd.Timestamp(day(0))] * 2})
+    path = people.write()
+    rules = FeatureRules(analyses=(1, 2, 3, 904))
+    with OmopDatabase(path) as db:
+        once = extract_features(db, entries, rules)
+    repeat(path, "person", 1, gender_concept_id=8540, year_of_birth=1990)
+    with OmopDatabase(path) as db:
+        twice = extract_features(db, entries, rules)
+    assert twice.columns["covariate_id"].tolist() == once.columns["covariate_id"].tolist()
+    assert (twice.matrix() != once.matrix()).nnz == 0
+    assert notes(twice.notes) == {"repeated_people": 1}
+
+
+def test_a_visit_that_is_there_twice_counts_once(people):
+    path = people.write()
+    with duckdb.connect(str(path)) as con:
+        con.execute(
+            "CREATE TABLE visit_occurrence (visit_occurrence_id BIGINT, person_id BIGINT, "
+            "visit_concept_id BIGINT, visit_start_date DATE, visit_end_date DATE)"
+        )
+        rows = [(5, 1, 9201, 3, 1), (5, 1, 9201, 3, 1), (6, 1, 9201, 4, 4), (None, 1, 9202, 4, 4)]
+        for number, person, concept, first, last in rows:
+            con.execute(
+                "INSERT INTO visit_occurrence VALUES (?, ?, ?, ?, ?)",
+                [number, person, concept, day(first), day(last)],
+            )
+    entries = pd.DataFrame({"person_id": [1], "start": [pd.Timestamp(day(9))]})
+    with OmopDatabase(path) as db:
+        found = extract_features(db, entries, FeatureRules(analyses=(920, 923)))
+    values = dict(zip(found.columns["covariate_id"], found.values, strict=True))
+    assert values == {1920: 3, 9201923: 2, 9202923: 1}
+    assert notes(found.notes) == {"repeated_visits": 1, "reversed_eras": 2}
+
+
+def test_an_entry_that_is_in_a_cohort_twice_counts_once(people):
+    entries = [(1, 1, 0, 30), (1, 1, 0, 30), (1, 1, 60, 90), (1, 2, 5, 9), (2, 3, 0, 9)]
+    entries += [(2, 3, 0, 9)] * 2 + [(2, 4, 0, 9), (2, 4, 0, 12)]
+    cohorts = CohortTable(*zip(*((c, p, day(a), day(b)) for c, p, a, b in entries), strict=True))
+    rules = ComparisonRules(first_only=False, washout_days=0, both="keep all", common_period=False)
+    with OmopDatabase(people.write()) as db:
+        found = compare_cohorts(db, cohorts, 1, 2, rules)
+    assert found.entries["person_id"].tolist() == [1, 1, 2, 3, 4, 4]
+    assert found.attrition["target_entries"].tolist() == [3, 3]
+    assert notes(found.notes) == {"repeated_entries": 3}
+
+
+def test_a_definition_reads_people_and_observed_days_once(omop):
+    pytest.importorskip("duckcdm")
+    for _ in range(2):
+        person = omop.person(target=0, observed=(-200, 50))
+        omop.observed(person, -500, -150)
+    path = repeat(omop.write(), "person", 1)
+    with duckdb.connect(str(path)) as con:
+        for column in ("domain_id", "invalid_reason", "standard_concept"):
+            con.execute(f"ALTER TABLE concept ADD {column} VARCHAR")
+        for column in ("drug_era_id", "drug_exposure_count", "gap_days"):
+            con.execute(f"ALTER TABLE drug_era ADD {column} BIGINT")
+        con.execute("UPDATE drug_era SET drug_era_id = person_id")
+    definition = {
+        "ConceptSets": [
+            {"id": 0, "name": "s", "expression": {"items": [{"concept": {"CONCEPT_ID": TARGET}}]}}
+        ],
+        "PrimaryCriteria": {
+            "CriteriaList": [{"DrugEra": {"CodesetId": 0, "AgeAtStart": {"Value": 1, "Op": "gt"}}}],
+            "ObservationWindow": {"PriorDays": 365, "PostDays": 0},
+            "PrimaryCriteriaLimit": {"Type": "All"},
+        },
+        "QualifiedLimit": {"Type": "All"},
+        "ExpressionLimit": {"Type": "All"},
+        "InclusionRules": [],
+        "CensoringCriteria": [],
+        "CollapseSettings": {"CollapseType": "ERA", "EraPad": 0},
+        "CensorWindow": {},
+    }
+    with OmopDatabase(path) as db:
+        found = circe_cohorts(db, {5: definition})
+    assert found.subject.tolist() == [1, 2]
+    assert found.end.tolist() == [day(50)] * 2
+    assert notes(found.notes) == {"joined_periods": 2, "repeated_people": 1}
