@@ -9,7 +9,7 @@ import numpy as np
 from ..likelihoods.cumulative import CODES, quantile_function
 from ..likelihoods.cumulative.kernels import cdf, mean_terms
 
-__all__ = ["means", "probabilities", "quantile_levels", "threshold_at"]
+__all__ = ["densities", "means", "probabilities", "quantile_levels", "threshold_at"]
 
 BATCH = 1 << 22  # entries of a (thresholds × rows) array that are held at once
 
@@ -31,6 +31,14 @@ def probabilities(link: str, u: np.ndarray, above: bool = False) -> np.ndarray:
     F[flat == np.inf] = 1.0
     F[flat == -np.inf] = 0.0
     return F.reshape(u.shape)
+
+
+def densities(link: str, u: np.ndarray) -> np.ndarray:
+    """F'(u), zero where u is infinite."""
+    flat = np.ascontiguousarray(u, np.float64).ravel()
+    F, f = np.empty_like(flat), np.empty_like(flat)
+    cdf(CODES[link], np.clip(flat, -1e300, 1e300), F, f)
+    return np.where(np.isfinite(flat), f, 0.0).reshape(u.shape)
 
 
 def quantile_levels(

@@ -61,14 +61,15 @@ def test_delta_method_uses_the_covariances_of_alpha_and_beta(fitted):
     for i in range(3):
         G[K:] = -x[i][:, None]
         se = np.sqrt(np.einsum("ij,ik,kj->j", G, inverse, G))
-        np.testing.assert_allclose(out.se[i, 1:4], se, rtol=1e-5)
         F = stats_cdf(m.link)
         u = m.alpha_[[0, K // 2, K - 1]] - x[i] @ m.coef_
+        np.testing.assert_allclose(out.se[i, 1:4], stats_pdf(m.link)(u) * se, rtol=1e-5)
         np.testing.assert_allclose(out.estimate[i, 1:4], F(u), rtol=1e-9)
         np.testing.assert_allclose(out.lower[i, 1:4], F(u - z * se), rtol=1e-4, atol=1e-12)
         np.testing.assert_allclose(out.upper[i, 1:4], F(u + z * se), rtol=1e-4)
     assert (out.lower[:, 0] == 0).all()
     assert (out.upper[:, 0] == 0).all()
+    assert (out.se[:, 0] == 0).all()
 
 
 def test_mean_and_its_variance_are_those_of_the_dense_inverse(fitted):

@@ -154,8 +154,9 @@ def test_variances_of_the_combination_are_sums_over_subsets(data):
     se = [p.alpha_summary()["se"].loc[v] for p, v in zip(parts, at, strict=True)]
     assert m.alpha_summary()["se"].loc[middle] == pytest.approx(np.hypot(*se) / 2, rel=1e-6)
     out = m.predict_cdf(X[:2], middle, level=0.9)
-    own = [p.predict_cdf(X[:2], v, level=0.9).se for p, v in zip(parts, at, strict=True)]
-    np.testing.assert_allclose(out.se, np.hypot(*own) / 2, rtol=1e-6)
+    own = [p.predict_cdf(X[:2], v, level=0.9) for p, v in zip(parts, at, strict=True)]
+    link = [x.se / (x.estimate * (1 - x.estimate)) for x in (*own, out)]  # F' = F (1 − F)
+    np.testing.assert_allclose(link[2], np.hypot(*link[:2]) / 2, rtol=1e-6)
     assert (m.predict_mean(X[:2], level=0.9).se > 0).all()
     assert (m.predict_quantile(X[:2], 0.5, level=0.9).se > 0).all()
 

@@ -62,8 +62,11 @@ def test_robust_errors_of_every_threshold_equal_rms_robcov(orm):
         ("rows", {"kind": "robust"}),
         ("cluster", {"cluster": REFERENCE["cluster"]}),
     ):
+        se = m.alpha_summary(**kind)["se"]
+        np.testing.assert_allclose(se**2, REFERENCE["alpha_robust"][name], rtol=1e-8)
         out = m.predict_cdf(np.zeros((1, 2)), m.thresholds_, level=0.95, **kind)
-        np.testing.assert_allclose(out.se[0] ** 2, REFERENCE["alpha_robust"][name], rtol=1e-8)
+        slope = out.estimate[0] * (1 - out.estimate[0])
+        np.testing.assert_allclose(out.se[0], slope * se, rtol=1e-8)
 
 
 def test_mean_equals_rms_mean(orm):

@@ -147,13 +147,17 @@ class CumulativeInference(Inference):
         """The thresholds, which are fitted as well."""
         return len(self.alpha_)
 
-    def alpha_summary(self, level: float = 0.95) -> pd.DataFrame:
-        """Every threshold with its standard error.
+    def alpha_summary(
+        self, level: float = 0.95, kind: Kind = "model", cluster: Any = None
+    ) -> pd.DataFrame:
+        """Table of all thresholds with their standard errors.
 
         Parameters
         ----------
         level : float
             Of the pointwise Wald intervals.
+        kind, cluster
+            Of the standard errors; see `vcov`.
 
         Returns
         -------
@@ -164,7 +168,10 @@ class CumulativeInference(Inference):
         if self._no_errors():
             se = np.full(len(self.alpha_), np.nan)
         else:
-            se = np.sqrt(self._covariances().alpha())
+            at, zero = np.arange(len(self.alpha_)), np.zeros((1, len(self._names)))
+            information = self._joint(kind, cluster)
+            robust = isinstance(information, RobustInformation)
+            se = np.sqrt(information.predictor(at, zero)[0] if robust else information.alpha())
         return pd.DataFrame(
             {
                 "alpha": self.alpha_,

@@ -11,7 +11,13 @@ from ...backends.threads import ThreadPool
 from ...data import refuse_other_order
 from ...design import Design
 from ...errors import DataError
-from ...infer.cumulative_predict import means, probabilities, quantile_levels, threshold_at
+from ...infer.cumulative_predict import (
+    densities,
+    means,
+    probabilities,
+    quantile_levels,
+    threshold_at,
+)
 from ..annotations import Kind
 from ..one_thread import OneBlasThread
 from ..tables import quantile
@@ -20,10 +26,11 @@ __all__ = ["CumulativePredictions", "Prediction"]
 
 
 class Prediction(NamedTuple):
-    """An estimate with its interval, arrays of one shape.
+    """An estimate with its interval and standard error, arrays of one shape.
 
-    ``se`` is the standard error on the scale the interval is made on: α − η for probabilities
-    and quantiles, y for means.
+    ``se`` has the units of the estimate: probability, or outcome. Intervals of probabilities and
+    quantiles are made on the scale of α − η, so that they are not the estimate plus and minus a
+    multiple of it.
     """
 
     estimate: np.ndarray
@@ -102,8 +109,9 @@ class CumulativePredictions(OneBlasThread):
 
         Returns
         -------
-        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays. At
-        x = 0 its ``se`` are the standard errors of α(y).
+        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays. Its
+        ``se`` are those of the probabilities, F'(α(y) − η) times the standard error of α(y) − η,
+        and its limits lie between 0 and 1.
         """
         return self._probability(X, y, level, offset, kind, cluster, above=False)
 
@@ -171,7 +179,7 @@ class CumulativePredictions(OneBlasThread):
             se[:, inner] = np.sqrt(self._joint(kind, cluster).predictor(k[inner], rows))
         ends = [probabilities(self._link, u - s * q * se, above) for s in (1.0, -1.0)]
         lower, upper = ends[::-1] if above else ends
-        return _packed(estimate, lower, upper, se, scalar)
+        return _packed(estimate, lower, upper, densities(self._link, u) * se, scalar)
 
     @overload
     def predict_quantile(
@@ -208,7 +216,9 @@ class CumulativePredictions(OneBlasThread):
         """The smallest outcome y with P(Y ≤ y | x) ≥ q.
 
         The interval runs from the outcome where α reaches η + F⁻¹(q) less z standard errors to
-        where it reaches it plus as many, with the standard error of α − η at the estimate.
+        where it reaches it plus as many, with the standard error of α − η at the estimate. ``se``
+        is half the distance between the two outcomes with one standard error: the delta method
+        for an α that is a step function. Where the next outcomes are further away it is zero.
 
         Parameters
         ----------
@@ -234,19 +244,20 @@ class CumulativePredictions(OneBlasThread):
         if level is None:
             return estimate[:, 0] if scalar else estimate
         z = quantile(level)
-        se = np.full(at.shape, np.nan)
-        lower, upper = se.copy(), se.copy()
+        nothing = np.full(at.shape, np.nan)
+        lower, upper, below, above = (nothing.copy() for _ in range(4))
         if not self._no_errors():
             rows = self._scaled(design)
             last = len(self.alpha_) - 1
             information = self._joint(kind, cluster)
             for j, p in enumerate(points):
-                variance = information.paired(np.minimum(at[:, j], last), rows)
-                se[:, j] = np.sqrt(variance)
-                for out, sign in ((lower, -1.0), (upper, 1.0)):
-                    shift = (sign * z * se[:, j])[:, None]
+                own = np.sqrt(information.paired(np.minimum(at[:, j], last), rows))
+                for out, errors in ((lower, -z), (upper, z), (below, -1.0), (above, 1.0)):
+                    shift = (errors * own)[:, None]
                     end = quantile_levels(self.alpha_, self._link, eta, np.array([p]), shift)
                     out[:, j] = self.levels_[end[:, 0]]
+        with np.errstate(invalid="ignore"):  # of two that are beyond all outcomes
+            se = np.where(np.isinf(above), above, (above - below) / 2.0)
         return _packed(estimate, lower, upper, se, scalar)
 
     @overload
