@@ -1,0 +1,168 @@
+"""Compare what the library finds in a random database with the reference."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies import (
+    ComparisonRules,
+    OmopDatabase,
+    TimeAtRisk,
+    compare_cohorts,
+    condition_cohorts,
+    drug_era_cohorts,
+    extract_covariates,
+    study_population,
+)
+from steropes.studies.cohorts import ConceptSet
+from steropes.studies.cohorts.new_users import RULES, CohortRules, find_new_users
+from steropes.studies.covariates.concepts import CovariateRules, NothingLeftError
+
+from . import reference
+from .draw import COMPARATOR, OUTCOME, TARGET, Database, draw_database
+from .store import to_duckdb, to_parquet, to_postgresql
+
+__all__ = ["STATUSES", "Judgement", "judge"]
+
+STATUSES = ("agree", "refused", "DIFFERENT")
+
+
+@dataclass
+class Judgement:
+    """What became of a database."""
+
+    seed: int
+    oddities: list[str]
+    status: str = "agree"
+    findings: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    def differ(self, finding: str) -> None:
+        """Note a silent difference."""
+        self.status = "DIFFERENT"
+        self.findings.append(finding)
+
+
+def judge(seed: int, engines: tuple[str, ...] = ("duckdb", "parquet"), url: str = "") -> Judgement:
+    """Draw a database, run the studies on each engine, and compare."""
+    db = draw_database(seed)
+    said = Judgement(seed, db.oddities)
+    with tempfile.TemporaryDirectory() as folder:
+        for engine in engines:
+            schema = db.schema
+            if engine == "duckdb":
+                source: Any = to_duckdb(db, Path(folder) / "omop.duckdb")
+            elif engine == "parquet":
+                source, schema = to_parquet(db, Path(folder) / "parquet"), "main"
+            else:
+                schema = f"random_{seed}"
+                to_postgresql(db, url, schema)
+                source = url
+            with OmopDatabase(source, schema) as opened:
+                _compare(opened, db, said, engine)
+    if said.refusals and said.status == "agree":
+        said.status = "refused"
+    return said
+
+
+def _compare(opened: OmopDatabase, db: Database, said: Judgement, engine: str) -> None:
+    rng = np.random.default_rng([said.seed, 1])
+    washout = int(rng.choice([0, 1, 180, 365]))
+    risk_days = None if rng.random() < 0.5 else int(rng.choice([1, 30, 365]))
+    for name, check in (("new users", _new_users), ("population", _population)):
+        try:
+            for finding in check(opened, db, washout, risk_days):
+                said.differ(f"{engine}, {name}: {finding}")
+        except DataError as error:
+            said.refusals.append(f"{engine}, {name}: {error}")
+        except Exception as error:  # a raw error is a finding too
+            said.differ(f"{engine}, {name}: {type(error).__name__}: {error}")
+
+
+def _new_users(
+    opened: OmopDatabase, db: Database, washout: int, risk_days: int | None
+) -> list[str]:
+    rules = CohortRules(TARGET, COMPARATOR, OUTCOME, washout, risk_days, db.descendants)
+    cohort = find_new_users(opened, rules)
+    people, failed = reference.new_users(db, washout, risk_days)
+    findings = _differences(
+        [
+            (int(p), int(a), pd.Timestamp(s).date(), int(t), int(e))
+            for p, a, s, t, e in cohort.people[
+                ["person_id", "treated", "start", "time", "event"]
+            ].itertuples(index=False)
+        ],
+        [(p.person_id, p.treated, p.start, p.time, p.event) for p in people],
+    )
+    texts = {key: text.format(washout=washout) for key, text in RULES.items()}
+    dropped = cohort.attrition.set_index("rule")
+    for arm, column in ((1, "target_dropped"), (0, "comparator_dropped")):
+        for key, text in texts.items():
+            expected = failed.get((arm, key), 0)
+            if text in dropped.index and int(dropped.loc[text, column]) != expected:
+                findings.append(f"{column} by {key!r}: {dropped.loc[text, column]}, not {expected}")
+    if len(people) >= 2 and not findings:
+        findings += _covariates(opened, db, cohort, people)
+    return findings
+
+
+def _covariates(opened: OmopDatabase, db: Database, cohort: Any, people: list) -> list[str]:
+    window = 365
+    expected = {
+        key: who
+        for key, who in reference.covariates_of(db, people, window).items()
+        if len(who) < len(people)  # a column of everybody is dropped
+    }
+    try:
+        found = extract_covariates(
+            opened, cohort, CovariateRules(window, min_people=1, min_share=0.0)
+        )
+    except NothingLeftError:
+        return [f"no covariate, but {len(expected)} are expected"] if expected else []
+    columns = found.columns
+    concepts = columns[columns["domain"].isin([d for d, *_ in reference.DOMAINS.values()])]
+    ours = {
+        (str(d), int(c)): int(n)
+        for d, c, n in concepts[["domain", "concept_id", "people"]].itertuples(index=False)
+    }
+    return _differences(sorted(ours.items()), sorted((k, len(w)) for k, w in expected.items()))
+
+
+def _population(
+    opened: OmopDatabase, db: Database, washout: int, risk_days: int | None
+) -> list[str]:
+    def concept(of: int) -> ConceptSet:
+        return ConceptSet((of,), descendants=db.descendants)
+
+    drugs = drug_era_cohorts(opened, {1: concept(TARGET), 2: concept(COMPARATOR)})
+    outcomes = condition_cohorts(opened, {3: concept(OUTCOME)})
+    rules = ComparisonRules(both="keep first", washout_days=washout, common_period=False)
+    comparison = compare_cohorts(opened, drugs, 1, 2, rules)
+    days = 365 if risk_days is None else risk_days
+    at_risk = TimeAtRisk(end=days, end_anchor="cohort start")
+    found = study_population(comparison, outcomes, 3, at_risk).people
+    return _differences(
+        sorted(
+            (int(p), int(a), pd.Timestamp(s).date(), int(t), int(e))
+            for p, a, s, t, e in found[
+                ["person_id", "treated", "start", "time", "event"]
+            ].itertuples(index=False)
+        ),
+        sorted(reference.population(db, washout, days)),
+    )
+
+
+def _differences(ours: list, expected: list) -> list[str]:
+    findings = [f"{len(ours)} entries, not {len(expected)}"] if len(ours) != len(expected) else []
+    only_ours = [x for x in ours if x not in expected]
+    only_theirs = [x for x in expected if x not in ours]
+    if only_ours or only_theirs:
+        findings.append(f"found {only_ours[:2]} where {only_theirs[:2]} is expected")
+    return findings

@@ -1,0 +1,201 @@
+"""The slow and obvious way: one person after the other, one day after the other.
+
+Nothing here shares code with the library. Where the rules are described: docs/databases.md,
+docs/cohorts.md and the docstrings of the functions that are compared.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from .draw import COMPARATOR, OUTCOME, TARGET, Database
+
+__all__ = ["Person", "covariates_of", "day_of", "new_users", "observed_days", "population"]
+
+DAY = dt.timedelta(days=1)
+CHILDREN = {TARGET: 1011, OUTCOME: 2011}
+
+
+def day_of(value: object) -> dt.date | None:
+    """The calendar date of a stored value; instants are in UTC."""
+    if isinstance(value, dt.datetime):
+        return value.date()
+    return value if isinstance(value, dt.date) else None
+
+
+def family(db: Database, concept: int) -> set[int]:
+    """A concept, with its descendants where the study asks for them."""
+    return {concept, CHILDREN[concept]} if db.descendants and concept in CHILDREN else {concept}
+
+
+def observed_days(db: Database) -> dict[int, set[dt.date]]:
+    """Each person's observed days: the union of their observation periods."""
+    days: dict[int, set[dt.date]] = defaultdict(set)
+    for row in db.tables["observation_period"]:
+        start = day_of(row["observation_period_start_date"])
+        end = day_of(row["observation_period_end_date"])
+        while start is not None and end is not None and start <= end:
+            days[row["person_id"]].add(start)
+            start += DAY
+    return days
+
+
+def period_around(days: set[dt.date], start: dt.date) -> tuple[dt.date, dt.date] | None:
+    """The first and last day of the unbroken observation that holds a day."""
+    if start not in days:
+        return None
+    first = last = start
+    while first - DAY in days:
+        first -= DAY
+    while last + DAY in days:
+        last += DAY
+    return first, last
+
+
+@dataclass
+class Person:
+    """A new user who fails no rule."""
+
+    person_id: int
+    treated: int
+    start: dt.date
+    time: int
+    event: int
+
+
+def new_users(
+    db: Database, washout: int, risk_days: int | None
+) -> tuple[list[Person], dict[tuple[int, str], int]]:
+    """The people of both arms, and how many failed each rule first."""
+    observed, failed, people = observed_days(db), Counter(), []
+    for person in sorted({row["person_id"] for row in db.tables["drug_era"]}):
+        first: dict[int, dt.date] = {}
+        for arm, concept in ((1, TARGET), (0, COMPARATOR)):
+            starts = [
+                day_of(row["drug_era_start_date"])
+                for row in db.tables["drug_era"]
+                if row["person_id"] == person and row["drug_concept_id"] in family(db, concept)
+            ]
+            known = [s for s in starts if s is not None]
+            if known:
+                first[arm] = min(known)
+        outcomes = [
+            day_of(row["condition_start_date"])
+            for row in db.tables["condition_occurrence"]
+            if row["person_id"] == person and row["condition_concept_id"] in family(db, OUTCOME)
+        ]
+        outcome = min((o for o in outcomes if o is not None), default=None)
+        known_person = any(row["person_id"] == person for row in db.tables["person"])
+        for arm, start in first.items():
+            other = first.get(1 - arm)
+            span = period_around(observed[person], start) if known_person else None
+            end = None if span is None else span[1]
+            if end is not None and risk_days is not None:
+                end = min(end, start + risk_days * DAY)
+            if other is not None and other < start:
+                failed[arm, "first"] += 1
+            elif other == start:
+                failed[arm, "single"] += 1
+            elif span is None or end is None:
+                failed[arm, "observed"] += 1
+            elif (start - span[0]).days < washout:
+                failed[arm, "washout"] += 1
+            elif outcome is not None and outcome <= start:
+                failed[arm, "no_outcome"] += 1
+            elif end <= start:
+                failed[arm, "time_at_risk"] += 1
+            else:
+                event = int(outcome is not None and outcome <= end)
+                until = outcome if event and outcome is not None else end
+                people.append(Person(person, arm, start, (until - start).days, event))
+    return people, dict(failed)
+
+
+DOMAINS = {
+    "condition_occurrence": ("condition", "condition_concept_id", "condition_start_date", None),
+    "drug_era": ("drug", "drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
+    "procedure_occurrence": ("procedure", "procedure_concept_id", "procedure_date", None),
+    "measurement": ("measurement", "measurement_concept_id", "measurement_date", None),
+    "observation": ("observation", "observation_concept_id", "observation_date", None),
+}
+
+
+def covariates_of(
+    db: Database, people: list[Person], window: int
+) -> dict[tuple[str, int], set[int]]:
+    """Who has each concept in the days before the start, by domain and concept."""
+    # Covariates never hold the study drugs or what is below them.
+    excluded = {TARGET, COMPARATOR}
+    if "concept_ancestor" in db.tables:
+        excluded.add(CHILDREN[TARGET])
+    found: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for table, (domain, concept, first, last) in DOMAINS.items():
+        for row in db.tables.get(table, []):
+            start = day_of(row[first])
+            if start is None or row[concept] == 0 or row[concept] in excluded:
+                continue
+            end = start if last is None else day_of(row[last]) or start
+            for person in people:
+                same = person.person_id == row["person_id"]
+                if same and start <= person.start and end >= person.start - window * DAY:
+                    found[domain, int(row[concept])].add(person.person_id)
+    return dict(found)
+
+
+def joined_eras(db: Database, concept: int) -> list[tuple[int, dt.date, dt.date]]:
+    """Eras of a drug, joined where they share a day; eras without a start are left out."""
+    days: dict[int, list[tuple[dt.date, dt.date]]] = defaultdict(list)
+    for row in db.tables["drug_era"]:
+        start, end = day_of(row["drug_era_start_date"]), day_of(row["drug_era_end_date"])
+        if row["drug_concept_id"] in family(db, concept) and start is not None:
+            days[row["person_id"]].append((start, end or start))
+    out = []
+    for person, eras in sorted(days.items()):
+        eras.sort()
+        current = list(eras[0])
+        for start, end in eras[1:]:
+            if start <= current[1]:
+                current[1] = max(current[1], end)
+            else:
+                out.append((person, current[0], current[1]))
+                current = [start, end]
+        out.append((person, current[0], current[1]))
+    return out
+
+
+def population(
+    db: Database, washout: int, risk_end: int
+) -> list[tuple[int, int, dt.date, int, int]]:
+    """A comparison of drug eras by CohortMethod's rules: (person, arm, start, time, event).
+
+    First era of each drug; who has both drugs keeps the one that came first; outcomes before the
+    start in the same observation leave the person out; at risk from the start for so many days.
+    """
+    observed, out = observed_days(db), []
+    first: dict[tuple[int, int], tuple[dt.date, dt.date]] = {}
+    for arm, concept in ((1, TARGET), (0, COMPARATOR)):
+        for person, start, end in joined_eras(db, concept):
+            if (person, arm) not in first:
+                first[person, arm] = (start, end)
+    for (person, arm), (start, _) in sorted(first.items()):
+        other = first.get((person, 1 - arm))
+        if other is not None and other[0] <= start:
+            continue
+        span = period_around(observed[person], start)
+        if span is None or (start - span[0]).days < washout:
+            continue
+        outcomes = {
+            day_of(row["condition_start_date"])
+            for row in db.tables["condition_occurrence"]
+            if row["person_id"] == person and row["condition_concept_id"] in family(db, OUTCOME)
+        }
+        inside = sorted(o for o in outcomes if o is not None and span[0] <= o <= span[1])
+        if any(o < start for o in inside):
+            continue
+        end = min(start + risk_end * DAY, span[1])
+        events = [o for o in inside if start <= o <= end]
+        time = ((events[0] if events else end) - start).days + 1
+        out.append((person, arm, start, time, int(bool(events))))
+    return out
