@@ -1,6 +1,7 @@
 """Rate ratios, profile limits, infinite estimates, and numbers of R's on the demonstration."""
 
 import math
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -300,6 +301,43 @@ def test_the_bootstrap_gives_shares_and_limits(series):
     assert table.loc["drug: newdrug", "share"] > 0.8
     assert table.loc["end of observation", "share"] == 1
     assert (table["lower"] <= table["upper"]).all()
+
+
+def test_limits_of_the_bootstrap_reach_estimates_and_tables(series):
+    settings = case_series_settings(
+        OUTCOME, TARGET, pre_exposure_days=0, others=True, variance=0.1, bootstrap=20
+    )
+    study = case_series(series.write(), settings)
+    e, draws = study.estimates, study.model.bootstrap
+    assert e["interval"].to_dict() == {
+        "exposure": "profile", "other drug: olddrug": "bootstrap", "end of observation": "profile"
+    }  # fmt: skip
+    drug = "other drug: olddrug"
+    assert e.loc[drug, ["lower", "upper"]].tolist() == draws.loc[drug, ["lower", "upper"]].tolist()
+    plain = case_series(series.write(), replace(settings, bootstrap=0)).estimates
+    assert e.drop(drug).equals(plain.drop(drug))  # limits by profile stay
+    assert plain.loc[drug, ["lower", "upper"]].isna().all()
+    assert plain.loc[drug, "interval"] == ""
+    table = study.tables()["sccs_covariate_result"].set_index("covariate_id")
+    ids = study.tables()["sccs_covariate"].set_index("covariate_name")["covariate_id"]
+    for name, line in e.iterrows():
+        limits = table.loc[ids[name], ["ci_95_lb", "ci_95_ub"]].tolist()
+        assert limits == line[["lower", "upper"]].tolist()
+
+
+def test_all_drugs_have_limits_of_the_bootstrap_in_the_result_table_and_are_judged_by_none(series):
+    settings = case_series_settings(OUTCOME, variance=0.1, bootstrap=20)
+    study = case_series(series.write(), settings)
+    result = study.tables()["sccs_result"]
+    assert len(result) == 2
+    assert result[["ci_95_lb", "ci_95_ub"]].notna().all(axis=None)
+    assert result[["p", "se_log_rr", "llr"]].isna().all(axis=None)
+    window = ExposureWindow("before", (TARGET,), start=-30, end=-1, end_at="start",
+                            penalized=True, pre_exposure=True)  # fmt: skip
+    before = case_series(series.write(), replace(settings, windows=(*settings.windows, window)))
+    assert before.estimates.loc["before", "interval"] == "bootstrap"
+    said = {d.verdicts["pre-exposure"].verdict for d in before.diagnostics}
+    assert said == {"NOT EVALUATED"}
 
 
 def test_a_zero_estimate_beside_penalised_drugs_has_its_limit_too(omop):

@@ -1,5 +1,6 @@
 """The report of a case series: whole, self-contained, without small cells or people."""
 
+import math
 import re
 from dataclasses import fields, replace
 from html.parser import HTMLParser
@@ -19,10 +20,11 @@ from steropes.studies import (
     case_series_settings,
 )
 from steropes.studies.sccs import pictures
-from steropes.studies.sccs.drug_forest import drug_forest
+from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
 from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.page import bands
 from steropes.studies.sccs.results import public_counts
+from steropes.studies.sccs.terminal import print_series, ratio_text
 from steropes.studies.wording import decimals
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -207,6 +209,33 @@ def test_a_spline_has_a_band_around_its_curve_and_the_caption_says_which(study):
     assert (se > 0).all()
     assert "No bands are drawn" in bands(study)
     assert "point by point" in bands(other)
+
+
+def test_limits_of_the_bootstrap_are_on_the_page_in_the_picture_and_in_the_terminal(
+    study, page, capsys
+):
+    name = "other drug: olddrug"
+    line = study.estimates.loc[name]
+    assert line["interval"] == "bootstrap"
+    interval = ratio_text(line)[1]
+    assert interval != "–"
+    words = "percentiles over 10 draws of people, the variance of the prior held"
+    assert f">{interval}</td>" in page
+    assert words in page
+    print_series(study, [])
+    said = " ".join(capsys.readouterr().out.split())
+    assert interval in said
+    assert words in said
+    drawn = {n: (low, high) for n, _, low, high, _ in forest_lines(study)}
+    limits = study.estimates.loc[list(drawn), ["lower", "upper"]]
+    assert drawn == {n: tuple(v) for n, v in limits.T.to_dict("list").items()}
+
+
+def test_without_draws_nothing_is_said_of_them(study):
+    plain = fit_model(study.intervals, replace(study.settings, bootstrap=0))
+    other = replace(study, model=plain)
+    assert "draws of people" not in other.page()
+    assert math.isnan(other.estimates.loc["other drug: olddrug", "lower"])
 
 
 def test_writing_makes_a_page_and_tables(study, tmp_path):

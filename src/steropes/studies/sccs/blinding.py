@@ -50,7 +50,7 @@ def public_estimates(study: CaseSeries) -> pd.DataFrame:
     table = study.estimates.copy()
     hidden = table.index.isin([*hidden_covariates(study)])
     table.loc[hidden & table["log_rr"].notna().to_numpy(), "note"] = NOT_SHOWN
-    table.loc[hidden, [c for c in table if c != "note"]] = np.nan
+    table.loc[hidden, table.columns.difference(["interval", "note"])] = np.nan
     return table
 
 

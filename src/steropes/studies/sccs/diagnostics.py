@@ -187,6 +187,9 @@ def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, fl
     nan = math.nan
     if line is None or not np.isfinite([line["lower"], line["upper"]]).any():
         return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, f"{text}: no estimate.")
+    if line["interval"] != "profile":  # limits of a shrunken estimate say little of the effect
+        said = f"{text}: under the prior, without an interval by profile."
+        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, said)
     low, high = float(line["lower"]), float(line["upper"])
     passed = low <= bounds[1] and high >= bounds[0]
     return Verdict(

@@ -66,19 +66,15 @@ def forest_lines(study: CaseSeries) -> list[tuple[str, float, float, float, floa
     e = public_estimates(study).loc[[n for n, c in pairs if c.window >= 0 and not c.pre_exposure]]
     e = e[np.isfinite(e["log_rr"])]
     draws = study.model.bootstrap
-    if draws is None:
-        share = (e["log_rr"] != 0).astype(float)
-        low, high = e["lower"], e["upper"]
-    else:
-        share, low, high = (draws.loc[e.index, c] for c in ("share", "lower", "upper"))
-    table = e.assign(share=share, low=low, high=high)
+    share = (e["log_rr"] != 0).astype(float) if draws is None else draws.loc[e.index, "share"]
+    table = e.assign(share=share)
     table = table[(table["log_rr"] != 0) | (table["share"] > 0)]
     first = table.sort_values(["share", "log_rr"], key=lambda s: -s.abs(), kind="stable").head(
         MOST_IN_FOREST
     )
     ranked = first.sort_values("log_rr", ascending=False, kind="stable")
     return [
-        (str(n), float(v["rr"]), float(v["low"]), float(v["high"]), float(v["share"]))
+        (str(n), float(v["rr"]), float(v["lower"]), float(v["upper"]), float(v["share"]))
         for n, v in ranked.iterrows()
     ]
 

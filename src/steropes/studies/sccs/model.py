@@ -29,7 +29,7 @@ from steropes.studies.stored_profile import Evaluate, evaluated, profile_of, sto
 
 __all__ = ["CaseSeriesModel", "fit_model"]
 
-COLUMNS = ("log_rr", "rr", "lower", "upper", "se", "p", "one_sided_p", "llr", "note")
+NUMBERS = ("log_rr", "rr", "lower", "upper", "se", "p", "one_sided_p", "llr")
 R_POINTS = tuple(np.linspace(math.log(0.1), math.log(10), 10).tolist())
 # Steps between points of a stored profile, see `store_profile`: of refits in one batch, and of ones
 # that start anew.
@@ -48,11 +48,12 @@ class CaseSeriesModel:
     Attributes
     ----------
     estimates : DataFrame
-        Indexed by covariate: ``log_rr``; ``rr`` with its profile limits ``lower``, ``upper`` (of
-        the columns without penalty that the study reads: windows and probe); ``se`` from the
-        width of the interval on the log scale; ``p`` and ``one_sided_p`` (ratio above one), of
-        the signed root of the likelihood ratio; ``llr``, the log-likelihood above that at a ratio
-        of one; ``note`` says why a number is missing or infinite.
+        Indexed by covariate: ``log_rr``; ``rr`` with its limits ``lower`` and ``upper``;
+        ``interval``, "profile" (of the columns without penalty that the study reads: windows and
+        probe), "bootstrap" (percentiles, of penalised windows where there are draws) or empty;
+        ``se`` from the width of a profile interval on the log scale; ``p`` and ``one_sided_p``
+        (ratio above one), of the signed root of the likelihood ratio; ``llr``, the log-likelihood
+        above that at a ratio of one; ``note`` says why a number is missing or infinite.
     log_likelihood : float
         Σ y log[t exp(x'β) / Σ t exp(x'β)], the sums within cases.
     variance : float or None
@@ -103,8 +104,8 @@ def fit_model(
         if math.isnan(end):
             present[j] = False
             status[j] = NO_CONTRAST
-    estimates = pd.DataFrame(np.nan, index=intervals.names, columns=list(COLUMNS[:-1]))
-    estimates["note"] = status
+    estimates = pd.DataFrame(np.nan, index=intervals.names, columns=list(NUMBERS))
+    estimates = estimates.assign(interval="", note=status)
     infinite = {j: e for j, e in ends.items() if not math.isnan(e)}
     for j, end in infinite.items():
         estimates.loc[intervals.names[j], ["log_rr", "rr"]] = end, ratio_of(end)
@@ -133,6 +134,9 @@ def fit_model(
             evaluate = profile_of(model, name) if model else _refitted(profile, j, infinite)
             around = _around(model, name, estimates.loc[name], settings.level)
             profiles[name] = _stored(evaluate, around, grid, STEP if model else LONG_STEP)
+    draws = _bootstrap(best, settings)
+    if draws is not None:
+        _limits_of_draws(estimates, draws, intervals)
     return CaseSeriesModel(
         estimates,
         best.log_likelihood,
@@ -140,7 +144,7 @@ def fit_model(
         "OK",
         profiles,
         best.estimator,
-        _bootstrap(best, settings),
+        draws,
         best.penalty,
     )
 
@@ -153,6 +157,15 @@ def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> pd.DataFrame | None:
     with np.errstate(over="ignore"):
         limits = np.exp(draws.confint(settings.level))
     return limits.assign(share=draws.nonzero)[["share", "lower", "upper"]]
+
+
+def _limits_of_draws(estimates: pd.DataFrame, draws: pd.DataFrame, intervals: Intervals) -> None:
+    """Enter percentiles over draws as the limits of windows that have none by profile."""
+    windows = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.window >= 0]
+    names = [n for n in windows if n in draws.index and estimates.loc[n, "interval"] == ""]
+    names = [n for n in names if not estimates.loc[n, "note"]]
+    estimates.loc[names, ["lower", "upper"]] = draws.loc[names, ["lower", "upper"]]
+    estimates.loc[names, "interval"] = "bootstrap"
 
 
 def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
@@ -266,6 +279,7 @@ def _enter(
     llr = max(fall, 0.0)
     root = math.copysign(math.sqrt(2 * llr), float(estimates.loc[name, "log_rr"]))
     width = (upper - lower) / (2 * float(norm.ppf(0.5 + settings.level / 2)))
+    estimates.loc[name, "interval"] = "profile"
     estimates.loc[name, ["lower", "upper", "se", "p", "one_sided_p", "llr"]] = (
         ratio_of(lower),
         ratio_of(upper),

@@ -25,7 +25,7 @@ from steropes.studies.sccs.results import (
     result_tables,
     write_tables,
 )
-from steropes.studies.sccs.terminal import ratio_text, shown_estimates
+from steropes.studies.sccs.terminal import interval_words, ratio_text, shown_estimates
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, p_value, title_case
 
@@ -229,6 +229,8 @@ def _results(study: CaseSeries) -> list[str]:
         for name, note in public.loc[shown, "note"].items()
         if note and note != NOT_SHOWN
     ]
+    if words := interval_words(study):
+        caption += f" {words}"
     return [html.table(head, rows, text=(0,), caption=caption), *notes]
 
 

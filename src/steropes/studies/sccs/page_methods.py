@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.data_notes import rules_of
 from steropes.studies.page import html
 from steropes.studies.sccs.results import public_attrition
+from steropes.studies.sccs.terminal import interval_words
 from steropes.studies.wording import count, title_case
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def methods(study: CaseSeries) -> list[str]:
         "a covariate changes.",
         "Model": "Given the number of a person’s outcomes, when they fall is multinomial with "
         "shares proportional to the length of an interval times its rate ratio (conditional "
-        "Poisson regression). Intervals of rate ratios are by profile likelihood.",
+        "Poisson regression). "
+        + (interval_words(study) or "Intervals of rate ratios are by profile likelihood."),
     }
     if study.effects is not None:
         kinds = [e.kind.replace("calendar", "calendar time") for e in study.effects.effects]

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from steropes.studies.sccs.parity import Parity
     from steropes.studies.sccs.study import CaseSeries
 
-__all__ = ["print_grid", "print_parity", "print_series", "ratio_text", "shown_estimates"]
+__all__ = [
+    "interval_words",
+    "print_grid",
+    "print_parity",
+    "print_series",
+    "ratio_text",
+    "shown_estimates",
+]
 
 MOST_ROWS = 20
 
@@ -37,6 +44,17 @@ def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
     under = under[under.abs() > 0].sort_values(key=lambda b: -b.abs(), kind="stable")
     unseen = [n for n in penalized if n in hidden]
     return [*own, *under.index, *unseen][: max(most, len(own))]
+
+
+def interval_words(study: CaseSeries) -> str:
+    """Say how intervals are made that are not by profile likelihood; nothing where all are."""
+    if not (study.estimates["interval"] == "bootstrap").any():
+        return ""
+    return (
+        "Intervals of covariates under the prior are percentiles over "
+        f"{study.settings.bootstrap:,} draws of people, the variance of the prior held; those of "
+        "the others are by profile likelihood."
+    )
 
 
 def ratio_text(line: Any) -> tuple[str, str]:
@@ -67,12 +85,15 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         days = "–" if line["days"] is None else count(line["days"])
         table.add_row(title_case(line["rule"]), *cells, days)
     console.print(table)
-    table = _table("Rate ratios", ("Time", "Rate ratio", "95% interval", "p"))
+    interval = f"{100 * study.settings.level:g}% interval"
+    table = _table("Rate ratios", ("Time", "Rate ratio", interval, "p"))
     public = public_estimates(study)
     for name in shown_estimates(study):
         line = public.loc[name]
         table.add_row(escape(title_case(name)), *ratio_text(line), p_value(line["p"]))
     console.print(table)
+    if words := interval_words(study):
+        console.print(escape(words))
     for note in study.data_notes:
         mark = "[yellow]![/]" if note.warning else "[dim]·[/]"
         console.print(f"{mark} {escape(note.sentence(rules_of(study.settings.min_cell)))}")
