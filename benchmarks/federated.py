@@ -27,14 +27,14 @@ import pandas as pd
 from steropes import CoxRegression, Laplace, LogisticRegression, SeparationError, Surv
 from steropes.errors import DataError, NotConvergedWarning
 from steropes.models.base import PenalizedModel
-from steropes.studies import CellRules, FederatedPlan, FederatedSite, federate
+from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
 from steropes.studies.evidence import combine_normal
 
 from .federated_draws import TRUTH, Draw, Found, keep, stored, table
 
 SIZES = {"a": 2000, "b": 1000, "c": 600, "d": 400, "e": 200}
 COLUMNS = ("drug", "x", "z")
-ALL = CellRules(0)
+ALL = OwnerRules(least=0, per_site=("times", "estimate", "surrogate", "profile"))
 GRID = tuple(np.round(np.arange(1, 21) * 0.1, 10))  # of a follow-up of 2
 
 Sites = dict[str, pd.DataFrame]
@@ -66,7 +66,10 @@ def draw(model: str, scenario: str, rng: np.random.Generator) -> Sites:
 def federated(model: str, sites: Sites, **more) -> Found:
     """The treatment's coefficient of a plan."""
     roles = {"outcome": "t", "event": "y"} if model == "cox" else {"outcome": "y"}
-    plan = FederatedPlan(model=model, columns=COLUMNS, sites=tuple(sites), **roles | more)
+    alone = more.get("method", "rounds") != "rounds"
+    plan = FederatedPlan(
+        model=model, columns=COLUMNS, sites=tuple(sites), per_site=alone, **roles | more
+    )
     found = federate(plan, {s: FederatedSite(s, d, ALL) for s, d in sites.items()})
     return _of(found.summary().loc["drug"], found.rounds, found.bytes)
 
@@ -80,7 +83,7 @@ def profiles(model: str, sites: Sites) -> dict[str, Found]:
     roles = {"outcome": "t", "event": "y"} if model == "cox" else {"outcome": "y"}
     plan = FederatedPlan(
         model=model, columns=COLUMNS, sites=tuple(sites), method="profiles",
-        parameters=("drug",), **roles,
+        parameters=("drug",), per_site=True, **roles,
     )  # fmt: skip
     found = federate(plan, {s: FederatedSite(s, d, ALL) for s, d in sites.items()})
     return {
@@ -207,7 +210,7 @@ def lasso(draws: int, seed: int) -> pd.DataFrame:
         for method in ("adap", "rounds"):
             plan = FederatedPlan(
                 model="logistic", columns=names, sites=tuple(sites), baseline="common",
-                prior="laplace", variance=2 / lam**2, method=method,
+                prior="laplace", variance=2 / lam**2, method=method, per_site=method != "rounds",
             )  # fmt: skip
             found = federate(plan, {s: FederatedSite(s, x, ALL) for s, x in sites.items()})
             rows[method] = (found.coef[1:], found.rounds, found.bytes)

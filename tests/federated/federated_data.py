@@ -17,8 +17,10 @@ from steropes import (
     SelfControlledCaseSeries,
     Surv,
 )
+from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
 
 COLUMNS = ("drug", "year", "marker")
+OPEN = OwnerRules(least=0, per_site=("times", "estimate", "surrogate", "profile"))
 SITES = {"north": 260, "south": 340, "west": 150}
 ROLES = {
     "linear": {"outcome": "y", "weight": "w"},
@@ -29,6 +31,21 @@ ROLES = {
     "conditional": {"outcome": "y", "strata": "set"},
     "sccs": {"outcome": "y", "strata": "set", "exposure": "t"},
 }
+
+
+def plan_of(model, tables, columns=COLUMNS, **more):
+    """A plan with the roles of a model's columns; single sites are asked where it needs them."""
+    settings = {"sites": tuple(tables), "columns": columns} | ROLES[model] | more
+    alone = settings.get("method", "rounds") != "rounds"
+    survival = model in ("cox", "fine_gray") and settings.get("baseline") == "common"
+    if alone or (survival and not settings.get("times")):
+        settings["per_site"] = True
+    return FederatedPlan(model=model, **settings)
+
+
+def run(plan, tables, rules=OPEN):
+    """The result of a plan over tables of sites in this process."""
+    return federate(plan, {s: FederatedSite(s, d, rules) for s, d in tables.items()})
 
 
 def site_tables(model, seed=5, sites=SITES, effect=1.0):

@@ -3,154 +3,229 @@
 import numpy as np
 import pandas as pd
 import pytest
-from federated_data import COLUMNS, ROLES, site_tables
+from federated_data import run, site_tables
 
 from steropes.errors import DataError
-from steropes.federated import CellRules, FederatedPlan, FederatedSite
-from steropes.studies import federate
+from steropes.federated import FederatedPlan, FederatedSite, OwnerRules
+from steropes.federated.cells import SiteCells
+from steropes.federated.rows import read_rows
+
+SITES = ("north", "south", "west")
+RULES = OwnerRules(answers_per_cell=1e9)  # cells alone, however many numbers are told
 
 
-def run(tables, rules=None, model="logistic", columns=COLUMNS, **more):
-    plan = FederatedPlan(
-        model=model, columns=columns, sites=tuple(tables), **{**ROLES[model], **more}
-    )
-    return federate(plan, {s: FederatedSite(s, d, rules) for s, d in tables.items()})
-
-
-def with_rare(tables, people, events=None):
-    """A 0/1 column that a few people of one site have."""
-    out = {s: d.assign(rare=0.0) for s, d in tables.items()}
-    d = out["north"]
-    if events is None:
-        at = d.index[:people]
-    else:
-        at = d.index[d.y > 0][:events].append(d.index[d.y == 0][: people - events])
-    out["north"] = d.assign(rare=d.index.isin(at).astype(float))
-    out["south"] = out["south"].assign(rare=(np.arange(len(out["south"])) % 3 == 0) * 1.0)
+def tables_of(n=400, seed=3):
+    rng = np.random.default_rng(seed)
+    out = {}
+    for site in SITES:
+        drug = (np.arange(n) % 3 == 0) * 1.0
+        age = rng.normal(60, 10, n)
+        y = (rng.random(n) < 1 / (1 + np.exp(1 - 0.5 * drug))) * 1
+        out[site] = pd.DataFrame({"drug": drug, "age": age, "y": y})
     return out
 
 
+def plan_of(tables, columns=("drug", "age"), **more):
+    settings = {"model": "logistic", "outcome": "y"} | more
+    return FederatedPlan(columns=columns, sites=tuple(tables), **settings)
+
+
+def with_column(tables, x, name="rare"):
+    """A column of the first site; at the others it is common."""
+    out = {s: d.assign(**{name: (np.arange(len(d)) % 2) * 1.0}) for s, d in tables.items()}
+    return out | {"north": out["north"].assign(**{name: x})}
+
+
 def test_sites_with_counts_that_are_large_answer():
-    assert run(site_tables("logistic")).converged
+    tables = tables_of()
+    assert run(plan_of(tables), tables, OwnerRules()).converged
 
 
 @pytest.mark.parametrize("people", [1, 4])
-def test_a_rare_column_refuses_and_is_named(people):
-    tables = with_rare(site_tables("logistic"), people)
-    with pytest.raises(DataError, match=r"site 'north': fewer than 5 people differ .*'rare'"):
-        run(tables, columns=(*COLUMNS, "rare"))
+@pytest.mark.parametrize("least_value", [0.0, 1.0])
+def test_a_rare_value_refuses_and_is_named(people, least_value):
+    """Of a 0/1 column few ones are as telling as few zeros."""
+    tables = tables_of()
+    x = np.where(np.arange(400) < people, 1 - least_value, least_value)
+    tables = with_column(tables, x)
+    with pytest.raises(DataError, match=r"site 'north': fewer than 5 people have one .* 'rare'"):
+        run(plan_of(tables, ("drug", "rare")), tables, RULES)
 
 
-def test_no_one_with_a_column_is_no_small_count():
-    tables = with_rare(site_tables("logistic"), 0)
-    assert run(tables, columns=(*COLUMNS, "rare")).converged
+def test_each_level_of_a_column_with_three_values_counts():
+    tables = tables_of()
+    tables = with_column(tables, np.where(np.arange(400) < 3, 2.0, np.arange(400) % 2))
+    with pytest.raises(DataError, match=r"'north': fewer than 5 people have one .* 'rare'"):
+        run(plan_of(tables, ("drug", "rare")), tables, RULES)
 
 
-def test_events_among_few_refuse():
-    tables = with_rare(site_tables("logistic"), 40, events=3)
-    with pytest.raises(DataError, match=r"have the event and 'rare'"):
-        run(tables, columns=(*COLUMNS, "rare"))
-    rules = CellRules(checks=("rows", "columns", "pairs"))
-    assert run(tables, rules, columns=(*COLUMNS, "rare")).converged
+@pytest.mark.parametrize("few", ["11", "10", "01", "00"])
+def test_all_four_cells_of_a_pair_count(few):
+    """Those with one column and not the other follow by subtraction."""
+    tables = tables_of()
+    a, b = (np.arange(400) % 2) * 1.0, (np.arange(400) // 2 % 2) * 1.0
+    at = np.flatnonzero((a == float(few[0])) & (b == float(few[1])))[2:]
+    b[at] = 1 - b[at]
+    tables = with_column(with_column(tables, a, "a"), b, "b")
+    with pytest.raises(DataError, match=r"'north': fewer than 5 people .* 'a' and 'b'"):
+        run(plan_of(tables, ("a", "b")), tables, RULES)
 
 
-@pytest.mark.parametrize(
-    ("people", "events", "said"),
-    [(40, 37, "have no event but 'rare'"), (60, -3, "have the event and( not)? 'rare'")],
-)
-def test_what_is_left_of_a_count_may_be_too_little(people, events, said):
-    tables = site_tables("logistic")
-    cases = int((tables["north"].y > 0).sum())
-    tables = with_rare(tables, cases + 20 if events < 0 else people, cases * (events < 0) + events)
-    with pytest.raises(DataError, match=said):
-        run(tables, columns=(*COLUMNS, "rare"))
-
-
-def test_pairs_refuse_a_hessian():
-    tables = with_rare(site_tables("logistic"), 60)
+@pytest.mark.parametrize("outcome", [0, 1])
+@pytest.mark.parametrize("having", [0.0, 1.0])
+def test_people_with_and_without_the_event_count_at_each_level(outcome, having):
+    tables = tables_of()
     d = tables["north"]
-    keep = d.index[(d.rare > 0) & (d.drug > 0)][2:]
-    tables["north"] = d.assign(drug=d.drug.where(~d.index.isin(keep), 0.0))
-    with pytest.raises(DataError, match=r"round 1 \(evaluate\) was refused.*both 'drug' and"):
-        run(tables, columns=(*COLUMNS, "rare"))
-    rules = CellRules(checks=("rows", "columns", "events"))
-    assert run(tables, rules, columns=(*COLUMNS, "rare")).converged
+    few = d.index[(d.drug == having) & (d.y == outcome)][3:]
+    tables["north"] = d.assign(y=d.y.where(~d.index.isin(few), 1 - outcome))
+    with pytest.raises(DataError, match=r"'north': fewer than 5 people .* 'drug' and 'y'"):
+        run(plan_of(tables), tables, RULES)
+
+
+def test_no_one_at_a_level_is_no_small_count():
+    tables = tables_of()
+    d = tables["north"]
+    tables["north"] = d.assign(drug=0.0)
+    assert run(plan_of(tables, baseline="common"), tables, RULES).converged
+
+
+@pytest.mark.parametrize("model", ["conditional", "sccs"])
+def test_people_not_rows_are_counted_within_strata(model):
+    tables = site_tables(model)
+    tables = {s: d.assign(rare=(np.arange(len(d)) % 2) * 1.0) for s, d in tables.items()}
+    d = tables["north"].assign(rare=0.0)
+    d.loc[d.set.isin(d.set.unique()[:3]), "rare"] = 1.0  # twelve rows of three people
+    tables["north"] = d
+    roles = {"strata": "set"} | ({"exposure": "t"} if model == "sccs" else {})
+    plan = plan_of(tables, ("rare", "marker"), model=model, **roles)
+    with pytest.raises(DataError, match=r"'north': fewer than 5 people .*'rare'"):
+        run(plan, tables, RULES)
+
+
+def grid_tables(seed=4):
+    rng = np.random.default_rng(seed)
+    out = {}
+    for site in SITES:
+        x = (rng.random(600) < 0.4) * 1.0
+        t = np.ceil(rng.exponential(60, 600))
+        out[site] = pd.DataFrame({"x": x, "t": np.minimum(t, 90), "y": (t <= 90) * 1})
+    return out
+
+
+def cox_plan(tables, times, **more):
+    return FederatedPlan(
+        model="cox", columns=("x",), sites=tuple(tables), outcome="t", event="y",
+        baseline="common", times=times, **more,
+    )  # fmt: skip
+
+
+def test_times_of_a_grid_count_with_events_and_columns():
+    tables = grid_tables()
+    assert run(cox_plan(tables, (30, 60, 90)), tables, RULES).converged
+    tables = {s: _few_at_89(d) for s, d in tables.items()}
+    with pytest.raises(DataError, match=r"fewer than 5 people .* 't'"):
+        run(cox_plan(tables, (30, 60, 89, 90)), tables, RULES)
+
+
+def _few_at_89(d):
+    late = (d.t > 60) & (d.t <= 89)
+    return d.assign(t=np.where(late & (np.cumsum(late) > 2), 60.0, d.t))
+
+
+def test_too_many_coefficients_for_the_people_refuse(rng):
+    """38 columns on 40 rows."""
+    X = {f"x{j}": rng.normal(size=40) for j in range(38)}
+    tables = {s: pd.DataFrame(X | {"y": np.arange(40) % 2}) for s in SITES}
+    plan = plan_of(tables, tuple(X), prior="normal")
+    with pytest.raises(DataError, match=r"more than 0.33 coefficients for each person"):
+        run(plan, tables, RULES)
 
 
 def test_few_people_and_few_events_refuse():
-    tables = site_tables("logistic")
+    tables = tables_of()
+    rules = OwnerRules(answers_per_cell=1e9, parameters_per_row=1.0)
     with pytest.raises(DataError, match="fewer than 5 people"):
-        run(tables | {"west": tables["west"].iloc[:4]})
-    few = tables["west"].assign(y=(np.arange(len(tables["west"])) < 3).astype(int))
-    with pytest.raises(DataError, match="fewer than 5 people have the event"):
-        run(tables | {"west": few})
+        run(plan_of(tables, ("age",)), tables | {"west": tables["west"].iloc[:4]}, rules)
+    few = tables["west"].assign(y=(np.arange(400) < 3) * 1)
+    with pytest.raises(DataError, match=r"fewer than 5 people have one of the values of 'y'"):
+        run(plan_of(tables), tables | {"west": few}, rules)
 
 
-def test_people_not_rows_are_counted_within_strata():
-    tables = site_tables("sccs")
-    d = tables["north"].assign(rare=0.0)
-    d.loc[d.set == d.set[0], "rare"] = 1.0  # four intervals of one person
-    d.loc[d.set == d.set[8], "rare"] = [1.0, 0.0, 1.0, 1.0]
-    tables = {s: t.assign(rare=0.0) for s, t in tables.items()} | {"north": d}
-    with pytest.raises(DataError, match="'rare'"):
-        run(tables, CellRules(5), "sccs", columns=(*COLUMNS, "rare"))
+def test_a_plan_can_be_stricter_than_the_owner_but_not_laxer():
+    tables = tables_of()
+    with pytest.raises(DataError, match="fewer than 150 people"):
+        run(plan_of(tables, min_cell=150), tables, RULES)
+    few = tables["west"].assign(drug=(np.arange(400) < 3) * 1.0)
+    with pytest.raises(DataError, match="fewer than 5 people"):
+        run(plan_of(tables, min_cell=1), tables | {"west": few}, RULES)
+    with pytest.raises(DataError, match="min_sites must be at least 3"):
+        plan_of(tables, min_sites=2)
+    with pytest.raises(DataError, match="needs at least 4 sites"):
+        plan_of(tables, min_sites=4)
 
 
-def test_event_times_of_single_people_refuse_and_a_grid_does_not():
-    tables = site_tables("cox")
-    with pytest.raises(DataError, match=r"people have the event at .* times: make the grid"):
-        run(tables, model="cox", baseline="common")
-    coarse = (0.4, 0.8, 1.6, 20.0)
-    rules = CellRules(checks=("rows", "columns", "pairs", "times"))
-    tables = {s: d.drop(columns="e") for s, d in tables.items()}
-    found = run(tables, rules, "cox", baseline="common", times=coarse, entry=None)
-    assert found.converged
+@pytest.mark.parametrize("seed", range(4))
+def test_cells_are_those_of_cross_tables(seed):
+    """Against a table a pair, of columns with two to four values, dense and sparse."""
+    rng = np.random.default_rng(seed)
+    n = 60
+    d = pd.DataFrame({f"x{j}": rng.integers(0, 2 + j, n) * 1.0 for j in range(3)})
+    d["y"] = rng.integers(0, 2, n)
+    tables = dict.fromkeys(SITES, d)
+    plan = plan_of(tables, ("x0", "x1", "x2"))
+    cells = SiteCells(read_rows(d, plan), plan, RULES)
+    small = cells._small_pairs(cells.covariates, cells.outcomes, np.ones(n, bool), True)
+    expected = set()
+    for a in d:
+        if d[a].value_counts().lt(5).any():
+            expected.add((a,))
+        for b in d.columns[d.columns.get_loc(a) + 1 :]:
+            counts = pd.crosstab(d[a], d[b])
+            if ((counts > 0) & (counts < 5)).any(axis=None):
+                expected.add((a, b))
+    assert set(small) == expected
 
 
-def test_what_a_grid_tells_of_a_fold_or_of_other_causes_may_be_too_little():
-    rules = CellRules(checks=("times", "folds"))
-    for model, more, said in (
-        ("cox", {"prior": "normal", "folds": 12}, r"in fold \d+ fewer than 5 people .* some of"),
-        ("fine_gray", {}, "'north': fewer than 5 people have a competing event at some of the"),
-    ):
-        tables = {s: d.drop(columns="e") for s, d in site_tables(model).items()}
-        with pytest.raises(DataError, match=said):
-            run(tables, rules, model, baseline="common", entry=None, times=(0.4, 0.8, 1.6, 20.0),
-                **more)  # fmt: skip
+def test_a_refusal_holds_no_numbers_of_the_data():
+    tables = tables_of()
+    tables["north"] = tables["north"].assign(drug=(np.arange(400) < 2) * 1.0)
+    with pytest.raises(DataError) as said:
+        run(plan_of(tables), tables, RULES)
+    text = str(said.value).split("'north'")[1].replace("fewer than 5", "")
+    assert not any(c.isdigit() for c in text)
 
 
-def test_a_refusal_holds_no_numbers():
-    tables = with_rare(site_tables("logistic"), 2)
-    plan = FederatedPlan(model="logistic", columns=("rare",), sites=("north",), **ROLES["logistic"])
-    from steropes.federated import Message
-
-    request = Message("request", plan.study, 0, "describe")
-    message = FederatedSite("north", tables["north"]).answer(plan, request)
-    assert message.kind == "refusal"
-    assert not message.values
-    assert not message.arrays
-
-
-def test_what_is_wrong_with_rows_stays_at_the_site():
-    tables = site_tables("logistic")
-    tables["west"] = tables["west"].assign(y=2)
+def test_errors_in_rows_stay_at_the_site():
+    tables = tables_of()
     with pytest.raises(DataError, match=r"site 'west': the outcome must be 0 or 1"):
-        run(tables)
-    with pytest.raises(DataError, match="has no column 'marker'"):
-        run(tables | {"west": tables["west"].drop(columns="marker")})
+        run(plan_of(tables), tables | {"west": tables["west"].assign(y=2)})
+    with pytest.raises(DataError, match="has no column 'age'"):
+        run(plan_of(tables), tables | {"west": tables["west"].drop(columns="age")})
 
 
-@pytest.mark.parametrize("least", [-1, 2.5, True])
-def test_rules_are_checked(least):
-    with pytest.raises(DataError, match="whole number"):
-        CellRules(least)
-    with pytest.raises(DataError, match="no check 'columms'"):
-        CellRules(checks=("columms",))
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"least": -1}, "least must be a whole number"),
+        ({"least": 2.5}, "least must be a number"),
+        ({"sites": 2}, "sites must be at least 3"),
+        ({"methods": ("guess",)}, "methods must be one of"),
+        ({"per_site": ("rows",)}, "per_site must be one of"),
+        ({"predictor": 0.0}, "predictor must be a positive number"),
+    ],
+)
+def test_rules_are_checked(rule, said):
+    with pytest.raises(DataError, match=said):
+        OwnerRules(**rule)
 
 
 def test_nothing_that_was_passed_in_is_changed():
-    tables = site_tables("cox")
+    tables = tables_of()
     before = {s: d.copy() for s, d in tables.items()}
-    run(tables, CellRules(0), "cox")
+    run(plan_of(tables), tables)
     for s in tables:
         pd.testing.assert_frame_equal(tables[s], before[s])
+
+
+def test_a_site_does_not_show_its_people():
+    assert repr(FederatedSite("north", tables_of()["north"])) == "FederatedSite('north')"

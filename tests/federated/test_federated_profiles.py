@@ -5,24 +5,19 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from federated_data import ROLES, pooled_fit, site_tables
+from federated_data import plan_of, pooled_fit, site_tables
+from federated_data import run as federated_run
 from scipy.optimize import minimize_scalar
 
-from steropes.federated import CellRules, FederatedPlan, FederatedSite
-from steropes.studies import federate
 from steropes.studies.federation.profiles import _combined
 from steropes.studies.outcomes.two_groups import TwoGroups
 
-ALL = CellRules(0)
 SMALL = {"north": 90, "south": 120, "west": 60}
 
 
 def run(model, tables, columns=("drug",), parameters=("drug",), **more):
-    plan = FederatedPlan(
-        model=model, columns=columns, sites=tuple(tables), method="profiles",
-        parameters=parameters, **ROLES[model] | more,
-    )  # fmt: skip
-    return federate(plan, {s: FederatedSite(s, d, ALL) for s, d in tables.items()})
+    settings = {"method": "profiles", "parameters": parameters} | more
+    return federated_run(plan_of(model, tables, columns, **settings), tables)
 
 
 @pytest.mark.parametrize("model", ["cox", "poisson"])
@@ -125,9 +120,8 @@ def test_one_site_has_the_interval_of_its_own_profile_in_any_unit(events, unit):
     y = np.concatenate([np.arange(200) < k for k in events]).astype(float)
     t = np.where(y == 1, 1.0 + np.arange(400) % 300, 365.0)
     table = pd.DataFrame({"y": y, "t": t, "drug": np.repeat([unit, 0.0], 200)})
-    plan = FederatedPlan(model="cox", columns=("drug",), sites=("a",), outcome="t", event="y",
-                         ties="breslow", method="profiles", parameters=("drug",))  # fmt: skip
-    found = federate(plan, {"a": FederatedSite("a", table, ALL)}).table.set_index("method")
+    more = {"ties": "breslow", "entry": None, "weight": None, "offset": None}
+    found = run("cox", {"a": table}, **more).table.set_index("method")
     groups = TwoGroups.of(t, y, table.drug > 0)
     for method in ("fixed, profile", "fixed, normal", "random, normal"):
         own = found.loc[method, ["coef", "lower", "upper"]].to_numpy(float) * unit

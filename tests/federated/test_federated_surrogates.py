@@ -3,12 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from federated_data import OPEN
 from surrogate_reference import cox, lasso, logistic, newton, surrogate
 
-from steropes.federated import CellRules, FederatedPlan, FederatedSite
+from steropes.federated import FederatedPlan, FederatedSite
 from steropes.studies import federate
-
-ALL = CellRules(0)
 
 
 def draw(rng, survival, sizes=(80, 50, 120), p=3):
@@ -38,9 +37,14 @@ def run(sites, **more):
         for s, d in sites.items()
     }
     plan = FederatedPlan(
-        columns=tuple(f"x{j}" for j in range(p)), sites=tuple(sites), weight="w", offset="o", **more
+        columns=tuple(f"x{j}" for j in range(p)),
+        sites=tuple(sites),
+        weight="w",
+        offset="o",
+        per_site=True,
+        **more,
     )
-    return federate(plan, {s: FederatedSite(s, t, ALL) for s, t in tables.items()})
+    return federate(plan, {s: FederatedSite(s, t, OPEN) for s, t in tables.items()})
 
 
 @pytest.mark.parametrize(
@@ -87,15 +91,15 @@ def test_adap_is_the_lasso_of_the_surrogate(rng, monkeypatch):
         d["X"] = d["X"] / [1.0, 0.01, 100.0]
     answer = FederatedSite.answer
 
-    def heard(self, plan, request):
-        kept.append(answer(self, plan, request))
+    def heard(self, plan, request, earlier):
+        kept.append(answer(self, plan, request, earlier))
         return kept[-1]
 
     monkeypatch.setattr(FederatedSite, "answer", heard)
     found = run(sites, model="logistic", baseline="common", method="adap", prior="laplace",
                 variance=0.05, lead="s0")  # fmt: skip
     first = [a for a in kept if a.ask == "estimate"]
-    weight = np.array([a.values["weight"] for a in first])
+    weight = np.array([sites[a.site]["w"].sum() for a in first])
     start = weight @ np.array([a.arrays["estimate"] for a in first]) / weight.sum()
     f, _ = surrogate(sites, logistic, 4, "s0", start=start)
     coef = lasso(f, start, np.sqrt(2 / 0.05) * np.array([0.0, 1.0, 1.0, 1.0]))

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from federated_data import COLUMNS, ROLES, pooled_fit, site_tables
+from federated_data import COLUMNS, OPEN, ROLES, plan_of, pooled_fit, site_tables
 from scipy import sparse
 
 from steropes import (
@@ -15,20 +15,27 @@ from steropes import (
     Surv,
 )
 from steropes.errors import DataError, SeparationError
-from steropes.federated import CellRules, FederatedPlan, FederatedSite, Message
+from steropes.federated import FederatedPlan, FederatedSite, Message
+from steropes.federated.contents import layout, pack
 from steropes.federated.described import describe
-from steropes.federated.exchange import InMemory
+from steropes.federated.description import description
+from steropes.federated.exchange import Exchange, Round
+from steropes.federated.fixed_point import to_bytes
 from steropes.federated.risk_intervals import RiskIntervals
+from steropes.federated.risk_set_sums import event_times
 from steropes.federated.rounds import evaluations_of
-from steropes.studies import federate
+from steropes.federated.rows import read_rows
+from steropes.federated.site import _sums
+from steropes.studies import OwnerRules, federate
 
-ALL = CellRules(0)
 SMALL = {"north": 90, "south": 120, "west": 60}
 
 
-def run(tables, **plan):
-    plan = FederatedPlan(sites=tuple(tables), **plan)
-    return federate(plan, {s: FederatedSite(s, d, ALL) for s, d in tables.items()})
+def run(tables, **settings):
+    survival = settings["model"] in ("cox", "fine_gray")
+    alone = survival and settings.get("baseline") == "common"
+    plan = FederatedPlan(sites=tuple(tables), per_site=alone, **settings)
+    return federate(plan, {s: FederatedSite(s, d, OPEN) for s, d in tables.items()})
 
 
 def pooled(tables):
@@ -36,17 +43,17 @@ def pooled(tables):
     return pd.concat([d.assign(at=s) for s, d in tables.items()], ignore_index=True)
 
 
-def two(rng, n):
-    """Two sites with covariates alone."""
+def three(rng, n):
+    """Three sites with covariates alone."""
     return {
-        s: pd.DataFrame({"x": rng.normal(size=n), "z": (rng.random(n) < 0.4) * 1.0}) for s in "ab"
+        s: pd.DataFrame({"x": rng.normal(size=n), "z": (rng.random(n) < 0.4) * 1.0}) for s in "abc"
     }
 
 
 @pytest.mark.parametrize("model", ["cox", "fine_gray"])
 def test_risk_sets_of_all_sites_with_any_number_of_sparse_columns(model, rng):
     names, parts = tuple("abcde"), {}
-    for site, n in {"s": 90, "t": 70}.items():
+    for site, n in {"s": 60, "t": 70, "u": 30}.items():
         X = (rng.random((n, 5)) < 0.3) * 1.0
         t = np.round(rng.exponential(np.exp(-X[:, 0])), 1) + 0.1
         y = rng.integers(0, 3 if model == "fine_gray" else 2, n)
@@ -68,7 +75,7 @@ def test_a_site_without_events_takes_part_in_survival_models(model, baseline):
     whole = pooled_fit(model, tables, baseline)
     assert np.abs(found.coef / whole.coef_ - 1).max() < 1e-7
     assert found.log_likelihood == pytest.approx(whole.log_likelihood_, rel=1e-9)
-    assert found.events["west"] == 0
+    assert found.events == sum(int((d.y == 1).sum()) for d in tables.values())
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_a_site_whose_strata_say_nothing_is_named(model, ties):
 
 
 def test_counts_may_be_fractions(rng):
-    tables = {s: d.assign(y=rng.choice([0.2, 0.4, 0.9], 80)) for s, d in two(rng, 80).items()}
+    tables = {s: d.assign(y=rng.choice([0.2, 0.4, 0.9], 80)) for s, d in three(rng, 80).items()}
     found = run(tables, model="poisson", columns=("x", "z"), baseline="common")
     d = pooled(tables)
     whole = PoissonRegression().fit(d[["x", "z"]], d.y)
@@ -92,7 +99,7 @@ def test_counts_may_be_fractions(rng):
 
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_sets_of_several_cases_that_one_row_is_expected_to_be(ties, rng):
-    tables = two(rng, 100)
+    tables = three(rng, 100)
     for s, d in tables.items():
         i, d["set"] = np.arange(100), np.repeat([f"{s}{k}" for k in range(10)], 10)
         one = i % 10 == 9
@@ -108,7 +115,7 @@ def test_sets_of_several_cases_that_one_row_is_expected_to_be(ties, rng):
 
 
 def test_late_entries_of_large_rates_leave_the_digits_of_small_ones(rng):
-    tables, few = two(rng, 150), np.arange(150) < 5
+    tables, few = three(rng, 150), np.arange(150) < 5
     for d in tables.values():
         d["e"] = np.where(few, 0.0, rng.uniform(1, 2, 150))
         d["t"] = np.where(few, rng.uniform(0.1, 0.9, 150), d.e + rng.exponential(1, 150))
@@ -141,20 +148,21 @@ def test_a_column_that_one_site_does_not_have_takes_no_more_rounds():
     assert found.rounds <= usual.rounds + 4
 
 
-@pytest.mark.parametrize("model", ["conditional", "cox"])
-def test_an_answer_does_not_depend_on_how_columns_are_stored(model):
-    d = site_tables(model, sites=SMALL)["west"]
-    plan = FederatedPlan(model=model, columns=COLUMNS, sites=("west",), **ROLES[model])
+@pytest.mark.parametrize("model", ["conditional", "cox", "logistic"])
+def test_sums_do_not_depend_on_how_columns_are_stored(model):
+    tables = site_tables(model, sites=SMALL)
+    d, plan = tables["west"], plan_of(model, tables)
     arrays = {
         "points": np.array([[0.1, 0.02, 0.0]]), "center": np.array([0.0, 2010.0, 0.0]),
-        "columns": np.arange(3), "hessians": np.array([0]),
+        "scale": np.ones(3), "columns": np.arange(3), "hessians": np.array([0]),
     }  # fmt: skip
     request = Message("request", plan.study, 1, "evaluate", arrays=arrays)
     X = sparse.csc_array(d[list(COLUMNS)].to_numpy())
     stored = d.to_dict("series") | {"X": X}
-    one, other = (FederatedSite("west", x, ALL).answer(plan, request).arrays for x in (d, stored))
+    one, other = (_sums(read_rows(x, plan, 2), plan, request, 30.0) for x in (d, stored))
     for name, x in one.items():
-        assert other[name] == pytest.approx(x, rel=1e-9), name
+        if name != "uncentred" or model != "logistic":  # there it is about the design's own centres
+            assert other[name] == pytest.approx(x, rel=1e-9), name
 
 
 def test_a_column_whose_sites_differ_much_more_than_their_rows_is_determined():
@@ -171,33 +179,51 @@ def test_a_column_whose_sites_differ_much_more_than_their_rows_is_determined():
 @pytest.mark.parametrize("model", ["poisson", "logistic"])
 def test_a_column_whose_means_at_sites_are_far_apart_is_no_separation(model, rng):
     """An intercept at a centre between them says nothing, which is no fault of the column."""
-    tables, Model = two(rng, 200), PoissonRegression if model == "poisson" else LogisticRegression
+    tables, Model = three(rng, 200), PoissonRegression if model == "poisson" else LogisticRegression
     tables["a"]["x"] = 7.0
-    tables["b"]["x"] = rng.exponential(1e-4, 200)
+    for s in "bc":
+        tables[s]["x"] = rng.exponential(1e-4, 200)
     tables = {s: d.assign(y=rng.integers(0, 2, 200)) for s, d in tables.items()}
     found = run(tables, model=model, columns=("x", "z"))
     d = pooled(tables)
     X = pd.concat([pd.get_dummies(d["at"]).astype(float), d[["x", "z"]]], axis=1)
     whole = Model(fit_intercept=False).fit(X, d.y)
-    np.testing.assert_allclose(found.coef, whole.coef_, rtol=1e-7)
-    np.testing.assert_allclose(found.summary()["se"], whole.summary()["se"], rtol=1e-4)
+    np.testing.assert_allclose(found.coef, whole.coef_[3:], rtol=1e-7)
+    np.testing.assert_allclose(found.summary()["se"], whole.summary()["se"][3:], rtol=1e-4)
     assert found.converged
-    tables["b"]["x"] = (tables["b"].index < 100) * 1e-2
-    tables["b"].loc[:99, "y"] = 0
+    for s in "bc":
+        tables[s]["x"] = (tables[s].index < 100) * 1e-2
+        tables[s].loc[:99, "y"] = 0
     with pytest.raises(SeparationError, match=r"'x'.* run away"):
         run(tables, model=model, columns=("x", "z"))
 
 
 def evaluations(rng):
-    """Of two sites that share risk sets, and their columns' coefficients."""
-    tables = {s: d.assign(t=rng.exponential(1, 60), y=1) for s, d in two(rng, 60).items()}
-    plan = FederatedPlan(model="cox", columns=("x", "z"), sites=("a", "b"), outcome="t",
-                         event="y", baseline="common")  # fmt: skip
-    exchange = InMemory(plan, {s: FederatedSite(s, d, ALL).answer for s, d in tables.items()})
+    """Of three sites that share risk sets, and their columns' coefficients."""
+    tables = {s: d.assign(t=rng.exponential(1, 60), y=1) for s, d in three(rng, 60).items()}
+    plan = FederatedPlan(model="cox", columns=("x", "z"), sites=tuple(tables), outcome="t",
+                         event="y", baseline="common", per_site=True)  # fmt: skip
+    rows = [read_rows(d, plan, k) for k, d in enumerate(tables.values())]
+
+    def converse(request):
+        """Any coefficients, without masks."""
+        answers = []
+        for site, own in zip(tables, rows, strict=True):
+            if request.ask == "times":
+                answers.append(request.reply("answer", site, arrays={"times": event_times(own)}))
+                continue
+            found = description(own, plan, request)
+            if request.ask == "risk_sets":
+                found = _sums(own, plan, request, OwnerRules().predictor)
+            sums = to_bytes(pack(layout(plan, request), found))
+            answers.append(request.reply("answer", site, sums=sums))
+        return Round(request, tuple(answers))
+
+    exchange = Exchange(plan, converse, lambda message: 0)
     return evaluations_of(exchange, describe(plan, exchange), np.zeros(2))
 
 
-@pytest.mark.parametrize("far", [3.0, -8.0, 30.0])
+@pytest.mark.parametrize("far", [3.0, -8.0])
 def test_a_hessian_after_a_step_too_far_is_not_the_one_foretold(far, rng):
     """Foretold from a point, rates at another are wrong by any factor; slopes look small then."""
     known = evaluations(rng)
@@ -208,11 +234,12 @@ def test_a_hessian_after_a_step_too_far_is_not_the_one_foretold(far, rng):
     assert np.abs(H - exact).max() < 12 * np.abs(whole).max()
 
 
-@pytest.mark.parametrize("far", [120.0, 180.0, 300.0, 600.0])
-def test_a_step_to_sums_that_cannot_be_squared_is_one_too_far(far, rng):
-    """Moments beyond 1e150 are as good as none, though they are numbers yet."""
+@pytest.mark.parametrize("far", [30.0, 120.0, 600.0, 1e5])
+def test_nothing_is_told_of_a_point_that_is_too_far(far, rng):
     known = evaluations(rng)
     known.value(np.zeros(2))
-    loss, gradient = known.value(np.array([far, 0.0]))
-    assert np.isinf(loss) or np.isfinite(gradient).all()
+    assert known.value(np.array([far, 0.0]))[0] == np.inf
+    at = known.find(np.array([far, 0.0]))
+    assert not at.sums.S1.any()
+    assert not at.sums.second.any() if at.sums.second is not None else True
     assert known.value(np.array([1.0, 0.0]))[0] < np.inf

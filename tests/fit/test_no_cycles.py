@@ -19,7 +19,7 @@ from scipy import sparse
 
 import steropes
 from drawn_families import FAMILIES, drawn
-from steropes.studies import FederatedPlan, FederatedSite, federate
+from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
 
 
 def left_behind(do: Callable[[], Any]) -> list[str]:
@@ -116,13 +116,14 @@ def test_of_folds_over_sites() -> None:
     rng = np.random.default_rng(1)
     x = (rng.random(600) < 0.3).astype(float)
     rows = pd.DataFrame({"x": x, "z": rng.normal(size=600), "y": rng.integers(0, 2, 600)})
-    tables = {"north": rows[:320], "south": rows[320:]}
+    tables = {"north": rows[:220], "south": rows[220:420], "west": rows[420:]}
+    rules = OwnerRules(least=0)
 
     def fit() -> None:
         plan = FederatedPlan(
             model="logistic", columns=("x", "z"), sites=tuple(tables), outcome="y",
             prior="laplace", folds=3, seed=1, search=(0.01, 0.1),
         )  # fmt: skip
-        federate(plan, {name: FederatedSite(name, table) for name, table in tables.items()})
+        federate(plan, {name: FederatedSite(name, table, rules) for name, table in tables.items()})
 
     assert left_behind(fit) == []

@@ -1,29 +1,31 @@
-"""Sites that exchange only sums: requests and answers, what a site lets out, and how a fit asks.
+"""Fits over sites that share no rows: masked sums, an honest lead's requests, and owners' rules.
 
-The rows of a site stay there. A lead asks all sites the same question, coefficients in, sums over
-rows out, and runs on the answers the solver that runs on rows. Users come in through
+The rows of a site stay there. A lead asks all sites the same question, coefficients in and sums
+over rows out, and runs on the totals the solver that runs on rows. Users come in through
 `steropes.studies`.
 """
 
-from .cells import CellRules
-from .exchange import Exchange, InMemory, RoundRecord, WaitingError
+from .exchange import Round, RoundRecord, WaitingError
+from .keys import PublicKeys, SiteKeys
+from .owner import Owner
 from .plan import FederatedPlan
 from .protocol import SCHEMA, Message, message_schema
 from .result import FederatedResult
-from .rounds import fit_in_rounds
+from .rules import OwnerRules
 from .site import FederatedSite
 
 __all__ = [
     "SCHEMA",
-    "CellRules",
-    "Exchange",
     "FederatedPlan",
     "FederatedResult",
     "FederatedSite",
-    "InMemory",
     "Message",
+    "Owner",
+    "OwnerRules",
+    "PublicKeys",
+    "Round",
     "RoundRecord",
+    "SiteKeys",
     "WaitingError",
-    "fit_in_rounds",
     "message_schema",
 ]

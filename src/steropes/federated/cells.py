@@ -1,266 +1,347 @@
-"""Small cells: a site refuses a message from which a few people could be told.
+"""Small cells: counts of people that a site does not let become known, not even within a total.
 
-The rules look at the rows themselves, not at the numbers of a message: whoever knows sums over the
-rows at a few coefficients knows the counts that they are made of. Counts of zero are let through,
-as is customary.
+Whoever knows sums over rows at a few coefficients knows the counts that they are made of. So the
+rules look at the rows themselves and not at the numbers of a message. A column of few values, the
+event, and the times of a common grid are factors; the cells are those of each factor, of each pair
+of factors (all of their levels, so that what a subtraction leaves is a cell as well), and of all
+factors together where the answers are numerous enough to be solved for them (`ledger`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
-from ..design import Design
 from ..design.blocks import DenseBlock, SparseBlock
-from ..errors import DataError, listed
-from ..likelihoods import LogisticLikelihood
+from ..errors import listed
+from .plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
 from .rows import SiteRows
+from .rules import OwnerRules
 
-__all__ = ["CellRules", "Check", "small_folds", "small_pairs", "small_sets", "small_times"]
+__all__ = ["Factor", "SiteCells"]
 
-Check = Literal["rows", "events", "columns", "pairs", "times", "folds"]
-NAMED = 5  # of what is too small, in a message
+NAMED = 5  # factors that a sentence names
+TOGETHER = 300  # covariates whose cells with the outcomes are counted at once
+MIXING = np.uint64(0x9E3779B97F4A7C15)  # an odd number without structure, which spreads bits
 
 
 @dataclass(frozen=True)
-class CellRules:
-    """What a site does not let out.
+class Factor:
+    """A variable with few levels.
 
     Attributes
     ----------
-    least : int
-        Fewer people than this are too few; 0 or 1 lets everything through.
-    checks : tuple of str
-        ``"rows"``: people (strata of models that condition on them). ``"events"``: people with
-        the event, without it (logistic), and either among those with a column and, where it has
-        two values, among those without.
-        ``"columns"``: people whose value of a column is not its most frequent one.
-        ``"pairs"``: people who have both of two 0/1 columns of a Hessian.
-        ``"times"``: events, and people who leave or enter, at each time of shared risk sets.
-        ``"folds"``: rows, events and columns, as far as these are looked at, within each fold.
+    name : str
+    rows : tuple of int arrays
+        The rows at each level but the most frequent one.
+    complete : bool
+        Whether the levels are all of the column's values. Otherwise there are many values, one of
+        which at least half of the rows have, and the other level holds all other rows.
     """
 
-    least: int = 5
-    checks: tuple[Check, ...] = ("rows", "events", "columns", "pairs", "times", "folds")
-
-    def __post_init__(self) -> None:
-        if isinstance(self.least, bool) or not isinstance(self.least, int) or self.least < 0:
-            raise DataError(f"the least count must be a whole number from 0, not {self.least!r}")
-        for check in self.checks:
-            if check not in get_args(Check):
-                known = ", ".join(map(repr, get_args(Check)))
-                raise DataError(f"there is no check {check!r}; there are {known}")
-
-    def small(self, count: int) -> bool:
-        """Whether a count is too low to be told."""
-        return 0 < count < self.least
-
-    def does(self, check: Check) -> bool:
-        """Whether to look at these counts."""
-        return self.least > 1 and check in self.checks
+    name: str
+    rows: tuple[np.ndarray, ...]
+    complete: bool = True
 
 
-def small_folds(rows: SiteRows, rules: CellRules) -> list[str]:
-    """What is too small within a fold, whose sums are those of all rows less those of the rest."""
-    if not rules.does("folds") or rows.held_out is None:
-        return []
-    found: list[str] = []
-    for k, out in enumerate(rows.held_out.T):
-        small = small_sets(
-            rows, rules, isinstance(rows.problem.likelihood, LogisticLikelihood), out
-        )
-        found += [f"in fold {k} {sentence}" for sentence in small]
-    if not found:
-        return []
-    more = f" (and so in {len(found) - 1} more counts)" * (len(found) > 1)
-    return [f"{found[0]}{more}; or have fewer folds, or let the site do without the check of folds"]
-
-
-def small_sets(
-    rows: SiteRows, rules: CellRules, balanced: bool, among: np.ndarray | None = None
-) -> list[str]:
-    """What is too small among people, events and columns, as sentences.
+class SiteCells:
+    """The cells of a site's rows under a plan.
 
     Parameters
     ----------
-    balanced : bool
-        Whether people without the event are told as well (logistic models).
-    among : (n,) bool array, optional
-        The rows that are looked at; all by default.
+    rows : SiteRows
+    plan : FederatedPlan
+    rules : OwnerRules
+    others : sequence of Factor
+        Factors of earlier plans on the same people, whose cells with those of this plan count.
     """
-    counted = rows.problem.weights > 0
-    if among is not None:
-        counted &= among
-    unit = rows.unit
-    out = []
-    people = len(np.unique(unit[counted]))
-    if rules.does("rows") and people < rules.least:
-        out.append(f"there are fewer than {rules.least} people")
-    event = None if rows.event is None else rows.event & counted
-    if rules.does("events") and event is not None:
-        cases = len(np.unique(unit[event]))
-        if rules.small(cases):
-            out.append(f"fewer than {rules.least} people have the event")
-        if balanced and rules.small(people - cases):
-            out.append(f"fewer than {rules.least} people are without the event")
+
+    def __init__(
+        self, rows: SiteRows, plan: FederatedPlan, rules: OwnerRules, others: Sequence[Factor] = ()
+    ) -> None:
+        self.rows, self.plan, self.rules = rows, plan, rules
+        self.counted = rows.problem.weights > 0
+        self.own_units = plan.model not in UNCONDITIONAL and plan.model not in SURVIVAL
+        self.covariates = list(_covariates(rows, self.counted, rules.levels))
+        self.outcomes = list(self._outcomes())
+        self.others = list(others)
+
+    # -- factors -----------------------------------------------------------------------------------
+
+    def _outcomes(self) -> Iterator[Factor]:
+        """Events by cause, and the times of shared risk sets."""
+        rows, plan = self.rows, self.plan
+        if plan.model == "linear":
+            yield from _factor_of(plan.outcome, rows.y, self.counted, self.rules.levels)
+            return
+        assert rows.event is not None
+        event = rows.event.astype(float)
         if rows.codes is not None:
-            others = (rows.codes > 0) & ~event & counted
-            if rules.small(len(np.unique(unit[others]))):
-                out.append(f"fewer than {rules.least} people have a competing event")
-    if rules.does("columns") or rules.does("events"):
-        out += _small_columns(rows, rules, counted, event, balanced)
-    return out
+            event = np.where(rows.event, 1.0, np.where(rows.codes > 0, 2.0, 0.0))
+        name = plan.event or plan.outcome
+        yield _levels_of(name, event, self.counted)
+        if plan.shares_risk_sets and plan.times:
+            yield _levels_of(plan.outcome, rows.y, self.counted)
+            if rows.entry is not None:
+                yield _levels_of(plan.entry or "", rows.entry, self.counted)
+
+    def people(self, among: np.ndarray) -> int:
+        """The number of people among some rows, a bool array."""
+        return len(np.unique(self.rows.unit[among & self.counted]))
+
+    # -- what is too small -------------------------------------------------------------------------
+
+    def refusals(self, pairs: Sequence[str], folds: bool = True) -> list[str]:
+        """Sentences on cells that are too small, of single factors and of pairs.
+
+        Parameters
+        ----------
+        pairs : sequence of str
+            The covariates of Hessians: each pair of these is looked at, and each covariate with
+            each outcome in any case.
+        folds : bool
+            Whether to look at the rows that each fold leaves out and leaves in as well: with the
+            sums of all rows, those of a part tell of the rest.
+        """
+        if self.rules.least <= 1:
+            return []
+        out = self._small(pairs, self.counted)
+        if out or not folds or self.rows.held_out is None:
+            return out
+        for k, held in enumerate(self.rows.held_out.T):
+            for part in (held, ~held):
+                small = self._small((), self.counted & part)
+                if small:
+                    return [f"in fold {k} {small[0]}; or have fewer folds"]
+        return []
+
+    def _small(self, pairs: Sequence[str], among: np.ndarray) -> list[str]:
+        least = self.rules.least
+        if self.people(among) < least:
+            return [f"there are fewer than {least} people"]
+        wanted = set(pairs)
+        free = [f for f in self.covariates if f.name in wanted]
+        rest = [f for f in self.covariates if f.name not in wanted]
+        groups = [(free, [*self.outcomes, *(self.others if wanted else ())])]
+        groups += [(rest[i : i + TOGETHER], self.outcomes) for i in range(0, len(rest), TOGETHER)]
+        single: list[tuple[str, ...]] = []
+        both: list[tuple[str, ...]] = []
+        for k, (covariates, others) in enumerate(groups):
+            for small in self._small_pairs(covariates, others, among, k == 0):
+                (both if len(small) == 2 else single).append(small)
+        if single:
+            names = listed(list(dict.fromkeys(name for (name,) in single)), NAMED)
+            return [
+                f"fewer than {least} people have one of the values of {names}: leave the column "
+                "out of the plan, merge it with others, or make a grid of times coarser"
+            ]
+        if both:
+            named = "; ".join(f"{one!r} and {other!r}" for one, other in both[:NAMED])
+            return [
+                f"fewer than {least} people have some value of one and some value of the other of "
+                f"{named}: leave columns out of the plan, merge them, or make a grid of times "
+                "coarser"
+            ]
+        return []
+
+    def _small_pairs(
+        self, covariates: Sequence[Factor], others: Sequence[Factor], among: np.ndarray, every: bool
+    ) -> list[tuple[str, ...]]:
+        """Factors, and pairs of these, with a cell that is too small.
+
+        Parameters
+        ----------
+        every : bool
+            Whether to look at the pairs of covariates, beside those with one of the others.
+        """
+        factors = [*covariates, *others]
+        if not factors:
+            return []
+        m, is_covariate = len(factors), np.arange(len(factors)) < len(covariates)
+        pair = ~(is_covariate[:, None] & is_covariate) | every
+        pair &= ~np.eye(m, dtype=bool)
+        members = [[r[among[r]] for r in f.rows] for f in factors]
+        if self.own_units:  # people have several rows: a level's complement is a level of its own
+            at = np.flatnonzero(among)
+            members = [[*own, np.setdiff1d(at, np.concatenate([*own, at[:0]]))] for own in members]
+        owner = np.repeat(np.arange(m), [len(own) for own in members])
+        levels = [r for own in members for r in own]
+        indptr = np.cumsum([0, *(len(r) for r in levels)])
+        index = np.concatenate([*levels, np.empty(0, np.int64)]).astype(np.int64)
+        Z = sparse.csc_array((np.ones(len(index)), index, indptr), shape=(len(among), len(levels)))
+        if self.own_units:
+            small = self._of_people(Z, owner, m)
+        else:
+            small = self._of_rows(Z, owner, m, int(among.sum()), pair)
+        out: list[tuple[str, ...]] = [(factors[j].name,) for j in np.flatnonzero(np.diag(small))]
+        for i, j in zip(*np.nonzero(np.triu(small & pair, 1)), strict=True):
+            out.append((factors[i].name, factors[j].name))
+        return out
+
+    def _too_few(self, count: np.ndarray) -> np.ndarray:
+        return (count > 0) & (count < self.rules.least)
+
+    def _of_people(self, Z: sparse.csc_array, owner: np.ndarray, m: int) -> np.ndarray:
+        """`_of_rows` where people have several rows: those who have a row at both levels."""
+        units, unit = np.unique(self.rows.unit, return_inverse=True)
+        by_row, out = Z.tocsr(), np.zeros((m, m), bool)
+        for k in range(Z.shape[1]):
+            rows = Z.indices[Z.indptr[k] : Z.indptr[k + 1]]
+            at = (np.ones(len(rows)), (unit[rows], np.arange(len(rows))))
+            of = sparse.csr_array(at, shape=(len(units), len(rows)))
+            few = self._too_few(np.asarray(((of @ by_row[rows]) > 0).sum(axis=0)).ravel())
+            few &= (owner != owner[k]) | (np.arange(len(owner)) == k)
+            out[owner[k], owner[few]] = True
+        return out | out.T
+
+    def _of_rows(
+        self, Z: sparse.csc_array, owner: np.ndarray, m: int, n: int, pair: np.ndarray
+    ) -> np.ndarray:
+        """Pairs of factors (m, m) with a cell that is too small; on the diagonal, factors.
+
+        Parameters
+        ----------
+        Z : (n, K) sparse array
+            Indicators of the levels but the most frequent ones.
+        owner : (K,) int array
+            Their factors.
+        n : int
+            Rows.
+        pair : (m, m) bool array
+            The pairs to look at.
+        """
+        F = np.zeros((len(owner), m))
+        F[np.arange(len(owner)), owner] = 1.0
+        size, G = np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
+        found = F.T @ (self._too_few(G) & pair[np.ix_(owner, owner)]) @ F > 0
+        rest = G @ F  # with any but the most frequent level of another factor
+        beyond = F.T @ (self._too_few(size[:, None] - rest) & pair[owner]) > 0
+        total = F.T @ size
+        neither = n - total[:, None] - total + F.T @ rest
+        found = found | beyond | beyond.T | (self._too_few(neither) & pair)
+        np.fill_diagonal(found, (F.T @ self._too_few(size) > 0) | self._too_few(n - total))
+        return found
+
+    # -- the table of all columns together ---------------------------------------------------------
+
+    @cached_property
+    def few(self) -> tuple[int, bool]:
+        """Combinations of the covariates of few values, and whether one with the outcome is small.
+
+        The combinations are of covariates alone, because the outcome enters the sums of most
+        models in few numbers, but a cell is of both.
+        """
+        pattern = np.zeros(len(self.counted), np.uint64)
+        complete = [f for f in self.covariates if f.complete]
+        for j, factor in enumerate(complete):
+            for k, rows in enumerate(factor.rows):
+                pattern[rows] += _weight(j, k)
+        combinations = len(np.unique(pattern[self.counted]))
+        for j, factor in enumerate(self.outcomes):
+            for k, rows in enumerate(factor.rows):
+                pattern[rows] += _weight(len(complete) + j, k)
+        return combinations, self._has_small(pattern)
+
+    @cached_property
+    def all(self) -> tuple[int, bool]:
+        """The same of all covariates, whatever their values, with weights and offsets."""
+        combinations = len(np.unique(self._covariate_pattern[self.counted]))
+        return combinations, self._has_small(self.pattern)
+
+    @cached_property
+    def _covariate_pattern(self) -> np.ndarray:
+        pattern, problem = np.zeros(len(self.counted), np.uint64), self.rows.problem
+        for j, (rows, values) in enumerate(_values(self.rows)):
+            pattern[rows] += _mixed(values, j)
+        times = [self.rows.y, self.rows.entry] if self.plan.model in SURVIVAL else []
+        for j, x in enumerate([problem.weights, problem.offset, *times]):
+            if x is not None:
+                pattern += _mixed(x, -1 - j)
+        return pattern
+
+    @cached_property
+    def pattern(self) -> np.ndarray:
+        """A number for the values of each row, (n,) uint64; rows that differ have other ones."""
+        codes = self.rows.codes if self.rows.codes is not None else self.rows.y
+        pattern = self._covariate_pattern + _mixed(np.asarray(codes, float), -9)
+        if self.rows.event is not None:
+            pattern = pattern + _mixed(self.rows.event.astype(float), -10)
+        return pattern
+
+    def _has_small(self, pattern: np.ndarray) -> bool:
+        """Whether a combination is that of too few people."""
+        both = np.unique(np.column_stack([pattern, self.rows.unit.astype(np.uint64)])[self.counted],
+                         axis=0)  # fmt: skip
+        counts = np.unique(both[:, 0], return_counts=True)[1]
+        return bool((counts < self.rules.least).any())
 
 
-def _small_columns(
-    rows: SiteRows, rules: CellRules, counted: np.ndarray, event: np.ndarray | None, balanced: bool
-) -> list[str]:
-    few: list[str] = []
-    cells: dict[str, list[str]] = {}
-    design = rows.design
-    for name, found in zip(design.names, _uncommon(design, counted), strict=True):
-        if found is None:
-            continue
-        other, two = found
-        if rules.does("columns") and rules.small(_people(rows.unit, other)):
-            few.append(name)
-        elif rules.does("events") and event is not None and len(other):
-            for what, among in _cells(other, two, counted, event, balanced).items():
-                if rules.small(_people(rows.unit, among)):
-                    cells.setdefault(what, []).append(name)
-                    break
-    out = []
-    if few:
-        out.append(
-            f"fewer than {rules.least} people differ from the others in {listed(few, NAMED)}: "
-            "leave the column out of the plan, or merge it with others"
-        )
-    for what, names in cells.items():
-        out.append(
-            f"fewer than {rules.least} people {what} {listed(names, NAMED)}: leave the "
-            "column out of the plan, merge it, or let the site do without the check of events"
-        )
-    return out
+def _weight(j: int, k: int) -> np.uint64:
+    """A number for level k of factor j, such that sums of several tell which these are."""
+    return _mixed(np.array([float(k + 1)]), j)[0]
 
 
-def _cells(
-    having: np.ndarray, two: bool, counted: np.ndarray, event: np.ndarray, balanced: bool
-) -> dict[str, np.ndarray]:
-    """Rows with and without the event, among those with a column and, of two values, without."""
-    if not two:
-        return {"have the event and": having[event[having]]}
-    rest = counted.copy()
-    rest[having] = False
-    without = counted & ~event
-    out = {"have the event and": having[event[having]], "have the event and not": rest & event}
-    if balanced:
-        out |= {"have no event but": having[without[having]],
-                "have no event and not": rest & without}  # fmt: skip
-    return {k: np.flatnonzero(x) if x.dtype == bool else x for k, x in out.items()}
+def _mixed(x: np.ndarray, j: int) -> np.ndarray:
+    """Numbers for the values of column j, (n,) uint64: sums over columns differ where rows do."""
+    z = (np.asarray(x, np.float64) + 0.0).view(np.uint64)
+    with np.errstate(over="ignore"):
+        z = (z ^ np.uint64(j % (1 << 32) + 1)) * MIXING
+        z = (z ^ (z >> np.uint64(29))) * (MIXING + np.uint64(2 * (j % 1009)))
+        return z ^ (z >> np.uint64(32))
 
 
-def _people(unit: np.ndarray, rows: np.ndarray) -> int:
-    return len(np.unique(unit[rows]))
-
-
-def _uncommon(design: Design, counted: np.ndarray) -> Iterable[tuple[np.ndarray, bool] | None]:
-    """The rows whose value is not the column's most frequent one, and whether it has two values."""
-    for block in design.blocks:
+def _values(rows: SiteRows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of each column the rows that are not zero (of dense ones, all), and their values."""
+    for block in rows.design.blocks:
         for j in range(block.p):
             if isinstance(block, SparseBlock):
-                at = block.indices[block.indptr[j] : block.indptr[j + 1]]
-                mask = np.zeros(block.n, bool)
-                mask[at] = True
-                if len(block.data):
-                    values = np.zeros(block.n)
-                    values[at] = block.data[block.indptr[j] : block.indptr[j + 1]]
-                    yield _differing(values, counted)
-                else:
-                    yield _differing(mask, counted)
+                own = slice(block.indptr[j], block.indptr[j + 1])
+                at = block.indices[own]
+                yield at, block.data[own] if len(block.data) else np.ones(len(at))
             elif isinstance(block, DenseBlock):
-                yield _differing(block.values[:, j], counted)
-            else:
-                yield None
+                yield np.arange(block.n), block.values[:, j]
 
 
-def _differing(values: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, bool]:
-    found, counts = np.unique(values[counted], return_counts=True)
-    if not len(found):
-        return np.empty(0, np.int64), False
-    other = np.flatnonzero((values != found[int(counts.argmax())]) & counted)
-    return other, len(found) == 2
+def _covariates(rows: SiteRows, counted: np.ndarray, most: int) -> Iterator[Factor]:
+    """Factors among the covariates."""
+    for name, (at, values) in zip(rows.design.names, _values(rows), strict=True):
+        if len(at) == len(counted):
+            x = np.empty(len(counted))
+            x[at] = values
+            yield from _factor_of(name, x, counted, most)
+            continue
+        some = counted[at]
+        yield from _sparse_factor(name, at[some], values[some], int(counted.sum()), most)
 
 
-def small_pairs(rows: SiteRows, rules: CellRules, columns: np.ndarray) -> list[str]:
-    """Pairs of 0/1 columns that too few people have both of."""
-    if not rules.does("pairs") or not len(columns):
-        return []
-    design, counted = rows.design, rows.problem.weights > 0
-    having: list[tuple[str, np.ndarray]] = []
-    for block, local, at in design.columns(columns):
-        for j, place in zip(local, at, strict=True):
-            name = design.names[columns[place]]
-            if isinstance(block, SparseBlock) and not len(block.data):
-                mask = np.zeros(block.n, bool)
-                mask[block.indices[block.indptr[j] : block.indptr[j + 1]]] = True
-            elif isinstance(block, DenseBlock) and len(np.unique(block.values[:, j])) == 2:
-                mask = block.values[:, j] > block.values[:, j].min()
-            else:
-                continue
-            having.append((name, mask & counted))
-    small = []
-    for a, (one, first) in enumerate(having):
-        for other, second in having[:a]:
-            both = np.flatnonzero(first & second)
-            if rules.small(_people(rows.unit, both)):
-                small.append(f"{other!r} and {one!r}")
-    if not small:
-        return []
-    shown = "; ".join(small[:NAMED]) + (f"; and {len(small) - NAMED} more" * (len(small) > NAMED))
-    return [
-        f"fewer than {rules.least} people have both {shown}: leave columns out of the plan, or let "
-        "the site do without the check of pairs"
-    ]
+def _sparse_factor(
+    name: str, at: np.ndarray, values: np.ndarray, n: int, most: int
+) -> Iterator[Factor]:
+    """The factor of a column that is zero in the rows that are not named."""
+    found, code = np.unique(values, return_inverse=True)
+    if len(found) + 1 <= most:
+        yield Factor(name, tuple(at[code == k] for k in range(len(found))))
+    elif 2 * len(at) <= n:
+        yield Factor(name, (at,), complete=False)
 
 
-def small_times(rows: SiteRows, rules: CellRules, times: np.ndarray) -> list[str]:
-    """Times at which too few people have an event, or leave or enter the risk sets.
-
-    Within each fold too, where there are some: what is told of all rows and of all but a fold
-    tells of the fold.
-    """
-    if not rules.does("times") or not len(times):
-        return []
-    small = _small_times(rows, rules, times, rows.problem.weights > 0)
-    if small is None and rules.does("folds") and rows.held_out is not None:
-        counted = rows.problem.weights > 0
-        for k, out in enumerate(rows.held_out.T):
-            small = _small_times(rows, rules, times, counted & out)
-            if small is not None:
-                small = f"in fold {k} {small}"
-                break
-    if small is None:
-        return []
-    return [f"{small}: make the grid (times) coarser, or stratify by site (baseline='site')"]
+def _factor_of(name: str, x: np.ndarray, counted: np.ndarray, most: int) -> Iterator[Factor]:
+    """The factor of a column, if it is one."""
+    found, size = np.unique(x[counted], return_counts=True)
+    if len(found) <= most:
+        yield _levels_of(name, x, counted)
+    elif 2 * size.max() >= counted.sum():
+        common = found[int(size.argmax())]
+        yield Factor(name, (np.flatnonzero(counted & (x != common)),), complete=False)
 
 
-def _small_times(
-    rows: SiteRows, rules: CellRules, times: np.ndarray, among: np.ndarray
-) -> str | None:
-    assert rows.event is not None
-    at = np.searchsorted(times, rows.y)
-    kinds = {"have the event": at[among & rows.event], "leave": at[among]}
-    if rows.codes is not None:
-        others = ~rows.event & (rows.codes > 0)
-        kinds["have a competing event"] = at[among & others]
-        kinds["are censored"] = at[among & (rows.codes == 0)]
-    if rows.entry is not None:
-        kinds["enter"] = np.searchsorted(times, rows.entry[among], side="right")
-    for what, at in kinds.items():
-        counts = np.bincount(at, minlength=len(times))
-        if any(rules.small(int(c)) for c in counts):
-            return f"fewer than {rules.least} people {what} at some of the times"
-    return None
+def _levels_of(name: str, x: np.ndarray, counted: np.ndarray) -> Factor:
+    """A factor of all values."""
+    found, size = np.unique(x[counted], return_counts=True)
+    common = found[int(size.argmax())] if len(found) else np.nan
+    rows = tuple(np.flatnonzero(counted & (x == v)) for v in found if v != common)
+    return Factor(name, rows)

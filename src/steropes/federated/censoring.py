@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import DataError
+from .contents import Totals
 from .plan import FederatedPlan
-from .protocol import Message
 from .rows import SiteRows
 
-__all__ = ["CensoringOfAll", "leaving", "pooled_censoring"]
+__all__ = ["CensoringOfAll", "leaving", "leaving_times", "pooled_censoring"]
 
 ROUNDING = 1e-12  # of the weight at a time
 COUNTS = ("leave", "censored", "enter", "cases")
@@ -47,48 +48,55 @@ class CensoringOfAll:
         return np.concatenate([[1.0], self.G[which]])[at]
 
 
-def leaving(rows: SiteRows) -> dict[str, np.ndarray]:
-    """What of a site makes the censoring distribution.
+def leaving_times(rows: SiteRows) -> np.ndarray:
+    """The times at which a row of a site leaves or enters, ascending."""
+    there = rows.problem.weights > 0
+    entries = np.empty(0) if rows.entry is None else rows.entry[there & np.isfinite(rows.entry)]
+    return np.unique(np.concatenate([rows.y[there], entries]))
+
+
+def leaving(rows: SiteRows, times: np.ndarray) -> dict[str, np.ndarray]:
+    """A site's contributions to the censoring distribution.
+
+    Parameters
+    ----------
+    times : (L,) array
+        Every time at which a row leaves or enters is among them.
 
     Returns
     -------
     dict
-        ``leave_times`` (L,), and the weights that leave and that are censored there: ``leave``
-        and ``censored``, (1 + folds, L), of all rows and of those that each fold leaves out.
-        With late entry the times are those of entries too, ``enter`` has their weights, and
-        ``cases`` the weights that leave with the event of interest.
+        ``leave`` and ``censored``, the weights that leave and that are censored at each time,
+        (1 + folds, L), of all rows and of those that each fold leaves out. With late entry also
+        ``enter``, the weights that enter, and ``cases``, those that leave with the event of
+        interest.
     """
     w = rows.problem.weights
     assert rows.codes is not None
+    if not np.isin(leaving_times(rows), times).all():
+        raise DataError("the request's times leave out times at which rows of this site leave")
     weights = [w] if rows.held_out is None else [w, *(w * out for out in rows.held_out.T)]
     there = w > 0
-    came = np.zeros(len(w), bool) if rows.entry is None else there & np.isfinite(rows.entry)
-    entries = np.empty(0) if rows.entry is None else rows.entry[came]
-    times = np.unique(np.concatenate([rows.y[there], entries]))
 
     def each(t: np.ndarray, some: np.ndarray) -> np.ndarray:
         at = np.searchsorted(times, t[some])
         return np.array([np.bincount(at, x[some], minlength=len(times)) for x in weights])
 
-    out = {"leave_times": times, "leave": each(rows.y, there)}
+    out = {"leave": each(rows.y, there)}
     out["censored"] = each(rows.y, there & (rows.codes == 0))
     if rows.entry is None:
         return out
     assert rows.event is not None
+    came = there & np.isfinite(rows.entry)
     return out | {"enter": each(rows.entry, came), "cases": each(rows.y, there & rows.event)}
 
 
-def pooled_censoring(plan: FederatedPlan, answers: list[Message]) -> CensoringOfAll:
-    """G of all sites from what each told."""
-    folds = plan.folds * plan.repeats
-    own = [np.asarray(a.arrays["leave_times"], float) for a in answers]
-    times = np.unique(np.concatenate(own))
+def pooled_censoring(plan: FederatedPlan, times: np.ndarray, told: Totals) -> CensoringOfAll:
+    """G of all sites from their totals at some times."""
     names = COUNTS[:2] if plan.entry is None else COUNTS
-    counts = np.zeros((len(names), 1 + folds, len(times)))
-    for t, a in zip(own, answers, strict=True):
-        at = np.searchsorted(times, t)
-        for x, name in zip(counts, names, strict=True):
-            x[:, at] += a.array(name, (1 + folds, len(t)))
+    counts = np.array([told[name] for name in names])
+    some = (counts[0, 0] > 0) if plan.entry is None else (counts[[0, 2], 0] > 0).any(axis=0)
+    times, counts = times[some], counts[:, :, some]
     if plan.entry is None:
         G = np.array([_distribution(*x) for x in _by_rows(counts, plan.folds)])
         return CensoringOfAll(times, G)

@@ -1,45 +1,23 @@
-"""Messages as bytes: JSON, or Parquet with one row an array."""
+"""Messages as files of JSON: of a limited size, never through a link, never over another file."""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
 
 from ..errors import DataError
 from .protocol import Message
 
-__all__ = ["Format", "decode", "encode", "read_message", "write_message"]
+__all__ = ["LARGEST_FILE", "decode", "encode", "read_bytes", "read_message", "write_new"]
 
-Format = Literal["json", "parquet"]
-HEAD = b"steropes"  # key of the plain values in a Parquet file's metadata
+LARGEST_FILE = 64 << 20  # bytes; parsed, a file of numbers takes some ten times as much memory
 
 
-def encode(message: Message, kind: Format = "json") -> bytes:
+def encode(message: Message) -> bytes:
     """A message as the bytes of a file."""
-    if kind == "json":
-        return json.dumps(message.to_dict()).encode()
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    head = message.to_dict()
-    arrays = head.pop("arrays", {})
-    table = pa.table(
-        {
-            "name": pa.array(list(arrays), pa.string()),
-            "shape": pa.array([a["shape"] for a in arrays.values()], pa.list_(pa.int64())),
-            "values": pa.array(
-                [np.asarray(message.arrays[name], float).ravel() for name in arrays],
-                pa.list_(pa.float64()),
-            ),
-        }
-    ).replace_schema_metadata({HEAD: json.dumps(head).encode()})
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    return sink.getvalue().to_pybytes()
+    return json.dumps(message.to_dict(), allow_nan=False).encode()
 
 
 def decode(content: bytes, where: str) -> Message:
@@ -48,59 +26,69 @@ def decode(content: bytes, where: str) -> Message:
     Raises
     ------
     DataError
-        A file that is neither, cut off, or of another version.
+        A file that is too large, was cut off, or is of another version.
     """
-    message = Message.from_dict(_parsed(content, where), where)
-    return message
-
-
-def _parsed(content: bytes, where: str) -> Any:
-    if content[:4] == b"PAR1":
-        return _from_parquet(content, where)
+    if len(content) > LARGEST_FILE:
+        raise DataError(f"{where} has more than {LARGEST_FILE >> 20} MB, which no message needs")
     try:
-        return json.loads(content)
+        given = json.loads(content)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise DataError(
-            f"{where} cannot be read ({error}): it is neither JSON nor Parquet, or was cut off. "
-            "Delete it and let the site answer again."
+            f"{where} cannot be read ({error}): it is no JSON, or was cut off. Delete it and let "
+            "the site answer again."
         ) from None
+    except ValueError:  # an integer of more digits than Python converts
+        raise DataError(f"{where} has a number with too many digits") from None
+    return Message.from_dict(given, where)
 
 
-def _from_parquet(content: bytes, where: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def read_bytes(path: Path) -> bytes:
+    """Read a regular file of limited size, without following a link."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        table = pq.read_table(pa.BufferReader(content))
-        head = dict(json.loads((table.schema.metadata or {})[HEAD]))
-        rows = table.to_pylist()
-        arrays = {r["name"]: {"shape": r["shape"], "values": _numbers(r["values"])} for r in rows}
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise DataError(
-            f"{where} cannot be read as Parquet ({error}). Delete it and let the site answer again."
-        ) from None
-    return head if head.get("kind") == "refusal" else head | {"arrays": arrays}
-
-
-def _numbers(values: list[float]) -> list[Any]:
-    names = {np.inf: "Infinity", -np.inf: "-Infinity"}
-    return ["NaN" if v != v else names.get(v, v) for v in values]
+        at = os.open(path, flags)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        found = os.fstat(at)
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError(f"{path} is not a regular file")
+        if found.st_size > LARGEST_FILE:
+            raise DataError(f"{path} has more than {LARGEST_FILE >> 20} MB, which no message needs")
+        with open(at, "rb", closefd=False) as file:
+            return file.read(LARGEST_FILE + 1)
+    finally:
+        os.close(at)
 
 
 def read_message(path: Path) -> tuple[Message, int]:
     """Read a message from a file; returns it with its size in bytes."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    content = read_bytes(path)
     return decode(content, str(path)), len(content)
 
 
-def write_message(message: Message, path: Path, kind: Format) -> Path:
-    """Write a message, whole or not at all; returns its path."""
-    path = path.with_suffix("." + kind)
+def write_new(path: Path, content: bytes, mode: int = 0o666) -> Path:
+    """Write a file that does not exist yet, whole or not at all.
+
+    Raises
+    ------
+    DataError
+        There is a file of this name, or a link.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # two may write at once
-    part.write_bytes(encode(message, kind))
-    part.replace(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(part, flags, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(part, path, follow_symlinks=False)
+    except FileExistsError:
+        raise DataError(f"{path} is there already, and is not overwritten") from None
+    except OSError:  # a file system without links
+        with os.fdopen(os.open(path, flags, mode), "wb") as file:
+            file.write(content)
+    finally:
+        part.unlink()
     return path

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import DataError
+from .described import Described
 from .exchange import Exchange
 from .plan import FederatedPlan
-from .protocol import Message
 from .risk_sets import RiskSums
 from .site_sums import unpacked
 
@@ -24,7 +24,6 @@ __all__ = ["Evaluations", "Known", "SummedEvaluations", "SumsAt", "sums_over_sit
 SHORTER = (0.5, 0.25, 0.125)  # lengths of steps that are asked for beside the whole one
 SAME = 1e-12  # relative difference of coefficients that are the same point
 WHOLE = 400  # columns up to which a Hessian is over all of them
-SCORE_PARTS = 6  # of linear models; see `LinearLikelihood.score_parts`
 LIKELY = 0.6  # of λ: a slope from which on a column may join soon
 
 
@@ -46,8 +45,8 @@ class Known:
 class Evaluations(ABC):
     """Losses, gradients and Hessians of the model of all sites.
 
-    Coefficients θ (P,) are the intercepts, at the columns' centres, and then those of the columns
-    in their own units.
+    Coefficients θ (P,) are the intercept that sites share, at the columns' centres, if there is
+    one, and then those of the columns in their own units.
 
     Parameters
     ----------
@@ -65,6 +64,7 @@ class Evaluations(ABC):
         self.head = len(plan.intercepts)
         self.P = self.head + len(center)
         self.known: list[Known] = []
+        self._last: Known | None = None  # the point that was found last, which is asked for most
         self.base: Known | None = None  # where the last Hessian is of
         self.wanted = np.empty(0, np.int64)  # columns of the last Hessian that was wanted
 
@@ -101,8 +101,11 @@ class Evaluations(ABC):
 
     def find(self, theta: np.ndarray) -> Known | None:
         """What is known of a point, or None."""
+        if self._last is not None and np.array_equal(self._last.theta, theta):
+            return self._last
         for at in reversed(self.known):
             if np.all(np.abs(at.theta - theta) <= SAME * np.abs(theta)):
+                self._last = at
                 return at
         return None
 
@@ -136,6 +139,7 @@ class Evaluations(ABC):
         """Know a point; returns it."""
         self.known = [k for k in self.known if k is not self.find(at.theta)]
         self.known.append(at)
+        self._last = at
         return at
 
     def add(self, points: list[np.ndarray], columns: np.ndarray, sums: SumsAt) -> Known:
@@ -148,7 +152,7 @@ class Evaluations(ABC):
         if sums.held_out is not None:
             at.held_out = sums.held_out[0]
         if np.isfinite(at.loss) and not (np.isfinite(H).all() and np.isfinite(g).all()):
-            raise DataError("a site's sums are not finite; columns may be in a unit that is odd")
+            raise DataError("the sites' sums are not finite; columns may be in a unit that is odd")
         return self.keep(at)
 
 
@@ -185,6 +189,7 @@ def sums_over_sites(
     exchange: Exchange,
     points: np.ndarray,
     center: np.ndarray,
+    scale: np.ndarray,
     columns: np.ndarray,
     hessians: list[int],
     folds: list[int] | None = None,
@@ -194,65 +199,46 @@ def sums_over_sites(
     Parameters
     ----------
     points : (m, P) array
-        The intercepts first.
+        The intercept first, where sites share one.
+    center, scale : (p,) arrays
+        Sums are over columns less their centres and divided by their scales.
     columns : (k,) int array
-        Of the Hessians, beside the intercepts.
+        Of the Hessians, behind the intercept.
     hessians : list of int
         The points at which there is one.
     folds : list of int, optional
         What each point leaves out, −1 for nothing.
     """
     plan = exchange.plan
-    head, m, P = len(plan.intercepts), *points.shape
+    head = len(plan.intercepts)
     arrays = {
-        "points": points[:, head:], "center": center, "columns": columns.astype(np.int64),
-        "hessians": np.array(hessians, np.int64),
+        "points": points[:, head:], "center": center, "scale": scale,
+        "columns": columns.astype(np.int64), "hessians": np.array(hessians, np.int64),
     }  # fmt: skip
     if head:
-        arrays["intercepts"] = points[:, :head]
+        arrays["intercepts"] = points[:, 0]
     if folds is not None:
         arrays["folds"] = np.array(folds, np.int64)
-    answers = exchange.ask("evaluate", arrays)
-    k = head + len(columns)
-    held = None if folds is None else np.zeros((m, SCORE_PARTS if plan.model == "linear" else 1))
-    out = SumsAt(
-        np.zeros(m), np.zeros((m, P)), np.zeros((len(hessians), k, k)),
-        np.zeros((len(hessians), k)), held,
-    )  # fmt: skip
-    for site, answer in enumerate(answers):
-        _add(plan, answer, site, out, len(columns))
-        if held is not None:
-            held += answer.array("held_out", held.shape)
-    return out
-
-
-def _add(plan: FederatedPlan, answer: Message, site: int, out: SumsAt, k: int) -> None:
-    """Add a site's sums, with its own intercept at its place."""
-    head, m = len(plan.intercepts), len(out.loss)
-    p, own, h = out.gradient.shape[1] - head, 1 if head else 0, len(out.hessian)
-    out.loss[:] += answer.array("loss", (m,))
-    g = answer.array("gradient", (m, own + p))
-    q = own + k
-    H = unpacked(answer.array("hessian", (h, q * (q + 1) // 2)), q)
-    u = answer.array("uncentred", (h, q))
-    out.gradient[:, head:] += g[:, own:]
-    at = np.arange(head, head + k)
-    if own:
-        place = site if plan.baseline == "site" else 0
-        out.gradient[:, place] += g[:, 0]
-        at = np.concatenate([[place], at])
-    out.hessian[:, at[:, None], at] += H
-    out.uncentred[:, at] += u
+    exchange.reached = points[0]
+    told = exchange.total("evaluate", arrays)
+    loss = np.where(told["too_far"] > 0, np.inf, told["loss"])
+    size = np.concatenate([np.ones(head), scale])
+    at = np.concatenate([np.ones(head), scale[columns]])
+    H = unpacked(told["hessian"], head + len(columns)) * at * at[:, None]
+    held = told["held_out"] if folds is not None else None
+    return SumsAt(loss, told["gradient"] * size, H, told["uncentred"] * at**2, held)
 
 
 class SummedEvaluations(Evaluations):
     """Of models whose loss is the sum of the sites' losses."""
 
-    def __init__(self, exchange: Exchange, center: np.ndarray, l1: np.ndarray) -> None:
-        super().__init__(exchange.plan, center, l1)
-        self.exchange = exchange
+    def __init__(self, exchange: Exchange, described: Described, l1: np.ndarray) -> None:
+        super().__init__(exchange.plan, described.center, l1)
+        self.exchange, self.described = exchange, described
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
         points = [theta, *more]
-        sums = sums_over_sites(self.exchange, np.array(points), self.center, columns, [0])
+        sums = sums_over_sites(
+            self.exchange, np.array(points), self.center, self.described.scale, columns, [0]
+        )
         return self.add(points, columns, sums)

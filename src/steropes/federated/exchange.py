@@ -1,24 +1,33 @@
-"""How requests get to the sites and answers back, and what each round has sent."""
+"""The lead's side of a conversation: it asks for totals, or for numbers of single sites.
+
+The lead's computation is deterministic and does no input or output of its own. Each request goes
+to a `converse` function, which returns the finished `Round`; a transport supplies it, or a site
+that recomputes the lead's steps from the rounds so far (`program`).
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..errors import DataError
-from .consistent import SiteHistory
-from .contents import refuse_contents
-from .encoding import encode
-from .plan import FederatedPlan
-from .possible import refuse_impossible
+from .contents import Totals, refuse_contents, total_of
+from .plan import PER_SITE, FederatedPlan
 from .protocol import Ask, Message, Value
 
-__all__ = ["Answering", "Exchange", "InMemory", "RoundRecord", "WaitingError", "check_answer"]
+__all__ = [
+    "Exchange",
+    "Round",
+    "RoundRecord",
+    "SiteLeft",
+    "WaitingError",
+    "check_answer",
+    "same_request",
+]
 
-Answering = Callable[[FederatedPlan, Message], Message]
+CLOSE = 1e-6  # relative difference of requests that two machines compute from the same totals
 
 
 class WaitingError(Exception):
@@ -35,6 +44,28 @@ class WaitingError(Exception):
         self.round, self.sites = round_, tuple(sites)
 
 
+class SiteLeft(Exception):
+    """A site left, so that the round has no total and is repeated without it."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A request and what came back.
+
+    Attributes
+    ----------
+    request : Message
+    answers : tuple of Message
+        In the order of the request's sites. Where sites left, their withdrawals at most.
+    left : tuple of str
+        Sites that take no further part; then the round has no total.
+    """
+
+    request: Message
+    answers: tuple[Message, ...]
+    left: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class RoundRecord:
     """What a round sent.
@@ -47,120 +78,124 @@ class RoundRecord:
         Bytes of the request, which each site reads.
     received : dict of str to int
         Bytes of each site's answer.
-    arrays : dict of str to int
-        Numbers in each array of an answer.
+    numbers : int
+        Numbers that became known: totals, or those of the single sites together.
+    told : tuple of str
+        Names of the fields.
+    left : tuple of str
+        Sites that left in this round.
     """
 
     round: int
-    ask: str
+    ask: Ask
     sent: int
     received: dict[str, int]
-    arrays: dict[str, int]
+    numbers: int
+    told: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
 
-class Exchange(ABC):
+@dataclass
+class Exchange:
     """Asks sites, one round after the other.
-
-    Parameters
-    ----------
-    plan : FederatedPlan
 
     Attributes
     ----------
+    plan : FederatedPlan
+    converse : callable
+        Sends a request and returns the finished round.
+    measure : callable
+        The size of a message in bytes.
+    sites : list of str
+        The sites that still take part.
     records : list of RoundRecord
         Of the rounds so far.
-    overflowed : dict of str to str
-        Sites with sums that were not finite, and which these were last.
+    reached : array or None
+        The coefficients of the last request that had some.
     """
 
-    def __init__(self, plan: FederatedPlan) -> None:
-        self.plan = plan
-        self.records: list[RoundRecord] = []
-        self.overflowed: dict[str, str] = {}
-        self._said: dict[str, SiteHistory] = {}
+    plan: FederatedPlan
+    converse: Callable[[Message], Round]
+    measure: Callable[[Message], int]
+    sites: list[str] = field(init=False)
+    records: list[RoundRecord] = field(init=False, default_factory=list)
+    reached: np.ndarray | None = field(init=False, default=None)
 
-    def ask(
-        self,
-        what: Ask,
-        arrays: Mapping[str, np.ndarray] | None = None,
-        values: Mapping[str, Value] | None = None,
-        sites: Sequence[str] | None = None,
-    ) -> list[Message]:
-        """Ask sites, by default all, and return their answers in the order of the plan.
+    def __post_init__(self) -> None:
+        self.sites = list(self.plan.sites)
+
+    def total(self, ask: Ask, arrays: Mapping[str, np.ndarray] | None = None) -> Totals:
+        """Ask all sites for sums, and return the totals.
 
         Raises
         ------
         DataError
-            A refusal, or an answer that is none to this request, by site and field.
-        WaitingError
-            Not all have answered.
+            A refusal, by site, or an answer of the wrong size.
+        SiteLeft
+            A site left.
         """
+        done = self._round(ask, arrays or {}, {}, self.sites)
+        found = total_of(self.plan, done.request, done.answers)
+        self._record(done, int(sum(x.size for x in found.arrays.values())), tuple(found.arrays))
+        return found
+
+    def each(
+        self,
+        ask: Ask,
+        arrays: Mapping[str, np.ndarray] | None = None,
+        values: Mapping[str, Value] | None = None,
+        sites: Sequence[str] | None = None,
+    ) -> list[Message]:
+        """Ask single sites, by default all, for numbers of their own, in clear."""
+        assert ask in PER_SITE
+        asked = self.sites if sites is None else [s for s in sites if s in self.sites]
+        done = self._round(ask, arrays or {}, values or {}, asked)
+        for answer in done.answers:
+            refuse_contents(self.plan, done.request, answer)
+        numbers = sum(int(x.size) for a in done.answers for x in a.arrays.values())
+        self._record(done, numbers, tuple(done.answers[0].arrays))
+        return list(done.answers)
+
+    def _round(
+        self, ask: Ask, arrays: Mapping[str, np.ndarray], values: Mapping[str, Value],
+        sites: Sequence[str],
+    ) -> Round:  # fmt: skip
         n = len(self.records)
         if n >= self.plan.max_rounds:
             raise DataError(
                 f"{n} rounds were not enough (max_rounds); columns that are nearly collinear, or "
                 "an outcome that they separate, take many. Give them a prior, or raise max_rounds."
             )
-        asked = list(self.plan.sites if sites is None else sites)
-        said = dict(values or {})
-        if sites is not None:
-            said["sites"] = asked
-        request = Message("request", self.plan.study, n, what, values=said, arrays=arrays or {})
-        found, sent, sizes = self._exchange(request, asked)
-        _refuse_refusals(found)
-        for answer in found:
-            self._check(request, answer)
-        counts = {name: int(x.size) for name, x in found[0].arrays.items()}
+        known = {**values, "sites": list(sites)}
+        request = Message("request", self.plan.study, n, ask, values=known, arrays=arrays)
+        done = self.converse(request)
+        if done.left:
+            self._leave(done)
+        _refuse_refusals(done.answers)
+        return done
+
+    def _leave(self, done: Round) -> None:
+        self._record(done, 0, ())
+        self.sites = [s for s in self.sites if s not in done.left]
+        gone = ", ".join(map(repr, done.left))
+        if len(self.sites) < self.plan.min_sites:
+            raise DataError(
+                f"{gone} left in round {done.request.round}, and fewer than {self.plan.min_sites} "
+                "sites are left, whose total would tell of single sites"
+            )
+        raise SiteLeft(gone)
+
+    def _record(self, done: Round, numbers: int, told: tuple[str, ...]) -> None:
+        sizes = {a.site: self.measure(a) for a in done.answers}
+        request = done.request
         self.records.append(
-            RoundRecord(n, what, sent, dict(zip(asked, sizes, strict=True)), counts)
-        )
-        return found
-
-    def _check(self, request: Message, answer: Message) -> None:
-        """Refuse an answer that is not what was asked, or that no rows have."""
-        refuse_contents(self.plan, request, answer)
-        said = self._said.setdefault(answer.site, SiteHistory(answer))
-        refuse_impossible(self.plan, request, answer, said.first)
-        said.add(self.plan, request, answer)
-        odd = [name for name, x in answer.arrays.items() if not np.isfinite(x).all()]
-        if odd:
-            self.overflowed[answer.site] = f"{odd[0]!r} in round {request.round}"
-
-    @abstractmethod
-    def _exchange(self, request: Message, sites: list[str]) -> tuple[list[Message], int, list[int]]:
-        """Answers and refusals of the sites, bytes of the request, and of each answer."""
-
-
-class InMemory(Exchange):
-    """Sites that are callables: each takes the plan and a request and returns a message.
-
-    Parameters
-    ----------
-    plan : FederatedPlan
-    sites : dict of str to callable
-    """
-
-    def __init__(self, plan: FederatedPlan, sites: Mapping[str, Answering]) -> None:
-        super().__init__(plan)
-        gone = [s for s in plan.sites if s not in sites]
-        if gone:
-            raise DataError(f"the plan's site {gone[0]!r} is missing")
-        self.sites = dict(sites)
-
-    def _exchange(self, request: Message, sites: list[str]) -> tuple[list[Message], int, list[int]]:
-        found, sizes = [], []
-        for name in sites:
-            given = self.sites[name](self.plan, request)
-            arrays = {k: np.asarray(x) for k, x in given.arrays.items()}
-            message = replace(given, arrays=arrays)
-            check_answer(message, request, name, f"the answer of site {name!r}")
-            found.append(message)
-            sizes.append(len(encode(message, self.plan.format)))
-        return found, len(encode(request, self.plan.format)), sizes
+            RoundRecord(request.round, request.ask, self.measure(request), sizes, numbers, told,
+                        done.left)
+        )  # fmt: skip
 
 
 def check_answer(message: Message, request: Message, site: str, where: str) -> None:
-    """Refuse what is no answer of a site to a request, by name."""
+    """Refuse what is no reply of a site to a request, by name."""
     if message.kind == "request":
         raise DataError(f"{where} is a request, not an answer")
     if message.study != request.study:
@@ -179,9 +214,37 @@ def check_answer(message: Message, request: Message, site: str, where: str) -> N
         )
 
 
-def _refuse_refusals(messages: list[Message]) -> None:
+def _refuse_refusals(messages: Sequence[Message]) -> None:
     refusals = [m for m in messages if m.kind == "refusal"]
     if refusals:
         said = " | ".join(f"site {m.site!r}: {'; '.join(m.reasons)}" for m in refusals)
         first = refusals[0]
         raise DataError(f"round {first.round} ({first.ask}) was refused. {said}")
+
+
+def same_request(given: Message, expected: Message) -> bool:
+    """Whether two requests are the same but for the rounding of two machines."""
+    return (
+        (given.kind, given.study, given.round, given.ask)
+        == (expected.kind, expected.study, expected.round, expected.ask)
+        and given.values.keys() == expected.values.keys()
+        and all(_same_value(given.values[k], expected.values[k]) for k in expected.values)
+        and given.arrays.keys() == expected.arrays.keys()
+        and all(_close(given.arrays[k], expected.arrays[k]) for k in expected.arrays)
+    )
+
+
+def _same_value(a: Value, b: Value) -> bool:
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return _close(np.asarray(a), np.asarray(b))
+    return a == b
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape:
+        return False
+    if b.dtype.kind in "iu":
+        return bool((a == b).all())
+    size = max(float(np.max(np.abs(b), initial=0.0)), 1e-300)
+    off = np.abs(a - b) <= CLOSE * np.maximum(np.abs(b), 1e-3 * size)
+    return bool(np.all(off | (a == b)))

@@ -2,31 +2,31 @@
 
     plan.json
     rounds/000/request.json      written by the lead
-    rounds/000/north.json        a site's answer
+    rounds/000/north.json        a site's answer, signed, its sums masked
+    rounds/000/left.json         names of sites that the lead goes on without
     …
     result.json
 
-Each `step` of the lead runs its fit again from the first round, with the answers that are there,
-to the first one that is missing. So there is no state beside the messages, and whoever has the
-folder can check every number.
+There is no state but these files. Each `step` of the lead runs its computation again from the
+first round to the first answer that is missing, and each site does the same before it answers.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ..errors import DataError
-from .encoding import read_message, write_message
-from .exchange import Exchange, WaitingError, check_answer
+from .encoding import encode, read_bytes, read_message, write_new
+from .exchange import Round, WaitingError, check_answer, same_request
+from .keys import PublicKeys
 from .plan import FederatedPlan
-from .protocol import SCHEMA, Message, Value
+from .program import Found, LeadProgram
+from .protocol import SCHEMA, Message
+from .verification import refuse_unsigned
 
-__all__ = ["FolderExchange", "earlier_answers", "latest_request", "read_plan", "start_folder"]
-
-CLOSE = 1e-6  # relative difference of requests of two machines
+__all__ = ["history", "read_plan", "run_in_folder", "start_folder", "write_answer"]
 
 
 def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
@@ -41,21 +41,16 @@ def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
     for there in (path, Path(folder) / "rounds"):
         if there.exists():
             raise DataError(f"{there} is there already; use another folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = {"schema": SCHEMA, "study": plan.study, **plan.to_dict()}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    return path
+    return write_new(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def read_plan(folder: str | Path) -> FederatedPlan:
     """The plan of a folder."""
     path = Path(folder) / "plan.json"
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise DataError(f"{folder} has no plan.json; begin with `steropes federate init`") from None
-    except ValueError as error:
-        raise DataError(f"{path} cannot be read: {error}") from None
+    if not path.exists():
+        raise DataError(f"{folder} has no plan.json; begin with `steropes federate init`")
+    given = _json(path)
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
         version = given.get("schema") if isinstance(given, dict) else None
         raise DataError(
@@ -69,114 +64,129 @@ def read_plan(folder: str | Path) -> FederatedPlan:
     return plan
 
 
-def _round_folder(folder: Path, n: int) -> Path:
-    return folder / "rounds" / f"{n:03d}"
+def _json(path: Path) -> object:
+    try:
+        return json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
 
 
-def _message_path(folder: Path, name: str) -> Path | None:
-    """The file of a message, whichever of the two kinds it is."""
-    found = [p for kind in ("json", "parquet") if (p := folder / f"{name}.{kind}").exists()]
-    if len(found) > 1:
-        raise DataError(f"{folder} has {name}.json and {name}.parquet; delete one of them")
-    return found[0] if found else None
+def _at(folder: str | Path, n: int) -> Path:
+    return Path(folder) / "rounds" / f"{n:03d}"
 
 
-def latest_request(folder: str | Path) -> tuple[Message, Path]:
-    """The last request of a folder, with the folder of its round."""
-    folder = Path(folder)
-    n = 0
-    while _message_path(_round_folder(folder, n), "request") is not None:
-        n += 1
-    if not n:
-        raise DataError(f"{folder} has no request yet; let the lead run `steropes federate step`")
-    at = _round_folder(folder, n - 1)
-    path = _message_path(at, "request")
-    assert path is not None
+def _request(folder: str | Path, n: int) -> Message | None:
+    """The request of a round, if there is one."""
+    path = _at(folder, n) / "request.json"
+    if not path.exists():
+        return None
     message, _ = read_message(path)
-    if message.kind != "request" or message.round != n - 1:
+    if message.kind != "request" or message.round != n:
         what = f"the {message.kind} of round {message.round}"
         raise DataError(
-            f"{path} is {what}, not the request of round {n - 1}. Do not answer it; let the lead "
+            f"{path} is {what}, not the request of round {n}. Do not answer it; let the lead "
             "delete it and take a step, which writes it again."
         )
-    return message, at
+    return message
 
 
-def earlier_answers(folder: str | Path, site: str, before: int) -> list[tuple[Message, Message]]:
-    """The requests of the first round and of the one before a given one, with a site's answers."""
-    out = []
-    for n in sorted({0, before - 1}) if before else []:
-        at = _round_folder(Path(folder), n)
-        request, answer = _message_path(at, "request"), _message_path(at, site)
-        if request is not None and answer is not None:
-            out.append((read_message(request)[0], read_message(answer)[0]))
-    return out
+def _left(folder: str | Path, request: Message) -> list[str]:
+    """Sites that the lead goes on without after a round."""
+    path = _at(folder, request.round) / "left.json"
+    if not path.exists():
+        return []
+    given = _json(path)
+    if not isinstance(given, list) or any(s not in request.sites for s in given):
+        raise DataError(f"{path} must be a list of sites that the round was asked of")
+    return given
 
 
-class FolderExchange(Exchange):
-    """Requests and answers as files; what is not answered yet is a `WaitingError`.
+def _replies(folder: str | Path, request: Message) -> tuple[Round, list[str]]:
+    """What came back to a request so far, and the sites that have yet to answer."""
+    found, left, missing = [], _left(folder, request), []
+    for name in request.sites:
+        path = _at(folder, request.round) / f"{name}.json"
+        if not path.exists():
+            if name not in left:
+                missing.append(name)
+            continue
+        message, _ = read_message(path)
+        check_answer(message, request, name, str(path))
+        found.append(message)
+    withdrawals = [m for m in found if m.kind == "withdrawal"]
+    left += [m.site for m in withdrawals if m.site not in left]
+    if left:
+        return Round(request, tuple(withdrawals), tuple(s for s in request.sites if s in left)), []
+    return Round(request, tuple(found)), missing
+
+
+def history(folder: str | Path) -> tuple[Message, list[Round]]:
+    """The last request of a folder, and the finished rounds before it."""
+    rounds, n = list[Round](), 0
+    request = _request(folder, 0)
+    if request is None:
+        raise DataError(f"{folder} has no request yet; let the lead run `steropes federate step`")
+    while (following := _request(folder, n + 1)) is not None:
+        done, missing = _replies(folder, request)
+        if missing:
+            raise DataError(f"round {n} is not finished: {', '.join(missing)} did not answer it")
+        rounds.append(done)
+        request, n = following, n + 1
+    return request, rounds
+
+
+def write_answer(folder: str | Path, message: Message) -> Path:
+    """Write a site's reply into the folder of its round; a refusal gives way to an answer."""
+    path = _at(folder, message.round) / f"{message.site}.json"
+    if path.exists() and read_message(path)[0].kind == "refusal":
+        path.unlink()
+    return write_new(path, encode(message))
+
+
+def run_in_folder(
+    folder: str | Path,
+    without: Sequence[str] = (),
+    peers: Mapping[str, PublicKeys] | None = None,
+) -> Found:
+    """Take the lead's computation as far as the answers in a folder go.
 
     Parameters
     ----------
-    folder : path
-        With a plan; see `start_folder`.
+    without : sequence of str
+        Sites that have not answered the last request and are not waited for any longer.
+    peers : dict of str to PublicKeys, optional
+        Keys of the sites, to check their signatures.
+
+    Raises
+    ------
+    WaitingError
+        Sites have yet to answer the last request.
     """
-
-    def __init__(self, folder: str | Path) -> None:
-        super().__init__(read_plan(folder))
-        self.folder = Path(folder)
-
-    def _exchange(self, request: Message, sites: list[str]) -> tuple[list[Message], int, list[int]]:
-        at = _round_folder(self.folder, request.round)
-        path = _message_path(at, "request")
-        if path is None:
-            write_message(request, at / "request", self.plan.format)
-            raise WaitingError(request.round, sites)
-        known, sent = read_message(path)
-        _same_request(known, request, path)
-        found, sizes, missing = [], [], []
-        for name in sites:
-            answer = _message_path(at, name)
-            if answer is None:
-                missing.append(name)
-                continue
-            message, size = read_message(answer)
-            check_answer(message, known, name, str(answer))
-            found.append(message)
-            sizes.append(size)
-        refused = [m for m in found if m.kind == "refusal"]
+    plan = read_plan(folder)
+    program = LeadProgram(plan)
+    while (request := program.request) is not None:
+        path = _at(folder, request.round) / "request.json"
+        known = _request(folder, request.round)
+        if known is None:
+            write_new(path, encode(request))
+            known = request
+        elif not same_request(known, request):
+            raise DataError(
+                f"{path} is not what the answers before it lead to: a file of an earlier round was "
+                "changed. Delete the folders of the rounds from the changed one's next on."
+            )
+        done, missing = _replies(folder, known)
+        refused = tuple(a for a in done.answers if a.kind == "refusal")
+        if missing and set(without) & set(missing):
+            gone = [s for s in missing if s in without]
+            write_new(_at(folder, known.round) / "left.json", json.dumps(gone).encode())
+            done, missing = _replies(folder, known)
         if missing and not refused:
-            raise WaitingError(request.round, missing)
+            raise WaitingError(known.round, missing)
         if refused:
-            return refused, sent, sizes
-        return found, sent, sizes
-
-
-def _same_request(known: Message, request: Message, path: Path) -> None:
-    """Refuse a request that is not what the answers before it lead to."""
-    same = (
-        known.kind == "request"
-        and (known.study, known.round, known.ask) == (request.study, request.round, request.ask)
-        and known.values.keys() == request.values.keys()
-        and all(_same_value(known.values[k], request.values[k]) for k in known.values)
-        and known.arrays.keys() == request.arrays.keys()
-        and all(_close(known.arrays[k], request.arrays[k]) for k in known.arrays)
-    )
-    if not same:
-        raise DataError(
-            f"{path} is not what the answers before it lead to: a file of an earlier round was "
-            "changed. Delete the folders of the rounds from the changed one's next on."
-        )
-
-
-def _same_value(a: Value, b: Value) -> bool:
-    if isinstance(a, float | int) and isinstance(b, float | int):
-        return _close(np.asarray(a), np.asarray(b))
-    return a == b
-
-
-def _close(a: np.ndarray, b: np.ndarray) -> bool:
-    if a.shape != b.shape:
-        return False
-    size = max(float(np.max(np.abs(b), initial=0.0)), 1e-300)
-    return bool(np.all(np.abs(a - b) <= CLOSE * np.maximum(np.abs(b), 1e-3 * size)))
+            done = Round(known, refused)
+        elif peers is not None:
+            refuse_unsigned(done, peers)
+        program.resume(done)
+    assert program.found is not None
+    return program.found

@@ -186,8 +186,10 @@ def _share_sums(
         first.append(len(points))
         points += a.points
         folds += [lane.fold] * len(a.points)
-    center = asked[0][0].model.described.center
-    sums = sums_over_sites(exchange, np.array(points), center, columns, first, folds)
+    described = asked[0][0].model.described
+    sums = sums_over_sites(
+        exchange, np.array(points), described.center, described.scale, columns, first, folds
+    )
     for h, (lane, a) in enumerate(asked):
         own = slice(first[h], first[h] + len(a.points))
         lane.evaluations.add(a.points, columns, sums.part(own, h))

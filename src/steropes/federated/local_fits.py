@@ -92,7 +92,7 @@ def _fitted(
 
 def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
     """Fit a site's rows alone; with a lasso where the surrogate is one, its variance by folds."""
-    q = len(plan.columns) + (1 if plan.intercepts else 0)
+    q = len(plan.columns) + len(plan.intercepts)
     lasso = plan.method == "adap"
     prior = plan.coefficient_prior if lasso else None
     cv = CrossValidation(10, random_state=1) if lasso else None

@@ -1,7 +1,8 @@
 """One-shot estimates: a first estimate of the sites' own, their derivatives there, a surrogate.
 
 ODAL (logistic), ODAC (Cox, stratified by site as ODACH or with shared risk sets) and ADAP (lasso),
-as in R's ``pda``. Three rounds, four where risk sets are shared.
+as in R's ``pda``. Four rounds, six where risk sets are shared. The sites' own estimates and the
+surrogate's are told in clear; the derivatives are totals.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError
-from .described import Described, describe_from
+from .described import Described, describe
 from .exchange import Exchange
 from .plan import FederatedPlan
 from .protocol import Message
@@ -35,8 +36,8 @@ def fit_one_shot(exchange: Exchange) -> FederatedResult:
 
 def _fit(exchange: Exchange) -> FederatedResult:
     plan = exchange.plan
-    first = exchange.ask("estimate")
-    described = describe_from(plan, first)
+    described = describe(plan, exchange)
+    first = exchange.each("estimate")
     head, p = len(plan.intercepts), len(plan.columns)
     names = [*plan.intercepts, *plan.columns]
     start, notes = _first_estimate(plan, first, head + p)
@@ -49,10 +50,11 @@ def _fit(exchange: Exchange) -> FederatedResult:
     loss, g = evaluations.value(at)
     if not np.isfinite(loss):
         raise DataError("the log-likelihood is not finite at the sites' average estimate")
-    weight = sum(described.weight.values())
-    leads = list(plan.sites) if plan.lead == "all" else [plan.lead or plan.sites[0]]
+    leads = list(exchange.sites) if plan.lead == "all" else [plan.lead or plan.sites[0]]
+    if leads[0] not in exchange.sites:
+        raise DataError(f"the lead site {leads[0]!r} left: name another one in a new plan")
     arrays = {"at": at, "gradient": g, "hessian": packed(H), "center": described.center}
-    answers = exchange.ask("surrogate", arrays, {"weight": weight}, leads)
+    answers = exchange.each("surrogate", arrays, {"weight": described.weight}, leads)
     coef, information = _together(answers, head + p)
     vcov = None if plan.prior == "laplace" else np.linalg.inv(information)
     if vcov is None:
@@ -66,9 +68,9 @@ def _first_estimate(
     plan: FederatedPlan, answers: list[Message], q: int
 ) -> tuple[np.ndarray, list[str]]:
     """The sites' estimates, weighted by their inverse variances, coefficient by coefficient."""
-    usable = [a for a in answers if a.value("usable")]
+    usable = [a for a in answers if a.value("usable") is True]
     notes = [f"site {a.site!r} has no estimate: {a.value('note')}" for a in answers
-             if not a.value("usable")]  # fmt: skip
+             if a.value("usable") is not True]  # fmt: skip
     if not usable:
         raise DataError("no site has an estimate to begin from; use method='rounds'")
     estimate = np.array([a.array("estimate", (q,)) for a in usable])

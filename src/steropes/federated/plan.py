@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_type_hints
@@ -13,15 +14,19 @@ import numpy as np
 from ..errors import DataError
 from ..priors import Laplace, Normal, Prior
 from ..select import CrossValidation
+from .protocol import Ask
 from .typed import refuse_type
 
-__all__ = ["FederatedPlan", "Method", "Model"]
+__all__ = ["LEAST_SITES", "PER_SITE", "FederatedPlan", "Method", "Model"]
 
 Model = Literal["linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"]
 Method = Literal["rounds", "odal", "odac", "adap", "profiles"]
 WITHIN = ("conditional", "sccs")  # models that condition on strata within a site
 UNCONDITIONAL = ("linear", "logistic", "poisson")
 SURVIVAL = ("cox", "fine_gray")
+LEAST_SITES = 3  # of a total of two, each site knows the other's part
+RESERVED = ("all", "lead", "left", "plan", "request", "result", "rounds", "total")
+PER_SITE: tuple[Ask, ...] = ("times", "estimate", "surrogate", "profile")  # asks answered in clear
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,9 @@ class FederatedPlan:
         ``"profiles"``: profile likelihoods of ``parameters``, one round.
     baseline : {"site", "common"}
         Whether each site has its own intercept (of survival models its own baseline hazard, of
-        Fine–Gray ones its own censoring distribution), default, or all share one. Conditional
-        models and case series have none.
+        Fine–Gray ones its own censoring distribution), default, or all share one. A site's own
+        intercept is maximised over at the site and never leaves it. Conditional models and case
+        series have none.
     outcome, event, entry, strata, weight, offset, exposure : str or None
         Columns of a site's table: the outcome (of Cox and Fine–Gray models the time), whether
         there was an event (of Fine–Gray models the cause, 0 where censored), the entry into
@@ -53,7 +59,7 @@ class FederatedPlan:
         Of Cox models; of conditional ones the method, ``"exact"`` by default.
     times : tuple of float
         Of survival models with a common baseline: the grid that times are rounded up to. Empty is
-        the union of the sites' event times, which tells them.
+        the union of the sites' event times, which needs ``per_site``.
     prior : {"none", "laplace", "normal"}
     variance : float
         Of the prior, of each coefficient; with ``folds`` it is chosen.
@@ -79,8 +85,13 @@ class FederatedPlan:
     tol : float
         Largest KKT violation, in standard errors of the score or of λ.
     max_rounds : int
-    format : {"json", "parquet"}
-        Of the files.
+    per_site : bool
+        Whether numbers of single sites are told, and not totals alone. Surrogates, profiles and a
+        common baseline without ``times`` need it, and the consent of each owner besides.
+    min_sites : int
+        Fewer sites than this are never added up; three at least.
+    min_cell : int
+        Counts of fewer people are refused where a site's own rules allow less.
 
     Raises
     ------
@@ -117,7 +128,9 @@ class FederatedPlan:
     order: Literal[1, 2] = 2
     tol: float = 1e-8
     max_rounds: int = 60
-    format: Literal["json", "parquet"] = "json"
+    per_site: bool = False
+    min_sites: int = 3
+    min_cell: int = 0
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -131,6 +144,7 @@ class FederatedPlan:
         self._refuse_roles()
         self._refuse_settings()
         self._refuse_folds()
+        self._refuse_disclosure()
 
     def _refuse_names(self) -> None:
         for what, names in (("columns", self.columns), ("sites", self.sites)):
@@ -140,11 +154,15 @@ class FederatedPlan:
             if twice:
                 raise DataError(f"{what} has {twice[0]!r} twice")
         for site in self.sites:
-            if not site or site == "all" or not site.replace("-", "").replace("_", "").isalnum():
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", site):
                 raise DataError(
-                    f"the site {site!r} needs a name of letters, digits, - and _ (not 'all'), as "
-                    "its answers are files of that name"
+                    f"the site {site!r} needs a name of letters, digits, - and _, because its "
+                    "answers are files of that name"
                 )
+            if site.lower() in RESERVED:
+                raise DataError(f"the site {site!r} needs another name: this one is reserved")
+        if len({site.lower() for site in self.sites}) < len(self.sites):
+            raise DataError("two sites have names that differ only in their case")
         roles = [r for r in self._roles if r is not None]
         both = [c for c in self.columns if c in roles]
         if both:
@@ -223,6 +241,31 @@ class FederatedPlan:
             raise DataError(f"seed must be a whole number from 0, not {self.seed}")
         self.chooser(0).check()
 
+    def _refuse_disclosure(self) -> None:
+        """Refuse totals of too few sites, and numbers of single sites that are not announced."""
+        if self.min_sites < LEAST_SITES:
+            raise DataError(
+                f"min_sites must be at least {LEAST_SITES}: of a total of two, each site knows the "
+                "other's part"
+            )
+        if self.min_cell < 0:
+            raise DataError(f"min_cell must be a whole number from 0, not {self.min_cell}")
+        summed = any(ask not in PER_SITE for ask in self.asks)
+        if summed and len(self.sites) < self.min_sites:
+            raise DataError(
+                f"a total needs at least {self.min_sites} sites, and the plan names "
+                f"{len(self.sites)}; method='profiles' does without totals"
+            )
+        told = [ask for ask in self.asks if ask in PER_SITE]
+        if told and not self.per_site:
+            remedy = "give the plan a grid of times" if told == ["times"] else "use method='rounds'"
+            raise DataError(
+                f"this plan asks single sites for {', '.join(told)}, so that not only totals are "
+                f"told: {remedy}, or set per_site=true, to which each site's owner must consent"
+            )
+        if self.per_site and not told:
+            raise DataError("per_site=true, but the plan asks for totals alone: leave it out")
+
     def chooser(self, site: int) -> CrossValidation:
         """How the variance is chosen; the seed is that of a site's own folds."""
         return CrossValidation(
@@ -244,22 +287,25 @@ class FederatedPlan:
 
     @property
     def intercepts(self) -> tuple[str, ...]:
-        """Names of the intercepts, one a site or one for all; empty where there is none."""
-        if self.model not in UNCONDITIONAL:
-            return ()
-        if self.baseline == "common":
-            return ("intercept",)
-        return tuple(f"intercept[{site}]" for site in self.sites)
+        """The name of the intercept that all sites share; empty where there is none."""
+        shared = self.model in UNCONDITIONAL and self.baseline == "common"
+        return ("intercept",) if shared else ()
 
     @property
-    def asks(self) -> tuple[str, ...]:
-        """What sites are asked for; nothing else is answered."""
+    def has_own_intercepts(self) -> bool:
+        """Whether each site maximises over an intercept of its own."""
+        return self.model in UNCONDITIONAL and self.baseline == "site"
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """The kinds of request that the plan makes; sites answer no other."""
         if self.method == "profiles":
             return ("profile",)
-        sums = "risk_sets" if self.shares_risk_sets else "evaluate"
+        times: tuple[Ask, ...] = ("times",) if self.shares_risk_sets and not self.times else ()
+        sums: Ask = "risk_sets" if self.shares_risk_sets else "evaluate"
         if self.method == "rounds":
-            return ("describe", sums)
-        return ("estimate", sums, "surrogate")
+            return (*times, "describe", sums)
+        return (*times, "describe", "estimate", sums, "surrogate")
 
     @property
     def shares_risk_sets(self) -> bool:
@@ -278,7 +324,7 @@ class FederatedPlan:
     def study(self) -> str:
         """Digest of the plan, which each message carries."""
         text = json.dumps(self.to_dict(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -1,54 +1,63 @@
-"""Messages between a lead and sites: what is asked, what is answered, and the schema of both.
+"""Messages between a lead and sites: requests, answers, refusals and withdrawals.
 
-A message is a few plain values and arrays by name. Nothing in it is of a single row: the lead
-sends coefficients, a site answers with sums over its rows, or refuses and says why.
+A message holds a few plain values and arrays by name, all of them public. The sums of an answer
+are not among these: they are one vector of fixed-point numbers under masks (`sums`), from which
+nothing can be read until the answers of all sites are added up.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ..errors import DataError
-from .identity import digest
 
-__all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "message_schema"]
+__all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "Value", "message_schema"]
 
-SCHEMA = "steropes.federated/4"
+SCHEMA = "steropes.federated/5"
 
-Kind = Literal["request", "answer", "refusal"]
-Ask = Literal["describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]
-Value = str | int | float | bool | list[Any] | dict[str, Any]
+Kind = Literal["request", "answer", "refusal", "withdrawal"]
+Ask = Literal["times", "describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]
+Value = str | int | float | bool | list[Any]
 
 ASKS: tuple[str, ...] = get_args(Ask)
-NOT_FINITE = {"Infinity": np.inf, "-Infinity": -np.inf, "NaN": np.nan}
+NOT_FINITE = {"Infinity": np.inf, "-Infinity": -np.inf}
 
 
 @dataclass(frozen=True)
 class Message:
-    """A request of the lead, or a site's answer or refusal.
+    """A request of the lead, or a site's answer, refusal or withdrawal.
 
     Attributes
     ----------
-    kind : {"request", "answer", "refusal"}
+    kind : {"request", "answer", "refusal", "withdrawal"}
+        With a withdrawal a site states that it has not answered this round and never will.
     study : str
         Digest of the plan.
     round : int
         Counted from 0.
     ask : str
-        What is asked; see the page on the protocol.
+        The kind of request; see the page on the protocol.
     site : str
-        Who answers; empty in a request.
+        The sender; empty in a request.
     request : str
-        In an answer: the ``id`` of the request.
+        Of all but a request: the ``id`` of the request.
     values : dict
         Plain values.
     arrays : dict of str to array
+    sums : bytes
+        Masked sums of an answer, 24 bytes a number; see `fixed_point` and `keys`.
     reasons : tuple of str
         Of a refusal.
+    signature : bytes
+        Ed25519, over the `digest`; empty in a request.
     """
 
     kind: Kind
@@ -59,26 +68,38 @@ class Message:
     request: str = ""
     values: Mapping[str, Value] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    sums: bytes = b""
     reasons: tuple[str, ...] = ()
+    signature: bytes = b""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of all of the message but its signature; see `digested_text`."""
+        return hashlib.sha256(self.digested_text().encode()).digest()
 
     @property
     def id(self) -> str:
-        """Of a request: a digest of all that is asked; see `identity`."""
-        return digest(SCHEMA, self.study, self.round, self.ask, self.values, self.arrays)
+        """The digest as hexadecimal text."""
+        return self.digest.hex()
 
-    def answered(
-        self, site: str, values: Mapping[str, Value], arrays: Mapping[str, np.ndarray]
-    ) -> Message:
-        """A site's answer to this request."""
-        return replace(
-            self, kind="answer", site=site, request=self.id, values=values, arrays=arrays
-        )
+    def digested_text(self) -> str:
+        """The lines that the digest is of. Numbers are the bits of a double, so that the text does
+        not depend on how a language prints them.
+        """
+        lines = [SCHEMA, f"kind {self.kind}", f"study {self.study}", f"round {self.round}"]
+        lines += [f"ask {self.ask}", f"site {self.site}", f"request {self.request}"]
+        lines += [f"value {name} {_bits_of_value(name, x)}" for name, x in _sorted(self.values)]
+        for name, x in _sorted(self.arrays):
+            x = np.asarray(x, np.float64)
+            lines.append(f"array {name} {'x'.join(map(str, x.shape))} {_bits(x)}")
+        lines.append(f"sums {self.sums.hex()}")
+        lines += [f"reason {reason}" for reason in self.reasons]
+        return "".join(f"{line}\n" for line in lines)
 
-    def refused(self, site: str, reasons: tuple[str, ...]) -> Message:
-        """A site's refusal of this request."""
-        return replace(
-            self, kind="refusal", site=site, request=self.id, values={}, arrays={}, reasons=reasons
-        )
+    def reply(self, kind: Kind, site: str, **content: Any) -> Message:
+        """A site's unsigned reply to this request."""
+        head = {"kind": kind, "site": site, "request": self.id, "values": {}, "arrays": {}}
+        return replace(self, **head | content)
 
     def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """An array by name, of the shape that it must have."""
@@ -114,29 +135,38 @@ class Message:
         return float(found)
 
     @property
+    def sites(self) -> tuple[str, ...]:
+        """Of a request: the sites that are to answer, and whose masks cancel."""
+        named = self.values.get("sites")
+        if not isinstance(named, list) or not all(isinstance(s, str) for s in named):
+            raise DataError(f"{self.who}: 'sites' must be a list of names")
+        return tuple(named)
+
+    @property
     def who(self) -> str:
-        """What errors call it."""
+        """The name of the message in errors."""
         of = f" of site {self.site!r}" if self.site else ""
         return f"the {self.kind}{of} in round {self.round} ({self.ask})"
 
     # -- as plain values -------------------------------------------------------------------------
 
-    def _content(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; a request has its ``id`` among them."""
         out: dict[str, Any] = {
             "schema": SCHEMA, "kind": self.kind, "study": self.study, "round": self.round,
             "ask": self.ask,
         }  # fmt: skip
-        if self.kind != "request":
-            out |= {"site": self.site, "request": self.request}
-        if self.kind == "refusal":
-            return out | {"reasons": list(self.reasons)}
-        arrays = {name: _plain(x) for name, x in self.arrays.items()}
-        return out | {"values": dict(self.values), "arrays": arrays}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; a request has its ``id`` among them."""
-        content = self._content()
-        return content | {"id": self.id} if self.kind == "request" else content
+        body = {
+            "values": dict(self.values),
+            "arrays": {name: _plain(x) for name, x in self.arrays.items()},
+        }
+        if self.kind == "request":
+            return out | body | {"id": self.id}
+        signature = base64.b64encode(self.signature).decode()
+        out |= {"site": self.site, "request": self.request, "signature": signature}
+        if self.kind == "answer":
+            return out | body | {"sums": base64.b64encode(self.sums).decode()}
+        return out | ({"reasons": list(self.reasons)} if self.kind == "refusal" else {})
 
     @classmethod
     def from_dict(cls, given: Any, where: str) -> Message:
@@ -156,18 +186,7 @@ class Message:
                 f"{SCHEMA!r}. Use the same version at the lead and at the site."
             )
         kind = _one_of(given, "kind", get_args(Kind), where)
-        needed = {"schema": str, "kind": str, "study": str, "round": int, "ask": str}
-        needed |= {"id": str} if kind == "request" else {"site": str, "request": str}
-        needed |= {"reasons": list} if kind == "refusal" else {"values": dict, "arrays": dict}
-        for name, of in needed.items():
-            if not isinstance(given.get(name), of) or isinstance(given[name], bool):
-                raise DataError(f"{where}: {name!r} is missing, or not of type {of.__name__}")
-        odd = [name for name in given if name not in needed]
-        if odd:
-            raise DataError(f"{where}: {odd[0]!r} is nothing that a message of its kind has")
-        reasons = given.get("reasons", [""])
-        if not reasons or not all(isinstance(r, str) for r in reasons):
-            raise DataError(f"{where}: 'reasons' must be one or more sentences")
+        _refuse_fields(given, kind, where)
         message = cls(
             kind=kind,
             study=given["study"],
@@ -175,9 +194,11 @@ class Message:
             ask=_one_of(given, "ask", ASKS, where),
             site=given.get("site", ""),
             request=given.get("request", ""),
-            values=given.get("values", {}),
+            values=_values(given.get("values", {}), where),
             arrays={k: _array(x, f"{where}, {k}") for k, x in given.get("arrays", {}).items()},
+            sums=_bytes(given, "sums", where),
             reasons=tuple(given.get("reasons", ())),
+            signature=_bytes(given, "signature", where),
         )
         if kind == "request" and given["id"] != message.id:
             raise DataError(
@@ -188,6 +209,47 @@ class Message:
         return message
 
 
+def _sorted(given: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(given.items())
+
+
+def _bits(x: np.ndarray) -> str:
+    """Doubles as 16 hexadecimal digits each, the sign's first; −0 is 0."""
+    return (x + 0.0).astype(">f8").tobytes().hex()
+
+
+def _bits_of_value(name: str, value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return _bits(np.array(float(value)))
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return " ".join(value)
+    raise DataError(f"a message's {name!r} must be a number, text, or a list of texts")
+
+
+def _refuse_fields(given: dict[str, Any], kind: Kind, where: str) -> None:
+    """Refuse fields that are missing, of another type, or not of the message's kind."""
+    needed = {"schema": str, "kind": str, "study": str, "round": int, "ask": str}
+    if kind == "request":
+        needed |= {"id": str, "values": dict, "arrays": dict}
+    else:
+        needed |= {"site": str, "request": str, "signature": str}
+    if kind == "answer":
+        needed |= {"values": dict, "arrays": dict, "sums": str}
+    if kind == "refusal":
+        needed |= {"reasons": list}
+    for name, of in needed.items():
+        if not isinstance(given.get(name), of) or isinstance(given[name], bool):
+            raise DataError(f"{where}: {name!r} is missing, or not of type {of.__name__}")
+    odd = [name for name in given if name not in needed]
+    if odd:
+        raise DataError(f"{where}: a message of kind {kind!r} has no {odd[0]!r}")
+    reasons = given.get("reasons", [""])
+    if not reasons or not all(isinstance(r, str) for r in reasons):
+        raise DataError(f"{where}: 'reasons' must be one or more sentences")
+
+
 def _one_of(given: dict[str, Any], name: str, allowed: tuple[Any, ...], where: str) -> Any:
     if given.get(name) not in allowed:
         known = ", ".join(map(repr, allowed))
@@ -195,17 +257,31 @@ def _one_of(given: dict[str, Any], name: str, allowed: tuple[Any, ...], where: s
     return given[name]
 
 
+def _values(given: dict[str, Any], where: str) -> dict[str, Value]:
+    for name, value in given.items():
+        try:
+            _bits_of_value(name, value)
+        except (DataError, OverflowError):
+            raise DataError(
+                f"{where}: {name!r} must be a number, text, or a list of texts"
+            ) from None
+    return given
+
+
+def _bytes(given: dict[str, Any], name: str, where: str) -> bytes:
+    try:
+        return base64.b64decode(given.get(name, ""), validate=True)
+    except (ValueError, binascii.Error):
+        raise DataError(f"{where}: {name!r} must be bytes in base64") from None
+
+
 def _plain(x: np.ndarray) -> dict[str, Any]:
     """An array as its shape and its values, which keep all their digits."""
     x = np.asarray(x)
     flat = x.ravel().tolist()
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        flat = [v if np.isfinite(v) else _named(v) for v in flat]
+        flat = [v if np.isfinite(v) else ("Infinity" if v > 0 else "-Infinity") for v in flat]
     return {"shape": list(x.shape), "values": flat}
-
-
-def _named(value: float) -> str:
-    return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
 
 
 def _array(given: Any, where: str) -> np.ndarray:
@@ -220,6 +296,8 @@ def _array(given: Any, where: str) -> np.ndarray:
             raise TypeError("not all are numbers")
         whole = all(isinstance(v, int) for v in flat)
         out = np.array(flat, np.int64 if whole and flat else np.float64)
+        if np.isnan(out).any():
+            raise ValueError("NaN is not a number of a message")
         return out.reshape(shape)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(
@@ -240,10 +318,10 @@ def message_schema() -> dict[str, Any]:
         "additionalProperties": False,
     }
     text = {"type": "string"}
+    encoded = {**text, "contentEncoding": "base64"}
     head = {
         "schema": {"const": SCHEMA},
-        "kind": {"enum": list(get_args(Kind))},
-        "study": {**text, "description": "the plan's"},
+        "study": {**text, "description": "the plan's digest"},
         "round": {"type": "integer", "minimum": 0},
         "ask": {"enum": list(ASKS)},
     }
@@ -251,7 +329,9 @@ def message_schema() -> dict[str, Any]:
         "values": {"type": "object"},
         "arrays": {"type": "object", "additionalProperties": array},
     }
-    back = {"site": text, "request": {**text, "description": "the request's id, as it is"}}
+    back = {
+        "site": text, "request": {**text, "description": "the request's id"}, "signature": encoded,
+    }  # fmt: skip
     reasons = {"reasons": {"type": "array", "items": text, "minItems": 1}}
 
     def one(kind: Kind, more: dict[str, Any]) -> dict[str, Any]:
@@ -268,7 +348,8 @@ def message_schema() -> dict[str, Any]:
         "title": SCHEMA,
         "oneOf": [
             one("request", {"id": text} | body),
-            one("answer", back | body),
+            one("answer", back | body | {"sums": encoded}),
             one("refusal", back | reasons),
+            one("withdrawal", back),
         ],
     }

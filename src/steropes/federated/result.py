@@ -1,4 +1,4 @@
-"""What a federated analysis found, what it sent, and what the messages told."""
+"""The result of a federated analysis, its traffic, and what the messages disclosed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from .plan import FederatedPlan
 __all__ = ["FederatedResult"]
 
 TELLS = {
-    "describe": "numbers of rows, people and events, their weight, and of each column the mean, "
-    "the variance and the share of values that are not zero",
-    "times": "the distinct times at which someone has the event",
-    "leave": "how much of the rows' weight leaves, and how much of it is censored, at each time",
-    "enter": "how much of it enters at each time, and how much leaves with the event of interest",
-    "held_S": "the same without a fold, and of the fold's rows alone",
+    "times": "the distinct times of each site at which someone has the event (in Fine-Gray models "
+    "also those at which someone leaves or enters)",
+    "describe": "over all sites together, the numbers of rows, people and events, and of each "
+    "column the mean, the variance and the share of values that are not zero",
+    "leave": "how much weight leaves and is censored at each time",
+    "enter": "how much enters at each time, and how much leaves with the event of interest",
     "fold_weight": "the weight of each fold's rows",
-    "held_out": "the same of the rows without a fold, whose log-likelihood is told too: in effect "
-    "the same of each fold's rows",
-    "evaluate": "at each point that is asked for, the log-likelihood and its first derivatives, "
-    "and its second derivatives at the first: of 0/1 columns, in effect, how many people have "
-    "each column, two of them, and either with the event",
-    "risk_sets": "at each time of the grid, the number of events and sums over those at risk: in "
-    "effect how many are at risk, and their mean of each column",
-    "estimate": "the site's own coefficients and their variances, beside what describe tells",
-    "surrogate": "the estimate that the lead's rows and the others' sums lead to, and its Hessian",
-    "profile": "the profile log-likelihood of the parameters",
+    "evaluate": "over all sites together, the log-likelihood and its first derivatives at each "
+    "point, and its second derivatives at the first",
+    "held_out": "the same of the rows without a fold, whose log-likelihood is told too",
+    "risk_sets": "over all sites together, at each time of the grid the number of events and sums "
+    "over those at risk",
+    "held_S": "the same without a fold, and of the fold's rows alone",
+    "estimate": "each site's own coefficients and their variances",
+    "surrogate": "the lead site's estimate under the surrogate likelihood, and its Hessian",
+    "profile": "each site's profile log-likelihood of the parameters",
 }
-ALSO = ("times", "leave", "enter", "fold_weight", "held_out", "held_S")
+ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class FederatedResult:
     ----------
     plan : FederatedPlan
     names : list of str
-        Of the coefficients, intercepts first, which are those at columns of zero.
+        Of the coefficients, behind the intercept at columns of zero where sites share one.
     coef : (q,) array
     vcov : (q, q) array or None
         None where a Laplace prior acts.
@@ -54,9 +53,11 @@ class FederatedResult:
         NaN where the method has none.
     converged : bool
     records : list of RoundRecord
-        What each round sent.
-    rows, people, events : dict
-        By site.
+        The messages of each round.
+    rows, people : int
+        Of all sites.
+    events : int or None
+        Of all sites; None for linear models.
     notes : list of str
     degrees : float or None
         Of t statistics, for linear models.
@@ -74,9 +75,9 @@ class FederatedResult:
     optimality: float
     converged: bool
     records: list[RoundRecord]
-    rows: dict[str, int]
-    people: dict[str, int]
-    events: dict[str, int]
+    rows: int
+    people: int
+    events: int | None
     notes: list[str] = field(default_factory=list)
     degrees: float | None = None
     variance: float | None = None
@@ -116,13 +117,13 @@ class FederatedResult:
         return pd.DataFrame(lines, columns=["round", "ask", "site", "sent", "received"])
 
     def revealed(self) -> pd.DataFrame:
-        """What the rounds told: ``round``, ``ask``, ``numbers`` (of a site) and ``tells``."""
+        """What became known: ``round``, ``ask``, ``numbers`` (how many) and ``tells``."""
         lines = []
         for r in self.records:
-            also = [TELLS[k] for k in ALSO if k in r.arrays]
-            tells = "; ".join([TELLS[r.ask], *also])
-            numbers = sum(r.arrays.values())
-            lines.append({"round": r.round, "ask": r.ask, "numbers": numbers, "tells": tells})
+            tells = "; ".join([TELLS[r.ask], *(TELLS[k] for k in ALSO if k in r.told)])
+            if r.left:
+                tells = f"nothing, as {', '.join(r.left)} left"
+            lines.append({"round": r.round, "ask": r.ask, "numbers": r.numbers, "tells": tells})
         return pd.DataFrame(lines)
 
     def to_dict(self) -> dict[str, Any]:

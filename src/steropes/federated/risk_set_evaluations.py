@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from .contents import Totals
 from .described import Described
 from .evaluations import Evaluations, Known
 from .exchange import Exchange
 from .plan import FederatedPlan
-from .protocol import Message
 from .risk_sets import HeldOut, PooledRiskSets, RiskSums, Shares
 from .site_sums import unpacked
 
@@ -50,11 +50,12 @@ def risk_sets_over_sites(
         Of the Hessians.
     """
     firsts = np.cumsum([0, *(len(a.points) for a in asks)])
+    known = [h for h, a in enumerate(asks) if a.shares is not None]
     arrays = {
         "points": np.concatenate([np.array(a.points) for a in asks]),
-        "center": described.center, "columns": columns, "times": described.times,
+        "center": described.center, "scale": described.scale, "columns": columns,
+        "times": described.times, "firsts": firsts[:-1], "hessians": np.array(known, np.int64),
     }  # fmt: skip
-    known = [h for h, a in enumerate(asks) if a.shares is not None]
     if known:
         given = [a.shares for a in asks if a.shares is not None]
         arrays |= {"a": np.array([s.a for s in given]), "b": np.array([s.b for s in given])}
@@ -62,65 +63,33 @@ def risk_sets_over_sites(
         arrays["censoring_times"] = described.censoring.times
         arrays["censoring"] = described.censoring.G
     if exchange.plan.folds:
-        arrays["firsts"] = firsts[:-1]
         arrays["folds"] = np.array([a.fold for a in asks])
-        arrays["hessians"] = np.array(known, np.int64)
-    elif known:  # one fit: no axis of fits
-        arrays["a"], arrays["b"] = arrays["a"][0], arrays["b"][0]
-    answers = exchange.ask("risk_sets", arrays)
-    read = _Reader(exchange.plan, described, columns, firsts, [a.fold for a in asks], known)
-    each = [read.all(answer) for answer in answers]
-    return [RiskSums.total([parts[h] for parts in each]) for h in range(len(asks))]
+    exchange.reached = asks[0].points[0]
+    told = exchange.total("risk_sets", arrays)
+    return [
+        _of_one_fit(told, described.scale, columns, slice(firsts[h], firsts[h + 1]), h, ask, known)
+        for h, ask in enumerate(asks)
+    ]
 
 
-class _Reader:
-    """Takes an answer apart by the fits that it is for."""
-
-    def __init__(
-        self, plan: FederatedPlan, described: Described, columns: np.ndarray, firsts: np.ndarray,
-        folds: list[int], known: list[int],
-    ) -> None:  # fmt: skip
-        self.T, self.p = len(described.times), len(plan.columns)
-        self.k, self.firsts, self.folds, self.known = len(columns), firsts, folds, known
-        self.several = plan.folds > 0
-
-    def _each(self, answer: Message, name: str, shape: tuple[int, ...], h: int) -> np.ndarray:
-        """Arrays of h fits, which have an axis of their own where there are folds."""
-        if self.several:
-            return answer.array(name, (h, *shape))
-        return answer.array(name, shape)[None]
-
-    def all(self, answer: Message) -> list[RiskSums]:
-        """A site's sums for each fit."""
-        T, p, q = self.T, self.p, self.k * (self.k + 1) // 2
-        m, h = int(self.firsts[-1]), len(self.folds)
-        points = {"S": (m, T), "E": (m, T), "linear": (m,)}
-        fits = {"S1": (T, p), "E1": (T, p), "covariates": (p,), "count": (T,), "weight": (T,)}
-        at_points = {n: answer.array(n, shape) for n, shape in points.items()}
-        of_fits = {n: self._each(answer, n, shape, h) for n, shape in fits.items()}
-        seconds = self._each(answer, "second", (q,), len(self.known)) if self.known else None
-        held = {}
-        if self.several:
-            held = {
-                f.name: answer.array(f"held_{f.name}", (h,) if f.name == "linear" else (h, T))
-                for f in fields(HeldOut)
-            }
-        out = []
-        for i, fold in enumerate(self.folds):
-            own = slice(self.firsts[i], self.firsts[i + 1])
-            second = None
-            if seconds is not None and i in self.known:
-                second = unpacked(seconds[self.known.index(i)], self.k)
-            left = {n: np.asarray(x[i]) for n, x in held.items()}
-            out.append(
-                RiskSums(
-                    **{n: x[own] for n, x in at_points.items()},
-                    **{n: x[i] for n, x in of_fits.items()},
-                    second=second,
-                    held_out=HeldOut(**left) if fold >= 0 else None,
-                )
-            )
-        return out
+def _of_one_fit(
+    told: Totals, scale: np.ndarray, columns: np.ndarray, own: slice, h: int, ask: RiskAsk,
+    known: list[int],
+) -> RiskSums:  # fmt: skip
+    """The part of the totals that is one fit's, in the columns' own units."""
+    too_far = told["too_far"][own] > 0
+    second = held = None
+    if h in known:
+        at = scale[columns]
+        second = unpacked(told["second"][known.index(h)], len(columns)) * at * at[:, None]
+    if ask.fold >= 0:
+        held = HeldOut(**{f.name: np.asarray(told[f"held_{f.name}"][h]) for f in fields(HeldOut)})
+    return RiskSums(
+        np.where(too_far[:, None], np.inf, told["S"][own]),
+        np.where(too_far[:, None], np.inf, told["E"][own]),
+        told["linear"][own], told["S1"][h] * scale, told["E1"][h] * scale,
+        told["covariates"][h] * scale, told["count"][h], told["weight"][h], second, held,
+    )  # fmt: skip
 
 
 class RiskSetKnowledge(Evaluations):

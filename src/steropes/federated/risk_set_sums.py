@@ -1,4 +1,4 @@
-"""What a site adds up where risk sets hold people of all sites: sums at each time of a grid."""
+"""A site's sums where risk sets hold people of all sites: at each time of a grid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from scipy import sparse
 from ..errors import DataError
 from ..likelihoods.fine_gray import FAINT
 from .censoring import CensoringOfAll
-from .contents import FAR
 from .risk_intervals import RiskIntervals
 from .risk_sets import HeldOut, RiskSums, Shares
 from .rows import INTERRUPTED, SiteRows
@@ -107,12 +106,6 @@ class SiteRiskSets:
             out = out + stay.G[:, None] * np.cumsum(stay.after @ z, axis=0)
         return out
 
-    def _rates_at_risk(self, rates: np.ndarray, stay: _Stay | None) -> np.ndarray:
-        """Σ of rates (n, 1) over those at risk, (T,); infinite where they overflow."""
-        with np.errstate(invalid="ignore"):
-            out = self._at_risk(rates, stay)[:, 0]
-        return np.where(np.isnan(out), np.inf, out)
-
     def sums(
         self, points: np.ndarray, shares: Shares | None, columns: np.ndarray, fold: int = -1
     ) -> RiskSums:
@@ -138,13 +131,11 @@ class SiteRiskSets:
         for a in range(0, p, TOGETHER):
             at = np.arange(a, min(a + TOGETHER, p))
             z = self._columns(at)
-            with np.errstate(over="ignore", invalid="ignore"):
-                S1[:, at], E1[:, at] = self._at_risk(r * z, stay), self.tied @ (r * z)
+            S1[:, at], E1[:, at] = self._at_risk(r * z, stay), self.tied @ (r * z)
             covariates[at] = weighted @ z
         count, weight = self._events(w)
-        S = np.array([self._rates_at_risk(x, stay) for x in rates])
+        S = np.array([self._at_risk(x, stay)[:, 0] for x in rates])
         E = np.array([(self.tied @ x)[:, 0] for x in rates])
-        _overflow(S[0], E[0], S1, E1, count)
         return RiskSums(
             S, E,
             np.array([float(weighted @ eta[:, 0]) for eta in etas]),
@@ -157,7 +148,7 @@ class SiteRiskSets:
         assert self.rows.held_out is not None
         w = self.w * self.rows.held_out[:, fold]
         r = _rates(w, eta)
-        S = self._rates_at_risk(r, self._stay(2 * fold + 2))
+        S = self._at_risk(r, self._stay(2 * fold + 2))[:, 0]
         linear = np.array(self._of_cases(w) @ eta[:, 0])
         return HeldOut(S, (self.tied @ r)[:, 0], linear, *self._events(w))
 
@@ -197,24 +188,12 @@ class SiteRiskSets:
             later = np.cumsum((stay.G * shares.a)[::-1])[::-1]  # from each time on
             v += stay.after.T @ later
         z = self._columns(columns)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(z.T @ ((r * v)[:, None] * z))
-
-
-def _overflow(
-    S: np.ndarray, E: np.ndarray, S1: np.ndarray, E1: np.ndarray, count: np.ndarray
-) -> None:
-    """Make sums infinite whose moments are beyond what can be squared: the step went too far."""
-    beyond = ~((np.abs(S1) < FAR) & (np.abs(E1) < FAR)).all(axis=1)
-    S[beyond] = S1[beyond] = np.inf
-    beyond &= count > 0
-    E[beyond] = E1[beyond] = np.inf
+        return np.asarray(z.T @ ((r * v)[:, None] * z))
 
 
 def _rates(w: np.ndarray, eta: np.ndarray) -> np.ndarray:
     """R, (n, 1); rows without weight have none whatever their η."""
-    with np.errstate(over="ignore"):
-        return w[:, None] * np.exp(np.where(w[:, None] > 0, eta, 0.0))
+    return w[:, None] * np.exp(np.where(w[:, None] > 0, eta, 0.0))
 
 
 def _at_times(x: np.ndarray, time: np.ndarray, row: np.ndarray, T: int, n: int) -> sparse.csr_array:

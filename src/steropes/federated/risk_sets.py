@@ -16,7 +16,7 @@ distribution of all sites gives (`censoring`); the rest is Breslow's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -83,29 +83,6 @@ class RiskSums:
     weight: np.ndarray
     second: np.ndarray | None = None
     held_out: HeldOut | None = None
-
-    @classmethod
-    def total(cls, parts: list[RiskSums]) -> RiskSums:
-        """The sum over sites, in their order."""
-        seconds = [p.second for p in parts if p.second is not None]
-        held = [p.held_out for p in parts if p.held_out is not None]
-        names = ("S", "E", "linear", "S1", "E1", "covariates", "count", "weight")
-        return cls(
-            **{n: _added([getattr(p, n) for p in parts]) for n in names},
-            second=_added(seconds) if seconds else None,
-            held_out=HeldOut(
-                **{f.name: _added([getattr(h, f.name) for h in held]) for f in fields(HeldOut)}
-            )
-            if held
-            else None,
-        )
-
-
-def _added(parts: list) -> np.ndarray:
-    out = np.array(parts[0], np.float64)
-    for part in parts[1:]:
-        out += part
-    return out
 
 
 _Share = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # times, l/d, weight, φ

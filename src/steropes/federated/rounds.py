@@ -1,4 +1,4 @@
-"""The estimate of the pooled rows, in rounds of sums: the solver of one machine on sites."""
+"""The estimate of the pooled rows from totals over the sites, by the solver of one machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def evaluations_of(exchange: Exchange, described: Described, l1: np.ndarray) -> 
     """The sums over sites of a plan's model."""
     if exchange.plan.shares_risk_sets:
         return RiskSetEvaluations(exchange, described, l1)
-    return SummedEvaluations(exchange, described.center, l1)
+    return SummedEvaluations(exchange, described, l1)
 
 
 def fit_in_rounds(exchange: Exchange) -> FederatedResult:
@@ -43,7 +43,8 @@ def fit_in_rounds(exchange: Exchange) -> FederatedResult:
 
 def _fit(exchange: Exchange) -> FederatedResult:
     plan = exchange.plan
-    model = FederatedModel(plan, describe(plan, exchange))
+    reached, described = exchange.reached, describe(plan, exchange)
+    model = FederatedModel(plan, described, reached)
     prior, theta, chosen, known = plan.coefficient_prior, model.start, None, []
     if plan.folds:
         assert prior is not None
@@ -76,21 +77,22 @@ def _result(
     H, raw = evaluations.exact_hessian(theta, some)
     loss, g = evaluations.value(theta)
     if not np.isfinite(loss):
-        odd = "".join(f" (site {s!r}: {what})" for s, what in exchange.overflowed.items())
         raise DataError(
-            f"a site's loss is not finite at the estimate{odd}: its sums are not to be used"
+            "at the estimate the linear predictors of a site's rows are further apart than it "
+            "answers for: give the columns a prior, or let the owners raise their 'predictor'"
         )
     weight = model.weight
     h = np.zeros(len(theta))
     h[some] = informative(np.diag(H), raw) / scale[some] ** 2
     v = violations(g / scale, theta * scale, l1 / scale, l2 / scale**2)
     optimality = float((v / units(l1 / scale, h * model.noise(loss))).max(initial=0.0))
-    U = np.eye(len(theta))  # to the intercepts at zero
+    U = np.eye(len(theta))  # to the intercept at zero
     U[:head, head:] = -described.center
     coef = U @ theta
     vcov = None
     notes = []
     used = int(np.count_nonzero(theta[head:])) + head
+    used += len(exchange.sites) if plan.has_own_intercepts else 0
     degrees: float | None = None
     if not (l1 > 0).any():
         A = H / scale[some] / scale[some][:, None] + np.diag(l2[some] / scale[some] ** 2)

@@ -194,7 +194,7 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site:
         else:
             assert strata is not None
             likelihood = ConditionalPoissonLikelihood(y, strata, backend)
-    if plan.intercepts or likelihood.shift_invariant:
+    if plan.intercepts or plan.has_own_intercepts or likelihood.shift_invariant:
         design = design.centered()
     problem = Problem(design, likelihood, weights, offset, None, list(plan.columns))
     within = plan.model in WITHIN

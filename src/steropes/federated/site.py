@@ -1,41 +1,50 @@
-"""A site: rows that stay where they are, and answers to what a lead asks of them."""
+"""A site: rows that stay where they are, and answers to the requests of an honest lead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, SeparationError
-from .cells import CellRules, small_folds, small_pairs, small_sets, small_times
-from .censoring import leaving
+from .admission import Admission, RefusedError
+from .censoring import leaving_times
+from .contents import layout, masked, pack
+from .description import description
+from .exchange import Round
+from .keys import PublicKeys
 from .local_fits import local_estimate, local_profiles
-from .plan import FederatedPlan
-from .protocol import Message, Value
+from .own_intercept import refuse_no_intercept
+from .owner import Owner
+from .plan import PER_SITE, SURVIVAL, FederatedPlan
+from .program import HonestRequests
+from .protocol import Kind, Message, Value
 from .risk_set_answers import risk_set_arrays
 from .risk_set_sums import event_times
 from .rows import SiteRows, read_rows
-from .site_sums import column_moments, packed, sums_at
+from .rules import OwnerRules
+from .site_sums import linear_predictor, packed, sums_at
 from .surrogate import fit_surrogate
+from .verification import refuse_dishonest
 
 __all__ = ["FederatedSite"]
 
-Content = tuple[dict[str, Value], dict[str, np.ndarray]]
-
-
-class RefusedError(Exception):
-    """A site does not let a message out; ``reasons`` are sentences."""
-
-    def __init__(self, reasons: list[str]) -> None:
-        super().__init__("; ".join(reasons))
-        self.reasons = reasons
+Values = dict[str, Value]
+Arrays = dict[str, np.ndarray]
 
 
 class FederatedSite:
-    """Rows of one site, which answer requests with sums.
+    """Rows of one site, which answer the requests of a plan.
+
+    Answers that are added up are masked, so that nobody can read them but in the total of all
+    sites. A request is answered only if it is the one that an honest lead makes, and only as the
+    owner's rules allow.
 
     Parameters
     ----------
@@ -44,74 +53,79 @@ class FederatedSite:
     data : data frame, Arrow table, path to a Parquet or CSV file, or dict
         With the plan's columns. A dict has ``"X"``, anything that estimators accept with the
         plan's columns, and vectors by the names of their columns. Nothing is modified.
-    rules : CellRules, optional
-        What the site does not let out: by default counts of one to four people.
+    owner : Owner or OwnerRules, optional
+        The owner's rules, keys and ledger. Rules alone, or the default ones, come with new keys
+        and a ledger in memory, for sites that are all in one process.
     """
 
-    def __init__(self, name: str, data: Any, rules: CellRules | None = None) -> None:
+    def __init__(self, name: str, data: Any, owner: Owner | OwnerRules | None = None) -> None:
         self.name, self._data = name, data
-        self.rules = CellRules() if rules is None else rules
-        self._read: tuple[str, SiteRows] | None = None
+        self.owner = owner if isinstance(owner, Owner) else Owner(owner)
+        self.honest = HonestRequests()
+        self._read: dict[str, tuple[SiteRows, Admission]] = {}
 
     def __repr__(self) -> str:
         return f"FederatedSite({self.name!r})"
 
-    def answer(self, plan: FederatedPlan, request: Message) -> Message:
+    def meet(self, others: Mapping[str, PublicKeys]) -> None:
+        """Learn public keys of other sites of the same process; known ones are kept."""
+        self.owner.peers = {**others, **self.owner.peers}
+
+    def answer(
+        self, plan: FederatedPlan, request: Message, earlier: Sequence[Round] = (), place: str = ""
+    ) -> Message:
         """Answer a request, or refuse it.
+
+        Parameters
+        ----------
+        plan : FederatedPlan
+        request : Message
+        earlier : sequence of Round
+            All finished rounds, with the signed answers of all sites.
+        place : str
+            Where the messages are exchanged, such as a folder: one plan at one place.
 
         Returns
         -------
         Message
-            A refusal says which counts are too small, or whose columns the site's own fit fails.
+            Signed. A refusal says which counts are too small, or which rule forbids an answer.
 
         Raises
         ------
         DataError
-            A request that is not one of this plan, or makes no sense; or data that the model
-            cannot use. What the error says of rows stays here: nothing is sent.
+            A request that an honest lead does not make, or data that the model cannot use. What
+            the error says of rows stays here: nothing is sent.
         """
-        if self.name not in plan.sites:
-            known = ", ".join(map(repr, plan.sites))
-            raise DataError(f"the plan has no site {self.name!r}; it has {known}")
-        self._refuse_request(plan, request)
         try:
             with self._named(), single_threaded_blas():
-                values, arrays = self._content(plan, request)
+                refuse_dishonest(self.name, plan, request, earlier, self.owner, self.honest)
+                rows, admission = self._rows(plan)
+                with admission.of(request, place):
+                    values, arrays, sums = self._content(rows, plan, request)
         except RefusedError as refused:
-            return request.refused(self.name, tuple(refused.reasons))
-        return request.answered(self.name, values, arrays)
+            self.owner.note(f"refused {_named(plan, request)}: {refused}")
+            return self._signed(request, "refusal", reasons=tuple(refused.reasons))
+        except DataError as error:
+            self.owner.note(f"did not answer {_named(plan, request)}: {error}")
+            raise
+        numbers = len(sums) // 24 + sum(x.size for x in arrays.values())
+        how = "in clear" if request.ask in PER_SITE else f"masked, with {', '.join(request.sites)}"
+        self.owner.note(f"answered {_named(plan, request)}: {numbers} numbers {how}")
+        return self._signed(request, "answer", values=values, arrays=arrays, sums=sums)
 
-    def _refuse_request(self, plan: FederatedPlan, request: Message) -> None:
-        """Refuse what is no request to this site of this plan, and say what to do."""
-        if request.kind != "request":
-            raise DataError(
-                f"site {self.name!r} was given no request (kind {request.kind!r}): give it what "
-                "the lead wrote"
-            )
-        if request.study != plan.study:
-            raise DataError(
-                f"site {self.name!r} was given a request of study {request.study!r}, which is no "
-                f"request of its plan, {plan.study!r}: let the lead send the plan and the request "
-                "that belong together"
-            )
-        if request.ask not in plan.asks:
-            raise DataError(
-                f"site {self.name!r} was asked for {request.ask!r}, which is no request of its "
-                f"plan; there are {', '.join(plan.asks)}"
-            )
-        if not 0 <= request.round < plan.max_rounds:
-            raise DataError(
-                f"site {self.name!r} was asked in round {request.round}, but the plan's rounds are "
-                f"0 to {plan.max_rounds - 1} (max_rounds)"
-            )
-        asked = request.values.get("sites", list(plan.sites))
-        if not isinstance(asked, list) or self.name not in asked:
-            raise DataError(f"round {request.round} asks nothing of site {self.name!r}")
-        for name, x in request.arrays.items():
-            if np.isnan(x).any():
-                raise DataError(
-                    f"site {self.name!r}: the request's {name!r} is NaN in places: do not answer it"
-                )
+    def withdraw(self, plan: FederatedPlan, request: Message, place: str = "") -> Message:
+        """State that this site has not answered a request and takes no further part.
+
+        The other sites can then repeat the round without it.
+        """
+        with self._named():
+            self._rows(plan)[1].withdraw(request, place)
+        self.owner.note(f"withdrew from {_named(plan, request)}")
+        return self._signed(request, "withdrawal")
+
+    def _signed(self, request: Message, kind: Kind, **content: Any) -> Message:
+        message = request.reply(kind, self.name, **content)
+        return replace(message, signature=self.owner.keys.sign(message.digest))
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -121,29 +135,12 @@ class FederatedSite:
         except DataError as error:
             raise DataError(f"site {self.name!r}: {error}") from None
 
-    def _content(self, plan: FederatedPlan, request: Message) -> Content:
-        rows = self._rows(plan)
-        balanced = plan.model == "logistic"
-        self._let_out(small_sets(rows, self.rules, balanced))
-        ask: dict[str, Callable[[SiteRows, FederatedPlan, Message], Content]] = {
-            "describe": self._describe,
-            "evaluate": self._evaluate,
-            "risk_sets": self._risk_sets,
-            "estimate": self._estimate,
-            "surrogate": self._surrogate,
-            "profile": self._profile,
-        }
-        return ask[request.ask](rows, plan, request)
-
-    def _rows(self, plan: FederatedPlan) -> SiteRows:
-        if self._read is None or self._read[0] != plan.study:
-            self._read = plan.study, read_rows(self._data, plan, plan.sites.index(self.name))
-        return self._read[1]
-
-    def description(self, plan: FederatedPlan) -> Content:
-        """Values and arrays of the rows that the first round tells, for the site's own use."""
-        with self._named(), single_threaded_blas():
-            return _description(self._rows(plan), plan)
+    def _rows(self, plan: FederatedPlan) -> tuple[SiteRows, Admission]:
+        if plan.study not in self._read:
+            read = partial(read_rows, self._data, site=plan.sites.index(self.name))
+            rows = read(plan)
+            self._read = {plan.study: (rows, Admission(plan, rows, self.owner, read))}
+        return self._read[plan.study]
 
     def folds(self, plan: FederatedPlan) -> np.ndarray:
         """The rows that each of a plan's folds leaves out, (n, folds · repeats) bool.
@@ -151,137 +148,137 @@ class FederatedSite:
         They stay here: for comparisons, and for whoever wants to see how rows were cut.
         """
         with self._named():
-            held_out = self._rows(plan).held_out
+            held_out = self._rows(plan)[0].held_out
         if held_out is None:
             raise DataError("the plan has no folds")
         return held_out.copy()
 
-    def _let_out(self, small: list[str]) -> None:
-        if small:
-            raise RefusedError(small)
-
     # -- answers ---------------------------------------------------------------------------------
 
-    def _describe(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        values, arrays = _description(rows, plan)
-        self._let_out(small_folds(rows, self.rules))
-        for name in ("leave_times", "times"):
-            if name in arrays:
-                self._let_out(small_times(rows, self.rules, arrays[name]))
-        return values, arrays
-
-    def _evaluate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        points, center, columns = _points(request, plan)
-        self._let_out(small_pairs(rows, self.rules, columns))
-        intercepts = None
-        if plan.intercepts:
-            each = request.array("intercepts", (len(points), len(plan.intercepts)))
-            at = plan.sites.index(self.name) if plan.baseline == "site" else 0
-            intercepts = each[:, at]
-        m = len(points)
-        hessians = request.numbers("hessians", 0, m)
-        folds = self._folds(rows, request, m)
-        sums = sums_at(rows, points, intercepts, center, columns, hessians.tolist(), folds)
-        arrays = {
-            "loss": sums.loss, "gradient": sums.gradient, "hessian": packed(sums.hessian),
-            "uncentred": sums.uncentred,
-        }  # fmt: skip
-        if sums.held_out is not None:
-            arrays["held_out"] = sums.held_out
-        return {}, arrays
-
-    def _folds(self, rows: SiteRows, request: Message, m: int) -> np.ndarray | None:
-        """The fold that each of m points leaves out."""
-        if "folds" not in request.arrays:
-            return None
-        if rows.held_out is None:
-            raise DataError("the request is about folds, but the plan has none")
-        self._let_out(small_folds(rows, self.rules))
-        folds = request.numbers("folds", -1, rows.held_out.shape[1])
-        if len(folds) != m:
-            raise DataError(f"the request's 'folds' must be {m}, one a point")
-        return folds
-
-    def _risk_sets(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        points, center, columns = _points(request, plan)
-        times = request.arrays.get("times")
-        if times is None:
-            raise DataError("the request has no array 'times'")
-        times = np.asarray(times, float)
-        self._let_out(small_times(rows, self.rules, times))
-        assert rows.event is not None
-        cases = rows.y[rows.event & (rows.problem.weights > 0)]
-        if not np.isin(cases, times).all():
-            raise DataError("the request's times leave out events of this site")
-        if "a" in request.arrays:
-            self._let_out(small_pairs(rows, self.rules, columns))
-        return {}, risk_set_arrays(rows, plan, request, times, points, center, columns)
-
-    def _estimate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        values, arrays = self._describe(rows, plan, request)
-        found = local_estimate(rows, plan)
-        values["usable"] = found.usable
-        values["note"] = found.note
-        return values, arrays | {"estimate": found.estimate, "variance_of_estimate": found.variance}
-
-    def _surrogate(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        try:
-            found = fit_surrogate(rows, plan, request)
-        except SeparationError as error:
-            raise RefusedError([str(error)]) from None
-        return {"optimality": found.optimality}, {
-            "estimate": found.estimate,
-            "hessian": packed(found.hessian),
-        }
-
-    def _profile(self, rows: SiteRows, plan: FederatedPlan, request: Message) -> Content:
-        try:
-            profiles, notes = local_profiles(rows, plan)
-        except SeparationError as error:
-            raise RefusedError([f"the site's own fit failed: {error}"]) from None
-        rows_counted = int((rows.problem.weights > 0).sum())
-        return {"rows": rows_counted, "notes": list(notes)}, profiles
+    def _content(
+        self, rows: SiteRows, plan: FederatedPlan, request: Message
+    ) -> tuple[Values, Arrays, bytes]:
+        if request.ask in PER_SITE:
+            ask: dict[str, Callable[[SiteRows, FederatedPlan, Message], tuple[Values, Arrays]]] = {
+                "times": _times, "estimate": _estimate, "surrogate": _surrogate,
+                "profile": _profile,
+            }  # fmt: skip
+            return *ask[request.ask](rows, plan, request), b""
+        if request.ask == "describe":
+            if plan.has_own_intercepts:
+                refuse_no_intercept(plan, rows.y, rows.problem.weights, "here")
+            found = {k: np.asarray(x) for k, x in description(rows, plan, request).items()}
+        else:
+            found = _sums(rows, plan, request, self.owner.rules.predictor)
+        sums = pack(layout(plan, request), found)
+        others = {s: self.owner.public_keys_of(s) for s in request.sites if s != self.name}
+        context = hashlib.sha256(f"{plan.study}\n{request.id}".encode()).digest()
+        mask = self.owner.keys.mask(self.name, others, context, len(sums))
+        return {}, {}, masked(sums, mask)
 
 
-def _description(rows: SiteRows, plan: FederatedPlan) -> Content:
-    problem, w = rows.problem, rows.problem.weights
-    mean, variance, filled = column_moments(rows)
-    total = float(w.sum())
-    expected = w if problem.offset is None else w * np.exp(np.minimum(problem.offset, 600.0))
-    values: dict[str, Value] = {
-        "columns": list(plan.columns),
-        "rows": int((w > 0).sum()),
-        "people": len(np.unique(rows.unit[w > 0])),
-        "weight": total,
-        "constant": _constant(rows),
-        "grouped": bool(problem.likelihood.shift_invariant),
-    }
-    if rows.event is not None:
-        values["events"] = int((rows.event & (w > 0)).sum())
-    if plan.intercepts:
-        values["outcome"] = float(w @ rows.y)
-        values["expected"] = float(expected.sum())
-        middle = float(w @ rows.y) / total
-        values["outcome_variance"] = float(w @ (rows.y - middle) ** 2) / total
-    arrays = {"mean": mean, "variance": variance, "filled": filled}
-    if rows.held_out is not None:
-        arrays["fold_weight"] = w @ rows.held_out
-    if plan.shares_risk_sets:  # of times, before there are coefficients
-        arrays |= leaving(rows) if plan.model == "fine_gray" else {}
-        arrays |= {} if plan.times else {"times": event_times(rows)}
-    return values, arrays
+def _named(plan: FederatedPlan, request: Message) -> str:
+    return f"round {request.round} ({request.ask}) of plan {plan.study[:16]}"
 
 
-def _points(request: Message, plan: FederatedPlan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sums(rows: SiteRows, plan: FederatedPlan, request: Message, predictor: float) -> Arrays:
+    """Sums at the points of a request, over columns in the request's units.
+
+    At points where linear predictors are too large nothing is told but that they are.
+    """
     p = len(plan.columns)
     points = request.arrays.get("points")
     if points is None or points.ndim != 2 or points.shape[1] != p or not len(points):
         raise DataError(f"the request's 'points' must be an array of some rows and {p} columns")
-    columns = request.numbers("columns", 0, p)
-    return np.asarray(points, float), np.asarray(request.array("center", (p,)), float), columns
+    columns, center = request.numbers("columns", 0, p), request.array("center", (p,))
+    scale = np.asarray(request.array("scale", (p,)), float)
+    if not (scale > 0).all():
+        raise DataError("the request's 'scale' must be positive")
+    m = len(points)
+    intercepts = request.array("intercepts", (m,)) if plan.intercepts else None
+    shared = plan.shares_risk_sets or intercepts is not None
+    too_far = np.zeros(m, bool)
+    if plan.model != "linear":
+        some = rows.problem.weights > 0
+        for k, beta in enumerate(points):
+            eta = linear_predictor(rows, beta, 0.0, center)[some, 0]
+            eta = eta + (0.0 if intercepts is None else float(intercepts[k]))
+            middle = 0.0 if shared else 0.5 * (eta.max() + eta.min())
+            too_far[k] = not (np.abs(eta - middle) <= predictor).all()
+    points = np.where(too_far[:, None], 0.0, points)
+    if intercepts is not None:
+        intercepts = np.where(too_far, 0.0, intercepts)
+    size = np.concatenate([np.ones(len(plan.intercepts)), scale])
+    if plan.shares_risk_sets:
+        times = np.asarray(request.arrays.get("times", np.empty(0)), float)
+        if not np.isin(event_times(rows), times).all():
+            raise DataError("the request's times leave out events of this site")
+        out = risk_set_arrays(rows, plan, request, times, points, center, columns)
+        out |= {name: out[name] / scale for name in ("S1", "E1", "covariates")}
+        if "second" in out:
+            out["second"] = out["second"] / packed(scale[columns] * scale[columns][:, None])
+        return _without(out, too_far, request.numbers("firsts", 0, m)) | {"too_far": 1.0 * too_far}
+    hessians = request.numbers("hessians", 0, m)
+    folds = None
+    if "folds" in request.arrays:
+        if rows.held_out is None:
+            raise DataError("the request is about folds, but the plan has none")
+        folds = request.numbers("folds", -1, rows.held_out.shape[1])
+        if len(folds) != m:
+            raise DataError(f"the request's 'folds' must be {m}, one a point")
+    sums = sums_at(rows, plan, points, intercepts, center, columns, hessians.tolist(), folds)
+    at = np.concatenate([np.ones(len(plan.intercepts)), scale[columns]])
+    out = {
+        "loss": sums.loss, "gradient": sums.gradient / size,
+        "hessian": packed(sums.hessian / at / at[:, None]), "uncentred": sums.uncentred / at**2,
+    }  # fmt: skip
+    if sums.held_out is not None:
+        out["held_out"] = sums.held_out
+    for name, x in out.items():
+        gone = too_far[hessians] if name in ("hessian", "uncentred") else too_far
+        out[name] = np.where(gone.reshape(-1, *(1,) * (x.ndim - 1)), 0.0, x)
+    return out | {"too_far": 1.0 * too_far}
 
 
-def _constant(rows: SiteRows) -> float:
-    likelihood = rows.problem.likelihood
-    w = likelihood.backend.asarray(rows.problem.weights[:, None])
-    return float(np.sum(likelihood.backend.to_host(likelihood.log_likelihood_constant(w))))
+def _without(out: Arrays, too_far: np.ndarray, firsts: np.ndarray) -> Arrays:
+    """Sums of risk sets with zeros for points that are too far."""
+    fit = too_far[firsts]
+    for name, x in out.items():
+        if name in ("count", "weight", "held_count", "held_weight", "second"):
+            continue  # of no point, or of a fit whose shares are then zero
+        gone = too_far if name in ("S", "E", "linear") else fit
+        out[name] = np.where(gone.reshape(-1, *(1,) * (x.ndim - 1)), 0.0, x)
+    return out
+
+
+def _times(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    out = {"times": event_times(rows)}
+    if plan.model == "fine_gray":
+        out["leave_times"] = leaving_times(rows)
+    return {}, out
+
+
+def _estimate(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    found = local_estimate(rows, plan)
+    values: Values = {"usable": found.usable, "note": found.note}
+    return values, {"estimate": found.estimate, "variance_of_estimate": found.variance}
+
+
+def _surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    try:
+        found = fit_surrogate(rows, plan, request)
+    except SeparationError as error:
+        raise RefusedError([str(error)]) from None
+    return {"optimality": found.optimality}, {
+        "estimate": found.estimate, "hessian": packed(found.hessian),
+    }  # fmt: skip
+
+
+def _profile(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    assert plan.model not in SURVIVAL or plan.baseline == "site"
+    try:
+        profiles, notes = local_profiles(rows, plan)
+    except SeparationError as error:
+        raise RefusedError([f"the site's own fit failed: {error}"]) from None
+    rows_counted = int((rows.problem.weights > 0).sum())
+    return {"rows": rows_counted, "notes": list(notes)}, profiles

@@ -1,9 +1,10 @@
-"""What a site adds up: losses, gradients and Hessians at coefficients that the lead names.
+"""Sums over a site's rows: losses, gradients and Hessians at coefficients of a request.
 
 Coefficients are in the columns' own units, and the intercept is that at columns' centres c which
-the lead names too: η_i = α + Σ_j (x_ij − c_j) β_j + offset_i. A site's own design is centred and
-scaled in its own way; what it adds up is turned into these units by the difference of the centres,
-which is of the size of the columns' spread, so that no digits are lost.
+the request names too: η_i = α + Σ_j (x_ij − c_j) β_j + offset_i. A site's own design is centred and
+scaled in its own way; its sums are turned into these units by the difference of the centres, which
+is of the size of the columns' spread, so that no digits are lost. Where each site has an intercept
+of its own, α is at its maximum and the sums are those of the profile likelihood (`own_intercept`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 from ..design.blocks import DenseBlock, SparseBlock
 from ..solve.data_term import ActiveColumns
 from ..solve.hessian import hessian
+from .own_intercept import own_intercept, refuse_no_intercept
+from .plan import FederatedPlan
 from .rows import SiteRows
 
 __all__ = ["Sums", "column_moments", "linear_predictor", "packed", "sums_at", "unpacked"]
@@ -30,9 +33,9 @@ class Sums:
     ----------
     loss : (m,) array
     gradient : (m, 1 + p) or (m, p) array
-        The intercept's first, where there is one.
+        The intercept's first, where sites share one.
     hessian : (h, k, k) array
-        At some of the points, over the intercept and the chosen columns.
+        At some of the points, over that intercept and the chosen columns.
     uncentred : (h, k) array
         Their diagonals before the rank-one terms of risk sets and strata are taken out.
     held_out : (m, s) array or None
@@ -58,6 +61,7 @@ def linear_predictor(
 
 def sums_at(
     rows: SiteRows,
+    plan: FederatedPlan,
     points: np.ndarray,
     intercepts: np.ndarray | None,
     center: np.ndarray,
@@ -72,6 +76,7 @@ def sums_at(
     rows : SiteRows
     points : (m, p) array
     intercepts : (m,) array or None
+        Of models whose sites share one.
     center : (p,) array
     columns : (k,) int array
         Of the Hessians.
@@ -88,11 +93,15 @@ def sums_at(
     H: list[np.ndarray] = []
     raw: list[np.ndarray] = []
     for m, beta in enumerate(points):
-        alpha = 0.0 if intercepts is None else float(intercepts[m])
         fold = -1 if folds is None else int(folds[m])
         bound = weights.bound(fold)
-        eta = _in_order(rows, linear_predictor(rows, beta, alpha, center))
-        loss, r = likelihood.evaluate(eta, bound)
+        eta = linear_predictor(rows, beta, 0.0, center)
+        if intercepts is not None:
+            eta = eta + float(intercepts[m])
+        elif plan.has_own_intercepts:
+            eta = eta + _maximal(rows, plan, eta, fold)
+        ordered = _in_order(rows, eta)
+        loss, r = likelihood.evaluate(ordered, bound)
         losses.append(float(likelihood.backend.to_host(loss)[0]))
         whole = np.zeros((design.n, 1))
         order = slice(None) if likelihood.order is None else likelihood.order
@@ -104,16 +113,27 @@ def sums_at(
             total = float(whole.sum())
             gradients.append(np.concatenate([[total], own + shift * total]))
         if m in hessians:
-            curved = curved or _Curved(rows, columns, shift, intercepts is not None)
-            for into, x in zip((H, raw), curved.at(eta, bound), strict=True):
+            curved = curved or _Curved(rows, plan, columns, shift)
+            for into, x in zip((H, raw), curved.at(ordered, bound), strict=True):
                 into.append(x)
         if folds is not None:
-            held.append(weights.score_parts(eta, fold))
+            held.append(weights.score_parts(ordered, fold))
     q = len(columns) + (intercepts is not None)
     return Sums(
         np.array(losses), np.array(gradients), np.array(H).reshape(len(H), q, q),
         np.array(raw).reshape(len(raw), q), np.array(held) if held else None,
     )  # fmt: skip
+
+
+def _maximal(rows: SiteRows, plan: FederatedPlan, eta: np.ndarray, fold: int) -> float:
+    """The site's own intercept, of the rows that a fold leaves in."""
+    w, offset = rows.problem.weights, rows.problem.offset
+    if fold >= 0:
+        assert rows.held_out is not None
+        w = w * ~rows.held_out[:, fold]
+        refuse_no_intercept(plan, rows.y, w, f"outside of fold {fold}")
+    fixed = eta[:, 0] if offset is None else eta[:, 0] + offset
+    return own_intercept(plan, rows.y, w, fixed)
 
 
 def _in_order(rows: SiteRows, eta: np.ndarray) -> Any:
@@ -157,13 +177,14 @@ class _Weights:
 
 
 class _Curved:
-    """Exact Hessians over the chosen columns, behind the intercept's row where there is one."""
+    """Exact Hessians over the chosen columns, behind the intercept where sites share one."""
 
     def __init__(
-        self, rows: SiteRows, columns: np.ndarray, shift: np.ndarray, intercept: bool
+        self, rows: SiteRows, plan: FederatedPlan, columns: np.ndarray, shift: np.ndarray
     ) -> None:
         likelihood, design = rows.problem.likelihood, rows.design
-        self.likelihood = likelihood
+        self.likelihood, self.own = likelihood, plan.has_own_intercepts
+        intercept = self.own or bool(plan.intercepts)
         wide = design.with_intercept() if intercept else design
         at = np.concatenate([[0], 1 + columns]) if intercept else columns
         self.active = ActiveColumns(wide, likelihood.order, likelihood.backend)
@@ -172,9 +193,10 @@ class _Curved:
         self.scale, self.shift = design.scale[columns], shift[columns]
         self.T: np.ndarray | None = None
         if intercept:
-            self.T = np.eye(len(at))  # from the lead's coefficients to those of this design
-            self.T[0, 1:] = self.shift
+            self.T = np.eye(len(at))  # from the request's coefficients to those of this design
             self.T[1:, 1:] *= self.scale[:, None]
+            if not self.own:
+                self.T[0, 1:] = self.shift
 
     def at(self, eta: Any, bound: Any) -> tuple[np.ndarray, np.ndarray]:
         """The Hessian (k, k), and its diagonal uncentred (k,), at a linear predictor."""
@@ -184,11 +206,14 @@ class _Curved:
         H = np.asarray(backend.to_host(hessian(rows, curvature)))[np.ix_(self.by, self.by)]
         if self.T is not None:
             out = self.T.T @ H @ self.T
+            if self.own:  # of the profile likelihood, about this site's own centres
+                inner = out[1:, 1:]
+                return inner - np.outer(out[0, 1:], out[0, 1:]) / out[0, 0], np.diag(inner).copy()
             return out, np.diag(out).copy()
         v = curvature.v
         raw = np.asarray(backend.to_host(rows.diagonal(v)))[self.by] * scale**2
         first = np.asarray(backend.to_host(rows.rmatmul(v[:, None])))[self.by, 0] * scale
-        raw += self.shift * (2 * first + self.shift * float(v.sum()))  # about the lead's centres
+        raw += self.shift * (2 * first + self.shift * float(v.sum()))  # about the request's centres
         return H * scale * scale[:, None], raw
 
 

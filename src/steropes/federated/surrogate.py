@@ -101,7 +101,7 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
     DataError, SeparationError
         Where the surrogate has no finite minimum.
     """
-    p, head = len(plan.columns), 1 if plan.intercepts else 0
+    p, head = len(plan.columns), len(plan.intercepts)
     q = p + head
     at = np.asarray(request.array("at", (q,)), float)
     g = np.asarray(request.array("gradient", (q,)), float)
@@ -109,7 +109,7 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
     center = np.asarray(request.array("center", (p,)), float)
     problem = rows.problem
     ratio = float(request.value("weight")) / float(problem.weights.sum())
-    own = sums_at(rows, at[None, head:], at[:head] if head else None, center, np.arange(p))
+    own = sums_at(rows, plan, at[None, head:], at[:head] if head else None, center, np.arange(p))
     slope = g - ratio * own.gradient[0]
     matrix = H - ratio * own.hessian[0] if plan.order == 2 else np.zeros((q, q))
     design = rows.design.with_intercept() if head else rows.design
@@ -140,7 +140,8 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
             list(plan.columns),
         )
     theta = back @ fit.beta  # in the lead's coefficients
-    final = sums_at(rows, theta[None, head:], theta[:head] if head else None, center, np.arange(p))
+    there = theta[:head] if head else None
+    final = sums_at(rows, plan, theta[None, head:], there, center, np.arange(p))
     hessian = ratio * final.hessian[0] + matrix
     if not np.isfinite(theta).all():
         raise DataError("the surrogate's estimate is not finite")

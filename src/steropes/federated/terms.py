@@ -46,15 +46,23 @@ def _first(parts: np.ndarray) -> np.ndarray:
 
 
 class FederatedModel:
-    """What a plan and the first round say of the model of all sites.
+    """The model of all sites, as the plan and the description define it.
 
-    Coefficients θ (P,) are the intercepts, at the columns' centres, and those of the columns.
+    Coefficients θ (P,) are the intercept that sites share, at the columns' centres, if there is
+    one, and those of the columns.
+
+    Parameters
+    ----------
+    plan : FederatedPlan
+    described : Described
+    reached : (P,) array, optional
+        Where to start: of a fit that goes on without a site, its last coefficients.
 
     Attributes
     ----------
     names : list of str
     head : int
-        Intercepts.
+        1 where sites share an intercept, otherwise 0.
     scale : (P,) array
         Powers of two that coefficients are multiplied by for the solver.
     weight : float
@@ -63,13 +71,14 @@ class FederatedModel:
     start : (P,) array
     """
 
-    def __init__(self, plan: FederatedPlan, described: Described) -> None:
+    def __init__(
+        self, plan: FederatedPlan, described: Described, reached: np.ndarray | None = None
+    ) -> None:
         self.plan, self.described = plan, described
         self.head = len(plan.intercepts)
         self.names = [*plan.intercepts, *plan.columns]
         self.scale = np.concatenate([np.ones(self.head), described.scale])
-        self.weight = float(sum(described.weight.values()))
-        self.rows = int(sum(described.rows.values()))
+        self.weight, self.rows = described.weight, described.rows
         self.linear = plan.model == "linear"
         self.family = ShardedFamily(
             described.grouped or plan.shares_risk_sets,
@@ -79,6 +88,8 @@ class FederatedModel:
         )
         self.start = np.zeros(len(self.names))
         self.start[: self.head] = described.start
+        if reached is not None:
+            self.start = reached.copy()
 
     def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
         """λ and κ of all P, (P,) each; intercepts have none."""
@@ -107,18 +118,14 @@ class FederatedModel:
         return Watch(term, free, self.weight / self.rows, self.names, self.linear, self._own(free))
 
     def _own(self, free: np.ndarray) -> np.ndarray:
-        """What turns coefficients (k,) to those whose intercepts are at their rows' own means.
+        """The map from coefficients (k,) to those with the intercept at the columns' means.
 
-        At a centre that sites share an intercept is an extrapolation, where a column's means at
-        them are far apart and its spread within them is small: nothing is known of it there,
-        though all is of the model.
+        At a centre that is far from the rows an intercept is an extrapolation: nothing is known of
+        it there, though all is known of the model.
         """
-        weight = np.array([*self.described.weight.values()])
-        mean = self.described.mean
-        if self.head == 1:
-            mean = (weight @ mean / weight.sum())[None]
         out = np.eye(len(self.names))
-        out[: self.head, self.head :] = mean[: self.head] - self.described.center
+        if self.head:
+            out[0, 1:] = self.described.mean - self.described.center
         return (out * (self.scale[:, None] / self.scale))[np.ix_(free, free)]
 
 

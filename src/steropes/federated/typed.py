@@ -13,8 +13,12 @@ def refuse_type(name: str, value: Any, hint: Any) -> None:
     """Refuse a value of another type than the field's."""
     text = str(hint)
     options = get_args(hint)
-    if "Literal" in text:
-        allowed = [a for o in (options or ()) for a in (get_args(o) or (o,)) if a is not type(None)]
+    if text.startswith("tuple") and get_args(options[0]):  # of literals
+        refuse_type(name, value, tuple[str, ...])
+        for item in value:
+            refuse_type(name, item, options[0])
+    elif "Literal" in text:
+        allowed = [a for o in options for a in (get_args(o) or (o,)) if a is not type(None)]
         if value is None and type(None) in options:
             return
         if value not in allowed:
@@ -26,6 +30,9 @@ def refuse_type(name: str, value: Any, hint: Any) -> None:
             not isinstance(v, kinds) or isinstance(v, bool) for v in value
         ):
             raise DataError(f"{name} must be a list of {of.__name__}, not {value!r}")
+    elif hint is bool:
+        if not isinstance(value, bool):
+            raise DataError(f"{name} must be true or false, not {value!r}")
     elif hint in (int, float):
         kinds = (int, float) if hint is float else (int,)
         if not isinstance(value, kinds) or isinstance(value, bool):

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
-    from ..federated import CellRules, FederatedPlan, FederatedResult, FederatedSite
+    from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
     from .adjust.comparability import Balance, covariate_balance
     from .adjust.matching import Match, match_scores, matched_weights
     from .adjust.scores import PropensityRules, PropensityScores, fit_scores
@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         federate_finish,
         federate_init,
         federate_step,
+        federate_withdraw,
     )
     from .grid import (
         AnalysisResult,
@@ -173,7 +174,6 @@ _WHERE = {
     "combine_profiles": "evidence",
     "random_effects": "evidence",
     "combine_archives": "evidence.archives",
-    "CellRules": "federation.run",
     "FederatedPlan": "federation.run",
     "FederatedProfiles": "federation.profiles",
     "FederatedResult": "federation.run",
@@ -183,6 +183,9 @@ _WHERE = {
     "federate_finish": "federation.run",
     "federate_init": "federation.run",
     "federate_step": "federation.run",
+    "federate_withdraw": "federation.run",
+    "Owner": "federation.run",
+    "OwnerRules": "federation.run",
     "AnalysisResult": "grid",
     "Outcome": "grid",
     "Question": "grid",
@@ -240,7 +243,6 @@ __all__ = [
     "CaseSeriesGrid",
     "CaseSeriesGridResults",
     "CaseSeriesSettings",
-    "CellRules",
     "Cohort",
     "CohortRules",
     "CohortSources",
@@ -270,6 +272,8 @@ __all__ = [
     "OmopDatabase",
     "Outcome",
     "OutcomeModel",
+    "Owner",
+    "OwnerRules",
     "PositiveControls",
     "Propensity",
     "PropensityRules",
@@ -324,6 +328,7 @@ __all__ = [
     "federate_finish",
     "federate_init",
     "federate_step",
+    "federate_withdraw",
     "find_concepts",
     "fit_error_model",
     "fit_propensity",

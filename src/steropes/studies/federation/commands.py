@@ -1,8 +1,9 @@
-"""The commands ``steropes federate``: init, answer, step and finish, on a folder."""
+"""The commands ``steropes federate``: keys of an owner, and the rounds of a folder."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +13,9 @@ from steropes.errors import DataError
 
 if TYPE_CHECKING:
     from steropes.federated import FederatedResult
-    from steropes.federated.cells import Check
     from steropes.studies.federation.profiles import FederatedProfiles
 
 __all__ = ["federate_app"]
-
-CHECKS: tuple[Check, ...] = ("rows", "events", "columns", "pairs", "times", "folds")
 
 federate_app = typer.Typer(
     help="Fit models to sites that exchange only sums, by a folder that all can write to.",
@@ -26,6 +24,10 @@ federate_app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder that the lead and the sites share.")]
+OwnerFolder = Annotated[
+    Path, typer.Argument(help="Folder of the site's owner: rules, keys and ledger.")
+]
+Site = Annotated[str, typer.Argument(help="Name of the site in the plan.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -55,43 +57,78 @@ def init(
 
 
 @federate_app.command()
-def answer(
-    folder: Folder,
-    site: Annotated[str, typer.Argument(help="Name of the site in the plan.")],
-    data: Annotated[Path, typer.Argument(help="The site's rows, a .parquet or .csv file.")],
-    min_cell: Annotated[
-        int,
-        typer.Option(min=0, help="Counts of fewer people refuse a message; 0 lets all through."),
-    ] = 5,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Check to do without: {', '.join(CHECKS)}; repeatable."),
-    ] = None,
+def keys(
+    owner: OwnerFolder,
     quiet: Quiet = False,
 ) -> None:
-    """Answer the last request for a site; run where the site's rows are."""
-    from steropes.federated import CellRules
-    from steropes.studies.federation.run import federate_answer
+    """Print a site's public keys for the other owners; make the folder where there is none."""
+    from steropes.federated import Owner
 
-    unknown = [c for c in without or () if c not in CHECKS]
-    if unknown:
-        raise DataError(f"there is no check {unknown[0]!r}; there are {', '.join(CHECKS)}")
-    rules = CellRules(min_cell, tuple(c for c in CHECKS if c not in (without or ())))
-    message = federate_answer(folder, site, data, rules)
-    if message.kind == "refusal":
-        raise DataError(f"round {message.round} is refused: {'; '.join(message.reasons)}")
+    new = not (owner / "keys.json").exists()
+    public = (Owner.create(owner) if new else Owner.open(owner)).keys.public
+    print(json.dumps(public.to_dict()))
     if not quiet:
-        numbers = sum(int(x.size) for x in message.arrays.values())
-        print(f"round {message.round} ({message.ask}) is answered: {numbers} numbers")
+        print(f"fingerprint {public.fingerprint}", file=sys.stderr)
 
 
 @federate_app.command()
-def step(folder: Folder, quiet: Quiet = False) -> None:
-    """Take the lead's next step: a request, or the word that nothing is left to ask."""
+def trust(
+    owner: OwnerFolder,
+    site: Annotated[str, typer.Argument(help="Name of the other site.")],
+    public: Annotated[Path, typer.Argument(help="File that `steropes federate keys` printed.")],
+) -> None:
+    """Keep the public keys of another site, whose owner has told you their fingerprint."""
+    from steropes.federated import Owner
+
+    print(f"fingerprint {Owner.open(owner).trust(site, public).fingerprint}")
+
+
+@federate_app.command()
+def answer(
+    folder: Folder,
+    site: Site,
+    data: Annotated[Path, typer.Argument(help="The site's rows, a .parquet or .csv file.")],
+    owner: OwnerFolder,
+    quiet: Quiet = False,
+) -> None:
+    """Answer the last request for a site; run where the site's rows are."""
+    from steropes.studies.federation.run import federate_answer
+
+    message = federate_answer(folder, site, data, owner)
+    if message.kind == "refusal":
+        raise DataError(f"round {message.round} is refused: {'; '.join(message.reasons)}")
+    if not quiet:
+        print(f"round {message.round} ({message.ask}) is answered")
+
+
+@federate_app.command()
+def withdraw(
+    folder: Folder,
+    site: Site,
+    data: Annotated[Path, typer.Argument(help="The site's rows, a .parquet or .csv file.")],
+    owner: OwnerFolder,
+) -> None:
+    """State that a site takes no further part, so that the others can go on without it."""
+    from steropes.studies.federation.run import federate_withdraw
+
+    message = federate_withdraw(folder, site, data, owner)
+    print(f"site {site} has withdrawn in round {message.round}")
+
+
+@federate_app.command()
+def step(
+    folder: Folder,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Site that is not waited for any longer; repeatable."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Take the lead's next step: write a request, or report that nothing is left to ask."""
     from steropes.federated import WaitingError
     from steropes.studies.federation.run import federate_step
 
-    found = federate_step(folder)
+    found = federate_step(folder, tuple(without or ()))
     if quiet:
         return
     if isinstance(found, WaitingError):

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.federated import Exchange, FederatedPlan, Message, RoundRecord
+from steropes.federated import FederatedPlan, Message, RoundRecord
+from steropes.federated.program import Profiles
 from steropes.federated.result import TELLS
 from steropes.studies.evidence import (
     Combined,
@@ -97,10 +98,9 @@ def _plain(line: dict[Any, Any]) -> Line:
     }
 
 
-def combine_site_profiles(exchange: Exchange) -> FederatedProfiles:
-    """Ask all sites for their profiles and put them together."""
-    plan = exchange.plan
-    answers = exchange.ask("profile")
+def combine_site_profiles(found: Profiles) -> FederatedProfiles:
+    """Combine the profiles of all sites."""
+    plan, answers = found.exchange.plan, found.answers
     lines: list[Line] = []
     tables = {}
     for name in plan.parameters:
@@ -116,7 +116,7 @@ def combine_site_profiles(exchange: Exchange) -> FederatedProfiles:
             f"the profiles are of rows weighted by {plan.weight!r}, as if weights were numbers of "
             "rows: with other weights they are no likelihoods, and the limits are too narrow"
         )
-    return FederatedProfiles(plan, pd.DataFrame(lines), tables, exchange.records, notes)
+    return FederatedProfiles(plan, pd.DataFrame(lines), tables, found.exchange.records, notes)
 
 
 def _notes(answer: Message) -> list[str]:

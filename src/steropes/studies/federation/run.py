@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
 from steropes.federated import (
-    CellRules,
-    Exchange,
     FederatedPlan,
     FederatedResult,
     FederatedSite,
-    InMemory,
     Message,
+    Owner,
+    OwnerRules,
+    PublicKeys,
     WaitingError,
-    fit_in_rounds,
 )
-from steropes.federated.encoding import write_message
-from steropes.federated.exchange import Answering
 from steropes.federated.folder import (
-    FolderExchange,
-    earlier_answers,
-    latest_request,
+    history,
     read_plan,
+    run_in_folder,
     start_folder,
+    write_answer,
 )
-from steropes.federated.one_shot import fit_one_shot
-from steropes.federated.unchanged import refuse_changed
+from steropes.federated.memory import Answering, run_in_memory
+from steropes.federated.program import Found, Profiles
 from steropes.studies.federation.profiles import FederatedProfiles, combine_site_profiles
 
 __all__ = [
+    "FederatedPlan",
+    "FederatedResult",
+    "FederatedSite",
+    "Owner",
+    "OwnerRules",
     "federate",
     "federate_answer",
     "federate_finish",
     "federate_init",
     "federate_step",
+    "federate_withdraw",
 ]
 
 
 def federate(
-    plan: FederatedPlan, sites: Mapping[str, FederatedSite | Answering]
+    plan: FederatedPlan,
+    sites: Mapping[str, FederatedSite | Answering],
+    peers: Mapping[str, PublicKeys] | None = None,
 ) -> FederatedResult | FederatedProfiles:
     """Run a plan on sites that this process can call.
 
@@ -49,8 +54,11 @@ def federate(
     ----------
     plan : FederatedPlan
     sites : dict of str to FederatedSite or callable
-        A callable takes the plan and a request, a ``Message``, and returns the site's answer: a
-        connection to wherever the site is.
+        A callable takes the plan, a request (a ``Message``) and the finished rounds, and returns
+        the site's signed answer: a connection to wherever the site is. If it raises a
+        ``ConnectionError`` the site is taken to have left.
+    peers : dict of str to PublicKeys, optional
+        Public keys of sites that are callables.
 
     Returns
     -------
@@ -70,25 +78,16 @@ def federate(
     >>> def site(n):
     ...     x = rng.normal(size=n)
     ...     return pd.DataFrame({"x": x, "y": (rng.random(n) < 1 / (1 + np.exp(-x))).astype(int)})
-    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south"))
-    >>> found = federate(plan, {s: FederatedSite(s, site(200)) for s in plan.sites})
+    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
+    >>> found = federate(plan, {s: FederatedSite(s, site(400)) for s in plan.sites})
     >>> found.summary().index.tolist()
-    ['intercept[north]', 'intercept[south]', 'x']
+    ['x']
     """
-    calls = {name: _callable(site) for name, site in sites.items()}
-    return _run(InMemory(plan, calls))
+    return _combined(run_in_memory(plan, sites, peers))
 
 
-def _callable(site: FederatedSite | Answering) -> Answering:
-    return site.answer if isinstance(site, FederatedSite) else site
-
-
-def _run(exchange: Exchange) -> FederatedResult | FederatedProfiles:
-    if exchange.plan.method == "profiles":
-        return combine_site_profiles(exchange)
-    if exchange.plan.method == "rounds":
-        return fit_in_rounds(exchange)
-    return fit_one_shot(exchange)
+def _combined(found: Found) -> FederatedResult | FederatedProfiles:
+    return combine_site_profiles(found) if isinstance(found, Profiles) else found
 
 
 def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
@@ -96,12 +95,10 @@ def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
     start_folder(folder, plan)
     found = federate_step(folder)
     assert isinstance(found, WaitingError)
-    return latest_request(folder)[0]
+    return history(folder)[0]
 
 
-def federate_answer(
-    folder: str | Path, site: str, data: Any, rules: CellRules | None = None
-) -> Message:
+def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str | Path) -> Message:
     """Answer the last request of a folder for a site, and write the answer into it.
 
     Parameters
@@ -110,8 +107,8 @@ def federate_answer(
     site : str
     data : data frame, Arrow table, path to a Parquet or CSV file, or dict
         See `FederatedSite`.
-    rules : CellRules, optional
-        What the site does not let out: by default counts of one to four people.
+    owner : Owner, or path of an owner's folder
+        Rules, keys, public keys of the other sites, and the ledger; see `Owner.create`.
 
     Returns
     -------
@@ -121,30 +118,56 @@ def federate_answer(
     Raises
     ------
     DataError
-        A request that is none of this plan, data that the model cannot use, or rows that are not
-        those of the site's earlier answers: nothing is written.
+        A request that an honest lead does not make, data that the model cannot use, or rows that
+        are not those of the site's earlier answers: nothing is written.
     """
     plan = read_plan(folder)
-    request, at = latest_request(folder)
-    own = FederatedSite(site, data, rules)
-    for asked, answered in earlier_answers(folder, site, request.round):
-        refuse_changed(own, plan, asked, answered)
-    message = own.answer(plan, request)
-    for kind in ("json", "parquet"):
-        (at / f"{site}.{kind}").unlink(missing_ok=True)
-    write_message(message, at / site, plan.format)
+    request, rounds = history(folder)
+    own = FederatedSite(site, data, _owner(owner))
+    message = own.answer(plan, request, rounds, str(Path(folder).resolve()))
+    write_answer(folder, message)
     return message
+
+
+def federate_withdraw(
+    folder: str | Path, site: str, data: Any, owner: Owner | str | Path
+) -> Message:
+    """State in a folder that a site takes no further part, so that the others go on without it.
+
+    The parameters are those of `federate_answer`.
+    """
+    plan = read_plan(folder)
+    request, _ = history(folder)
+    own = FederatedSite(site, data, _owner(owner))
+    message = own.withdraw(plan, request, str(Path(folder).resolve()))
+    write_answer(folder, message)
+    return message
+
+
+def _owner(owner: Owner | str | Path) -> Owner:
+    return owner if isinstance(owner, Owner) else Owner.open(owner)
 
 
 def federate_step(
     folder: str | Path,
+    without: Sequence[str] = (),
+    peers: Mapping[str, PublicKeys] | None = None,
 ) -> WaitingError | FederatedResult | FederatedProfiles:
     """Take the lead's next step: write the next request, once all sites have answered the last.
+
+    Parameters
+    ----------
+    folder : path
+    without : sequence of str
+        Sites that have not answered the last request and are not waited for any longer. The round
+        is repeated without them, if the owners of the others confirm that they are gone.
+    peers : dict of str to PublicKeys, optional
+        Public keys of the sites, to check their signatures. Sites check them in any case.
 
     Returns
     -------
     WaitingError or FederatedResult or FederatedProfiles
-        Which round waits for which sites, or what has been found when nothing is left to ask.
+        Which round waits for which sites, or the result when nothing is left to ask.
 
     Raises
     ------
@@ -152,7 +175,7 @@ def federate_step(
         A refusal, or a file that is no answer to its request, by name.
     """
     try:
-        return _run(FolderExchange(folder))
+        return _combined(run_in_folder(folder, without, peers))
     except WaitingError as waiting:
         return waiting
 

@@ -1,0 +1,244 @@
+"""The decision whether a site answers a request: the owner's rules, the cells and the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import DataError
+from .cells import Factor, SiteCells
+from .contents import layout, numbers_in
+from .evaluations import SHORTER, WHOLE
+from .ledger import Answered, PlanRecord, grids, refuse_differences, told
+from .owner import Owner
+from .plan import PER_SITE, FederatedPlan
+from .protocol import Message
+from .rows import SiteRows
+from .rules import OwnerRules
+
+__all__ = ["Admission", "RefusedError"]
+
+FEWEST_ROUNDS = 3  # evaluations that no fit does without
+WALK = 5  # variances that no walk does without
+
+
+class RefusedError(Exception):
+    """A site does not let a message out; ``reasons`` are sentences."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+class Admission:
+    """Decides which requests of a plan a site answers, and records the answers.
+
+    Parameters
+    ----------
+    plan : FederatedPlan
+    rows : SiteRows
+    owner : Owner
+    read : callable
+        Reads the site's rows by another plan, for cells across plans.
+    """
+
+    def __init__(
+        self,
+        plan: FederatedPlan,
+        rows: SiteRows,
+        owner: Owner,
+        read: Callable[[FederatedPlan], SiteRows],
+    ) -> None:
+        self.plan, self.rows, self.owner, self._read = plan, rows, owner, read
+        self._cells: tuple[int, SiteCells] | None = None
+        self._small: dict[tuple[str, ...], list[str]] = {}
+
+    @property
+    def rules(self) -> OwnerRules:
+        """The owner's rules, made stricter by the plan."""
+        return self.owner.rules.with_plan(self.plan)
+
+    @contextmanager
+    def of(self, request: Message, place: str) -> Iterator[None]:
+        """Record a request as answered, unless it is refused or its answer fails.
+
+        Raises
+        ------
+        RefusedError
+            The owner's rules forbid the answer; its reasons may be told.
+        DataError
+            The request contradicts what the site answered before.
+        """
+        with self.owner.ledger.open() as plans:
+            record = self._record(plans, place)
+            _refuse_other(record, request)
+            self._refuse_by_rules(request)
+            numbers = 0
+            if request.ask not in PER_SITE:
+                numbers = numbers_in(layout(self.plan, request))
+            if self.rules.least > 1:
+                self._refuse_by_data(plans, record, request, numbers)
+            yield
+            if record not in plans:
+                plans.append(record)
+            if all(a.request != request.id for a in record.answered):
+                record.answered.append(Answered(request.round, request.id, numbers))
+
+    def withdraw(self, request: Message, place: str) -> None:
+        """Record that the site takes no further part, unless it has answered the request."""
+        with self.owner.ledger.open() as plans:
+            record = self._record(plans, place)
+            if any(a.request == request.id for a in record.answered):
+                raise DataError(
+                    "this round is answered already; withdraw once the next one has been asked"
+                )
+            record.withdrawn = True
+            if record not in plans:
+                plans.append(record)
+
+    def _record(self, plans: list[PlanRecord], place: str) -> PlanRecord:
+        """The ledger's record of the plan, or a new one."""
+        plan, rows = self.plan, self.rows
+        for known in plans:
+            if place and known.place == place and known.study != plan.study:
+                raise DataError(
+                    "this site has answered requests of another plan here: the plan was changed "
+                    "after the first answer. Begin a changed plan in another folder"
+                )
+        pattern = self.cells(plans).pattern
+        if rows.held_out is None:  # sums depend on no order
+            pattern = np.sort(pattern)
+        digest = hashlib.sha256(pattern.tobytes()).hexdigest()
+        for known in plans:
+            if known.study == plan.study:
+                if known.rows != digest:
+                    raise DataError(
+                        "the rows are not those of the earlier answers to this plan. Answer with "
+                        "the same rows, in the same order if there are folds, or begin again with "
+                        "another plan"
+                    )
+                return known
+        people = len(np.unique(rows.unit[rows.problem.weights > 0]))
+        return PlanRecord(
+            plan.study, place, list(plan.columns), plan.outcome, list(plan.times),
+            list(plan.sites), people, digest,
+        )  # fmt: skip
+
+    def cells(self, plans: list[PlanRecord]) -> SiteCells:
+        """The cells of the plan, together with those of the other plans in the ledger."""
+        if self._cells is None or self._cells[0] != len(plans):
+            others = self._others(plans) if self.rules.least > 1 else []
+            self._cells = len(plans), SiteCells(self.rows, self.plan, self.rules, others)
+            self._small = {}
+        return self._cells[1]
+
+    def _others(self, plans: list[PlanRecord]) -> list[Factor]:
+        """Factors of earlier plans: covariates, and times of all grids taken together."""
+        plan, out = self.plan, []
+        known = list(dict.fromkeys(c for p in plans for c in p.columns))
+        more = tuple(c for c in known if c not in plan.table_columns)
+        if more:
+            try:
+                rows = self._read(replace(plan, columns=(*plan.columns, *more)))
+            except DataError:  # the table does not have them, so that nothing follows from it
+                rows = self.rows
+            cells = SiteCells(rows, plan, self.rules)
+            out += [f for f in cells.covariates if f.name in more]
+        own = PlanRecord("", "", [], plan.outcome, list(plan.times), [], 0, "")
+        union = tuple(grids(plans, own).tolist()) if plan.shares_risk_sets and plan.times else ()
+        if len(union) > len(plan.times):
+            finer = replace(plan, times=union)
+            cells = SiteCells(self._read(finer), finer, self.rules)
+            out += [replace(f, name=f"{f.name} (on the grids of all plans)")
+                    for f in cells.outcomes if f.name in (plan.outcome, plan.entry)]  # fmt: skip
+        return out
+
+    def _refuse_by_rules(self, request: Message) -> None:
+        """Refuse a method, a kind of request or a size that the owner does not allow."""
+        plan, rules = self.plan, self.rules
+        if plan.method not in rules.methods:
+            raise RefusedError([f"the owner does not allow the method {plan.method!r}"])
+        if request.ask in PER_SITE:
+            if request.ask not in rules.per_site:
+                raise RefusedError(
+                    [f"the owner has not consented to tell {request.ask!r}, which is of this site "
+                     "by itself (per_site in the owner's rules)"]
+                )  # fmt: skip
+        elif len(request.sites) < rules.sites:
+            raise RefusedError([f"the owner allows totals of {rules.sites} sites or more"])
+        if request.round >= rules.rounds:
+            raise RefusedError([f"the owner allows {rules.rounds} rounds"])
+        if "points" in request.arrays and len(request.arrays["points"]) > rules.points:
+            raise RefusedError([f"the owner allows {rules.points} points in a request"])
+
+    def _refuse_by_data(
+        self, plans: list[PlanRecord], record: PlanRecord, request: Message, numbers: int
+    ) -> None:
+        """Refuse what would tell of too few people."""
+        plan, rules, cells = self.plan, self.rules, self.cells(plans)
+        small = refuse_differences(plans, record, rules.least, rules.sites)
+        coefficients = len(plan.columns) + bool(plan.intercepts or plan.has_own_intercepts)
+        if not small and coefficients > rules.parameters_per_row * record.people:
+            small = [
+                f"there are more than {rules.parameters_per_row:g} coefficients for each person: "
+                "leave columns out of the plan"
+            ]
+        if not small:
+            small = self._small_cells(cells, request)
+        if not small:
+            before = told(plans, but=request.id)
+            small = self._solvable(cells, before + numbers + self._foreseen(request))
+        if small:
+            raise RefusedError(small)
+
+    def _small_cells(self, cells: SiteCells, request: Message) -> list[str]:
+        plan = self.plan
+        pairs: tuple[str, ...] = ()
+        if request.ask != "profile" and len(plan.columns) <= WHOLE:
+            pairs = plan.columns
+        elif "columns" in request.arrays:
+            at = request.numbers("columns", 0, len(plan.columns))
+            pairs = tuple(plan.columns[j] for j in at)
+        if pairs not in self._small:
+            self._small[pairs] = cells.refusals(pairs)
+        return self._small[pairs]
+
+    def _foreseen(self, request: Message) -> int:
+        """Numbers that the plan asks for after its description, at the least."""
+        if request.ask != "describe":
+            return 0
+        p, T = len(self.plan.columns), len(self.plan.times)
+        q, points = min(p, WHOLE), 1 + len(SHORTER)
+        one = points * (1 + p) + q * (q + 1) // 2 + T * (2 * points + 2 * p)
+        plan = self.plan
+        fits = (1 + plan.folds * plan.repeats) * (len(plan.search) or WALK) if plan.folds else 1
+        return FEWEST_ROUNDS * one * fits
+
+    def _solvable(self, cells: SiteCells, numbers: int) -> list[str]:
+        """Sentences on tables whose small cells so many numbers could determine."""
+        for what, (combinations, small) in (
+            ("the columns of few values", cells.few), ("all columns", cells.all),
+        ):  # fmt: skip
+            if small and numbers > self.rules.answers_per_cell * combinations:
+                return [
+                    f"the table of {what} has cells of fewer than {self.rules.least} people, which "
+                    "could be solved for from the numbers that this plan and earlier ones tell: "
+                    "leave columns out of the plan, merge their values, or do without folds"
+                ]
+        return []
+
+
+def _refuse_other(record: PlanRecord, request: Message) -> None:
+    """Refuse to answer a round twice in different ways, or after a withdrawal."""
+    if record.withdrawn:
+        raise DataError("this site has withdrawn from the plan")
+    for answered in record.answered:
+        if answered.round == request.round and answered.request != request.id:
+            raise DataError(
+                f"this site has answered another request of round {request.round}: the lead "
+                "changed it. Do not answer it"
+            )

@@ -1,0 +1,198 @@
+"""Keys of the sites: signatures, and the secrets that each pair of sites shares.
+
+A site has an Ed25519 key, which signs its messages, and an X25519 key, from which it and each
+other site derive the same secret. Sites exchange the public halves once, before the first analysis
+and not through the lead (`PublicKeys.fingerprint` is short enough to be compared by telephone).
+All primitives are those of the `cryptography` package.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError
+from .fixed_point import BYTES, add, from_bytes, negate
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+__all__ = ["PublicKeys", "SiteKeys"]
+
+INSTALL = "federated analyses need the package cryptography: pip install 'steropes[federated]'"
+PURPOSE = b"steropes federated mask"
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _key(given: Mapping[str, Any], name: str, where: str) -> bytes:
+    try:
+        content = base64.b64decode(given[name], validate=True)
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        content = b""
+    if len(content) != 32:
+        raise DataError(f"{where}: {name!r} must be a key of 32 bytes in base64")
+    return content
+
+
+@lru_cache(maxsize=4096)  # each round's signatures are checked again in all later rounds
+def _is_signed(signing: bytes, signature: bytes, content: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(signing).verify(signature, content)
+    except InvalidSignature:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class PublicKeys:
+    """The public keys of a site.
+
+    Attributes
+    ----------
+    signing : bytes
+        Ed25519.
+    agreement : bytes
+        X25519.
+    """
+
+    signing: bytes
+    agreement: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen groups of four hexadecimal digits, to be compared over another channel."""
+        text = hashlib.sha256(self.signing + self.agreement).hexdigest()
+        return " ".join(text[i : i + 4] for i in range(0, 64, 4))
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain values for JSON."""
+        return {"signing": _text(self.signing), "agreement": _text(self.agreement)}
+
+    @classmethod
+    def from_dict(cls, given: Any, where: str) -> PublicKeys:
+        """Read what `to_dict` made; ``where`` is what errors call it."""
+        if not isinstance(given, Mapping):
+            raise DataError(f"{where} must be an object with 'signing' and 'agreement'")
+        return cls(_key(given, "signing", where), _key(given, "agreement", where))
+
+    def verify(self, signature: bytes, content: bytes) -> bool:
+        """Whether a signature of some content is this site's."""
+        return _is_signed(self.signing, signature, content)
+
+
+class SiteKeys:
+    """The private keys of a site.
+
+    Parameters
+    ----------
+    signing, agreement : bytes
+        The seeds of the Ed25519 and the X25519 key, 32 bytes each.
+    """
+
+    def __init__(self, signing: bytes, agreement: bytes) -> None:
+        self._signing, self._agreement = signing, agreement
+
+    def __repr__(self) -> str:
+        return "SiteKeys()"
+
+    @classmethod
+    def generate(cls) -> SiteKeys:
+        """Draw new keys from the operating system's source of randomness."""
+        try:
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+        except ImportError:
+            raise ImportError(INSTALL) from None
+        return cls(
+            Ed25519PrivateKey.generate().private_bytes_raw(),
+            X25519PrivateKey.generate().private_bytes_raw(),
+        )
+
+    @cached_property
+    def _signer(self) -> Ed25519PrivateKey:
+        try:
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        except ImportError:
+            raise ImportError(INSTALL) from None
+        return Ed25519PrivateKey.from_private_bytes(self._signing)
+
+    @cached_property
+    def _agreer(self) -> X25519PrivateKey:
+        try:
+            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+        except ImportError:
+            raise ImportError(INSTALL) from None
+        return X25519PrivateKey.from_private_bytes(self._agreement)
+
+    @property
+    def public(self) -> PublicKeys:
+        """The public halves."""
+        return PublicKeys(
+            self._signer.public_key().public_bytes_raw(),
+            self._agreer.public_key().public_bytes_raw(),
+        )
+
+    def to_dict(self) -> dict[str, str]:
+        """The private keys as plain values, for a file that nobody else can read."""
+        return {"signing": _text(self._signing), "agreement": _text(self._agreement)}
+
+    @classmethod
+    def from_dict(cls, given: Any, where: str) -> SiteKeys:
+        """Read what `to_dict` made; ``where`` is what errors call it."""
+        if not isinstance(given, Mapping):
+            raise DataError(f"{where} must be an object with 'signing' and 'agreement'")
+        return cls(_key(given, "signing", where), _key(given, "agreement", where))
+
+    def sign(self, content: bytes) -> bytes:
+        """Sign some content, 64 bytes."""
+        return self._signer.sign(content)
+
+    def mask(
+        self, site: str, others: Mapping[str, PublicKeys], context: bytes, n: int
+    ) -> np.ndarray:
+        """The sum of a site's pairwise masks, (n, 3) limbs.
+
+        Of each pair of sites the one whose name comes first adds the pair's mask and the other
+        subtracts it, so that the masks of all sites sum to zero (Bonawitz and others, 2017, §4).
+
+        Parameters
+        ----------
+        site : str
+            The site whose keys these are.
+        others : dict of str to PublicKeys
+            All other sites that take part.
+        context : bytes
+            What the mask is for; each context has masks of its own.
+        """
+        out = np.zeros((n, 3), np.uint64)
+        for name, public in others.items():
+            pair = "\n".join(sorted((site, name))).encode()
+            one = from_bytes(self._stream(public, context + b"\n" + pair, n * BYTES))
+            out = add(out, one if site < name else negate(one))
+        return out
+
+    def _stream(self, public: PublicKeys, context: bytes, length: int) -> bytes:
+        """Pseudo-random bytes that only two sites can make, by X25519, HKDF and ChaCha20."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        secret = self._agreer.exchange(X25519PublicKey.from_public_bytes(public.agreement))
+        key = HKDF(SHA256(), 32, salt=None, info=PURPOSE + b"\n" + context).derive(secret)
+        cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None)
+        return cipher.encryptor().update(bytes(length))

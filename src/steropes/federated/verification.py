@@ -1,0 +1,123 @@
+"""Checks that a site makes of a request: that it is the one which an honest lead makes.
+
+The lead's computation is deterministic. A site runs it on the plan and the finished rounds, whose
+answers it adds up itself from the signed answers of all sites, and compares the next request with
+the one that it was sent. So a lead cannot choose coefficients, and cannot pretend totals that would
+lead an honest computation where it wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import DataError
+from .exchange import Round, check_answer, same_request
+from .keys import PublicKeys
+from .owner import Owner
+from .plan import FederatedPlan
+from .program import HonestRequests
+from .protocol import Message
+
+__all__ = ["refuse_dishonest", "refuse_unsigned"]
+
+
+def refuse_dishonest(
+    site: str, plan: FederatedPlan, request: Message, earlier: Sequence[Round], owner: Owner,
+    honest: HonestRequests,
+) -> None:  # fmt: skip
+    """Refuse a request that an honest lead would not make.
+
+    Parameters
+    ----------
+    earlier : sequence of Round
+        All finished rounds.
+    honest : HonestRequests
+        What this site, or others of its process, have computed so far.
+
+    Raises
+    ------
+    DataError
+    """
+    if site not in plan.sites:
+        known = ", ".join(map(repr, plan.sites))
+        raise DataError(f"the plan does not name this site; it names {known}")
+    _refuse_misplaced(site, plan, request, len(earlier))
+    keys = {site: owner.keys.public, **owner.peers}
+    for done in earlier:
+        refuse_unsigned(done, keys)
+        _refuse_unconfirmed(site, done, owner.rules.gone)
+    expected = honest.after(plan, earlier)
+    if not same_request(request, expected):
+        raise DataError(
+            f"round {request.round} asks for something else than the plan and the answers so far "
+            f"lead to (an honest lead asks for {expected.ask!r}). Do not answer it. If the lead is "
+            "honest, a message was changed or lost, or the versions of steropes differ"
+        )
+
+
+def _refuse_misplaced(site: str, plan: FederatedPlan, request: Message, rounds: int) -> None:
+    """Refuse what is no request to this site in the plan's next round, and name the remedy."""
+    if request.kind != "request":
+        raise DataError(f"this is no request (kind {request.kind!r}): answer what the lead wrote")
+    if request.study != plan.study:
+        raise DataError(
+            f"this is a request of study {request.study[:16]!r}, which is no request of the plan "
+            f"{plan.study[:16]!r}: get the plan and the request that belong together"
+        )
+    if request.ask not in plan.asks:
+        raise DataError(
+            f"{request.ask!r} is no request of this plan; there are {', '.join(plan.asks)}"
+        )
+    if not 0 <= request.round < plan.max_rounds:
+        raise DataError(
+            f"this is a request of round {request.round}, but the plan's rounds are 0 to "
+            f"{plan.max_rounds - 1} (max_rounds)"
+        )
+    if request.round != rounds:
+        raise DataError(
+            f"this is a request of round {request.round}, but {rounds} rounds are finished: the "
+            "rounds before a request come with it, and each is answered once"
+        )
+    if site not in request.sites:
+        raise DataError(f"round {request.round} asks nothing of this site")
+
+
+def refuse_unsigned(done: Round, keys: Mapping[str, PublicKeys]) -> None:
+    """Refuse a round with an answer that is not signed by its site, or not to its request."""
+    request = done.request
+    wanted = [s for s in request.sites if s not in done.left]
+    replies = {a.site: a for a in done.answers}
+    if not done.left and (list(replies) != wanted or len(replies) != len(done.answers)):
+        raise DataError(f"round {request.round} lacks the answer of a site, or their order differs")
+    for name, reply in replies.items():
+        if name not in request.sites or name not in keys:
+            raise DataError(
+                f"round {request.round} has an answer of {name!r}, of whom no public key is known "
+                "here, or who was not asked"
+            )
+        where = f"the answer of site {name!r}"
+        check_answer(reply, request, name, where)
+        if reply.kind != ("withdrawal" if done.left else "answer"):
+            raise DataError(f"{where} in round {request.round} is a {reply.kind}")
+        if not keys[name].verify(reply.signature, reply.digest):
+            raise DataError(
+                f"{where} in round {request.round} is not signed with the key of that site: it was "
+                "changed, or comes from somebody else"
+            )
+
+
+def _refuse_unconfirmed(site: str, done: Round, gone: Sequence[str]) -> None:
+    """Refuse to go on without a site that neither withdrew nor is known by the owner to be gone.
+
+    A lead that has the answer of a site and says that it left would otherwise get the totals with
+    and without it, which is the site's own answer.
+    """
+    withdrew = {a.site for a in done.answers if a.kind == "withdrawal"}
+    for name in done.left:
+        if name == site:
+            raise DataError(f"the lead went on without this site in round {done.request.round}")
+        if name not in withdrew and name not in gone:
+            raise DataError(
+                f"the lead goes on without site {name!r}, which has not withdrawn. Ask its owner; "
+                f"if it does not answer any more, add {name!r} to 'gone' in this site's rules"
+            )
