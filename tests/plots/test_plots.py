@@ -206,7 +206,9 @@ def test_profile_curve_has_the_interval_of_confint(survival):
     assert ax.get_xlabel() == "drug"
     texts_inside(ax)
     open_ended = m.profile("drug", points=np.linspace(0, m.coef_[0] + 0.1, 9))
-    assert "∞" in plots.profile_curve(open_ended).get_title()
+    assert "to beyond " in plots.profile_curve(open_ended).get_title()
+    rising = m.profile("drug", points=np.linspace(0, m.coef_[0] - 0.1, 9))
+    assert "not known, as the profile rises to its" in plots.profile_curve(rising).get_title()
     with pytest.raises(DataError, match="lacks"):
         plots.profile_curve(open_ended.drop(columns="gradient"))
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -176,6 +177,16 @@ def test_one_database_in_two_archives_is_named_with_them(tmp_path):
     said = r"3 archives hold 2 databases: a is in .*0\.zip and in .*2\.zip\. Name the archive"
     with pytest.raises(DataError, match=said):
         combine_archives(paths)
+
+
+@pytest.mark.parametrize("table", ["cm_result", "cm_diagnostics_summary"])
+def test_a_result_that_is_in_an_archive_twice_is_refused(table, tmp_path):
+    path = archive(tmp_path / "a.zip", estimate_effect(people(90, 9, 90, 9)))
+    with zipfile.ZipFile(path) as file, file.open(f"{table}.csv") as rows:
+        twice = pd.concat([pd.read_csv(rows)] * 2)
+    again = archive(tmp_path / "b.zip", estimate_effect(people(90, 9, 90, 9)), **{table: twice})
+    with pytest.raises(DataError, match=f"{table}.csv has more than one row of target_comparator"):
+        combine_archives([again])
 
 
 def test_a_table_of_names_that_is_empty_does_no_harm(tmp_path):

@@ -7,7 +7,7 @@ convex loss is concave: what it does beyond a point is bounded by its slope ther
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from .held import HeldFits, Value
 
-__all__ = ["End", "Maximum", "find_end", "find_maximum", "refine", "run"]
+__all__ = ["FLAT_END", "End", "Maximum", "find_end", "find_maximum", "flat_end", "refine", "run"]
 
 FLAT = 1e-4  # slope times standard error at which a point counts as the maximum
 EXACT = 1e-8  # of the log-likelihood: how near an end is to where it is wanted
@@ -26,6 +26,10 @@ LEAST = 1e-4  # of a standard error: steps so short are in vain, and ends so nea
 LIMIT = 10.0  # times the reach of a likelihood without end, beyond which nothing is looked at
 NEARLY = 1e-12  # of a distance, which has been added and taken away again
 ALMOST = 1e-6  # fall over the whole reach below which a side has no end
+# A profile that is given at some points is flat at an end where it changes by less than this over
+# its outermost tenth, and where its last slope would change it by less over as long a range again:
+# a change of the log-likelihood that moves no limit by an amount that is seen.
+FLAT_END = 1e-4
 LINEAR, HERMITE = 1e-3, 1e-5  # errors of interpolation between neighbouring points
 MOST = 3000  # points
 SAMPLES = np.linspace(0.0, 1.0, 11)[1:-1]
@@ -174,6 +178,21 @@ def _between(at: float, inner: float, outer: Value | None, furthest: float, side
     if not ((at - inner) * side > 0 and (outer.at - at) * side > 0):
         return 0.5 * (inner + outer.at)
     return at
+
+
+def flat_end(curve: Callable[[float], Any], end: float, other: float, slope: float) -> bool:
+    """Whether a profile that is known between two values has become flat at one of them.
+
+    Parameters
+    ----------
+    curve : callable
+        The profile between both ends.
+    end, other : float
+    slope : float
+        Its derivative at ``end``.
+    """
+    change = abs(float(curve(end)) - float(curve(end + 0.1 * (other - end))))
+    return change <= FLAT_END and abs(slope * (other - end)) <= FLAT_END
 
 
 def refine(values: list[Value]) -> Search:

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from ..data import check_level
 from ..errors import DataError
+from ..infer.profile import flat_end
 from .style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def profile_curve(
         Of one coefficient, as ``model.profile(param)`` gives it: ``point``, ``log_likelihood``
         and ``gradient``, with which the curve between the points is drawn (cubic Hermite).
     level : float
-        Of the interval: where the profile is half the chi-squared quantile below its maximum.
+        Of the interval: where the profile is half the chi-squared quantile below its maximum. A
+        limit beyond the points of the profile is said to be there, and infinite only where the
+        profile is flat.
     name : str, optional
         What the axis is called; default "Coefficient".
     ax : matplotlib Axes, optional
@@ -60,6 +63,7 @@ def profile_curve(
     ax.axhline(-cut, color=MUTED, lw=0.9, ls=(0, (4, 3)))
     lower = _crossing(curve, x[0], fine[at], top - cut)
     upper = _crossing(curve, x[-1], fine[at], top - cut)
+    flat = [flat_end(curve, x[k], x[-1 - k], g[k]) for k in (0, -1)]
     ends = (x[0] if lower is None else lower, x[-1] if upper is None else upper)
     within = (fine >= ends[0]) & (fine <= ends[1])
     ax.fill_between(fine[within], fallen[within], -cut, color=colour_of(0), alpha=0.14, lw=0)
@@ -70,9 +74,15 @@ def profile_curve(
                 _number(end), (end, 0), xytext=(0, 2), textcoords="offset points", ha="center",
                 va="bottom", fontsize=9, color=MUTED,
             )  # fmt: skip
-    shown = f"{100 * level:g} % interval: "
-    shown += "−∞" if lower is None else _number(lower)
-    shown += " to " + ("∞" if upper is None else _number(upper))
+    said = " to ".join(
+        _number(end) if end is not None else without if level_side
+        else f"beyond {_number(last)} (perhaps {without})"
+        for end, without, level_side, last in
+        ((lower, "−∞", flat[0], x[0]), (upper, "∞", flat[1], x[-1]))
+    )  # fmt: skip
+    if at in (0, len(fine) - 1) and not flat[0 if at == 0 else 1]:
+        said = f"not known, as the profile rises to its last point, {_number(fine[at])}"
+    shown = f"{100 * level:g} % interval: {said}"
     floor = max(float(fallen.min()), -4.0 * cut)
     of = shortened(name or "Coefficient", 70)
     ax.set(xlabel=of, ylabel="Profile log-likelihood, less its maximum")

@@ -74,6 +74,8 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     _refuse_repeated([Path(p) for p in paths], read)
     results = _together([_with_kinds(r) for r in read])
     checks, profiles = (_together([r[t] for r in read]) for t in list(NEEDED)[1:])
+    for table, of in (("cm_result", results), ("cm_diagnostics_summary", checks)):
+        _refuse_repeated_rows(table, of)
     results = results.merge(checks[[*KEY, DATABASE, FLAG]], on=[*KEY, DATABASE], how="left")
     if not unblind:
         results = results[results[FLAG] == 1]
@@ -119,6 +121,16 @@ def _refuse_large(path: Path, entry: zipfile.ZipInfo) -> None:
         raise DataError(
             f"{path}: {entry.filename} has {entry.file_size:,} bytes once decompressed, more than "
             f"{MOST_BYTES:,}"
+        )
+
+
+def _refuse_repeated_rows(table: str, rows: pd.DataFrame) -> None:
+    """Refuse two results of one question in one database: it would count twice."""
+    again = rows[rows.duplicated([*KEY, DATABASE])]
+    if len(again):
+        where = ", ".join(f"{c} {again[c].iloc[0]}" for c in (*KEY, DATABASE))
+        raise DataError(
+            f"{table}.csv has more than one row of {where}; each needs to be there once"
         )
 
 

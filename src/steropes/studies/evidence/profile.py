@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.infer.profile import flat_end
 
-__all__ = ["FLAT", "NormalProfile", "Profile"]
+__all__ = ["NormalProfile", "Profile"]
 
-# A side counts as flat where the profile changes by less than this over its outermost tenth, and
-# where its last slope would change it by less over a range as long as the stored one. Such a change
-# of a log-likelihood moves no limit by an amount that is seen.
-FLAT = 1e-4
 NORMAL_REACH = 40.0  # standard errors to which points of a normal likelihood are set
 
 
@@ -78,8 +75,12 @@ class Profile:
         self.points = x
         self._curve = CubicHermiteSpline(x, y, slope)
         self._slopes = float(slope[0]), float(slope[-1])
-        self.low = -math.inf if self._flat(x[0], self._slopes[0]) else float(x[0])
-        self.high = math.inf if self._flat(x[-1], self._slopes[1]) else float(x[-1])
+        self.low, self.high = float(x[0]), float(x[-1])
+        flat = flat_end(self._curve, self.low, self.high, self._slopes[0])
+        if flat_end(self._curve, self.high, self.low, self._slopes[1]):
+            self.high = math.inf
+        if flat:
+            self.low = -math.inf
 
     def __repr__(self) -> str:
         name = f" of {self.name}" if self.name else ""
@@ -127,13 +128,6 @@ class Profile:
     def stored_range(self) -> str:
         """Give the range of its points for a message."""
         return f"between {self.points[0]:.4g} and {self.points[-1]:.4g}"
-
-    def _flat(self, end: float, slope: float) -> bool:
-        """Return whether the profile has become flat where it ends."""
-        span = float(self.points[-1] - self.points[0])
-        inward = end + span / 10 if end == self.points[0] else end - span / 10
-        change = float(abs(self._curve(end) - self._curve(inward)))
-        return change <= FLAT and abs(slope) * span <= FLAT
 
 
 class NormalProfile(Profile):

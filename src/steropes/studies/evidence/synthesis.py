@@ -130,10 +130,10 @@ def _line(
 ) -> dict[str, Any]:
     """The numbers of one method."""
     by_likelihood, bayesian = lacking == "a likelihood", method == "random, Bayesian"
-    if not bayesian and len(results) == 1:
+    if not bayesian and len(results) == 1 and results[0].has_limits:
         part = list(results)  # it is not put together with anything, whatever it has
     out = [r.database for r in results if r not in part]
-    notes = [f"left out, without {lacking}: {_listed(out)}"] if out else []
+    notes = [f"left out, without {lacking}: {_listed(out)}"] if part and out else []
     if not bayesian and len(part) == 1 and part[0].has_limits:
         return {"method": method, **_own(part[0], notes)}
     notes += _kinds(part, by_likelihood)
