@@ -13,22 +13,42 @@ import numpy as np
 
 __all__ = [
     "column_all", "column_any", "column_max", "column_sum", "columns", "reduce_rows",
-    "row_any", "row_max", "row_min",
+    "row_any", "row_max", "row_min", "transposed_product",
 ]  # fmt: skip
 
 TOGETHER = 32  # rows taken as one
 WIDE = 64  # columns from which on rows are long enough
+LONG = 1 << 13  # rows of a product that BLAS adds up by itself
+PIECE = 1 << 9  # additions in a row: sums of many more lose digits
 
 
 def reduce_rows(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
-    """Reduce over rows, (B,)."""
+    """Reduce over rows, (B,).
+
+    NumPy adds long columns up in pairs, but rows one after another, so rows are reduced in pieces.
+    """
     n, B = x.shape
+    size = PIECE * (TOGETHER if B < WIDE else 1)
+    if n > size and B > 1:
+        pieces = [reduce_rows(ufunc, x[a : a + size]) for a in range(0, n, size)]
+        return reduce_rows(ufunc, np.stack(pieces))
     if not (x.flags.c_contiguous and 1 < B < WIDE and n > TOGETHER):
         out: np.ndarray = ufunc.reduce(x, axis=0)
         return out
     whole = n - n % TOGETHER
     part = ufunc.reduce(x[:whole].reshape(-1, TOGETHER * B), axis=0).reshape(TOGETHER, B)
     return ufunc.reduce(np.concatenate([part, x[whole:]]), axis=0)
+
+
+def transposed_product(X: np.ndarray, R: np.ndarray) -> np.ndarray:
+    """X' R of tall arrays (n, p) and (n, B), by pieces of the rows.
+
+    BLAS adds up all rows one after another in a few sums.
+    """
+    if len(X) <= LONG:
+        return X.T @ R
+    pieces = [X[a : a + LONG].T @ R[a : a + LONG] for a in range(0, len(X), LONG)]
+    return reduce_rows(np.add, np.reshape(pieces, (len(pieces), -1))).reshape(pieces[0].shape)
 
 
 def _across(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:

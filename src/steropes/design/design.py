@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backends.face import Backend
+from ..backends.tall import transposed_product
 from ..errors import DataError
 from .blocks import Block, ConstantBlock, DenseBlock, SparseBlock
 from .estimate import Columns, Estimated
@@ -283,9 +284,12 @@ class Design(Estimated):
             if isinstance(b, SparseBlock):
                 out[at] = backend.gather(backend.lines(b.taken(local)), R)
             elif isinstance(b, DenseBlock):
-                out[at] = backend.asarray(b.taken(local)).T @ R
+                x = b.taken(local)
+                here = backend.on_host
+                out[at] = transposed_product(x, R) if here else backend.asarray(x).T @ R
             else:
-                out[at] = R.sum(axis=0, dtype=np.float64)
+                whole = R.dtype == np.float64
+                out[at] = backend.column_sum(R) if whole else R.sum(axis=0, dtype=np.float64)
         return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:

@@ -11,6 +11,7 @@ from scipy.linalg.blas import dgemm
 from ..backends.cpu.append import append_lines
 from ..backends.cpu.lines import FEW
 from ..backends.face import Backend
+from ..backends.tall import transposed_product
 from .blocks import ConstantBlock, DenseBlock, SparseBlock
 from .face import ColumnStore
 
@@ -140,7 +141,8 @@ class RowMatrix:
         else:
             out = self.backend.xp.zeros((self.k, R.shape[1]))
         if self.dense is not None:
-            out[self.dense_at] = self.dense.T @ R
+            here = self.backend.on_host
+            out[self.dense_at] = transposed_product(self.dense, R) if here else self.dense.T @ R
         return out
 
     def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:

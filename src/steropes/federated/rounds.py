@@ -83,7 +83,8 @@ def _result(
         )
     weight = model.weight
     h = np.zeros(len(theta))
-    h[some] = informative(np.diag(H), raw) / scale[some] ** 2
+    size = scale[some] ** 2
+    h[some] = informative(np.diag(H) / size, raw / size)
     v = violations(g / scale, theta * scale, l1 / scale, l2 / scale**2)
     optimality = float((v / units(l1 / scale, h * model.noise(loss))).max(initial=0.0))
     U = np.eye(len(theta))  # to the intercept at zero

@@ -22,6 +22,7 @@ import numpy as np
 from ..backends.cpu import conditional_bernoulli as kernels
 from ..backends.cpu.conditional_third import differentiate_twice
 from ..backends.face import Array, Backend
+from ..backends.tall import column_sum
 from ..backends.threads import balanced_chunks
 from ..errors import DataError
 from .base import Likelihood, Part
@@ -105,7 +106,7 @@ class ConditionalLogisticLikelihood(Likelihood):
             self._chunks,
             self._work * eta.shape[1],
         )
-        return loss.sum(axis=0), out
+        return column_sum(loss), out
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""

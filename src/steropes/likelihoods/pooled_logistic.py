@@ -23,6 +23,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..backends.cpu import pooled, pooled_third
+from ..backends.cpu.compensated import with_errors
 from ..backends.cpu.lines import CHUNKS
 from ..backends.face import Backend
 from ..backends.threads import balanced_chunks
@@ -121,12 +122,15 @@ class PooledLogisticLikelihood(Likelihood):
         A = self._odds(h, base)
 
         def part(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-            loss, g = np.zeros(w.shape[1]), np.zeros(base.shape)
-            if A is None:
-                pooled.evaluate(h, base, self.F, *rows, channels, loss, g, a, b)
-            else:
-                pooled.evaluate_constant(h[0], base, A, *rows, channels[0], loss, g, a, b)
-            return loss, g
+            loss, total = np.zeros((2, w.shape[1])), np.zeros(base.shape)
+            for i, j in _pieces(a, b):
+                g = np.zeros(base.shape)
+                if A is None:
+                    pooled.evaluate(h, base, self.F, *rows, channels, loss, g, i, j)
+                else:
+                    pooled.evaluate_constant(h[0], base, A, *rows, channels[0], loss, g, i, j)
+                total += g
+            return with_errors(loss), total
 
         total = np.zeros(w.shape[1])
         rest[:] = 0.0
@@ -143,12 +147,12 @@ class PooledLogisticLikelihood(Likelihood):
         A = self._odds(h, base)
 
         def part(a: int, b: int) -> np.ndarray:
-            loss = np.zeros(w.shape[1])
+            loss = np.zeros((2, w.shape[1]))
             if A is None:
                 pooled.value(h, base, self.F, *rows, loss, a, b)
             else:
                 pooled.value_constant(h[0], base, A, *rows, loss, a, b)
-            return loss
+            return with_errors(loss)
 
         parts = self.backend.pool.map(part, self.chunks, self.work * w.shape[1])
         return sum(parts, np.zeros(w.shape[1]))
@@ -235,6 +239,14 @@ class PooledLogisticLikelihood(Likelihood):
         rest[:, 0] = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))
         channels[:, :, 0] = r
         return out
+
+
+def _pieces(first: int, last: int) -> list[tuple[int, int]]:
+    """People whose parts of an interval's sums are added up together.
+
+    The sums of many pieces lose far fewer digits than one sum over all people does.
+    """
+    return [(i, min(i + PEOPLE, last)) for i in range(first, last, PEOPLE)]
 
 
 def events_by_interval(

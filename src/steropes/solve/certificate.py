@@ -26,19 +26,27 @@ AT_ONCE = 1 << 15  # numbers of many replicates that are looked at together
 COLUMNS = 1024  # whose curvature is taken at once,
 ENTRIES = 1 << 22  # and their entries, about
 FLOOR = 1e-3  # of √H: a λ so small against the data's curvature is no unit to count in
-ROUNDING = 1e-11  # share of a column's curvature below which its gradient may be all rounding
+ROUNDING = 1e-11  # share of Σ v x² below which a column's curvature may be all rounding
+# Of a row's part v |x| of a score: the exponential, the two running sums, a division and a few
+# products that it comes from, each off by a rounding or two, and the additions of a piece of the
+# column, most of which go different ways (Higham and Mary 2019, theorem 2.8).
+ROUNDINGS = 64 * 2.0**-53
+FINEST = 1e-8  # violation that the roundings of a score must not reach, the default tolerance
 
 
 def informative(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Curvatures h, at least what is rounding of ``whole``, from which they came.
+    """Return curvatures h, raised to where the rounding of a score is no violation.
 
     A column that is constant within strata, or at all in Cox's model, has no information, and √H
-    of what happens to be left is no unit: beside it the gradient's own roundings would be
-    violations. (A gradient of D events is off by eps √(D whole), which with D = 1e5 is 1e-8 of a
-    unit of √(1e-11 whole).) It is not left out, as a column with little information has an optimum.
+    of whatever is left is no unit: its score is all rounding, which would count as a violation.
+    A score is a sum of parts v |x|, whose roundings add up to `ROUNDINGS` Σ v |x| at most, and
+    Σ v |x| is about Σ v x² (``whole``), as columns are scaled to entries near one. A unit of
+    this divided by `FINEST` keeps violations by rounding below that for any number of rows. The
+    column is not left out, because one with little information has an optimum.
     """
+    least = np.maximum(ROUNDING * whole, (ROUNDINGS / FINEST * whole) ** 2)
     # Zero and less, which models that are not convex have far out, are no unit anyway.
-    return np.where(h > 0, np.maximum(h, ROUNDING * whole), h)
+    return np.where(h > 0, np.maximum(h, least), h)
 
 
 def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:

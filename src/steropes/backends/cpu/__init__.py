@@ -30,6 +30,8 @@ GRAM_STRIPE = 3 << 20  # bytes of single precision that a stripe covers, its upp
 FEWEST = 4  # stripes for several threads; no sum depends on what they are
 GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
 DENSE, FEW_COLUMNS = 1 << 17, 128  # numbers, and columns, of a Gram matrix that BLAS makes at once
+TOGETHER = 1024  # lines that are added up by themselves where there are many more, if they have
+A_NUMBER = 16  # entries for each number of the result
 A_THREAD = 3  # groups of stripes, where all lines are read for each; sums do not depend on them
 
 
@@ -76,6 +78,13 @@ class CpuBackend:
 
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """Return line · D for every line: D (width, B) → (lines, B), B as `lanes` has it."""
+        cut = lines.in_pieces()
+        if cut is not None:
+            return self.segment_sum(self._gather(cut[0], D), cut[1])
+        return self._gather(lines, D)
+
+    def _gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
+        """The same, each line as one sum."""
         n, B = len(lines.starts), D.shape[1]
         if B == DOZEN:
             return self._gather_dozen(lines, D)
@@ -161,15 +170,20 @@ class CpuBackend:
             whole = own(0, n)
 
             def band(c: int) -> None:
-                kernel(cuts[c], cuts[c + 1], lines.indices, lines.data, whole, total, 0, n)
+                kernel(
+                    cuts[c], cuts[c + 1], lines.indices, lines.data, whole, total, 0, n, total, n
+                )
 
             self.pool.map(band, [(c,) for c in range(len(bands))])
             return total.reshape(lines.width, B)
 
         def part(a: int, b: int) -> np.ndarray:
-            out = aligned_zeros(shape)
+            out, together = aligned_zeros(shape), _together(lines)
+            block = aligned_zeros(shape) if b - a > together else out
             starts, ends = lines.starts[a:b], lines.ends[a:b]
-            kernel(starts, ends, lines.indices, lines.data, own(a, b), out, 0, b - a)
+            kernel(
+                starts, ends, lines.indices, lines.data, own(a, b), out, 0, b - a, block, together
+            )
             return out
 
         # Each holds a whole result: where these are long, no more of them than there are threads.
@@ -184,10 +198,12 @@ class CpuBackend:
         rows = np.ascontiguousarray(R, np.float64).reshape(-1, 3, 4)
 
         def part(a: int, b: int) -> np.ndarray:
-            own = aligned_zeros((lines.width, 2 * LINE))
+            own, together = aligned_zeros((lines.width, 2 * LINE)), _together(lines)
+            block = aligned_zeros(own.shape) if b - a > together else own
             sparse.scatter12(
                 lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, rows[a:b],
                 own.reshape(-1, 2, LINE), own.reshape(-1, 4, 4), 0, b - a,
+                block.reshape(-1, 2, LINE), block.reshape(-1, 4, 4), together,
             )  # fmt: skip
             return own
 
@@ -332,7 +348,7 @@ class CpuBackend:
         work = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(ends - starts + 1, out=work[1:])
         self.pool.map(
-            lambda a, b: scans.range_sum(x, starts, ends, out, a, b, np.empty(x.shape[1])),
+            lambda a, b: scans.range_sum(x, starts, ends, out, a, b),
             balanced_chunks(work, CHUNKS),
             int(work[-1]) * x.shape[1],
         )
@@ -411,10 +427,8 @@ class CpuBackend:
                 whole[a:b] = piece
             return self.column_sum(summed)
 
-        total = part(*chunks[0])
-        for partial in self.pool.map(part, chunks[1:]):
-            total = total if partial is None else total + partial
-        return total, out
+        parts = [part(*chunks[0]), *self.pool.map(part, chunks[1:])]
+        return None if parts[0] is None else reduce_rows(np.add, np.stack(parts)), out
 
     def logistic(
         self, eta: np.ndarray, w: np.ndarray, y: np.ndarray
@@ -435,7 +449,7 @@ class CpuBackend:
 
         chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
         parts = self.pool.map(part, chunks, eta.size)
-        return sum(parts[1:], start=parts[0]) if parts else np.zeros(B), slope
+        return reduce_rows(np.add, np.reshape(parts, (-1, B))), slope
 
 
 def _blocks(B: int) -> list[slice]:
@@ -445,6 +459,16 @@ def _blocks(B: int) -> list[slice]:
     for most, three times.
     """
     return [slice(a, a + LINE) for a in range(0, B, LINE)]
+
+
+def _together(lines: Lines) -> int:
+    """Lines whose sums are made together, before they are added to those of the lines before.
+
+    So many that they have several entries for each number of the result, which is passed over for
+    each such block.
+    """
+    a_line = max(lines.nnz / max(len(lines.starts), 1), 1e-3)
+    return max(TOGETHER, int(A_NUMBER * lines.width / a_line))
 
 
 def _stripes(k: int, first: int, groups: int, fewest: int) -> list[tuple[np.ndarray]]:

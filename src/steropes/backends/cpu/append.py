@@ -9,7 +9,7 @@ from ..threads import ThreadPool, balanced_chunks
 from . import NO_DATA
 from .entries import entry, put
 from .lines import CHUNKS, Lines
-from .sparse import OPTIONS
+from .options import OPTIONS
 
 __all__ = ["append_lines"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from .entries import entry, put
-from .sparse import OPTIONS
+from .options import OPTIONS
 
 __all__ = [
     "block_squares",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from numba import njit
 
 from .entries import entry, put
-from .sparse import OPTIONS
+from .options import OPTIONS
 
 __all__ = ["add_columns", "column_sums", "sweep_columns"]
 

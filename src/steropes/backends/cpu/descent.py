@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .options import OPTIONS
 from .register import add_scaled, load, store
-from .sparse import OPTIONS
 
 __all__ = ["descend_alone", "descend_panel", "panel_room"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from numba import njit
 
-from .scans import SCAN
+from .options import ORDERED
 
 __all__ = ["merge_events"]
 
 
-@njit(**SCAN)
+@njit(**ORDERED)
 def merge_events(mass, start, bins, out):
     """Bins of nearly equal mass over all strata together, at least one a stratum with any.
 

@@ -16,7 +16,7 @@ from numba import njit
 
 from ..threads import ThreadPool, balanced_chunks
 from .entries import entry, put
-from .sparse import OPTIONS
+from .options import OPTIONS
 
 __all__ = ["small_gram", "split_gram"]
 

@@ -14,7 +14,7 @@ from numba import njit
 
 from ..threads import balanced_chunks
 from .entries import entry, put
-from .sparse import ORDERED
+from .options import ORDERED
 
 __all__ = ["Batch", "batches", "group_sums"]
 

@@ -12,6 +12,7 @@ from ..threads import balanced_chunks
 __all__ = ["CHUNKS", "FEW", "Lines", "index_type", "pieces"]
 
 CHUNKS = 16  # fixed: never a function of the number of threads
+PIECE = 1024  # entries of a line that are added up together: sums of many more lose digits
 FEW = 500_000  # entries below which rows have the columns' type of index, and share their kernels
 
 
@@ -45,6 +46,22 @@ class Lines:
         ]
         cuts = balanced_chunks(np.cumsum(np.concatenate([[0], *work])), CHUNKS)
         return [(a * step, min(b * step, n)) for a, b in cuts]
+
+    def in_pieces(self) -> tuple[Lines, np.ndarray] | None:
+        """These lines cut into pieces of at most `PIECE` entries, and where those of each begin.
+
+        Line a is the pieces first[a] … first[a + 1]. None where no line is long.
+        """
+        size = self.ends - self.starts
+        if not len(size) or size.max() <= PIECE:
+            return None
+        count = np.maximum(-(-size // PIECE), 1)
+        first = np.zeros(len(size) + 1, np.int64)
+        np.cumsum(count, out=first[1:])
+        of = np.repeat(np.arange(len(size)), count)
+        starts = self.starts[of] + PIECE * (np.arange(first[-1]) - first[of])
+        ends = np.minimum(starts + PIECE, self.ends[of])
+        return replace(self, starts=starts, ends=ends), first
 
     def take(self, lines: np.ndarray) -> Lines:
         """Return a view of some lines."""

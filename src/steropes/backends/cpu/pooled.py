@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
-from .sparse import ORDERED
+from .compensated import two_sum
+from .options import ORDERED
 
 __all__ = [
     "REACH",
@@ -33,7 +34,9 @@ GATHER = 500  # factors in (1, 2] that a product may gather before it could over
 
 @njit(**ORDERED)
 def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
-    """Add the loss (B,) and its derivative in base, g (K, B); set that in h, r (C, n, B).
+    """Add the loss (2, B) and its derivative in base, g (K, B); set that in h, r (C, n, B).
+
+    The loss is a sum and what its additions have rounded away.
 
     Σ log(1 + e^−|η|) is kept as one product less 1, so a person costs one logarithm and small
     terms keep their digits.
@@ -74,7 +77,9 @@ def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
                     total[b] += math.log1p(product[b])
                     product[b] = 0.0
         for b in range(B):
-            loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
 
 
 @njit(**ORDERED)
@@ -107,7 +112,9 @@ def value(h, base, F, first, last, event, w, loss, i0, i1):
                     total[b] += math.log1p(product[b])
                     product[b] = 0.0
         for b in range(B):
-            loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
 
 
 @njit(**ORDERED)
@@ -155,7 +162,9 @@ def evaluate_constant(h, base, A, first, last, event, w, r, loss, g, i0, i1):
                 s[b] -= 1.0
                 g[k, b] -= w[i, b]
         for b in range(B):
-            loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
             r[i, b] = w[i, b] * s[b]
 
 
@@ -191,7 +200,9 @@ def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
             for b in range(B):
                 total[b] -= h[i, b] + base[z - 1, b]
         for b in range(B):
-            loss[b] += w[i, b] * (total[b] + math.log1p(product[b]))
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
 
 
 @njit(**ORDERED)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .sparse import ORDERED
+from .options import ORDERED
 
 __all__ = ["third"]
 

@@ -15,7 +15,9 @@ import numpy as np
 from numba import njit
 
 from ..threads import ThreadPool, balanced_chunks
-from .scans import SCAN, scan
+from .compensated import sum_of, two_sum, with_errors
+from .options import ORDERED
+from .scans import scan
 
 __all__ = ["RiskSweeps"]
 
@@ -24,11 +26,12 @@ HIGHEST = 700.0
 SMALL, LARGE = 1e-250, 1e250  # sums within which nothing that matters was lost
 
 
-@njit(**SCAN)
-def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, loss, E):
-    """Take the sums over risk sets out of the running sums C of a chunk, and Σ_events w η.
+@njit(**ORDERED)
+def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, loss):
+    """Take the sums over risk sets out of the running sums C of a chunk, and −Σ_events w η.
 
-    ``shares`` is empty where each group has one, of all its events; E (B,) is for what is between.
+    ``shares`` is empty where each group has one, of all its events. ``loss`` (2, B) is a sum and
+    its errors.
     """
     B = r.shape[1]
     if shares.size == 0:
@@ -36,12 +39,16 @@ def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, l
             for b in range(B):
                 S[g, b] = C[tied_end[g] - 1 - i0, b]
     else:
+        E, lost = np.empty(B), np.empty(B)
         for g in range(g0, g1):
-            for b in range(B):
-                E[b] = 0.0
+            E[:] = 0.0
+            lost[:] = 0.0
             for i in range(tied[g], tied_end[g]):
                 for b in range(B):
-                    E[b] += r[i, b]
+                    E[b], error = two_sum(E[b], r[i, b])
+                    lost[b] += error
+            for b in range(B):
+                E[b] = sum_of(E[b], lost[b])
             before = tied[g] - 1 - i0  # the row before the events, in the same stratum if any is
             alone = before < 0 or (first[g] >= 0 and first[g] == tied[g])
             for k in range(shares[g], shares[g + 1]):
@@ -50,10 +57,11 @@ def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, l
     for g in range(g0, g1):
         for i in range(tied[g], tied_end[g]):
             for b in range(B):
-                loss[b] -= w[i, b] * eta[i, b]
+                loss[0, b], error = two_sum(loss[0, b], -w[i, b] * eta[i, b])
+                loss[1, b] += error
 
 
-@njit(**SCAN)
+@njit(**ORDERED)
 def settle(S, share, k0, k1, k_first, start):
     """Add what was at risk before the chunk; 1 where a share has no weight. False if lost."""
     B = S.shape[1]
@@ -71,7 +79,7 @@ def settle(S, share, k0, k1, k_first, start):
     return good
 
 
-@njit(**SCAN)
+@njit(**ORDERED)
 def accumulate(S, logs, share, shares, fraction, first, g0, g1, m, table, loss, total):
     """Hazards, their sums from the last group of the chunk back, and Σ share × log S."""
     B = S.shape[1]
@@ -79,27 +87,36 @@ def accumulate(S, logs, share, shares, fraction, first, g0, g1, m, table, loss, 
     k0 = g0 if shares.size == 0 else shares[g0]
     for k in range(k0, k0 + len(logs)):
         for b in range(B):
-            loss[b] += share[k, b] * logs[k - k0, b]
+            loss[0, b], error = two_sum(loss[0, b], share[k, b] * logs[k - k0, b])
+            loss[1, b] += error
             S[k, b] = share[k, b] / S[k, b]
+    after, lost, own, own_lost = np.zeros(B), np.zeros(B), np.zeros(B), np.zeros(B)
     for g in range(g1 - 1, g0 - 1, -1):
-        last = g + 1 == g1 or first[g + 1] >= 0
-        for b in range(B):
-            table[g, b] = 0.0 if last else table[g + 1, b]
+        if g + 1 == g1 or first[g + 1] >= 0:
+            after[:] = 0.0
+            lost[:] = 0.0
         if shares.size == 0:
             for b in range(B):
-                table[g, b] += S[g, b]
+                after[b], error = two_sum(after[b], S[g, b])
+                lost[b] += error
         else:
-            for b in range(B):
-                table_own[g, b] = table[g, b]
+            own[:] = after
+            own_lost[:] = lost
             for k in range(shares[g], shares[g + 1]):
                 for b in range(B):
-                    table[g, b] += S[k, b]
-                    table_own[g, b] += fraction[k, b] * S[k, b]
+                    after[b], error = two_sum(after[b], S[k, b])
+                    lost[b] += error
+                    own[b], error = two_sum(own[b], fraction[k, b] * S[k, b])
+                    own_lost[b] += error
+            for b in range(B):
+                table_own[g, b] = sum_of(own[b], own_lost[b])
+        for b in range(B):
+            table[g, b] = sum_of(after[b], lost[b])
     for b in range(B):
         total[b] = table[g0, b]
 
 
-@njit(**SCAN)
+@njit(**ORDERED)
 def spread(r, w, tied, tied_end, g0, g1, table, place, i0, i_last, i1, ahead):
     """Turn r into the gradient r × (cumulative hazard while at risk) − w of the events.
 
@@ -213,7 +230,8 @@ class RiskSweeps:
         if fraction is None:
             fraction = np.empty((0, B))
         r, S = np.empty_like(eta), np.empty_like(share)
-        total, ahead, loss = np.zeros((3, N, B))
+        total, ahead = np.zeros((2, N, B))
+        loss = np.zeros((N, 2, B))  # each chunk's sum, and its errors
         shares, first, work = self.shares, self.first, 8 * eta.size
 
         def rates(c: int) -> None:
@@ -230,7 +248,7 @@ class RiskSweeps:
             total[c] = C[-1]
             pick(
                 C, r, eta, w, self.tied, self.tied_end, first, fraction, shares, x.i0, x.g0, x.g1,
-                S, loss[c], np.empty(B),
+                S, loss[c],
             )  # fmt: skip
 
         self.pool.map(rates, [(c,) for c in range(N)], work)
@@ -253,9 +271,7 @@ class RiskSweeps:
 
         if not all(self.pool.map(hazards, [(c,) for c in range(N)], work)):
             return None
-        sums = np.zeros(B)
-        for c in range(N):
-            sums += loss[c]
+        sums = with_errors(loss.sum(axis=0))
         if not gradient:
             return sums, None
         for c in range(N - 2, -1, -1):

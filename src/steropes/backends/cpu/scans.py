@@ -2,53 +2,74 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
-from .sparse import ORDERED
+from .compensated import sum_of, two_sum
+from .options import ORDERED
 
 __all__ = ["range_sum", "scan", "take_out_groups"]
 
-# No reassociation: the order of the additions is part of what a scan promises.
-SCAN = ORDERED
+BLOCK = 64  # rows that are added up without compensation where there are several replicates
 
 
-@njit(**SCAN)
+@njit(**ORDERED)
 def scan(x, pointers, reverse, out, s0, s1):
-    """Inclusive running sum of x (n, B) within each segment pointers[s] … pointers[s+1]."""
+    """Inclusive running sum of x (n, B) within each segment pointers[s] … pointers[s+1].
+
+    What comes before a block of rows is a compensated sum, to which the running sum of the block
+    is added: no result is off by more than a few roundings, however long the segment is.
+    """
     B = x.shape[1]
+    total, lost, before, inside = np.empty(B), np.empty(B), np.empty(B), np.empty(B)
     for s in range(s0, s1):
         lo, hi = pointers[s], pointers[s + 1]
-        if hi <= lo:
+        if B == 1:  # an addition has to wait for the one before: compensation takes no longer
+            one, rest = 0.0, 0.0
+            for k in range(lo, hi):
+                i = lo + hi - 1 - k if reverse else k
+                one, error = two_sum(one, x[i, 0])
+                rest += error
+                out[i, 0] = sum_of(one, rest)
             continue
-        if reverse:
+        total[:] = 0.0
+        lost[:] = 0.0
+        for start in range(lo, hi, BLOCK):
             for b in range(B):
-                out[hi - 1, b] = x[hi - 1, b]
-            for i in range(hi - 2, lo - 1, -1):
+                before[b] = sum_of(total[b], lost[b])
+                inside[b] = 0.0
+            for k in range(start, min(start + BLOCK, hi)):
+                i = lo + hi - 1 - k if reverse else k
                 for b in range(B):
-                    out[i, b] = x[i, b] + out[i + 1, b]
-        else:
+                    inside[b] += x[i, b]
+                    out[i, b] = before[b] + inside[b]
             for b in range(B):
-                out[lo, b] = x[lo, b]
-            for i in range(lo + 1, hi):
-                for b in range(B):
-                    out[i, b] = x[i, b] + out[i - 1, b]
+                total[b], error = two_sum(total[b], inside[b])
+                lost[b] += error
 
 
-@njit(**SCAN)
-def range_sum(x, starts, ends, out, s0, s1, acc):
-    """out[s] = Σ x[i] over the rows starts[s] … ends[s], added up in acc (B,); zero if empty."""
+@njit(**ORDERED)
+def range_sum(x, starts, ends, out, s0, s1):
+    """out[s] = Σ x[i] over the rows starts[s] … ends[s]; zero if empty."""
     B = x.shape[1]
+    total, lost, inside = np.empty(B), np.empty(B), np.empty(B)
     for s in range(s0, s1):
-        for b in range(B):
-            acc[b] = 0.0
-        for i in range(starts[s], ends[s]):
+        lo, hi = starts[s], ends[s]
+        total[:] = 0.0
+        lost[:] = 0.0
+        for start in range(lo, hi, BLOCK):
+            inside[:] = 0.0
+            for i in range(start, min(start + BLOCK, hi)):
+                for b in range(B):
+                    inside[b] += x[i, b]
             for b in range(B):
-                acc[b] += x[i, b]
+                total[b], error = two_sum(total[b], inside[b])
+                lost[b] += error
         for b in range(B):
-            out[s, b] = acc[b]
+            out[s, b] = sum_of(total[b], lost[b])
 
 
-@njit(**SCAN)
+@njit(**ORDERED)
 def take_out_groups(u, runs, c, rows, z, held, out):
     """out −= Σ_g c_g m_g (m_g' z),  m_g = Σ_{i in g} u_i e_i, of groups that are prefixes of runs.
 

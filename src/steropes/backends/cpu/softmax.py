@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .scans import SCAN
+from .compensated import sum_of, two_sum
+from .options import ORDERED
 
 __all__ = ["segment_softmax"]
 
 
-@njit(**SCAN)
+@njit(**ORDERED)
 def segment_softmax(eta, w, pointers, scale, lse, out, s0, s1):
     """lse[s] = log Σ w e^η over each segment and, unless ``out`` is empty, the scaled shares.
 
@@ -31,17 +32,21 @@ def segment_softmax(eta, w, pointers, scale, lse, out, s0, s1):
             for i in range(lo, hi):
                 if w[i, b] > 0.0 and eta[i, b] > top:
                     top = eta[i, b]
-            total = 0.0
+            total, lost = 0.0, 0.0
             if shares:
                 for i in range(lo, hi):
                     x = w[i, b] * np.exp(eta[i, b] - top) if w[i, b] > 0.0 else 0.0
                     out[i, b] = x
-                    total += x
+                    total, error = two_sum(total, x)
+                    lost += error
+                total = sum_of(total, lost)
                 factor = scale[s, b] / total
                 for i in range(lo, hi):
                     out[i, b] *= factor
             else:
                 for i in range(lo, hi):
                     if w[i, b] > 0.0:
-                        total += w[i, b] * np.exp(eta[i, b] - top)
+                        total, error = two_sum(total, w[i, b] * np.exp(eta[i, b] - top))
+                        lost += error
+                total = sum_of(total, lost)
             lse[s, b] = top + np.log(total)

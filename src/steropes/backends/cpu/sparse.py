@@ -6,17 +6,18 @@ Replicates come as ``(·, B/8, 8)`` (or ``(·, 1, 4)``): eight doubles are one c
 AVX-512 register, so a nonzero costs one load for eight fits where their block begins with a cache
 line. The four-fold unrolling breaks the chain of dependent additions, which otherwise bounds the
 speed.
+
+Sums over many lines are made in blocks: a plain sum of a million like numbers is off by a hundred
+thousand roundings (see `compensated`). Long lines come in pieces (`Lines.in_pieces`).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-from ..kernel_cache import CACHE
 from .entries import entry, put
+from .options import OPTIONS
 from .register import add, add_scaled, load, store, zero
 
 __all__ = [
@@ -33,16 +34,6 @@ __all__ = [
     "scatter12",
     "scatter_runs",
 ]
-
-OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "cache": CACHE,
-    "error_model": "numpy",  # no branch for an exception at each division
-    "fastmath": {"reassoc", "contract", "nsz"},
-}
-# For loops that add and store: the compiler changes the order of their additions only where arrays
-# are not next to each other, which for those of a small stratum hangs on where the heap has room.
-ORDERED: dict[str, Any] = {**OPTIONS, "fastmath": {"contract", "nsz"}}
 
 
 FULL = 4  # lines of which one has an entry in a stripe, where all are passed over
@@ -160,43 +151,59 @@ def gather12(starts, ends, indices, data, T8, T4, out, a0, a1):
 
 
 @njit(**OPTIONS)
-def scatter(starts, ends, indices, data, R, out, a0, a1):
-    """out[indices[k]] += data[k] R[a] over the lines a0 … a1."""
-    for a in range(a0, a1):
-        r = R[a]
-        if data.size == 0:
-            for k in range(starts[a], ends[a]):
-                i = entry(indices, k)
-                put(out, i, entry(out, i) + r)
-        else:
-            for k in range(starts[a], ends[a]):
-                i = entry(indices, k)
-                put(out, i, entry(out, i) + entry(data, k) * r)
+def scatter(starts, ends, indices, data, R, out, a0, a1, own, block):
+    """out[indices[k]] += data[k] R[a] over the lines a0 … a1.
+
+    The sums of every ``block`` lines are made in ``own``, which is like ``out``, and zero before
+    and after; where there is one block only ``own`` is ``out``.
+    """
+    for first in range(a0, a1, block):
+        for a in range(first, min(first + block, a1)):
+            r = R[a]
+            if data.size == 0:
+                for k in range(starts[a], ends[a]):
+                    i = entry(indices, k)
+                    put(own, i, entry(own, i) + r)
+            else:
+                for k in range(starts[a], ends[a]):
+                    i = entry(indices, k)
+                    put(own, i, entry(own, i) + entry(data, k) * r)
+        if a1 - a0 > block:
+            for i in range(len(out)):
+                out[i] += own[i]
+                own[i] = 0.0
 
 
 @njit(**OPTIONS)
 def scatter_runs(starts, ends, indices, data, u, pointers, out, s0, s1):
     """`scatter` over the lines of each run s0 … s1, which pointers (runs + 1,) cut, to out[s]."""
     for s in range(s0, s1):
-        scatter(starts, ends, indices, data, u, out[s], pointers[s], pointers[s + 1])
+        a0, a1 = pointers[s], pointers[s + 1]
+        scatter(starts, ends, indices, data, u, out[s], a0, a1, out[s], max(a1 - a0, 1))
 
 
 def _scatter(Q):
     """Make the kernel for replicates in blocks of Q, whose values of a line stay in a register."""
 
     @njit(**OPTIONS)
-    def scatter_block(starts, ends, indices, data, R, out, a0, a1):
-        for a in range(a0, a1):
-            for b in range(R.shape[1]):
-                r = load(R, a, b, Q)
-                if data.size == 0:
-                    for k in range(starts[a], ends[a]):
-                        i = entry(indices, k)
-                        store(out, i, b, add(load(out, i, b, Q), r))
-                else:
-                    for k in range(starts[a], ends[a]):
-                        i = entry(indices, k)
-                        store(out, i, b, add_scaled(load(out, i, b, Q), entry(data, k), r))
+    def scatter_block(starts, ends, indices, data, R, out, a0, a1, own, block):
+        for first in range(a0, a1, block):
+            for a in range(first, min(first + block, a1)):
+                for b in range(R.shape[1]):
+                    r = load(R, a, b, Q)
+                    if data.size == 0:
+                        for k in range(starts[a], ends[a]):
+                            i = entry(indices, k)
+                            store(own, i, b, add(load(own, i, b, Q), r))
+                    else:
+                        for k in range(starts[a], ends[a]):
+                            i = entry(indices, k)
+                            store(own, i, b, add_scaled(load(own, i, b, Q), entry(data, k), r))
+            if a1 - a0 > block:
+                for i in range(len(out)):
+                    for b in range(out.shape[1]):
+                        store(out, i, b, add(load(out, i, b, Q), load(own, i, b, Q)))
+                        store(own, i, b, zero(Q))
 
     return scatter_block
 
@@ -205,23 +212,30 @@ scatter4, scatter8 = _scatter(4), _scatter(8)
 
 
 @njit(**OPTIONS)
-def scatter12(starts, ends, indices, data, R, T8, T4, a0, a1):
+def scatter12(starts, ends, indices, data, R, T8, T4, a0, a1, own8, own4, block):
     """Add data[k] R[a] to row indices[k] of a result seen as T8 and T4, as in `gather12`.
 
-    R is (lines, 3, 4).
+    R is (lines, 3, 4); ``own8``, ``own4`` and ``block`` are as in `scatter`.
     """
-    for a in range(a0, a1):
-        r, t = load(R, a, 0, 8), load(R, a, 2, 4)
-        if data.size == 0:
-            for k in range(starts[a], ends[a]):
-                i = entry(indices, k)
-                store(T8, i, 0, add(load(T8, i, 0, 8), r))
-                store(T4, i, 2, add(load(T4, i, 2, 4), t))
-        else:
-            for k in range(starts[a], ends[a]):
-                i, x = entry(indices, k), entry(data, k)
-                store(T8, i, 0, add_scaled(load(T8, i, 0, 8), x, r))
-                store(T4, i, 2, add_scaled(load(T4, i, 2, 4), x, t))
+    for first in range(a0, a1, block):
+        for a in range(first, min(first + block, a1)):
+            r, t = load(R, a, 0, 8), load(R, a, 2, 4)
+            if data.size == 0:
+                for k in range(starts[a], ends[a]):
+                    i = entry(indices, k)
+                    store(own8, i, 0, add(load(own8, i, 0, 8), r))
+                    store(own4, i, 2, add(load(own4, i, 2, 4), t))
+            else:
+                for k in range(starts[a], ends[a]):
+                    i, x = entry(indices, k), entry(data, k)
+                    store(own8, i, 0, add_scaled(load(own8, i, 0, 8), x, r))
+                    store(own4, i, 2, add_scaled(load(own4, i, 2, 4), x, t))
+        if a1 - a0 > block:
+            for i in range(len(T8)):
+                store(T8, i, 0, add(load(T8, i, 0, 8), load(own8, i, 0, 8)))
+                store(T4, i, 2, add(load(T4, i, 2, 4), load(own4, i, 2, 4)))
+                store(own8, i, 0, zero(8))
+                store(own4, i, 2, zero(4))
 
 
 @njit(**OPTIONS)

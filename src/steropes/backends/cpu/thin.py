@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from .entries import entry
+from .options import OPTIONS
 from .register import add, add_scaled, load, load_single, store, widen, zero_single
-from .sparse import OPTIONS
 
 __all__ = ["Q", "add_products", "add_transposed_products", "side_by_side"]
 

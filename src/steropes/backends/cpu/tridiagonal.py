@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from ..kernel_cache import CACHE
+from .compensated import sum_of, two_sum
 
 __all__ = [
     "accumulate",
@@ -148,11 +150,18 @@ def cross_lines(starts, ends, indices, data, rows, a, b, pointers, k0, k1, out):
 def accumulate(low, up, x_up, x_low, out):
     """out[k] += Σ x_up over rows whose upper threshold is k, and x_low by the lower one."""
     K = len(out)
+    lost = np.zeros(K)
     for i in range(len(low)):
-        if up[i] < K:
-            out[up[i]] += x_up[i]
-        if low[i] >= 0:
-            out[low[i]] += x_low[i]
+        k = up[i]
+        if k < K:
+            out[k], error = two_sum(out[k], x_up[i])
+            lost[k] += error
+        k = low[i]
+        if k >= 0:
+            out[k], error = two_sum(out[k], x_low[i])
+            lost[k] += error
+    for k in range(K):
+        out[k] = sum_of(out[k], lost[k])
 
 
 @njit(**OPTIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
+from ...backends.cpu.compensated import sum_of, two_sum
 from .links import INLINE, interval, tail
 
 __all__ = ["cdf", "mean_terms", "rows_all", "rows_loss"]
@@ -13,7 +14,7 @@ __all__ = ["cdf", "mean_terms", "rows_all", "rows_loss"]
 def rows_loss(link, alpha, delta, eta, weight, low, up, i0, i1):
     """−Σ w log(F(α_up − η) − F(α_low − η)) over the rows i0 … i1."""
     K = len(alpha)
-    total = 0.0
+    total, lost = 0.0, 0.0
     for i in range(i0, i1):
         lo, hi = low[i] >= 0, up[i] < K
         if not (lo or hi):
@@ -21,15 +22,16 @@ def rows_loss(link, alpha, delta, eta, weight, low, up, i0, i1):
         a = alpha[up[i]] - eta[i] if hi else 0.0
         b = alpha[low[i]] - eta[i] if lo else 0.0
         gap = delta[up[i]] if hi and up[i] == low[i] + 1 else a - b
-        total -= weight[i] * interval(link, a, b, gap, lo, hi)[0]
-    return total
+        total, error = two_sum(total, -weight[i] * interval(link, a, b, gap, lo, hi)[0])
+        lost += error
+    return sum_of(total, lost)
 
 
 @njit(**INLINE)
 def rows_all(link, alpha, delta, eta, weight, low, up, i0, i1, la, lb, s, ua, ub, w):
     """The same, and per row the derivatives of ℓ (not of the loss), times the weight."""
     K = len(alpha)
-    total = 0.0
+    total, lost = 0.0, 0.0
     for i in range(i0, i1):
         lo, hi = low[i] >= 0, up[i] < K
         if not (lo or hi):
@@ -40,10 +42,11 @@ def rows_all(link, alpha, delta, eta, weight, low, up, i0, i1, la, lb, s, ua, ub
         gap = delta[up[i]] if hi and up[i] == low[i] + 1 else a - b
         value, xa, xb, xs, ya, yb, yw = interval(link, a, b, gap, lo, hi)
         c = weight[i]
-        total -= c * value
+        total, error = two_sum(total, -c * value)
+        lost += error
         la[i], lb[i], s[i] = c * xa, c * xb, c * xs
         ua[i], ub[i], w[i] = c * ya, c * yb, c * yw
-    return total
+    return sum_of(total, lost)
 
 
 @njit(**INLINE)

@@ -151,7 +151,7 @@ class CumulativeRows:
         def part(i0: int, i1: int) -> float:
             return rows_loss(self.code, at.alpha, at.delta, eta, w, L.low, L.up, i0, i1)
 
-        return float(sum(self.backend.pool.map(part, self._chunks())))
+        return float(np.sum(self.backend.pool.map(part, self._chunks())))
 
     def evaluate(self, at: Thresholds, eta: np.ndarray) -> Evaluation:
         """The loss and the rows' derivatives."""
@@ -161,7 +161,7 @@ class CumulativeRows:
         def part(i0: int, i1: int) -> float:
             return rows_all(self.code, at.alpha, at.delta, eta, w, L.low, L.up, i0, i1, *out)
 
-        loss = float(sum(self.backend.pool.map(part, self._chunks())))
+        loss = float(np.sum(self.backend.pool.map(part, self._chunks())))
         return Evaluation(loss, *out)
 
     def to_thresholds(self, x_up: np.ndarray, x_low: np.ndarray) -> np.ndarray:
