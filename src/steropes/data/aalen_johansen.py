@@ -97,7 +97,7 @@ class AalenJohansen:
         return pd.Index(times, name="time")
 
     def _table(self, times: ArrayLike, values: Floats) -> pd.DataFrame:
-        t = vector(np.atleast_1d(np.asarray(times, dtype=float)), None, "times")
+        t = vector(times if np.ndim(times) else [times], None, "times")
         padded = np.concatenate([np.zeros((1, len(self.causes))), values])
         out = padded[np.searchsorted(self.times, t, side="right")]
         if self.survival[-1] > 0:

@@ -32,6 +32,7 @@ DAYS = (
     "Say in which unit: (t - origin) / numpy.timedelta64(1, 'D') for an array, "
     "(t - origin).dt.days in pandas, .dt.total_days() in polars."
 )
+EXACT = 2**53  # whole numbers up to which a float tells every one from the next
 SCALARS = (bool, int, float, np.bool_, Decimal, Fraction)
 
 
@@ -56,9 +57,10 @@ def unmasked(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str] =
 
 
 def numbers(
-    x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row, of: str | None = None
-) -> np.ndarray:
-    """An array of real numbers of a NumPy type, possibly NaN; a copy or a view.
+    x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row, of: str | None = None,
+    exact: bool = True,
+) -> np.ndarray:  # fmt: skip
+    """Return an array of real numbers of a NumPy type, possibly NaN; a copy or a view.
 
     Parameters
     ----------
@@ -69,9 +71,23 @@ def numbers(
         From an index to words such as "row 3".
     of : str, optional
         What is said to contain a missing value, where that is not ``what``.
+    exact : bool
+        Whether whole numbers beyond 2⁵³ are refused, which as floats could not be told apart: two
+        times would be tied that are not. False for covariates, where it makes no difference.
+
+    Raises
+    ------
+    DataError
+        Anything that is not a real number; the message names the row.
     """
+    if exact and isinstance(x, list | tuple):  # NumPy may make floats of them
+        _refuse_rounded_entries(x, what, place)
     x = plain_array(x, what, place)
     kind = x.dtype.kind
+    if exact and kind in "iuf":
+        _refuse_rounded(x, what, place)
+    if exact and kind == "O":
+        _refuse_rounded_entries(x, what, place)
     if kind in "fiub":
         return x
     if kind == "c":
@@ -85,6 +101,44 @@ def numbers(
     if kind == "O":
         return _from_objects(x, what, place, of or what)
     raise DataError(f"{what} must hold numbers, not {x.dtype}.")
+
+
+def _refuse_rounded(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str]) -> None:
+    """Refuse whole numbers of an array that float64 rounds; floats of that size are as they are."""
+    if x.dtype.itemsize < (16 if x.dtype.kind == "f" else 8) or not x.size:
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        beyond = (x > EXACT) | (x < -EXACT) if x.dtype.kind != "u" else x > EXACT
+        if x.dtype.kind == "f":
+            beyond &= x.astype(np.float64) != x
+    if beyond.any():
+        at = tuple(int(i) for i in np.argwhere(beyond)[0])
+        raise DataError(_rounded(what, place(at), x[at]))
+
+
+def _refuse_rounded_entries(
+    x: Any, what: str, place: Callable[[tuple[int, ...]], str], above: tuple[int, ...] = ()
+) -> None:
+    """Do the same for the entries of a list, or of an array of objects, whatever their types."""
+    whole = isinstance(x, np.ndarray)
+    places = np.ndindex(x.shape) if whole else ((i,) for i in range(len(x)))
+    for index, value in zip(places, x.flat if whole else x, strict=True):
+        at = above + index
+        if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
+            _refuse_rounded_entries(value, what, place, at)
+        elif isinstance(value, Decimal) and not value.is_finite():
+            continue  # NaN is refused with the others, in words of its own
+        elif isinstance(value, int | np.integer | Decimal | Fraction) and not (
+            -EXACT <= value <= EXACT
+        ):
+            raise DataError(_rounded(what, place(at), value))
+
+
+def _rounded(what: str, where: str, value: Any) -> str:
+    return (
+        f"{what} is {value} in {where}, beyond 2**53, where a float cannot tell a whole number "
+        "from the next. Subtract an origin that is the same for all rows, or use a coarser unit."
+    )
 
 
 def refuse_query(x: Any, what: str) -> None:
@@ -144,8 +198,11 @@ def _from_series(series: nw.Series, what: str) -> np.ndarray:
         missing = null.to_numpy().astype(bool)
         if missing.any() and not (dtype.is_float() and np.isnan(_floats(series)[missing]).all()):
             raise DataError(_missing(what, f"row {int(missing.argmax())}", "missing"))
-        if dtype.is_decimal() or missing.any():
-            return _floats(series)
+        long = dtype.is_decimal() or dtype in (nw.Int128, nw.UInt128)
+        if long or missing.any():
+            x = _floats(series)
+            exact = missing.any() or np.abs(x).max(initial=0.0) < EXACT
+            return x if exact else np.array(series.to_list(), object)
     return np.asarray(series.to_numpy())
 
 

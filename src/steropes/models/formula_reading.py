@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from narwhals.exceptions import DuplicateError
 
-from ..data.arrays import refuse_query
+from ..data.arrays import numbers, refuse_query
 from ..data.outcome import Surv
 from ..errors import DataError
 from .formula_numbers import (
@@ -112,13 +112,12 @@ class Formula:
         """Strata or offset of new data; None where neither the formula nor the fit named any."""
         if name in self.columns:
             return self._named(name, data)
-        data = widened(data, self.text)
+        wide = widened(data, self.text)
         if name == "strata":
-            return None if self.strata is None else formula_value(self.strata, data)
+            return None if self.strata is None else formula_value(self.strata, wide)
         if not self.offsets:
             return None
-        parts = [np.asarray(formula_value(text, data), np.float64) for text in self.offsets]
-        return np.sum(parts, axis=0)
+        return np.sum([_offset(text, data, wide) for text in self.offsets], axis=0)
 
     def _named(self, name: str, data: pd.DataFrame) -> Any:
         column = self.columns[name]
@@ -275,6 +274,18 @@ def without_unused(data: pd.DataFrame) -> pd.DataFrame:
     """The table without the labels that none of its rows has, as of a table that was cut."""
     kinds = {name: kind for name, kind in data.dtypes.items() if kind == "category"}
     return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
+
+
+def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
+    """Return the values of one offset() of a formula.
+
+    A column by itself is not computed with, so that its whole numbers are those of ``data`` and
+    not the floats of ``wide``.
+    """
+    special = SPECIAL.match(text)
+    column = special.group(2).strip() if special else text
+    value = data[column] if column in data else formula_value(text, wide)
+    return numbers(value, text).astype(np.float64)
 
 
 def read_formula(

@@ -79,9 +79,9 @@ class FormulaMixin(OneBlasThread):
         >>> m.summary().index.tolist()
         ['dose[T.low]']
         """
-        frame = without_unused(table_of(data))
+        frame = table = without_unused(table_of(data))
         if isinstance(formula, str) and (trusted or len(formula) <= MOST_CHARACTERS):
-            frame = widened(frame, formula)
+            frame = widened(table, formula)
         read, has_intercept = read_formula(formula, frame, cls._intercept, trusted)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
         named: dict[str, str] = {}
@@ -89,10 +89,10 @@ class FormulaMixin(OneBlasThread):
             if name in ROWS and isinstance(value, str):
                 if value not in frame.columns:
                     raise DataError(f"{name}={value!r} is not a column of the data.")
-                given[name] = frame[value]
+                given[name] = table[value]
                 if name in ("strata", "offset"):
                     named[name] = value
-        for name, value in read.vectors(frame).items():
+        for name, value in read.vectors(table).items():
             if name in given:
                 raise DataError(f"{name} is in the formula and among the arguments; give it once.")
             given[name] = value

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import check_level, refuse_other_order
-from ..data.arrays import refuse_query
+from ..data.arrays import as_series, numbers, refuse_query
 from ..data.categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
@@ -238,6 +238,20 @@ def _refuse_other_order(X: Any, name: str, given: Given) -> None:
         raise DataError(f"Outcome {name!r}: {error}") from None
 
 
+def _with_gaps(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return an outcome with values of other rows where it is missing, and where that is."""
+    series = as_series(y)
+    if series is not None and series.dtype.is_integer() and series.null_count() < len(series):
+        # NumPy would make floats of whole numbers with gaps, and round those beyond 2⁵³.
+        missing = series.is_null().to_numpy().astype(bool)
+        return series.fill_null(series.min()).to_numpy(), missing
+    y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # labels may be of any type
+    missing = np.asarray(pd.isna(y))
+    if y.ndim == 1 and missing.any() and not missing.all():
+        y = np.where(missing, y[int(np.argmin(missing))], y)
+    return y, missing
+
+
 def _leave_out(given: Given, n: int) -> Given:
     """Rows whose y is missing have a weight of zero, and a y that some other row has."""
     y = given["y"]
@@ -245,17 +259,15 @@ def _leave_out(given: Given, n: int) -> Given:
         return given
     if (ordered := ordered_categories(y)) is not None:
         return _leave_out_categories(given, ordered, n)
-    y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # labels may be of any type
-    missing = np.asarray(pd.isna(y))
+    y, missing = _with_gaps(y)
     if y.ndim != 1 or len(y) != n or not missing.any() or missing.all():
         return given
     weight = _without(given["sample_weight"], missing)
     if weight is None:
         return given  # refused by name in the fit
-    filled = np.where(missing, y[int(np.argmin(missing))], y)
     with contextlib.suppress(TypeError, ValueError):  # labels stay labels
-        filled = filled.astype(np.float64)
-    return {**given, "y": filled, "sample_weight": weight}
+        y = numbers(y, "y").astype(np.float64)
+    return {**given, "y": y, "sample_weight": weight}
 
 
 def _leave_out_categories(given: Given, y: OrderedCategories, n: int) -> Given:
