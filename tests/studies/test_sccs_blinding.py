@@ -72,6 +72,7 @@ def told(study, name):
 def outputs(study, folder, capsys):
     """The page, the pictures, the terminal and the repr, as texts."""
     study.write(folder)
+    folder /= "release"
     files = [folder / "report.html", *sorted((folder / "figures").glob("*.svg"))]
     capsys.readouterr()
     print_series(study, [])
@@ -112,10 +113,10 @@ def test_what_is_asked_for_is_in_all_of_them(one, tmp_path, capsys):
 def test_the_tables_of_the_results_model_hold_every_number_and_the_flag(one, tmp_path):
     one.write(tmp_path)
     result, checks = (
-        pd.read_csv(tmp_path / "tables" / f"sccs_{name}.csv")
+        pd.read_csv(tmp_path / "release" / "tables" / f"sccs_{name}.csv")
         for name in ("result", "diagnostics_summary")
     )
-    assert result["rr"].tolist() == pytest.approx([one.estimates.loc["exposure", "rr"]])
+    assert result["rr"].tolist() == pytest.approx([one.release.estimates.loc["exposure", "rr"]])
     assert checks["unblind"].tolist() == [0]
 
 
@@ -197,10 +198,10 @@ def test_the_command_hides_and_shows(path, one, tmp_path, capsys):
     for more, yes in ((["--unblind"], True), ([], False)):
         assert run([*map(str, asked), *out, *more]) == 0
         said = " ".join(capsys.readouterr().out.split())
-        page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+        page = (tmp_path / "out" / "release" / "report.html").read_text(encoding="utf-8")
         assert ("Unblinded: the exposure fails" in said) == yes
         assert ("Not shown: the rate ratio" in page) != yes
-        assert (tmp_path / "out" / "figures" / "profile.svg").exists() == yes
+        assert (tmp_path / "out" / "release" / "figures" / "profile.svg").exists() == yes
 
 
 def test_what_unblind_may_be():

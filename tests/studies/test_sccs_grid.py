@@ -140,13 +140,13 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(database, results, tmp_pat
     assert "(1 of 12)" in said[0]
     for name, table in results.tables.items():
         assert table.equals(again.tables[name]), name
-    with zipfile.ZipFile(tmp_path / "results.zip") as archive:
+    with zipfile.ZipFile(tmp_path / "release" / "results.zip") as archive:
         assert "sccs_result.csv" in archive.namelist()
 
 
 def test_results_of_another_grid_are_not_mixed_in(database, results):
     with pytest.raises(DataError, match="another specification"):
-        run_case_series_grid(database, a_grid(min_cell=7), results.path.parent)
+        run_case_series_grid(database, a_grid(database_id="another"), results.path.parent)
 
 
 SPEC = """
@@ -209,7 +209,7 @@ def test_the_command_runs_a_grid(database, tmp_path, capsys):
     assert run([str(a) for a in arguments]) == 0
     out = capsys.readouterr().out
     assert "3 results" in out
-    assert (tmp_path / "o" / "report.html").is_file()
+    assert (tmp_path / "o" / "release" / "report.html").is_file()
     assert "outcome 3, analysis 1:" in out
 
 
@@ -425,7 +425,7 @@ def test_the_drugs_of_a_class_are_calibrated_by_their_own_controls(omop, tmp_pat
         analysis = SeriesAnalysis(1, "each", {**FAST, **settings})
         more = {"thresholds": Thresholds(prevalence=1.0, detectable=20)}
         grid = CaseSeriesGrid(tuple(questions), (analysis,), **more)
-        results = run_case_series_grid(path, grid, tmp_path / f"{exposure}")
+        results = run_case_series_grid(path, grid, tmp_path / f"{exposure}", disclosure="none")
         checks = results.tables["sccs_diagnostics_summary"]
         key = ["exposures_outcome_set_id", "covariate_id"]
         found = results.estimates(unblind=True).merge(checks[[*key, "ease"]], on=key)

@@ -23,7 +23,6 @@ from steropes.studies.sccs import pictures
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
 from steropes.studies.sccs.model import fit_model
 from steropes.studies.sccs.page import bands
-from steropes.studies.sccs.results import public_counts
 from steropes.studies.sccs.terminal import print_series, ratio_text
 from steropes.studies.wording import decimals
 
@@ -100,7 +99,9 @@ def test_none_among_few_is_told_as_none(omop):
         outcome = 10 * (k % 20) - 200 + k
         omop.person(target=50 if k < 3 else None, observed=(-300, 300), outcome=outcome)
     study = case_series(omop.write(), case_series_settings(OUTCOME, TARGET, risk_end=5))
-    told = {k: str(n) for k, n in public_counts(study, "exposure").items()}
+    counts = study.release.counts["exposure"]
+    names = ("subjects", "periods", "observed_events", "events")
+    told = {k: str(getattr(counts, k)) for k in names}
     assert told == {"subjects": "<5", "periods": "<5", "observed_events": "<5", "events": "0"}
 
 
@@ -147,7 +148,7 @@ def test_no_diagnostic_tells_a_count_that_is_hidden(omop):
     rules = CaseRules(OUTCOME, naive_days=30)
     path = omop.write()
     found = case_series(path, CaseSeriesSettings(rules, tuple(windows), unblind=True))
-    all_told = case_series(path, CaseSeriesSettings(rules, tuple(windows), min_cell=0))
+    all_told = case_series(path, CaseSeriesSettings(rules, tuple(windows)), disclosure="none")
     checks = found.tables()["sccs_diagnostics_summary"]
     exact = all_told.tables()["sccs_diagnostics_summary"]
     assert exact["mdrr"].notna().all()
@@ -241,9 +242,9 @@ def test_without_draws_nothing_is_said_of_them(study):
 def test_writing_makes_a_page_and_tables(study, tmp_path):
     paths = study.write(tmp_path / "out")
     assert [p.name for p in paths] == ["report.html", "tables"]
-    assert (tmp_path / "out" / "tables" / "sccs_result.csv").is_file()
-    assert len(list((tmp_path / "out" / "figures").glob("*.svg"))) == len(PICTURES)
-    assert not list((tmp_path / "out").glob(".*"))
+    assert (tmp_path / "out" / "release" / "tables" / "sccs_result.csv").is_file()
+    assert len(list((tmp_path / "out" / "release" / "figures").glob("*.svg"))) == len(PICTURES)
+    assert not list((tmp_path / "out" / "release").glob(".*"))
 
 
 # -- the page for users of R -----------------------------------------------------------------------

@@ -17,7 +17,6 @@ __all__ = [
     "note_rows",
     "published_notes",
     "released_notes",
-    "rules_of",
     "table_sentences",
 ]
 
@@ -106,11 +105,6 @@ def released_notes(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
 
     counts = [released(count) for count in table["count"]]
     return table.assign(count=pd.array(counts, dtype="Int64"))
-
-
-def rules_of(least: int) -> DisclosureRules:
-    """The rules of a setting ``min_cell``."""
-    return DisclosureRules("none", 0) if least <= 1 else DisclosureRules("ohdsi", least)
 
 
 def table_sentences(table: pd.DataFrame) -> list[tuple[str, bool]]:

@@ -47,9 +47,10 @@ def public_estimates(study: CaseSeries) -> pd.DataFrame:
 
     A reason for a missing estimate stays; that all or no outcomes fell in a window goes.
     """
-    table = study.estimates.copy()
+    table = study.release.estimates.copy()
     hidden = table.index.isin([*hidden_covariates(study)])
-    table.loc[hidden & table["log_rr"].notna().to_numpy(), "note"] = NOT_SHOWN
+    there = study.estimates["log_rr"].notna().to_numpy()
+    table.loc[hidden & there, "note"] = NOT_SHOWN
     table.loc[hidden, table.columns.difference(["interval", "note"])] = np.nan
     return table
 

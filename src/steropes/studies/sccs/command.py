@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
-from steropes.studies.grid_commands import DATABASE
+from steropes.studies.grid_commands import DATABASE, Disclosure
 from steropes.studies.plain_text import csv_text
 from steropes.studies.sccs import options as option
 
@@ -57,7 +57,8 @@ def sccs(
     folds: option.Folds = 10,
     schema: option.Schema = "main",
     seed: option.Seed = 1,
-    min_cell: option.MinCell = 5,
+    min_cell: option.MinCell = None,
+    disclosure: Disclosure = None,
     unblind: option.Unblind = False,
     memory: option.Memory = None,
     quiet: option.Quiet = False,
@@ -87,7 +88,7 @@ def sccs(
         bootstrap=bootstrap, folds=folds, seed=seed, min_cell=min_cell, unblind=unblind,
         schema=schema, **more,
     )  # fmt: skip
-    _run(database, settings, cohorts, output, memory, quiet)
+    _run(database, settings, cohorts, output, disclosure, memory, quiet)
 
 
 def _splines(**wanted: bool) -> dict[str, Any]:
@@ -149,6 +150,7 @@ def sccs_grid(
         str | None,
         typer.Option(help="Most memory of the database, such as 2GB; more goes to disk."),
     ] = None,
+    disclosure: Disclosure = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run goes on where it was."""
@@ -174,7 +176,9 @@ def sccs_grid(
     folder = output_folder(output)
     with Progress(quiet) as progress, OmopDatabase(database, grid.schema, memory) as db:
         cohorts = make_cohorts(db, _sources(cohort_table, None, None))
-        results = run_case_series_grid(db, grid, folder, cohorts=cohorts, progress=progress)
+        results = run_case_series_grid(
+            db, grid, folder, cohorts=cohorts, disclosure=disclosure, progress=progress
+        )
         progress("writing the report")
         page = write_case_series_grid(results, folder, unblind=unblind)
     if not quiet:
@@ -186,10 +190,12 @@ def _run(
     settings: Any,
     cohorts: CohortSources | None,
     output: Path,
+    disclosure: str | None,
     memory: str | None,
     quiet: bool,
 ) -> None:
     from steropes.studies.databases.opening import require_database
+    from steropes.studies.disclosure import site_rules
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.page.files import output_folder
     from steropes.studies.sccs.cohorts import make_cohorts
@@ -198,13 +204,14 @@ def _run(
     from steropes.studies.terminal import Progress
 
     require_database(database)
+    rules = site_rules(disclosure, settings.min_cell)
     made = not output.exists()
     folder = output_folder(output)  # before the work, not after it
     try:
         with Progress(quiet) as progress, OmopDatabase(database, settings.schema, memory) as db:
             progress("making cohorts")
             table = make_cohorts(db, cohorts)
-            result = case_series(db, settings, cohorts=table, progress=progress)
+            result = case_series(db, settings, cohorts=table, disclosure=rules, progress=progress)
             progress("writing the report")
             paths = result.write(folder)
     except BaseException:

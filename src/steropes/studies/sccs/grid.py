@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,26 @@ import pandas as pd
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.descendants import Descendants
+from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.series import release_series
 from steropes.studies.grid.store import ResultStore, archive_of
 from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.sccs.cohorts import attempted_cohorts
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED
-from steropes.studies.sccs.grid_controls import CHECKS, calibrate_series, with_positives
+from steropes.studies.sccs.grid_controls import (
+    CHECKS,
+    calibrate_series,
+    calibrated_series,
+    with_positives,
+)
 from steropes.studies.sccs.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
 )
-from steropes.studies.sccs.layout import KEYS, TABLES
+from steropes.studies.sccs.layout import EXACT, EXACT_KEYS, TABLES
+from steropes.studies.sccs.results import exact_tables
 from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
 from steropes.studies.sccs.sources import concept_members
 from steropes.studies.sccs.specification import read_case_series_grid
@@ -58,15 +67,18 @@ class CaseSeriesGridResults:
     Attributes
     ----------
     path : Path
-        The DuckDB file.
+        The DuckDB file, which holds exact numbers and is not to be released.
     tables : dict of str to DataFrame
-        Its tables, sorted by their keys, without small cells.
+        The released tables, sorted by their keys.
     grid : CaseSeriesGrid
+    rules : DisclosureRules
+        What has been applied to the tables.
     """
 
     path: Path
     tables: dict[str, pd.DataFrame]
     grid: CaseSeriesGrid
+    rules: DisclosureRules = field(default_factory=DisclosureRules)
 
     def __repr__(self) -> str:
         found = self.tables["sccs_result"]
@@ -119,6 +131,7 @@ def run_case_series_grid(
     output: str | Path,
     *,
     cohorts: CohortTable | None = None,
+    disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CaseSeriesGridResults:
     """Run a grid; go on where an earlier run of the same was interrupted.
@@ -129,9 +142,13 @@ def run_case_series_grid(
         Whatever `OmopDatabase` opens, or one that is open.
     grid : CaseSeriesGrid
     output : str or Path
-        Folder for ``results.duckdb`` and ``results.zip``, the tables as CSV.
+        Folder for ``results.duckdb``, which holds exact numbers, and for ``release/results.zip``,
+        the tables that may be released as CSV files.
     cohorts : CohortTable, optional
         Where outcomes or exposures are cohorts that ``grid.cohorts`` does not define.
+    disclosure : str, optional
+        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
+        "opensafely" or "none"; see `site_rules`.
     progress : callable, optional
         Told each step.
 
@@ -142,6 +159,7 @@ def run_case_series_grid(
         wrong with one question is told in the table ``note``, and the rest goes on.
     """
     say = progress or (lambda _: None)
+    rules = site_rules(disclosure, grid.min_cell)
     for q in grid.questions:
         for a in grid.analyses:
             a.settings_for(q, grid)  # what cannot be used is refused before the work
@@ -152,7 +170,7 @@ def run_case_series_grid(
         for why in made.refused.values():
             say(f"left out: {why}")
         _refuse_all_blocked(db, grid, made.refused)
-        return _run(db, grid, folder, _together(made.table, cohorts), made.refused, say)
+        return _run(db, grid, folder, _together(made.table, cohorts), made.refused, rules, say)
 
 
 def _refuse_all_blocked(db: OmopDatabase, grid: CaseSeriesGrid, refused: Mapping[int, str]) -> None:
@@ -201,25 +219,33 @@ def _run(
     folder: Path,
     cohorts: CohortTable | None,
     refused: Mapping[int, str],
+    rules: DisclosureRules,
     say: Callable[[str], None],
 ) -> CaseSeriesGridResults:
     signature = _signature(db, grid, cohorts)
-    with ResultStore(folder / RESULTS, signature, TABLES, KEYS) as store:
+    with ResultStore(folder / RESULTS, signature, EXACT, EXACT_KEYS) as store:
         if "all" not in store.done:
             _work(db, grid, cohorts, refused, store, say)
             say("calibrating")
             calibrate_series(store, grid)
             store.finish()
-        tables = {name: store.table(name) for name in TABLES}
-    (folder / ARCHIVE).write_bytes(archive_of(tables))
-    return CaseSeriesGridResults(folder / RESULTS, tables, grid)
+        exact = {name: store.table(name) for name in EXACT}
+    say("disclosure control")
+    tables = release_series(exact, rules)
+    if not rules.open:  # calibrated ones come from released estimates alone
+        results, checks = calibrated_series(tables, grid)
+        tables |= {"sccs_result": results, "sccs_diagnostics_summary": checks}
+    tables = {name: tables[name] for name in TABLES}
+    write_release(folder, {ARCHIVE: archive_of(tables)}, rules, exact=True)
+    return CaseSeriesGridResults(folder / RESULTS, tables, grid, rules)
 
 
 def _signature(db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None) -> str:
     """What results depend on: the specification, the database, cohorts, the software's version."""
     from steropes import __version__
 
-    parts: list[Any] = [__version__, db.identity, asdict(grid)]
+    settings = {k: v for k, v in asdict(grid).items() if k != "min_cell"}
+    parts: list[Any] = [__version__, db.identity, settings]
     if cohorts is not None:
         entries = (cohorts.definition, cohorts.subject, cohorts.start, cohorts.end)
         parts.append([hashlib.sha256(v.tobytes()).hexdigest() for v in entries])
@@ -322,10 +348,12 @@ def _step(
     """The rows of one case series; those of a refusal say why."""
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     try:
-        study = case_series(db, settings, cohorts=cohorts)
+        study = case_series(db, settings, cohorts=cohorts, disclosure=DisclosureRules("none", 0))
         tables = {
             name: table.to_dict("records")
-            for name, table in study.tables(analysis.id, question.number, grid.database_id).items()
+            for name, table in exact_tables(
+                study, analysis.id, question.number, grid.database_id
+            ).items()
             if name not in (*SPECIFIED, "sccs_covariate_analysis")
         }
         said = study.estimates.loc[study.of_interest, "note"].unique()

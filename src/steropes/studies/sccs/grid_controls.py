@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,11 @@ from steropes.studies.controls.calibration import LEAST_CONTROLS
 from steropes.studies.grid.store import ResultStore
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.ratios import ratio_of
-from steropes.studies.sccs.diagnostics import FAIL, PASS
+from steropes.studies.sccs.diagnostics import FAIL, NOT_EVALUATED, PASS
 from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
 from steropes.studies.sccs.positive import add_to_exposed_time
 
-__all__ = ["CHECKS", "calibrate_series", "with_positives"]
+__all__ = ["CHECKS", "calibrate_series", "calibrated_series", "with_positives"]
 
 CHECKS = ("time_stability", "event_exposure", "event_observation", "rare_outcome")
 
@@ -48,11 +48,8 @@ def with_positives(
             asked = SeriesQuestion(question.exposure, row["outcome"], row["true_effect_size"])
             questions.append(asked)
             controls[asked.number] = table
-            least = grid.min_cell
-            counts = {c: -least if 0 < row[c] < least else row[c]
-                      for c in ("outcomes_before", "outcomes_added")}  # fmt: skip
             made.append(
-                {**row, **counts, "exposures_outcome_set_id": asked.number,
+                {**row, "exposures_outcome_set_id": asked.number,
                  "negative_control_id": question.outcome, "database_id": grid.database_id,
                  "name": table.name(row["outcome"])}
             )  # fmt: skip
@@ -60,13 +57,28 @@ def with_positives(
 
 
 def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
-    """Fill in what needs all questions of an exposure: calibrated estimates, EASE, verdicts."""
-    results, checks = store.table("sccs_result"), store.table("sccs_diagnostics_summary")
-    exposure = store.table("sccs_exposure").set_index("exposures_outcome_set_id")
+    """Fill in what needs all questions of an exposure, in a store."""
+    names = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposure", "sccs_covariate")
+    results, checks = calibrated_series({name: store.table(name) for name in names}, grid)
+    store.replace("sccs_result", results)
+    store.replace("sccs_diagnostics_summary", checks)
+
+
+def calibrated_series(
+    tables: Mapping[str, pd.DataFrame], grid: CaseSeriesGrid
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Calibrate estimates of all questions of an exposure: results and diagnostics with the EASE.
+
+    What an earlier calibration filled in is made anew.
+    """
+    results, checks = tables["sccs_result"].copy(), tables["sccs_diagnostics_summary"].copy()
+    results[[c for c in results if str(c).startswith("calibrated_")]] = np.nan
+    checks["ease"], checks["ease_diagnostic"] = np.nan, NOT_EVALUATED
+    exposure = tables["sccs_exposure"].set_index("exposures_outcome_set_id")
     eras = results["exposures_outcome_set_id"].map(exposure["era_id"])
     truth = results["exposures_outcome_set_id"].map(exposure["true_effect_size"])
     usable = ~checks[[f"{c}_diagnostic" for c in CHECKS]].eq(FAIL).any(axis=1)
-    drugs = _drugs(results, store.table("sccs_covariate")).fillna(eras)
+    drugs = _drugs(results, tables["sccs_covariate"]).fillna(eras)
     groups = results.groupby([eras, results["analysis_id"], drugs]).groups
     for rows in groups.values():
         of = results.loc[rows]
@@ -91,8 +103,7 @@ def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
     fit = usable & checks["ease_diagnostic"].ne(FAIL) & evaluated
     checks["unblind_for_evidence_synthesis"] = fit.astype(int)
     checks["unblind"] = (fit & checks["mdrr_diagnostic"].ne(FAIL)).astype(int)
-    store.replace("sccs_result", results)
-    store.replace("sccs_diagnostics_summary", checks)
+    return results, checks
 
 
 def _drugs(results: pd.DataFrame, covariates: pd.DataFrame) -> pd.Series:

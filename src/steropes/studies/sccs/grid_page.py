@@ -14,8 +14,8 @@ import pandas as pd
 from steropes.studies.controls.performance import ControlEstimates, before_and_after
 from steropes.studies.controls.shown import performance_parts, performance_words
 from steropes.studies.data_notes import table_sentences
+from steropes.studies.disclosure.folder import write_release
 from steropes.studies.page import html
-from steropes.studies.page.files import write_files
 from steropes.studies.page.forest import Row, forest
 from steropes.studies.sccs.presets import EXPOSURE
 from steropes.studies.sccs.settings import Spline
@@ -41,7 +41,7 @@ CHECKS = {
 def write_case_series_grid(
     results: CaseSeriesGridResults, folder: str | Path, *, unblind: bool = False
 ) -> Path:
-    """Write ``report.html`` into a folder, whole or not at all; returns its path.
+    """Write ``report.html`` into the folder ``release`` of a folder; returns its path.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def write_case_series_grid(
         Show estimates that fail a diagnostic too.
     """
     page = case_series_grid_page(results, unblind=unblind)
-    return write_files(folder, {"report.html": page})[0]
+    return write_release(folder, {"report.html": page}, results.rules, add=True)[0]
 
 
 def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = False) -> str:
@@ -83,6 +83,7 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
             )
         )
     body.append(_settings(results))
+    body.append(f"<p>{escape(results.rules.sentence())}</p>")
     title = "Case series of " + ", ".join(names.get(e, str(e)) for e in exposures)
     return html.document(title, body)
 

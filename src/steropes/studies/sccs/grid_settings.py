@@ -91,7 +91,7 @@ class SeriesAnalysis:
         for name in SPLINES:
             if isinstance(given.get(name), int) and not isinstance(given[name], bool):
                 given[name] = Spline(given[name])
-        given |= {"thresholds": grid.thresholds, "min_cell": grid.min_cell, "schema": grid.schema}
+        given |= {"thresholds": grid.thresholds, "schema": grid.schema}
         given = cohort_settings(grid.cohorts, question.outcome, question.exposure) | given
         try:
             return case_series_settings(question.outcome, question.exposure, **given)
@@ -110,7 +110,7 @@ class CaseSeriesGrid:
     thresholds : Thresholds
     database_id : str, default "database"
     schema : str, default "main"
-    min_cell : int, default 5
+    min_cell : int, optional
     positive : SeriesPositives, optional
         Make positive controls of all negative ones, of the ratios that are listed.
     cohorts : CohortSources, optional
@@ -123,7 +123,7 @@ class CaseSeriesGrid:
     thresholds: Thresholds = field(default_factory=Thresholds)
     database_id: str = "database"
     schema: str = "main"
-    min_cell: int = 5
+    min_cell: int | None = None
     positive: SeriesPositives | None = None
     cohorts: CohortSources | None = None
 
@@ -142,4 +142,5 @@ class CaseSeriesGrid:
                 raise DataError(f"{what} {next(i for i in ids if ids.count(i) > 1)} is there twice")
         text("database_id", self.database_id)
         text("schema", self.schema)
-        whole("min_cell", self.min_cell, 0)
+        if self.min_cell is not None:
+            whole("min_cell", self.min_cell, 0)

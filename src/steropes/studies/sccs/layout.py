@@ -1,8 +1,8 @@
-"""The columns of the result tables of a grid of case series, their types, and their keys."""
+"""The columns of the tables of case series, released and exact, their types, and their keys."""
 
 from __future__ import annotations
 
-__all__ = ["KEYS", "TABLES"]
+__all__ = ["EXACT", "EXACT_KEYS", "KEYS", "TABLES"]
 
 _TYPES = {"i": "BIGINT", "f": "DOUBLE", "t": "VARCHAR"}
 _AS = "analysis_id:i exposures_outcome_set_id:i "
@@ -70,4 +70,24 @@ _LAST = (
 # By these columns the rows of a table are sorted; together they are its key.
 KEYS: dict[str, tuple[str, ...]] = {
     table: tuple(c for c in (*_FIRST, *_LAST) if c in columns) for table, columns in TABLES.items()
+}
+
+
+def _typed(columns: str) -> dict[str, str]:
+    return {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
+
+
+# Columns, and a table, that disclosure control needs and that are not released.
+_MORE = {"sccs_time_trend": "observed_outcomes:i"}
+_COUNTS = (
+    _AS + "covariate_id:i subjects:i periods:i eras:i days:i events:i observed_events:i "
+    "compared_events:i" + _DB
+)
+EXACT: dict[str, dict[str, str]] = {
+    **{table: columns | _typed(_MORE.get(table, "")) for table, columns in TABLES.items()},
+    "covariate_count": _typed(_COUNTS),
+}
+EXACT_KEYS: dict[str, tuple[str, ...]] = {
+    **KEYS,
+    "covariate_count": ("exposures_outcome_set_id", "analysis_id", "covariate_id"),
 }

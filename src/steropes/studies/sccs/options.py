@@ -84,7 +84,8 @@ Folds = Annotated[int, typer.Option(min=2, help="Folds of the cross-validation."
 Schema = Annotated[str, typer.Option(help="Schema of the CDM tables.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the folds.")]
 MinCell = Annotated[
-    int, typer.Option(min=0, help="Counts of fewer people are not shown; 0 shows all.")
+    int | None,
+    typer.Option(min=0, help="A larger smallest count than that of the rules of disclosure."),
 ]
 Unblind = Annotated[
     bool, typer.Option("--unblind", help="Show estimates that fail a diagnostic too.")

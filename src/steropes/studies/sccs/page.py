@@ -7,24 +7,18 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.errors import DataError
-from steropes.studies.data_notes import rules_of
-from steropes.studies.disclosure import Bound, part
+from steropes.studies.disclosure import Bound
+from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.page import html
 from steropes.studies.page.canvas import Picture
-from steropes.studies.page.files import write_files
+from steropes.studies.plain_text import csv_text
 from steropes.studies.sccs import pictures
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.page_methods import attrition, methods, settings_list
 from steropes.studies.sccs.page_verdicts import verdict_parts
-from steropes.studies.sccs.results import (
-    public_counts,
-    public_diagnostics,
-    result_tables,
-    write_tables,
-)
 from steropes.studies.sccs.terminal import interval_words, ratio_text, shown_estimates
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, p_value, title_case
@@ -34,29 +28,23 @@ if TYPE_CHECKING:
 
 __all__ = ["series_page", "write_series"]
 
-# names of the files of all pictures that there may be
-PICTURES = ("profile", "drugs", "time-to-event", "spans", "splines", "rates", "event-to-end")
-
 
 def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
     """Write ``report.html``, its figures (SVG) and the tables; returns the page and their folder.
+
+    They go into the folder ``release``.
 
     Raises
     ------
     DataError
         The folder cannot be written to.
     """
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_tables(result_tables(study), folder / "tables")
-    except OSError as error:
-        raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
     files = {f"figures/{p.name}.svg": p.file() for p, _ in _pictures(study).values()}
-    earlier = (f"figures/{name}.svg" for name in PICTURES)  # one that is hidden now may be there
-    gone = [folder / name for name in earlier if name not in files]
-    written = write_files(folder, {**files, "report.html": series_page(study)}, gone)
-    return [written[-1], folder / "tables"]
+    for name, table in study.release.tables.items():
+        files[f"tables/{name}.csv"] = csv_text(table)
+    files["report.html"] = series_page(study)
+    written = write_release(folder, files, study.rules)
+    return [written[-1], written[-1].parent / "tables"]
 
 
 def series_page(study: CaseSeries) -> str:
@@ -87,6 +75,7 @@ def series_page(study: CaseSeries) -> str:
         *methods(study),
         "<h2>Settings</h2>",
         settings_list(study),
+        f"<p>{escape(study.rules.sentence())}</p>",
         "<p>The numbers of this page, and more, are in the folder tables beside it, in the layout "
         "of SelfControlledCaseSeries 6; its pictures are in the folder figures. As in R, the "
         "tables have every estimate; the column unblind of sccs_diagnostics_summary says which "
@@ -161,28 +150,29 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
     if study.model.status != "OK":
         yield f"<p>{escape(study.model.status)}</p>"
     yield html.cards(_cards(study), main=0)
-    rules = rules_of(study.settings.min_cell)
+    rules = study.rules
     warnings = [("WARN", note.sentence(rules)) for note in study.data_notes if note.warning]
-    yield html.findings([*warnings, *findings_of(public_diagnostics(study))])
+    yield html.findings([*warnings, *findings_of(study.release.diagnostics)])
     if words := blinding_words(study):
         yield f"<p><b>{escape(words)}</b></p>"
 
 
 def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:
-    least = study.settings.min_cell
     one = study.of_interest[0] if len(study.of_interest) == 1 else None
     public, hidden = public_estimates(study), hidden_covariates(study)
     if one is not None:
         rr, interval = ratio_text(public.loc[one])
-        told = public.loc[one, "note"] != NOT_SHOWN
-        of = f", {_level(study)} interval {interval}" if told else ": a diagnostic failed"
+        of = {
+            NOT_SHOWN: ": a diagnostic failed",
+            WITHHELD: ": it would give away a count of few people",
+        }.get(str(public.loc[one, "note"]), f", {_level(study)} interval {interval}")
         yield rr.capitalize(), f"rate ratio{of}"
-    cases, events = (part(n, n, least) for n in study.intervals.attrition[1:3])
+    cases, events = (study.release.attrition[c].iloc[-1] for c in ("subjects", "events"))
     yield count(cases), f"people with {count(events)} outcomes"
     if one is not None:
-        exposed = public_counts(study, one)
-        inside = f", {count(exposed['events'])} outcomes during the time at risk"
-        yield count(exposed["subjects"]), f"of them exposed{'' if one in hidden else inside}"
+        exposed = study.release.counts[one]
+        inside = f", {count(exposed.events)} outcomes during the time at risk"
+        yield count(exposed.subjects), f"of them exposed{'' if one in hidden else inside}"
     else:
         shown = [name for name in study.of_interest if name not in hidden]
         kept = int((public.loc[shown, "log_rr"].abs() > 0).sum())
@@ -211,11 +201,12 @@ def _results(study: CaseSeries) -> list[str]:
     for name in shown:
         e, s = public.loc[name], study.intervals.statistics.loc[name]
         rr, interval = ratio_text(e)
-        told = public_counts(study, name)
-        cells = [count(told[c]) for c in ("subjects", "events")]
+        told = study.release.counts[name]
+        cells = [count(told.subjects), count(told.events)]
         if name in hidden:
             cells[1] = "–"
-        days = "–" if isinstance(told["subjects"], Bound) else count(int(s["days"]))
+        hide = isinstance(told.subjects, Bound) or isinstance(told.events, Bound)
+        days = "–" if hide else count(study.rules.count(int(s["days"])))
         row = [title_case(name), *cells, days, rr, interval, p_value(e["p"])]
         if draws is not None:
             drawn = name in draws.index and name not in hidden
@@ -227,7 +218,7 @@ def _results(study: CaseSeries) -> list[str]:
     notes = [
         f"<p>{escape(title_case(str(name)))}: {escape(note)}.</p>"
         for name, note in public.loc[shown, "note"].items()
-        if note and note != NOT_SHOWN
+        if note and note not in (NOT_SHOWN, WITHHELD)
     ]
     if words := interval_words(study):
         caption += f" {words}"

@@ -6,9 +6,7 @@ from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.data_notes import rules_of
 from steropes.studies.page import html
-from steropes.studies.sccs.results import public_attrition
 from steropes.studies.sccs.terminal import interval_words
 from steropes.studies.wording import count, title_case
 
@@ -26,15 +24,15 @@ def attrition(study: CaseSeries) -> list[str]:
             *(count(line[c]) for c in ("subjects", "events", "periods")),
             "–" if line["days"] is None else count(line["days"]),
         )
-        for _, line in public_attrition(study).iterrows()
+        for _, line in study.release.attrition.iterrows()
     ]
-    least = study.settings.min_cell
+    least = study.rules.least
     hidden = f" Counts of fewer than {least} are shown as “&lt;{least}”." if least > 1 else ""
     head = ("Rule", "People", "Outcomes", "Periods", "Days")
     return [
         f"<p>What each rule leaves.{hidden}</p>",
         html.number_table(head, {"": rows}),
-        html.paragraphs(note.sentence(rules_of(least)) for note in study.data_notes),
+        html.paragraphs(note.sentence(study.rules) for note in study.data_notes),
     ]
 
 

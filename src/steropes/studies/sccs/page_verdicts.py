@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.page import html
 from steropes.studies.sccs.diagnostics import FAIL, Diagnostics, Verdict, own_verdicts
-from steropes.studies.sccs.results import public_diagnostics
 from steropes.studies.sccs.terminal import shown_estimates
 from steropes.studies.wording import decimals, title_case
 
@@ -22,7 +21,7 @@ def verdict_parts(study: CaseSeries) -> list[str]:
     """Tables of the verdicts, and whether the result may be read."""
     if not study.diagnostics:
         return []
-    told = public_diagnostics(study)
+    told = study.release.diagnostics
     first, several = told[0], len(told) > 1
     own = own_verdicts(told) if several else []
     rows = [

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError
-from steropes.studies.disclosure import small
+from steropes.studies.disclosure.rounding import significant
 from steropes.studies.page.canvas import Axes, Canvas, Picture
 from steropes.studies.sccs.blinding import hidden_covariates
 from steropes.studies.sccs.splines import TimeEffect
@@ -50,9 +50,10 @@ def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | 
         t = t[t["week"] < 0]
     if not t["outcomes"].any():
         return None
-    least = study.settings.min_cell
-    weeks, outcomes = t["week"].to_numpy(), t["outcomes"].to_numpy()
-    few = np.array([small(int(n), least) for n in outcomes])
+    least = study.rules.least
+    weeks = t["week"].to_numpy()
+    told = np.array([study.release.binned(n) for n in t["outcomes"]])
+    outcomes, few = np.abs(told), told < 0
     end = "to it" if before else "to half a year after it"
     said = (
         "Bars of outcomes in each week, from half a year before the start of the first exposure "
@@ -84,7 +85,7 @@ def before_alone(study: CaseSeries, covariate: str | None = None) -> bool:
 
 def event_to_end(study: CaseSeries) -> Picture | None:
     """Time from the outcome to the end of observation, where that is the person's and where not."""
-    p, least = study.population, max(study.settings.min_cell, 1)
+    p = study.population
     years = (p.end[p.outcome_case] - p.outcome_day) / 365.25
     known = p.end_known[p.outcome_case]
     if not len(years):
@@ -96,7 +97,7 @@ def event_to_end(study: CaseSeries) -> Picture | None:
         (known, "middle", "the data or the study ended"),
     ):
         counts, _ = np.histogram(years[chosen], edges)
-        counts = np.where(counts < least, 0, counts)
+        counts = np.maximum([study.release.binned(n) for n in counts], 0)
         if counts.any():
             shown.append((counts, kind, label))
     if not shown:
@@ -126,9 +127,12 @@ def spans(study: CaseSeries) -> Picture | None:
     if len(study.population) and not np.isnan(study.population.age).any():
         a = study.age_spans()
         panels.insert(0, ("age in years", (a["age_month"] + 0.5) / 12, a["cases"]))
-    least = study.settings.min_cell
     drawn = [
-        (label, x.to_numpy(float), np.where((n > 0) & (n < least), 0, n).astype(float))
+        (
+            label,
+            x.to_numpy(float),
+            np.maximum([study.release.binned(k) for k in n], 0).astype(float),
+        )
         for label, x, n in panels
     ]
     drawn = [(label, x, n) for label, x, n in drawn if n.any()]
@@ -154,8 +158,7 @@ def spans(study: CaseSeries) -> Picture | None:
 def rates(study: CaseSeries) -> Picture | None:
     """Observed over expected outcomes by year, before and after the model's effects of time."""
     yearly = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
-    least = study.settings.min_cell
-    yearly = yearly[~yearly["observed"].map(lambda n: small(int(n), least))]
+    yearly = yearly[~yearly["observed"].map(study.rules.small).astype(bool)]
     same = np.allclose(yearly["expected"], yearly["adjusted"])
     series = []
     for column, kind, label in (
@@ -165,6 +168,8 @@ def rates(study: CaseSeries) -> Picture | None:
         of = yearly[yearly[column] > 0]
         if len(of) and not (same and column == "adjusted"):
             ratio = (of["observed"] / of[column]).to_numpy(float)
+            if not study.rules.open:
+                ratio = np.array([significant(r, 2) for r in ratio])
             series.append((of.index.to_numpy(float) + 0.5, ratio, kind, label))
     if not series:
         return None
@@ -296,7 +301,9 @@ def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
 def profiled(study: CaseSeries) -> list[str]:
     """The covariates whose profiles there are and may be shown."""
     hidden = hidden_covariates(study)
-    return [name for name in study.model.profiles if name not in hidden]
+    return [
+        name for name in study.model.profiles if name not in hidden and study.release.profiled(name)
+    ]
 
 
 def _abscissa(effect: TimeEffect) -> tuple[NDArray, NDArray, str]:

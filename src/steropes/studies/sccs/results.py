@@ -1,23 +1,20 @@
-"""The tables of SelfControlledCaseSeries 6's results model, without small cells.
+"""Exact tables in the layout of SelfControlledCaseSeries 6's results model.
 
-In these tables a negative count −n means "fewer than n". A count of 1 to ``min_cell`` − 1 is
-−min_cell; a count from which such a one would follow by subtraction is a negative bound too.
+Some columns and a table are there for `disclosure.series` alone, which makes of these tables the
+ones to be released.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from steropes.studies.data_notes import note_rows, released_notes, rules_of
-from steropes.studies.disclosure import Bound, chain, part, small
-from steropes.studies.plain_text import csv_text
+from steropes.studies.data_notes import note_rows
 from steropes.studies.sccs.diagnostics import NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.intervals import PROBE
 
@@ -25,11 +22,8 @@ if TYPE_CHECKING:
     from steropes.studies.sccs.study import CaseSeries
 
 __all__ = [
-    "public_attrition",
-    "public_counts",
-    "public_diagnostics",
-    "result_tables",
-    "write_tables",
+    "covariate_ids",
+    "exact_tables",
 ]
 
 FIRST_WINDOW, PROBE_ID = 1000, 99
@@ -37,10 +31,10 @@ SPLINE_IDS = {"age": 100, "season": 200, "calendar": 300}
 KINDS = {"exposure": "rx", "condition": "dx"}
 
 
-def result_tables(
+def exact_tables(
     study: CaseSeries, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
 ) -> dict[str, pd.DataFrame]:
-    """All tables of a study.
+    """Make all tables of a study.
 
     Parameters
     ----------
@@ -77,19 +71,8 @@ def result_tables(
         "sccs_time_period": _framed(base, _period(study), {}),
         "sccs_diagnostics_summary": _framed(base, _diagnostics(study, ids), end),
         "data_note": _data_notes(study, base, end),
+        "covariate_count": _framed(base, _counts(study, ids), end),
     }  # fmt: skip
-
-
-def write_tables(tables: dict[str, pd.DataFrame], folder: str | Path) -> list[Path]:
-    """Write the tables as CSV files; returns their paths."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, table in tables.items():
-        path = folder / f"{name}.csv"
-        path.write_text(csv_text(table), encoding="utf-8")
-        paths.append(path)
-    return paths
 
 
 def covariate_ids(study: CaseSeries) -> dict[str, int]:
@@ -110,65 +93,6 @@ def covariate_ids(study: CaseSeries) -> dict[str, int]:
                 ids[name] = SPLINE_IDS[effect.kind] + k
             begin += len(effect.names)
     return ids
-
-
-def public_attrition(study: CaseSeries) -> pd.DataFrame:
-    """What each rule leaves, as numbers or bounds; days are dropped where people are a bound."""
-    least = study.settings.min_cell
-    table = study.attrition
-    columns = {c: chain(table[c].tolist(), least) for c in ("subjects", "events", "periods")}
-    days = [
-        None if any(isinstance(columns[c][i], Bound) for c in columns) else int(n)
-        for i, n in enumerate(table["days"])
-    ]
-    return pd.DataFrame({"rule": table["rule"], **columns, "days": days}, dtype=object)
-
-
-def public_counts(study: CaseSeries, name: str) -> dict[str, int | Bound]:
-    """Cases with a covariate: ``subjects``, ``periods``, their ``observed_events`` and ``events``.
-
-    All cases are told everywhere, and so neither those with it nor those without it may be few. The
-    ``events`` are those in the covariate's own time.
-    """
-    least, line = study.settings.min_cell, study.intervals.statistics.loc[name]
-    _, subjects, events, periods, _ = study.intervals.attrition
-    inside, observed = int(line["events"]), int(line["observed_events"])
-    told = part(inside, events, least)
-    if inside and small(observed - inside, least):  # of none inside, all observed are outside
-        told = Bound(least) if small(inside, least) else Bound(max(events, least))
-    return {
-        "subjects": part(int(line["subjects"]), subjects, least),
-        "periods": part(int(line["periods"]), periods, least),
-        "observed_events": part(observed, events, least),
-        "events": told,
-    }
-
-
-def public_diagnostics(study: CaseSeries) -> list[Diagnostics]:
-    """The diagnostics without numbers from which a count would follow that is a bound elsewhere.
-
-    The detectable ratio tells the events of the cases with the exposure, whose share of time is
-    told; and a share of all people, with all its digits, tells how many they are.
-    """
-    subjects = public_attrition(study)["subjects"]
-    rounded = len(subjects) > 0 and isinstance(subjects.iloc[0], Bound)
-    found = []
-    for d in study.diagnostics:
-        verdicts = dict(d.verdicts)
-        told = int(study.intervals.statistics.loc[d.covariate, "compared_events"])
-        few = small(told, study.settings.min_cell)  # in a risk interval design fewer than all
-        if few or isinstance(public_counts(study, d.covariate)["observed_events"], Bound):
-            verdicts["detectable ratio"] = replace(
-                verdicts["detectable ratio"],
-                value=math.nan,
-                finding="Rate ratio found with a probability of 80%: not told, as the outcomes of "
-                "the cases with the exposure are not.",
-            )
-        if rounded:
-            share = verdicts["rarity"].value
-            verdicts["rarity"] = replace(verdicts["rarity"], value=float(f"{share:.2g}"))
-        found.append(replace(d, verdicts=verdicts))
-    return found
 
 
 # -- tables --------------------------------------------------------------------------------------
@@ -231,29 +155,23 @@ def _attrition(
     study: CaseSeries, ids: dict[str, int], base: dict[str, Any], end: dict[str, Any]
 ) -> pd.DataFrame:
     """The rules, and as the last one having the covariate, for each of interest."""
-    least = study.settings.min_cell
     table = study.attrition
     parts = []
     for name in study.of_interest:
-        own = public_counts(study, name)
-        told = {"subjects": "subjects", "events": "observed_events", "periods": "periods"}
-        # the rules are told alike with every covariate: one would tell what another hides
-        counts = {
-            c: [_bound(n) for n in (*chain(table[c].tolist(), least), own[k])]
-            for c, k in told.items()
-        }
-        few = np.array(counts["subjects"]) < 0
-        last = study.intervals.statistics.loc[name, "observed_days"]
-        days = np.append(table["days"].to_numpy(np.int64), np.int64(last))
+        own = study.intervals.statistics.loc[name]
+        told = {"subjects": "subjects", "events": "observed_events", "periods": "periods",
+                "days": "observed_days"}  # fmt: skip
+        counts = {c: np.append(table[c].to_numpy(np.int64), np.int64(own[k]))
+                  for c, k in told.items()}  # fmt: skip
         parts.append(
             pd.DataFrame(
                 {
                     "outcome_subjects": counts["subjects"],
                     "outcome_events": counts["events"],
                     "outcome_observation_periods": counts["periods"],
-                    "observed_days": np.where(few, -(days // 10_000 + 1) * 10_000, days),
+                    "observed_days": counts["days"],
                     "description": [*table["rule"], "having the covariate of interest"],
-                    "sequence_number": np.arange(1, len(days) + 1),
+                    "sequence_number": np.arange(1, len(table) + 2),
                     "covariate_id": ids[name],
                 }
             )
@@ -261,21 +179,21 @@ def _attrition(
     return _framed(base, pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), end)
 
 
-def _bound(n: int | Bound) -> int:
-    return -int(n.limit) if isinstance(n, Bound) else int(n)
-
-
-def _hide(n: Any, least: int) -> int:
-    return -least if small(int(n), least) else int(n)
+def _counts(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
+    """Cases, spans, days and outcomes of each covariate, and what the model compares of them."""
+    columns = ["subjects", "periods", "eras", "days", "events", "observed_events",
+               "compared_events"]  # fmt: skip
+    known = [n for n in ids if n in study.intervals.statistics.index]
+    table = study.intervals.statistics.loc[known, columns].astype(np.int64)
+    table.insert(0, "covariate_id", [ids[n] for n in known])
+    return table.reset_index(drop=True)
 
 
 def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
-    least = study.settings.min_cell
     _, subjects, events, periods, days = study.intervals.attrition
     rows = []
     for name in study.of_interest:
         e, s = study.estimates.loc[name], study.intervals.statistics.loc[name]
-        told = public_counts(study, name)
         rows.append(
             {
                 "covariate_id": ids[name],
@@ -284,14 +202,14 @@ def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
                 "ci_95_ub": e["upper"],
                 "p": e["p"],
                 "one_sided_p": e["one_sided_p"],
-                "outcome_subjects": _hide(subjects, least),
-                "outcome_events": _hide(events, least),
-                "outcome_observation_periods": _hide(periods, least),
-                "covariate_subjects": _bound(told["subjects"]),
-                "covariate_days": _hide(s["days"], least),
-                "covariate_eras": _hide(s["eras"], least),
-                "covariate_outcomes": _bound(told["events"]),
-                "observed_days": _hide(days, least),
+                "outcome_subjects": subjects,
+                "outcome_events": events,
+                "outcome_observation_periods": periods,
+                "covariate_subjects": int(s["subjects"]),
+                "covariate_days": int(s["days"]),
+                "covariate_eras": int(s["eras"]),
+                "covariate_outcomes": int(s["events"]),
+                "observed_days": days,
                 "log_rr": e["log_rr"],
                 "se_log_rr": e["se"],
                 "llr": e["llr"],
@@ -308,7 +226,7 @@ def _data_notes(study: CaseSeries, base: dict[str, Any], end: dict[str, Any]) ->
     """Notes on the database; this table is ours and not R's."""
     columns = [*base, "topic", "note", "counted", "count", "warning", *end]
     rows = note_rows(study.data_notes, {**base, **end})
-    return released_notes(pd.DataFrame(rows, columns=columns), rules_of(study.settings.min_cell))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _covariate_results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
@@ -345,22 +263,20 @@ def _censoring(study: CaseSeries) -> pd.DataFrame:
 
 
 def _time_trend(study: CaseSeries) -> pd.DataFrame:
-    least, m = study.settings.min_cell, study.monthly
-    seen = [_hide(n, least) for n in m["cases"].round()]
-    few = np.array(seen) < 0
+    m = study.monthly
     return pd.DataFrame(
         {
             "calendar_year": m["year"],
             "calendar_month": m["month"],
-            "observed_subjects": seen,
-            "ratio": m["ratio"].where(~few),
-            "adjusted_ratio": m["adjusted_ratio"].where(~few),
+            "observed_subjects": m["cases"].round().astype(np.int64),
+            "ratio": m["ratio"],
+            "adjusted_ratio": m["adjusted_ratio"],
+            "observed_outcomes": m["observed"],
         }
     )
 
 
 def _time_to_event(study: CaseSeries) -> pd.DataFrame:
-    least = study.settings.min_cell
     parts = []
     for name in study.exposures:
         t = study.time_to_event(name)
@@ -370,8 +286,8 @@ def _time_to_event(study: CaseSeries) -> pd.DataFrame:
                 {
                     "era_id": eras[0] if eras else 0,
                     "week": t["week"],
-                    "observed_subjects": [_hide(n, least) for n in t["observed"]],
-                    "outcomes": [_hide(n, least) for n in t["outcomes"]],
+                    "observed_subjects": t["observed"],
+                    "outcomes": t["outcomes"],
                 }
             )
         )
@@ -380,25 +296,24 @@ def _time_to_event(study: CaseSeries) -> pd.DataFrame:
 
 
 def _age_spans(study: CaseSeries) -> pd.DataFrame:
-    least = study.settings.min_cell
     if np.isnan(study.population.age).any():
         return pd.DataFrame(columns=["age_month", "cover_before_after_subjects"])
     t = study.age_spans()
     return pd.DataFrame(
         {
             "age_month": t["age_month"],
-            "cover_before_after_subjects": [_hide(n, least) for n in t["cases"]],
+            "cover_before_after_subjects": t["cases"],
         }
     )
 
 
 def _calendar_spans(study: CaseSeries) -> pd.DataFrame:
-    least, t = study.settings.min_cell, study.calendar_spans()
+    t = study.calendar_spans()
     return pd.DataFrame(
         {
             "calendar_year": t["year"],
             "calendar_month": t["month"],
-            "cover_before_after_subjects": [_hide(n, least) for n in t["cases"]],
+            "cover_before_after_subjects": t["cases"],
         }
     )
 
@@ -406,19 +321,14 @@ def _calendar_spans(study: CaseSeries) -> pd.DataFrame:
 def _period(study: CaseSeries) -> pd.DataFrame:
     p = study.population
     first, last = p.restricted or (
-        _month_only(int((p.observed + p.start).min())),
-        _month_only(int((p.observed + p.end).max())),
+        np.datetime64(int((p.observed + p.start).min()), "D"),
+        np.datetime64(int((p.observed + p.end).max()), "D"),
     )
     return pd.DataFrame([{"min_date": str(first), "max_date": str(last)}])
 
 
-def _month_only(day: int) -> str:
-    """The first of the month: the first and the last day are each of somebody."""
-    return f"{np.datetime64(day, 'D').astype('datetime64[M]')}-01"
-
-
 def _diagnostics(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
-    return pd.DataFrame([_summary(d, ids[d.covariate]) for d in public_diagnostics(study)])
+    return pd.DataFrame([_summary(d, ids[d.covariate]) for d in study.diagnostics])
 
 
 def _summary(d: Diagnostics, covariate_id: int) -> dict[str, Any]:

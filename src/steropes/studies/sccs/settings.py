@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from steropes.errors import DataError
-from steropes.studies.disclosure import LEAST
 from steropes.studies.requirements import (
     LONGEST,
     concept,
@@ -273,8 +272,8 @@ class CaseSeriesSettings:
         Of the intervals.
     thresholds : Thresholds
         Of the diagnostics.
-    min_cell : int, default 5
-        Counts of fewer people are not published.
+    min_cell : int, optional
+        A larger smallest count than that of the rules of disclosure that apply (5 by default).
     schema : str, default "main"
         The schema of the CDM tables.
     unblind : bool, default False
@@ -300,7 +299,7 @@ class CaseSeriesSettings:
     bootstrap: int = 0
     level: float = 0.95
     thresholds: Thresholds = field(default_factory=Thresholds)
-    min_cell: int = LEAST
+    min_cell: int | None = None
     schema: str = "main"
     unblind: bool = False
 
@@ -321,7 +320,8 @@ class CaseSeriesSettings:
         whole("folds", self.folds, 2)
         whole("seed", self.seed, 0)
         real("level", self.level, 0.5, 0.9999)
-        whole("min_cell", self.min_cell, 0)
+        if self.min_cell is not None:
+            whole("min_cell", self.min_cell, 0)
         text("schema", self.schema)
         yes_or_no("unblind", self.unblind)
         if self.control is not None and (self.age or self.season or self.calendar):

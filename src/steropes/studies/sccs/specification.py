@@ -46,7 +46,7 @@ class CaseSeriesSpecification:
     cohorts: CohortSources | None = None
     database_id: str = "database"
     schema: str = "main"
-    min_cell: int = 5
+    min_cell: int | None = None
 
 
 def _analysis_class() -> type:

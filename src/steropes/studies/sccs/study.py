@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.data_notes import DataNote, distinct, explained
-from steropes.studies.disclosure import shown
+from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.domains import domain_hint
 from steropes.studies.omop import OmopDatabase, Workspace, opened
 from steropes.studies.sccs.blinding import public_estimates
@@ -38,6 +39,9 @@ from steropes.studies.sccs.timing import (
 )
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import decimals
+
+if TYPE_CHECKING:
+    from steropes.studies.disclosure.series_study import SeriesRelease
 
 __all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
 
@@ -77,6 +81,8 @@ class CaseSeries:
         One an exposure of interest.
     notes : tuple of DataNote
         Properties of the eras and cohorts; ``data_notes`` adds those of the cases.
+    rules : DisclosureRules
+        What may be released of it.
     """
 
     settings: CaseSeriesSettings
@@ -92,17 +98,28 @@ class CaseSeries:
     monthly: pd.DataFrame
     diagnostics: list[Diagnostics]
     notes: tuple[DataNote, ...] = ()
+    rules: DisclosureRules = field(default_factory=DisclosureRules)
+
+    @cached_property
+    def release(self) -> SeriesRelease:
+        """What may be released; page, figures, tables and ``repr`` are made of it."""
+        from steropes.studies.disclosure.series_study import release_study
+
+        return release_study(self)
 
     def __repr__(self) -> str:
+        from steropes.studies.disclosure.study import WITHHELD
+
         found = []
         for name in self.of_interest[:1]:
             line = public_estimates(self).loc[name]
-            said = NOT_SHOWN if line["note"] == NOT_SHOWN else "no estimate"
+            said = line["note"] if line["note"] in (NOT_SHOWN, WITHHELD) else "no estimate"
             if math.isfinite(line["lower"]) or math.isfinite(line["upper"]):
                 rr, lower, upper = (decimals(line[c]) for c in ("rr", "lower", "upper"))
                 said = f"rate ratio {rr} ({lower} to {upper})"
             found.append(f"{name}: {said}")
-        cases = shown(len(self.population), self.settings.min_cell)
+        told = self.release.attrition["periods"].iloc[-1]
+        cases = told if isinstance(told, Bound) else f"{told:,}"
         return f"CaseSeries({', '.join([self.outcome, f'{cases} cases', *found])})"
 
     @property
@@ -159,10 +176,11 @@ class CaseSeries:
     def tables(
         self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
     ) -> dict[str, pd.DataFrame]:
-        """The tables of SelfControlledCaseSeries 6's results model; see `result_tables`."""
-        from steropes.studies.sccs.results import result_tables
+        """The tables that may be released, in the layout of SelfControlledCaseSeries 6."""
+        from steropes.studies.disclosure.series import release_series
+        from steropes.studies.sccs.results import exact_tables
 
-        return result_tables(self, analysis_id, set_id, database_id)
+        return release_series(exact_tables(self, analysis_id, set_id, database_id), self.rules)
 
     def page(self) -> str:
         """The report, one HTML page without outside references and without small cells."""
@@ -171,7 +189,7 @@ class CaseSeries:
         return series_page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write the report and the result tables, without small cells; returns the paths.
+        """Write the report and the result tables to ``folder/release``; returns the paths.
 
         The tables are R's results model and hold, as R's do, the estimates that fail a diagnostic
         beside the flag ``unblind`` of ``sccs_diagnostics_summary``.
@@ -194,6 +212,7 @@ def case_series(
     settings: CaseSeriesSettings,
     *,
     cohorts: CohortTable | None = None,
+    disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CaseSeries:
     """Run a self-controlled case series on an OMOP database.
@@ -206,6 +225,9 @@ def case_series(
         See `case_series_settings` for the usual ones.
     cohorts : CohortTable, optional
         Where outcomes, exposures or nesting are cohorts.
+    disclosure : str, optional
+        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
+        "opensafely" or "none"; see `site_rules`.
     progress : callable, optional
         Told each step.
 
@@ -226,8 +248,9 @@ def case_series(
     >>> case_series(demo_database(), settings)  # doctest: +SKIP
     """
     say = progress or (lambda _: None)
+    rules = site_rules(disclosure, settings.min_cell)
     with opened(database, settings.schema) as db, db.workspace() as work:
-        return _run(db, work, settings, cohorts, say)
+        return _run(db, work, settings, cohorts, rules, say)
 
 
 def _run(
@@ -235,6 +258,7 @@ def _run(
     work: Workspace,
     settings: CaseSeriesSettings,
     cohorts: CohortTable | None,
+    rules: DisclosureRules,
     say: Callable[[str], None],
 ) -> CaseSeries:
     say("finding cases")
@@ -268,6 +292,7 @@ def _run(
         monthly=monthly,
         diagnostics=diagnostics,
         notes=(*sources.family.notes, *eras.notes, *(() if cohorts is None else cohorts.notes)),
+        rules=rules,
     )
 
 

@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.data_notes import rules_of, table_sentences
+from steropes.studies.data_notes import table_sentences
+from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.grid_page import member_name
-from steropes.studies.sccs.results import public_attrition, public_diagnostics
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, decimals, p_value, title_case
 
@@ -61,6 +61,8 @@ def ratio_text(line: Any) -> tuple[str, str]:
     """A rate ratio of `public_estimates` and its interval; a dash where there is none."""
     if line["note"] == NOT_SHOWN:
         return "not shown", "–"
+    if line["note"] == WITHHELD:
+        return "not released", "–"
     rr = "–" if math.isnan(line["rr"]) else "∞" if math.isinf(line["rr"]) else decimals(line["rr"])
     ends = [
         "–" if math.isnan(x) else "∞" if math.isinf(x) else decimals(x)
@@ -80,7 +82,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(f"[dim]{escape(study.source)}[/]")
     console.print()
     table = _table("Cases left by each rule", ("Rule", "People", "Outcomes", "Days"))
-    for _, line in public_attrition(study).iterrows():
+    for _, line in study.release.attrition.iterrows():
         cells = (count(line["subjects"]), count(line["events"]))
         days = "–" if line["days"] is None else count(line["days"])
         table.add_row(title_case(line["rule"]), *cells, days)
@@ -96,12 +98,12 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(escape(words))
     for note in study.data_notes:
         mark = "[yellow]![/]" if note.warning else "[dim]·[/]"
-        console.print(f"{mark} {escape(note.sentence(rules_of(study.settings.min_cell)))}")
+        console.print(f"{mark} {escape(note.sentence(study.rules))}")
     if study.model.status != "OK":
         console.print(f"[yellow]![/] {escape(study.model.status)}")
     if study.model.variance is not None:
         console.print(f"Prior variance {study.model.variance:.3g}")
-    for said, finding in findings_of(public_diagnostics(study)):
+    for said, finding in findings_of(study.release.diagnostics):
         mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(said, "[dim]·[/]")
         console.print(f"{mark} {escape(finding)}")
     if len(study.diagnostics) > 1:
@@ -109,6 +111,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
     if words := blinding_words(study):
         console.print(f"[yellow]![/] {escape(words)}")
+    console.print(f"[dim]{escape(study.rules.sentence())}[/]")
     console.print()
     for path in paths:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
@@ -132,9 +135,10 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
         console.print(escape(f"  exposure {exposure}, {where}: {effect}"))
     for sentence, _ in table_sentences(results.tables["data_note"]):
         console.print(escape(f"  {sentence}"))
+    console.print(f"[dim]{escape(results.rules.sentence())}[/]")
     console.print(f"[bold]{escape(str(page))}[/]")
-    console.print(f"[bold]{escape(str(results.path))}[/]")
-    console.print(f"[bold]{escape(str(results.path.with_suffix('.zip')))}[/]")
+    console.print(f"[bold]{escape(str(page.parent / 'results.zip'))}[/]")
+    console.print(f"{escape(str(results.path))} (exact numbers, not to be released)")
 
 
 def print_parity(parity: Parity) -> None:
