@@ -14,9 +14,9 @@ from steropes.studies.data_notes import (
     distinct,
     note_rows,
     released_notes,
-    rules_of,
     table_sentences,
 )
+from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.report import study_page
 from steropes.studies.sccs.terminal import print_series
 from steropes.studies.terminal import print_study
@@ -117,7 +117,8 @@ def test_a_note_that_analyses_share_is_listed_once_with_its_largest_count():
     notes = [DataNote("a", "Much was joined", n) for n in (3, 40, 7)]
     notes += [DataNote("b", "Nothing is known", warning=True)] * 2
     assert [n.topic for n in distinct(notes)] == ["b", "a", "a", "a"]
-    table = released_notes(pd.DataFrame(note_rows(notes, {"analysis_id": 1})), rules_of(5))
+    rows = pd.DataFrame(note_rows(notes, {"analysis_id": 1}))
+    table = released_notes(rows, DisclosureRules("ohdsi", 5))
     assert table["count"].tolist()[:3] == [-5, 40, 7]
     assert table_sentences(table) == [
         ("Nothing is known.", True),

@@ -93,9 +93,11 @@ def test_a_study_is_the_same_to_the_last_digit(url, tmp_path, capsys):
     drugs = [f"--{role}={DEMO[role]}" for role in ("target", "comparator", "outcome")]
     options = ["--folds=2", "--tie-orders=0", "--unblind", f"--output={tmp_path}"]
     assert run(["study", url, *drugs, *options]) == 0
-    written = (tmp_path / "study.json").read_text()
+    written = (tmp_path / "release" / "study.json").read_text()
     assert json.loads(written) == json.loads(json.dumps(expected))
-    said = written + (tmp_path / "report.html").read_text() + "".join(capsys.readouterr())
+    said = (
+        written + (tmp_path / "release" / "report.html").read_text() + "".join(capsys.readouterr())
+    )
     assert PASSWORD not in said
     assert quote(PASSWORD, safe="") not in said
 

@@ -86,7 +86,7 @@ def test_processes_find_the_same_and_can_be_killed(database, spec, results, tmp_
                     break
     subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
     archive = results.path.parent / "release" / "results.zip"
-    assert checksum(tmp_path / "out" / "results.zip") == checksum(archive)
+    assert checksum(tmp_path / "out" / "release" / "results.zip") == checksum(archive)
 
 
 def test_results_of_something_else_are_not_added_to(database, spec, results, tmp_path):
