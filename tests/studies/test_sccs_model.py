@@ -307,7 +307,7 @@ def test_limits_of_the_bootstrap_reach_estimates_and_tables(series):
     settings = case_series_settings(
         OUTCOME, TARGET, pre_exposure_days=0, others=True, variance=0.1, bootstrap=20
     )
-    study = case_series(series.write(), settings)
+    study = case_series(series.write(), settings, disclosure="none")
     e, draws = study.estimates, study.model.bootstrap
     assert e["interval"].to_dict() == {
         "exposure": "profile", "other drug: olddrug": "bootstrap", "end of observation": "profile"
@@ -327,7 +327,7 @@ def test_limits_of_the_bootstrap_reach_estimates_and_tables(series):
 
 def test_all_drugs_have_limits_of_the_bootstrap_in_the_result_table_and_are_judged_by_none(series):
     settings = case_series_settings(OUTCOME, variance=0.1, bootstrap=20)
-    study = case_series(series.write(), settings)
+    study = case_series(series.write(), settings, disclosure="none")
     result = study.tables()["sccs_result"]
     assert len(result) == 2
     assert result[["ci_95_lb", "ci_95_ub"]].notna().all(axis=None)
