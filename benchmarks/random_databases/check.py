@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from steropes.studies.cohorts.new_users import RULES, CohortRules, find_new_user
 from steropes.studies.covariates.concepts import CovariateRules, NothingLeftError
 
 from . import reference
+from .case_series import case_series_findings
 from .draw import COMPARATOR, OUTCOME, TARGET, Database, draw_database
 from .store import to_duckdb, to_parquet, to_postgresql
 
@@ -76,9 +78,15 @@ def _compare(opened: OmopDatabase, db: Database, said: Judgement, engine: str) -
     rng = np.random.default_rng([said.seed, 1])
     washout = int(rng.choice([0, 1, 180, 365]))
     risk_days = None if rng.random() < 0.5 else int(rng.choice([1, 30, 365]))
-    for name, check in (("new users", _new_users), ("population", _population)):
+    checks: tuple[tuple[str, Callable[[], list[str]]], ...] = (
+        ("new users", lambda: _new_users(opened, db, washout, risk_days)),
+        ("population", lambda: _population(opened, db, washout, risk_days)),
+        # Small databases have few cases, so that several settings are drawn for each.
+        *[("case series", lambda: case_series_findings(opened, db, rng))] * 3,
+    )
+    for name, check in checks:
         try:
-            for finding in check(opened, db, washout, risk_days):
+            for finding in check():
                 said.differ(f"{engine}, {name}: {finding}")
         except DataError as error:
             said.refusals.append(f"{engine}, {name}: {error}")

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from .draw import COMPARATOR, OUTCOME, TARGET, Database
 
-__all__ = ["Person", "covariates_of", "day_of", "new_users", "observed_days", "population"]
+__all__ = [
+    "Person", "covariates_of", "day_of", "era_days", "family", "new_users", "observed_days",
+    "population", "sexes",
+]  # fmt: skip
 
 DAY = dt.timedelta(days=1)
 CHILDREN = {TARGET: 1011, OUTCOME: 2011}
@@ -40,6 +43,30 @@ def observed_days(db: Database) -> dict[int, set[dt.date]]:
             days[row["person_id"]].add(start)
             start += DAY
     return days
+
+
+def sexes(db: Database) -> dict[int, int]:
+    """The sex of everybody in the table of people; of several rows the smallest value."""
+    found: dict[int, int] = {}
+    for row in db.tables["person"]:
+        person, sex = row["person_id"], row["gender_concept_id"]
+        found[person] = min(sex, found.get(person, sex))
+    return found
+
+
+def era_days(db: Database) -> list[tuple[int, int, int, int]]:
+    """Person, drug, first and last day (as ordinals) of each drug era that has a start.
+
+    An era without an end, or with one before its start, is one day. Concept 0 is no drug.
+    """
+    found = []
+    for row in db.tables["drug_era"]:
+        start, end = day_of(row["drug_era_start_date"]), day_of(row["drug_era_end_date"])
+        if start is not None and row["drug_concept_id"] != 0:
+            last = max(start, end or start)
+            first = start.toordinal()
+            found.append((row["person_id"], row["drug_concept_id"], first, last.toordinal()))
+    return found
 
 
 def period_around(days: set[dt.date], start: dt.date) -> tuple[dt.date, dt.date] | None:
