@@ -151,6 +151,8 @@ def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
     """What a call of formulaic gives, its errors and doubts as ours; ``data`` names rows."""
     errors = _formulaic().errors
     with warnings.catch_warnings():
+        # How formulaic calls pandas is nothing that a user could change.
+        warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("error", errors.DataMismatchWarning)
         try:
             with np.errstate(divide="ignore", invalid="ignore"):  # log(0) is refused by its row

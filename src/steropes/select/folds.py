@@ -252,7 +252,12 @@ def _row_numbers(rows: Any, split: int, n: int) -> np.ndarray:
 
 
 def _warn_untested(fold: np.ndarray) -> None:
-    """Warn of rows that no split scores: the choice is made for the others."""
+    """Warn of rows that no split scores: the choice is made for the others.
+
+    A single split is a validation set, which leaves the rest out on purpose.
+    """
+    if fold.shape[1] == 1:
+        return
     untested = (fold != 0).all(axis=1) & (fold >= 0).any(axis=1)
     if untested.any():
         warnings.warn(
