@@ -209,6 +209,12 @@ def test_a_request_that_does_not_fit_is_not_answered(sites, change, said, capsys
     assert answer(sites, "north") == 0
 
 
+def test_an_app_for_flower_is_written(sites, capsys):
+    assert call("flower", sites / "app", sites / "plan.toml", sites / "result.json") == 0
+    assert capsys.readouterr().out == f"flwr run {sites / 'app'}\n"
+    assert 'serverapp = "lead:app"' in (sites / "app" / "pyproject.toml").read_text()
+
+
 def test_schemas_are_printed(capsys):
     assert call("schema") == 0
     assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/5"

@@ -12,7 +12,7 @@ import typer
 from steropes.errors import DataError
 
 if TYPE_CHECKING:
-    from steropes.federated import FederatedResult
+    from steropes.federated import FederatedPlan, FederatedResult
     from steropes.studies.federation.profiles import FederatedProfiles
 
 __all__ = ["federate_app"]
@@ -43,14 +43,9 @@ def init(
     quiet: Quiet = False,
 ) -> None:
     """Begin an analysis: write its plan and the first request."""
-    from steropes.federated import FederatedPlan
     from steropes.studies.federation.run import federate_init
-    from steropes.studies.grid.reading import Source, build
 
-    source = Source.read(plan)
-    given = {"folds": cv, "seed": seed}
-    source.values |= {name: value for name, value in given.items() if value is not None}
-    made: FederatedPlan = build(FederatedPlan, source.values, source)
+    made = _plan(plan, folds=cv, seed=seed)
     federate_init(folder, made)
     if not quiet:
         print(f"round 0 asks {', '.join(made.sites)}: {folder}")
@@ -155,6 +150,21 @@ def finish(
 
 
 @federate_app.command()
+def flower(
+    app: Annotated[Path, typer.Argument(help="Folder of the Flower app; a new one.")],
+    plan: Annotated[Path, typer.Argument(help="Plan, a .toml or .json file.")],
+    output: Annotated[Path, typer.Argument(help="JSON file of the result, at the SuperLink.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write a Flower app that runs a plan with `flwr run`."""
+    from steropes.studies.federation.flower import write_flower_app
+
+    made = write_flower_app(app, _plan(plan), output.resolve())
+    if not quiet:
+        print(f"flwr run {made}")
+
+
+@federate_app.command()
 def schema(
     plan: Annotated[bool, typer.Option("--plan", help="Of a plan instead of a message.")] = False,
 ) -> None:
@@ -163,6 +173,17 @@ def schema(
     from steropes.studies.grid.reading import schema_of
 
     print(json.dumps(schema_of(FederatedPlan) if plan else message_schema(), indent=1))
+
+
+def _plan(path: Path, **given: int | None) -> FederatedPlan:
+    """Read a plan, with settings of the command line."""
+    from steropes.federated import FederatedPlan
+    from steropes.studies.grid.reading import Source, build
+
+    source = Source.read(path)
+    source.values |= {name: value for name, value in given.items() if value is not None}
+    made: FederatedPlan = build(FederatedPlan, source.values, source)
+    return made
 
 
 def _show(found: FederatedResult | FederatedProfiles) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "FederatedSite",
     "Owner",
     "OwnerRules",
+    "combined",
     "federate",
     "federate_answer",
     "federate_finish",
@@ -83,10 +84,11 @@ def federate(
     >>> found.summary().index.tolist()
     ['x']
     """
-    return _combined(run_in_memory(plan, sites, peers))
+    return combined(run_in_memory(plan, sites, peers))
 
 
-def _combined(found: Found) -> FederatedResult | FederatedProfiles:
+def combined(found: Found) -> FederatedResult | FederatedProfiles:
+    """The result of a finished run, with profiles of sites put together."""
     return combine_site_profiles(found) if isinstance(found, Profiles) else found
 
 
@@ -175,7 +177,7 @@ def federate_step(
         A refusal, or a file that is no answer to its request, by name.
     """
     try:
-        return _combined(run_in_folder(folder, without, peers))
+        return combined(run_in_folder(folder, without, peers))
     except WaitingError as waiting:
         return waiting
 

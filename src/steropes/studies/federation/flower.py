@@ -1,0 +1,195 @@
+"""Federated analyses over Flower: a lead in the SuperLink's ServerApp, a site a SuperNode.
+
+The messages, masks and checks are those of a folder; Flower carries them, over TLS. A SuperNode's
+configuration names the site, its data and its owner's folder, so that they are the owner's to set:
+
+    flower-supernode --node-config 'site="north" data="rows.parquet" owner="/srv/owner"' …
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steropes.errors import DataError
+from steropes.federated import FederatedPlan, FederatedSite, Message, Owner, Round
+from steropes.federated.encoding import decode, encode, write_new
+from steropes.federated.envelope import pack_envelope, read_envelope
+from steropes.federated.exchange import check_answer
+from steropes.federated.program import LeadProgram
+from steropes.studies.federation.run import combined
+
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.app import Message as FlowerMessage
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+__all__ = ["lead_app", "site_app", "write_flower_app"]
+
+RECORD = "steropes"  # the name of the record that holds a message
+TIMEOUT = 3600.0  # seconds that a round waits for the sites
+POLL = 1.0  # seconds between two looks for nodes that have yet to connect
+
+APP = """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "steropes-federated"
+version = "1.0.0"
+description = "A federated analysis of steropes"
+license = "Apache-2.0"
+dependencies = ["steropes[flower]"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "steropes"
+
+[tool.flwr.app.components]
+serverapp = "lead:app"
+clientapp = "site_of_owner:app"
+
+[tool.flwr.app.config]
+"""
+LEAD = "from steropes.studies.federation.flower import lead_app\n\napp = lead_app()\n"
+SITE = "from steropes.studies.federation.flower import site_app\n\napp = site_app()\n"
+
+
+def write_flower_app(folder: str | Path, plan: FederatedPlan, output: str | Path) -> Path:
+    """Write a Flower app for `flwr run`, which holds a plan and no code but two imports.
+
+    Parameters
+    ----------
+    folder : path
+        Of the app; a new one.
+    plan : FederatedPlan
+    output : path
+        Where the lead writes the result, on the SuperLink's machine.
+    """
+    path = Path(folder)
+    config = {"plan": json.dumps(plan.to_dict()), "output": str(output)}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
+    write_new(path / "pyproject.toml", (APP + "\n".join(lines) + "\n").encode())
+    write_new(path / "lead.py", LEAD.encode())
+    write_new(path / "site_of_owner.py", SITE.encode())
+    return path
+
+
+# -- a site ----------------------------------------------------------------------------------------
+
+
+def site_app() -> ClientApp:
+    """Make the ClientApp of a site, whose node configuration names the data and the owner."""
+    from flwr.app import ConfigRecord, RecordDict
+    from flwr.app import Message as FlowerMessage
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    @app.query()
+    def query(message: FlowerMessage, context: Context) -> FlowerMessage:
+        given = message.content[RECORD]
+        found = _reply(dict(given), context.node_config)
+        return FlowerMessage(RecordDict({RECORD: ConfigRecord(found)}), reply_to=message)
+
+    return app
+
+
+def _reply(given: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
+    """The site's name, or its answer. What an error says of rows stays in the audit log."""
+    site = str(node["site"])
+    if "envelope" not in given:
+        return {"site": site}
+    owner = Owner.open(str(node["owner"]))
+    try:
+        plan, request, rounds = read_envelope(given["envelope"])
+        answer = FederatedSite(site, str(node["data"]), owner).answer(plan, request, rounds)
+    except DataError as error:
+        owner.note(f"a request over Flower was not answered: {error}")
+        return {"site": site, "failed": "its owner finds the reason in audit.log"}
+    return {"site": site, "answer": encode(answer)}
+
+
+# -- the lead --------------------------------------------------------------------------------------
+
+
+def lead_app() -> ServerApp:
+    """Make the ServerApp of the lead, which runs the plan of the app's configuration."""
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        plan = FederatedPlan.from_dict(json.loads(str(context.run_config["plan"])))
+        program, rounds = LeadProgram(plan), list[Round]()
+        nodes = _nodes(grid, plan)
+        while (request := program.request) is not None:
+            done = _round(grid, nodes, plan, request, rounds)
+            rounds.append(done)
+            program.resume(done)
+        assert program.found is not None
+        combined(program.found).write(str(context.run_config["output"]))
+
+    return app
+
+
+def _send(grid: Grid, content: Mapping[int, dict[str, Any]]) -> list[FlowerMessage]:
+    """Send a record to each of some nodes and return the replies that come in time."""
+    from flwr.app import ConfigRecord, RecordDict
+    from flwr.app import Message as FlowerMessage
+
+    messages = [
+        FlowerMessage(
+            RecordDict({RECORD: ConfigRecord(record)}), dst_node_id=node, message_type="query"
+        )
+        for node, record in content.items()
+    ]
+    return list(grid.send_and_receive(messages, timeout=TIMEOUT))
+
+
+def _nodes(grid: Grid, plan: FederatedPlan) -> dict[str, int]:
+    """The nodes of the plan's sites, once all of these have connected."""
+    known: dict[int, str] = {}
+    end = time.monotonic() + TIMEOUT
+    while gone := [s for s in plan.sites if s not in known.values()]:
+        new = [n for n in grid.get_node_ids() if n not in known]
+        for reply in _send(grid, {n: {"ask": "site"} for n in new}) if new else ():
+            if reply.has_content():
+                known[reply.metadata.src_node_id] = str(reply.content[RECORD]["site"])
+        if not new:
+            if time.monotonic() > end:
+                raise DataError(f"no SuperNode of site {gone[0]!r} has connected")
+            time.sleep(POLL)
+    return {site: node for node, site in known.items()}
+
+
+def _round(
+    grid: Grid, nodes: Mapping[str, int], plan: FederatedPlan, request: Message, rounds: list[Round]
+) -> Round:
+    """Ask the sites; those that do not reply in time have left."""
+    envelope = pack_envelope(plan, request, rounds)
+    answers: dict[str, Message] = {}
+    for reply in _send(grid, {nodes[s]: {"envelope": envelope} for s in request.sites}):
+        site = next(s for s, node in nodes.items() if node == reply.metadata.src_node_id)
+        if not reply.has_content():
+            continue
+        record = reply.content[RECORD]
+        if "failed" in record:
+            raise DataError(f"site {site!r} did not answer round {request.round}: its owner finds "
+                            "the reason in audit.log")  # fmt: skip
+        where = f"the answer of site {site!r}"
+        answer = decode(bytes(record["answer"]), where)
+        check_answer(answer, request, site, where)
+        answers[site] = answer
+    left = tuple(s for s in request.sites if s not in answers or answers[s].kind == "withdrawal")
+    some = [answers[s] for s in request.sites if s in answers]
+    if left:
+        some = [a for a in some if a.kind == "withdrawal"]
+    return Round(request, tuple(some), left)

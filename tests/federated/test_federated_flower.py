@@ -1,0 +1,195 @@
+"""Requests over Flower: the same messages, and three sites in processes of their own."""
+
+import datetime
+import importlib.util
+import ipaddress
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federated_data import OPEN, plan_of, run, site_tables
+from owners import owners_of
+
+from steropes.errors import DataError
+from steropes.federated import FederatedSite, Owner, Round
+from steropes.federated.encoding import decode
+from steropes.federated.envelope import pack_envelope, read_envelope
+from steropes.federated.program import LeadProgram
+from steropes.studies.federation.flower import _reply, write_flower_app
+
+TABLES = site_tables("linear", sites={"north": 120, "south": 140, "west": 100})
+PLAN = plan_of("linear", TABLES)
+
+
+def test_an_envelope_holds_all_that_a_site_checks():
+    owners = owners_of(TABLES)
+    sites = {s: FederatedSite(s, d, owners[s]) for s, d in TABLES.items()}
+    program, rounds = LeadProgram(PLAN), []
+    while (request := program.request) is not None:
+        answers = []
+        for site in sites.values():
+            plan, asked, earlier = read_envelope(pack_envelope(PLAN, request, rounds))
+            assert (plan, asked.id) == (PLAN, request.id)
+            answers.append(site.answer(plan, asked, earlier))
+        rounds.append(Round(request, tuple(answers)))
+        program.resume(rounds[-1])
+    assert np.array_equal(program.found.coef, run(PLAN, TABLES).coef)
+    left = replace(rounds[0], answers=(), left=("west",))
+    assert read_envelope(pack_envelope(PLAN, request or rounds[0].request, [left]))[2] == [left]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b"[" * 100_000, b'{"rounds": [1], "plan": {}, "request": {}}']
+)
+def test_bytes_that_are_no_envelope_are_refused(content):
+    with pytest.raises(DataError, match=r"the request|the plan"):
+        read_envelope(content)
+
+
+def owner_folders(path):
+    """Owners' folders whose public keys are exchanged, and the rows, as files."""
+    owners = {s: Owner.create(path / f"owner-{s}") for s in TABLES}
+    for site, owner in owners.items():
+        rules = path / f"owner-{site}" / "rules.toml"
+        rules.write_text(rules.read_text().replace("least = 5", "least = 0"))
+        TABLES[site].to_csv(path / f"{site}.csv", index=False)
+        for other in TABLES:
+            if other != site:
+                public = path / f"{other}.public"
+                public.write_text(json.dumps(owners[other].keys.public.to_dict()))
+                owner.trust(other, public)
+
+
+def test_a_site_replies_with_its_answer_and_without_its_errors(tmp_path):
+    owner_folders(tmp_path)
+    node = {"site": "west", "data": str(tmp_path / "west.csv"), "owner": tmp_path / "owner-west"}
+    assert _reply({"ask": "site"}, node) == {"site": "west"}
+    request = LeadProgram(PLAN).request
+    envelope = pack_envelope(PLAN, request, [])
+    answer = decode(_reply({"envelope": envelope}, node)["answer"], "it")
+    assert (answer.kind, answer.site, answer.request) == ("answer", "west", request.id)
+    TABLES["west"].assign(y=np.nan).to_csv(tmp_path / "west.csv", index=False)
+    said = _reply({"envelope": envelope}, node)
+    assert said == {"site": "west", "failed": "its owner finds the reason in audit.log"}
+    assert "NaN" in (tmp_path / "owner-west" / "audit.log").read_text()
+
+
+def test_an_app_holds_the_plan_and_no_code_but_imports(tmp_path):
+    import tomllib
+
+    app = write_flower_app(tmp_path / "app", PLAN, tmp_path / "result.json")
+    config = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    assert json.loads(config["plan"]) == PLAN.to_dict()
+    for name in ("lead.py", "site_of_owner.py"):
+        lines = [x for x in (app / name).read_text().splitlines() if x]
+        assert [x.split()[0] for x in lines] == ["from", "app"]
+
+
+def certificates(path):
+    """A certificate authority and a server's certificate for this machine."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    pem, now = serialization.Encoding.PEM, datetime.datetime.now(datetime.UTC)
+    keys = {n: ec.generate_private_key(ec.SECP256R1()) for n in ("ca", "server")}
+    names = {n: x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in keys}
+    for name, key in keys.items():
+        made = (
+            x509.CertificateBuilder().subject_name(names[name]).issuer_name(names["ca"])
+            .public_key(key.public_key()).serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(name == "ca", None), critical=True)
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+                critical=False,
+            )
+        )  # fmt: skip
+        (path / f"{name}.pem").write_bytes(made.sign(keys["ca"], hashes.SHA256()).public_bytes(pem))
+    kind = serialization.PrivateFormat.PKCS8
+    key = keys["server"].private_bytes(pem, kind, serialization.NoEncryption())
+    (path / "server.key").write_bytes(key)
+
+
+def free_ports(n):
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+def wait_for(path, text):
+    for _ in range(600):
+        if path.exists() and text in path.read_text():
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{path} has no {text!r}: {path.read_text()}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("flwr") is None, reason="flwr is not installed")
+def test_three_processes_over_tls_find_the_estimate_of_one(tmp_path):
+    owner_folders(tmp_path)
+    certificates(tmp_path)
+    port, *own = free_ports(4)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\n'
+        f'root-certificates = "{tmp_path / "ca.pem"}"\n'
+    )
+    scripts = Path(sys.executable).parent
+    environment = os.environ | {
+        "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0",
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }  # fmt: skip
+    started = []
+
+    def start(log, *command):
+        at = shutil.which(command[0], path=environment["PATH"])
+        with (tmp_path / log).open("w") as file:
+            started.append(
+                subprocess.Popen([at, *map(str, command[1:])], stdout=file, stderr=file,
+                                 env=environment, cwd=tmp_path)
+            )  # fmt: skip
+
+    try:
+        start("link.log", "flower-superlink", "--ssl-certfile", "server.pem", "--ssl-keyfile",
+              "server.key", "--ssl-ca-certfile", "ca.pem", "--host", "127.0.0.1", "--port", port,
+              "--disable-runtime-dependency-installation")  # fmt: skip
+        wait_for(tmp_path / "link.log", "running on https")
+        for site, at in zip(TABLES, own, strict=True):
+            node = {"site": site, "data": f"{tmp_path}/{site}.csv",
+                    "owner": f"{tmp_path}/owner-{site}"}  # fmt: skip
+            config = " ".join(f'{k}="{v}"' for k, v in node.items())
+            start(f"{site}.log", "flower-supernode", "--root-certificates", "ca.pem",
+                  "--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1", "--port", at,
+                  "--node-config", config)  # fmt: skip
+        write_flower_app(tmp_path / "app", PLAN, tmp_path / "result.json")
+        start("run.log", "flwr", "run", "app", "here", "--stream")
+        started[-1].wait(timeout=500)
+        assert (tmp_path / "result.json").exists(), (tmp_path / "run.log").read_text()
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(timeout=30)
+    found = json.loads((tmp_path / "result.json").read_text())
+    coef = [line["coef"] for line in found["coefficients"]]
+    assert np.array_equal(coef, run(PLAN, TABLES, OPEN).coef)
+    for site in TABLES:
+        assert (
+            "masked, with north, south, west"
+            in (tmp_path / f"owner-{site}" / "audit.log").read_text()
+        )
