@@ -110,6 +110,18 @@ def test_maximum_likelihood_with_standard_errors(family):
     np.testing.assert_allclose(gpu.summary(), cpu.summary(), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("family", MODELS)
+def test_profile_likelihoods_and_their_intervals(family):
+    """Held columns are arrays of the host, and the likelihood that they go to is the device's."""
+    cpu, gpu = both(family, tol=1e-9)
+    some = ["x0", "x2"]
+    for table in (
+        lambda m: m.confint(some, method="profile"),
+        lambda m: m.profile(some, points=[-0.2, 0.1]).select_dtypes(float),
+    ):
+        np.testing.assert_allclose(table(gpu), table(cpu), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_survival_inference(ties):
     cpu, gpu = both("cox strata entry", ties=ties, tol=1e-9)
@@ -142,6 +154,8 @@ def test_matched_sets(family):
     cpu, gpu = (model.fit(X, y.astype(int), strata=strata) for model in models)
     assert cpu.coef_.any()
     assert_same(cpu, gpu)
+    for kind in ("martingale", "score"):
+        np.testing.assert_allclose(gpu.residuals(kind), cpu.residuals(kind), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", ["logistic", "cox strata"])
@@ -173,6 +187,19 @@ def test_pickled_model_predicts_the_same():
     before = gpu.predict_survival(X, [1.0, 2.0], strata=["a"] * P)
     again = pickle.loads(pickle.dumps(gpu))
     np.testing.assert_array_equal(again.predict_survival(X, [1.0, 2.0], strata=["a"] * P), before)
+
+
+def test_jeffreys_prior_of_counts():
+    rng = np.random.default_rng(3)
+    X, strata = rng.normal(size=(40, 2)), np.repeat(np.arange(10), 4)
+    y = rng.poisson(np.exp(X[:, 0]))
+    cpu, gpu = (
+        steropes.ConditionalPoissonRegression(prior=steropes.Jeffreys(), device=device).fit(
+            X, y, strata=strata
+        )
+        for device in ("cpu", "cuda")
+    )
+    assert_same(cpu, gpu)
 
 
 class HostPickler(pickle.Pickler):

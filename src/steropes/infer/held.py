@@ -148,7 +148,7 @@ class HeldFits:
         if likelihood.order is not None:
             column = column[likelihood.order]
         column = _without_outliers(column, free_level)
-        return float(likelihood.extent(column[:, None], self.problem.weights))
+        return self._moved_by(column)
 
     def idle(self, j: int) -> bool:
         """Whether the column moves all rows alike, which the level takes back whatever its value.
@@ -163,7 +163,13 @@ class HeldFits:
             column = column[likelihood.order]
         if not likelihood.shift_invariant:  # the first rows of η are X's
             column = column - column[np.argmax(problem.weights > 0)]
-        return float(likelihood.extent(column[:, None], problem.weights)) == 0.0
+        return self._moved_by(column) == 0.0
+
+    def _moved_by(self, column: np.ndarray) -> float:
+        """How far a change of η (rows of η,), an array of the host, moves the predictors."""
+        likelihood = self.problem.likelihood
+        change = likelihood.backend.asarray(column[:, None])
+        return float(likelihood.extent(change, self.problem.weights))
 
     # -- points ----------------------------------------------------------------------------------
 

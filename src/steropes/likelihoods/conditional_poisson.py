@@ -23,6 +23,7 @@ from scipy.special import gammaln
 from ..backends.face import Array, Backend
 from .base import Likelihood, Part
 from .curvature import GroupedCurvature
+from .risk_sets import runs_of_rows
 from .strata import gather_strata, lone_rows, parts_of_strata, single_rows, within_strata
 
 __all__ = ["CaseSeriesLikelihood", "ConditionalPoissonLikelihood"]
@@ -160,11 +161,11 @@ class ConditionalPoissonLikelihood(Likelihood):
         """See `Likelihood.third`: n_s π_i [(z_i − z̄_s)² − var_s z], as in `CoxLikelihood.third`."""
         bk, xp = self.backend, self.backend.xp
         _, v = bk.segment_softmax(eta, weights.w, self.pointers, weights.total)  # n_s π
-        sizes = np.diff(self.pointers)
+        stratum = runs_of_rows(self.pointers)
         total = xp.where(weights.total > 0, weights.total, 1.0)
 
         def centred(x: Array) -> Array:
-            return x - xp.repeat(bk.segment_sum(v * x, self.pointers) / total, sizes, axis=0)
+            return x - (bk.segment_sum(v * x, self.pointers) / total)[stratum]
 
         away = centred(Z)
         return v * centred((away * away).sum(axis=1, keepdims=True))

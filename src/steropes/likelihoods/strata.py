@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.face import Array, Backend
 from ..errors import DataError
+from .risk_sets import runs_of_rows
 
 __all__ = ["gather_strata", "lone_rows", "parts_of_strata", "single_rows", "within_strata"]
 
@@ -102,7 +103,7 @@ def within_strata(
     sums = backend.segment_sum(wide, pointers)
     total = sums[:, L : L + 1]
     mean = sums[:, :L] / xp.where(total > 0, total, 1.0)
-    return (Z - xp.repeat(mean, np.diff(pointers), axis=0)) * residual
+    return (Z - mean[runs_of_rows(pointers)]) * residual
 
 
 def parts_of_strata(
