@@ -22,9 +22,7 @@ __all__ = ["case_series_findings"]
 EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
-def case_series_findings(
-    opened: OmopDatabase, db: Database, rng: np.random.Generator
-) -> list[str]:
+def case_series_findings(opened: OmopDatabase, db: Database, rng: np.random.Generator) -> list[str]:
     """Draw settings, and list how the library's case series differs from the reference."""
     rules = _draw_rules(rng)
     settings = _settings(rules, db)

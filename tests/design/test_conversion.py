@@ -141,7 +141,9 @@ def test_a_large_dense_input_that_is_mostly_zero_is_stored_sparse(rng):
 
 
 def sparse_frame(**columns):
-    return pd.DataFrame({k: pd.arrays.SparseArray(v[0], fill_value=v[2]) for k, v in columns.items()})
+    return pd.DataFrame(
+        {k: pd.arrays.SparseArray(v[0], fill_value=v[2]) for k, v in columns.items()}
+    )
 
 
 def test_sparse_columns_of_pandas_are_not_made_dense(rng):

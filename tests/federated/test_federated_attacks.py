@@ -327,3 +327,17 @@ def test_a_lead_that_pretends_a_site_left_gets_no_second_total(rng):
     for site in ("north", "west"):
         with pytest.raises(DataError, match="which has not withdrawn"):
             talk.sites[site].answer(talk.plan, later, [left])
+
+
+def test_numbers_that_a_site_tells_by_itself_are_counted_too(rng):
+    tables = {
+        s: pd.DataFrame({"a": rng.normal(size=300), "y": rng.integers(0, 2, 300)}) for s in SITES
+    }
+    owners = owners_of(tables, OwnerRules(per_site=("profile",)))
+    sites = {s: FederatedSite(s, d, owners[s]) for s, d in tables.items()}
+    profile = plan_of("a", method="profiles", parameters=("a",), per_site=True)
+    found = federate(profile, sites)
+    with owners["north"].ledger.open() as plans:
+        assert told(plans) == 3 * (found.profiles["a"]["site"] == "north").sum()
+    with pytest.raises(DataError, match="numbers that this plan and earlier ones tell"):
+        federate(plan_of("a"), sites)

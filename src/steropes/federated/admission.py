@@ -63,8 +63,13 @@ class Admission:
         return self.owner.rules.with_plan(self.plan)
 
     @contextmanager
-    def of(self, request: Message, place: str) -> Iterator[None]:
+    def of(self, request: Message, place: str) -> Iterator[list[int]]:
         """Record a request as answered, unless it is refused or its answer fails.
+
+        Yields
+        ------
+        list of int
+            To which the caller appends how many numbers its answer holds.
 
         Raises
         ------
@@ -82,11 +87,12 @@ class Admission:
                 numbers = numbers_in(layout(self.plan, request))
             if self.rules.least > 1:
                 self._refuse_by_data(plans, record, request, numbers)
-            yield
+            held: list[int] = []
+            yield held
             if record not in plans:
                 plans.append(record)
             if all(a.request != request.id for a in record.answered):
-                record.answered.append(Answered(request.round, request.id, numbers))
+                record.answered.append(Answered(request.round, request.id, sum(held)))
 
     def withdraw(self, request: Message, place: str) -> None:
         """Record that the site takes no further part, unless it has answered the request."""

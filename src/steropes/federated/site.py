@@ -18,6 +18,7 @@ from .censoring import leaving_times
 from .contents import layout, masked, pack
 from .description import description
 from .exchange import Round
+from .fixed_point import BYTES
 from .keys import PublicKeys
 from .local_fits import local_estimate, local_profiles
 from .own_intercept import refuse_no_intercept
@@ -100,15 +101,16 @@ class FederatedSite:
             with self._named(), single_threaded_blas():
                 refuse_dishonest(self.name, plan, request, earlier, self.owner, self.honest)
                 rows, admission = self._rows(plan)
-                with admission.of(request, place):
+                with admission.of(request, place) as held:
                     values, arrays, sums = self._content(rows, plan, request)
+                    numbers = len(sums) // BYTES + sum(x.size for x in arrays.values())
+                    held.append(numbers)
         except RefusedError as refused:
             self.owner.note(f"refused {_named(plan, request)}: {refused}")
             return self._signed(request, "refusal", reasons=tuple(refused.reasons))
         except DataError as error:
             self.owner.note(f"did not answer {_named(plan, request)}: {error}")
             raise
-        numbers = len(sums) // 24 + sum(x.size for x in arrays.values())
         how = "in clear" if request.ask in PER_SITE else f"masked, with {', '.join(request.sites)}"
         self.owner.note(f"answered {_named(plan, request)}: {numbers} numbers {how}")
         return self._signed(request, "answer", values=values, arrays=arrays, sums=sums)
