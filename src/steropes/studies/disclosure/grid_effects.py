@@ -140,9 +140,9 @@ def _rounded(line: dict[Any, Any], step: float) -> dict[str, float]:
     )
     found = Effect(log_rr, low, high).rounded(step)
     values = {
-        "rr": ratio_of(found.log_rr),
-        "ci_95_lb": ratio_of(found.lower),
-        "ci_95_ub": ratio_of(found.upper),
+        "rr": significant(ratio_of(found.log_rr)),
+        "ci_95_lb": significant(ratio_of(found.lower)),
+        "ci_95_ub": significant(ratio_of(found.upper)),
         "p": found.p,
         "one_sided_p": found.one_sided_p,
         "log_rr": significant(found.log_rr, 6),

@@ -127,9 +127,9 @@ def rounded_effect(line: dict[Any, Any], step: float) -> dict[str, float]:
     exact = Effect(math.log(rr) if rr > 0 else (-math.inf if rr == 0 else math.nan), low, high)
     found = exact.rounded(step)
     values = {
-        "rr": ratio_of(found.log_rr),
-        "ci_95_lb": ratio_of(found.lower),
-        "ci_95_ub": ratio_of(found.upper),
+        "rr": significant(ratio_of(found.log_rr)),
+        "ci_95_lb": significant(ratio_of(found.lower)),
+        "ci_95_ub": significant(ratio_of(found.upper)),
         "p": found.p,
         "one_sided_p": found.one_sided_p,
         "log_rr": significant(found.log_rr, 6),

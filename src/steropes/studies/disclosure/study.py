@@ -374,9 +374,9 @@ def _effect(
     step = effect_step(exact.se, rules.least, events=hidden["events"], people=hidden["people"])
     found = exact.rounded(step)
     return {
-        "hr": ratio_of(found.log_rr),
-        "lower": ratio_of(found.lower),
-        "upper": ratio_of(found.upper),
+        "hr": significant(ratio_of(found.log_rr)),
+        "lower": significant(ratio_of(found.lower)),
+        "upper": significant(ratio_of(found.upper)),
         "p": found.p,
         "log_hr": significant(found.log_rr, 6),
         "se": significant(found.se, 3),
