@@ -20,7 +20,7 @@ MOST_STEPS = 60  # of a curve; more cannot be told apart in a picture
 
 
 def time_unit(last: float) -> float:
-    """Days between the times at which a curve of so many days may step."""
+    """Return the days between the times at which a curve may step, by its last event."""
     return float(next((s for s in SPACINGS if last <= s * MOST_STEPS), SPACINGS[-1]))
 
 
@@ -70,7 +70,7 @@ def coarse_curve(curve: KaplanMeier, least: int) -> KaplanMeier | None:
     at = np.flatnonzero(curve.events > 0)
     if least <= 1 or len(at) == 0:
         return replace(curve, **{name: values[at] for name, values in vars(curve).items()})
-    unit = time_unit(float(curve.times[-1]))
+    unit = time_unit(float(curve.times[at[-1]]))
     grid = unit * np.arange(1, math.ceil(float(curve.times[at[-1]]) / unit) + 1)
     until = np.searchsorted(curve.times, grid, side="right")
     events = np.concatenate(([0.0], np.cumsum(curve.events)))[until]

@@ -56,7 +56,8 @@ def _curves(
 ) -> list[dict[str, Any]]:
     """The rows of one result: the steps of both arms, and the marks of people at risk."""
     t = of["time_day"].to_numpy(float)
-    unit = time_unit(float(t[-1]))
+    with_events = t[(of[[f"{arm}_events" for arm in ARMS]].to_numpy(float) > 0).any(axis=1)]
+    unit = time_unit(float(with_events.max(initial=0.0)))
     grid = unit * np.arange(1, math.floor(float(t[-1]) / unit) + 1)
     if not len(grid):
         return []
