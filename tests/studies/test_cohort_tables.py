@@ -151,7 +151,7 @@ def test_a_site_s_table_of_broken_numbers_is_refused(omop):
     rows.append((1.0, 2.6, day(0), day(3)))
     with (
         OmopDatabase(with_cohorts(omop.write(), rows, columns=columns)) as db,
-        pytest.raises(DataError, match="1 entries have a subject_id that is no whole number"),
+        pytest.raises(DataError, match="cohort: subject_id holds values of type DOUBLE"),
     ):
         read_cohorts(db)
 

@@ -478,15 +478,22 @@ def test_values_of_observations_follow_the_same_rule(omop, vocabulary):
     assert found.unusable == {810: 1, 811: 1}
 
 
-def test_a_year_of_birth_that_is_no_number_makes_no_age(omop, vocabulary):
+def test_a_missing_year_of_birth_makes_no_age_and_one_that_is_no_number_is_refused(
+    omop, vocabulary
+):
     omop.person(born=1930)
     path = vocabulary()
     with duckdb.connect(str(path)) as con:
         con.execute("ALTER TABLE person ALTER year_of_birth TYPE DOUBLE")
         con.execute("UPDATE person SET year_of_birth = 'NaN'")
-    found = extract(path, 1, 2, 3)
-    assert values(found) == {}
-    assert found.unusable == {2: 1, 3: 1}
+    assert values(extract(path, 1, 2, 3)) == {}
+    for kind, value in (("DOUBLE", "inf"), ("VARCHAR", "19x0"), ("VARCHAR", "1930.5")):
+        with duckdb.connect(str(path)) as con:
+            con.execute(f"ALTER TABLE person ALTER year_of_birth TYPE {kind}")
+            con.execute(f"UPDATE person SET year_of_birth = '{value}'")
+        with pytest.raises(DataError, match="person: year_of_birth holds") as refused:
+            extract(path, 1, 2, 3)
+        assert value not in str(refused.value)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

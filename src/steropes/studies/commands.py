@@ -91,6 +91,9 @@ def study(
         bool, typer.Option(help="All these concepts stand for their descendants too.")
     ] = True,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
+    time_zone: Annotated[
+        str, typer.Option(help="Time zone whose dates count where the database stores instants.")
+    ] = "UTC",
     seed: Seed = 1,
     tie_orders: Annotated[
         int, typer.Option(min=0, help="Other orders of equal scores to match under.")
@@ -117,6 +120,7 @@ def study(
         min_cell=min_cell,
         unblind=unblind,
         schema=schema,
+        time_zone=time_zone,
     )
     _run(database, settings, output, disclosure, quiet)
 

@@ -23,6 +23,7 @@ from steropes.studies.covariates import (
     extract_covariates,
 )
 from steropes.studies.data_notes import DataNote, distinct, explained
+from steropes.studies.databases.conforming import require_time_zone
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.effects import (
@@ -81,6 +82,8 @@ class StudySettings:
         Show the estimate, and the outcomes of the arms, though a diagnostic fails.
     schema : str, default "main"
         The schema of the database that holds the CDM tables; see `OmopDatabase`.
+    time_zone : str, default "UTC"
+        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
     """
 
     target: int
@@ -101,6 +104,7 @@ class StudySettings:
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
     unblind: bool = False
     schema: str = "main"
+    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         self.part(CohortRules)  # both check their own
@@ -117,6 +121,7 @@ class StudySettings:
             raise DataError(f"thresholds must be DiagnosticThresholds, not {self.thresholds!r}")
         yes_or_no("unblind", self.unblind)
         text("schema", self.schema)
+        require_time_zone(self.time_zone)
 
     def part(self, kind: type) -> Any:
         """The settings that ``kind``, another dataclass, has fields for."""
@@ -323,7 +328,7 @@ def comparative_study(
     say = progress or (lambda line: None)
     rules = site_rules(disclosure, settings.min_cell)
     say("opening the database")
-    with opened(database, settings.schema) as db:
+    with opened(database, settings.schema, settings.time_zone) as db:
         names = {
             role: db.concept_name(getattr(settings, role))
             for role in ("target", "comparator", "outcome")

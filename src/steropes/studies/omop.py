@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from steropes.errors import DataError
+from steropes.studies.databases.conforming import MARK, require_time_zone
 from steropes.studies.databases.face import Condition, Layout, Naming, RecordsOf, Workspace
 from steropes.studies.databases.opening import open_place
 from steropes.studies.plain_text import plain_text
@@ -71,6 +72,10 @@ class OmopDatabase:
     memory : str, optional
         Most memory that the database may use, such as "500MB" or "2GB"; what is more goes to a
         temporary folder. Default: DuckDB's. Not for an open connection, which has its own setting.
+    time_zone : str, default "UTC"
+        The time zone whose date counts where a column of dates holds instants (``TIMESTAMP WITH
+        TIME ZONE``, ``timestamptz``), of which no zone is stored. All other values have the date
+        that is written in them, and the time zone of the computer is never used.
 
     Raises
     ------
@@ -80,7 +85,11 @@ class OmopDatabase:
     """
 
     def __init__(
-        self, database: str | Path | Any, schema: str = "main", memory: str | None = None
+        self,
+        database: str | Path | Any,
+        schema: str = "main",
+        memory: str | None = None,
+        time_zone: str = "UTC",
     ) -> None:
         if not isinstance(schema, str) or not schema:
             raise DataError(f"schema must be the name of a schema, not {schema!r}")
@@ -88,7 +97,8 @@ class OmopDatabase:
             _refuse_amount(memory)
         if memory is not None and not isinstance(database, str | Path):
             raise DataError("the memory of an open connection is set where it is opened")
-        self._place = open_place(database)
+        self.time_zone = require_time_zone(time_zone)
+        self._place = open_place(database, self.time_zone)
         try:
             self.schema = self._place.schema(schema)
             self.tables = self._check_tables()
@@ -153,11 +163,8 @@ class OmopDatabase:
         one database cannot mix.
         """
         self._check_open()
-        connection = self._place.home.connection.cursor()
-        try:
-            yield Workspace(connection)
-        finally:
-            connection.close()
+        with self._place.home.another() as work:
+            yield work
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
         """All rows of a (small) query."""
@@ -165,7 +172,8 @@ class OmopDatabase:
             return work.rows(sql, values)
 
     def table(self, name: str, schema: str | None = None) -> str:
-        """The table's full name, quoted, for use in SQL; of another schema if one is named."""
+        """A table in the CDM's types, for use in SQL after FROM; of another schema if named."""
+        self._check_open()
         return self._place.table(self.schema if schema is None else schema, name)
 
     def records(self, wanted: RecordsOf) -> str:
@@ -173,6 +181,7 @@ class OmopDatabase:
 
         A server sends no other rows of the table.
         """
+        self._check_open()
         return self._place.records(self.schema, wanted)
 
     def holding(self, table: str, wanted: Callable[[], RecordsOf | Naming]) -> str:
@@ -180,6 +189,7 @@ class OmopDatabase:
 
         A server sends no others; elsewhere it is the whole table, and ``wanted`` is not called.
         """
+        self._check_open()
         return self._place.holding(self.schema, wanted, table)
 
     def holds(self, table: str, condition: Condition) -> bool:
@@ -223,10 +233,15 @@ class OmopDatabase:
             f"min({c})::BIGINT" if c in have else "1" for c in ("month_of_birth", "day_of_birth")
         )
         # make_date refuses a day that there is not, and with it everybody
-        first = (
-            "make_date(min(year_of_birth)::BIGINT, "
-            f"CASE WHEN {month} BETWEEN 1 AND 12 THEN {month} ELSE 1 END, 1)"
+        message = (
+            f"{MARK}person: year_of_birth lies outside the years 1 to 9999; correct it, or write "
+            "NULL where it is not known"
         )
+        year = (
+            "CASE WHEN min(year_of_birth) IS NULL OR min(year_of_birth) BETWEEN 1 AND 9999 "
+            f"THEN min(year_of_birth)::BIGINT ELSE error('{message}') END"
+        )
+        first = f"make_date({year}, CASE WHEN {month} BETWEEN 1 AND 12 THEN {month} ELSE 1 END, 1)"
         return (
             f"{first} + CASE WHEN {day} BETWEEN 1 AND day(last_day({first})) "
             f"THEN ({day} - 1)::INTEGER ELSE 0 END"
@@ -339,12 +354,14 @@ class OmopDatabase:
 
 
 @contextmanager
-def opened(database: str | Path | OmopDatabase | Any, schema: str) -> Iterator[OmopDatabase]:
-    """A database that is open for the time being: one that already is so stays it."""
+def opened(
+    database: str | Path | OmopDatabase | Any, schema: str, time_zone: str
+) -> Iterator[OmopDatabase]:
+    """Open a database for the time being; one that is open stays as it is, and open."""
     if isinstance(database, OmopDatabase):
         yield database
         return
-    with OmopDatabase(database, schema) as db:
+    with OmopDatabase(database, schema, time_zone=time_zone) as db:
         yield db
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from steropes.studies.adjust.matching import Match
@@ -21,7 +22,7 @@ def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyA
     before, the common period; nobody with the outcome ever before; at risk from the cohort's
     start to its end; a propensity model with a Laplace prior by cross-validation on 250,000
     people of an arm; and Cox's model of the treatment with the profile interval, also where
-    there are weights (where a robust one would be right).
+    there are weights (where a robust one would be right). A year of age is 365.25 days.
 
     Parameters
     ----------
@@ -31,7 +32,8 @@ def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyA
         Fields of ``StudyAnalysis`` that are to differ.
     """
     model = settings.pop("outcome_model", OutcomeModel(interval="profile"))
-    return StudyAnalysis(id, description, outcome_model=model, **settings)
+    cohorts = replace(settings.pop("cohorts", ComparisonRules()), age_rule="365.25 days")
+    return StudyAnalysis(id, description, cohorts=cohorts, outcome_model=model, **settings)
 
 
 def cohort_method_demo() -> tuple[StudyAnalysis, ...]:

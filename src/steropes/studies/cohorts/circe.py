@@ -184,10 +184,9 @@ def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
     for statement in statements:
         if statement.strip():
             work.run(statement)
-    found: pd.DataFrame = work.run(
+    return work.frame(
         f"SELECT subject_id, cohort_start_date, cohort_end_date FROM {TARGET} ORDER BY ALL"
-    ).df()
-    return found
+    )
 
 
 def _statements(cohort: int, expression: Any) -> list[str]:

@@ -30,7 +30,7 @@ from steropes.studies.cohorts.narrowing import (
     sampled,
 )
 from steropes.studies.data_notes import DataNote
-from steropes.studies.observation_dates import refuse_endless
+from steropes.studies.dates import AgeRule, calendar_date
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
@@ -70,11 +70,17 @@ class ComparisonRules:
     sexes : tuple of int, default ()
         Gender concepts to keep; empty keeps all.
     study_start, study_end : date, optional
-        Keep those who start then, both days counted. No time at risk lies after ``study_end``.
+        Keep those who start then, both days counted. No time at risk lies after ``study_end``. Of
+        a time the date that it shows counts.
     max_people : int, default 0
         Largest number of entries of an arm; more are sampled. 0 is no limit.
     seed : int, default 1
         Seed of that sample, which depends on it and on the person ids alone.
+    age_rule : {"birthdays", "365.25 days"}, default "birthdays"
+        Whether a year of age is completed on the birthday, or after 365.25 days as in R's
+        CohortMethod, where most people are 18 a day after their 18th birthday. A month or day of
+        birth that is not recorded is the first; who was born on 29 February has birthdays on
+        1 March in other years.
     """
 
     both: Both = "keep first, truncate to second"
@@ -88,6 +94,7 @@ class ComparisonRules:
     study_end: dt.date | None = None
     max_people: int = 0
     seed: int = 1
+    age_rule: AgeRule = "birthdays"
 
     def __post_init__(self) -> None:
         if self.both not in get_args(Both):
@@ -100,13 +107,16 @@ class ComparisonRules:
                 whole(name, getattr(self, name), 0, 200)
         object.__setattr__(self, "sexes", concepts("sexes", self.sexes))
         for name in ("study_start", "study_end"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, dt.date):
-                raise DataError(f"{name} must be a date, not {value!r}")
+            if getattr(self, name) is not None:
+                found = calendar_date(name, getattr(self, name), text=False)
+                object.__setattr__(self, name, found)
         if self.study_start and self.study_end and self.study_end < self.study_start:
             raise DataError(
                 f"study_end {self.study_end} lies before study_start {self.study_start}"
             )
+        if self.age_rule not in get_args(AgeRule):
+            allowed = " or ".join(map(repr, get_args(AgeRule)))
+            raise DataError(f"age_rule must be {allowed}, not {self.age_rule!r}")
         whole("max_people", self.max_people, 0)
         whole("seed", self.seed, 0)
 
@@ -210,7 +220,6 @@ def compare_cohorts(
             days(both.end[order]),
         )
     )
-    refuse_endless(db)
     # Everybody in either cohort, so that the notes of two analyses differ by nobody.
     persons = Persons(db, np.unique(rows.person))
     attrition = Attrition()
@@ -261,7 +270,8 @@ def _later_rules(
     if rules.min_age is not None or rules.max_age is not None:
         low = 0 if rules.min_age is None else rules.min_age
         upto = "or older" if rules.max_age is None else f"to {rules.max_age} years old"
-        yield f"From {low} {upto}", of_age(rules.min_age, rules.max_age, persons)
+        of_years = of_age(rules.min_age, rules.max_age, persons, rules.age_rule)
+        yield f"From {low} {upto}", of_years
     if rules.sexes:
         yield "Restrict to gender", lambda r: np.isin(persons.birth(r.person)[1], rules.sexes)
     if nesting is not None:
@@ -281,7 +291,8 @@ def _entries(rows: Rows, rules: ComparisonRules) -> People:
         {
             "person_id": rows.person,
             "treated": rows.treated.astype(np.int64),
-            "start": rows.start.astype("datetime64[D]").astype("datetime64[ns]"),
+            # in seconds, as nanoseconds hold the years 1678 to 2261 only
+            "start": rows.start.astype("datetime64[D]").astype("datetime64[s]"),
             "to_end": np.minimum(rows.end, last) - rows.start,
             "to_observation_end": np.minimum(rows.observed_to, last) - rows.start,
             "to_switch": rows.switch - rows.start,

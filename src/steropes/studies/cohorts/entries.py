@@ -20,14 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data.arrays import refuse_query
 from steropes.errors import DataError
 from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.dates import as_days
 from steropes.studies.omop import Workspace
 from steropes.studies.people import People
-from steropes.studies.requirements import LONGEST
 
 __all__ = ["CohortTable"]
 
 COLUMNS = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
-FAR = np.timedelta64(LONGEST, "D")
+EXACT = 2.0**53  # from here on neighbouring whole numbers are one floating point number
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -41,7 +41,8 @@ class CohortTable:
     subject : array_like of int, shape (n,)
         Person id.
     start, end : array_like of dates, shape (n,)
-        First and last day in the cohort.
+        First and last day in the cohort: dates, timestamps or text such as "2010-12-31". Of a
+        timestamp with a time zone the date that it shows counts.
     database : str, default ""
         Whose people they are, as ``OmopDatabase.identity`` has it; empty if not known.
     names : dict of int to str, optional
@@ -52,8 +53,8 @@ class CohortTable:
     Raises
     ------
     DataError
-        Arrays of different lengths, ids that are no whole numbers, missing dates, or an end before
-        the start.
+        Arrays of different lengths, ids that are no whole numbers, values that are not dates,
+        missing dates, or an end before the start.
     """
 
     definition: NDArray
@@ -68,8 +69,8 @@ class CohortTable:
         columns = {
             "definition": whole_numbers(COLUMNS[0], self.definition),
             "subject": whole_numbers(COLUMNS[1], self.subject),
-            "start": np.array(self.start, dtype="datetime64[D]", copy=True).ravel(),
-            "end": np.array(self.end, dtype="datetime64[D]", copy=True).ravel(),
+            "start": as_days(self.start, f"cohort table: {COLUMNS[2]}"),
+            "end": as_days(self.end, f"cohort table: {COLUMNS[3]}"),
         }
         if len({len(c) for c in columns.values()}) > 1:
             raise DataError(
@@ -122,8 +123,7 @@ class CohortTable:
         for name, column in zip(COLUMNS, values, strict=True):
             if column.isna().any():
                 raise DataError(f"cohort table: {int(column.isna().sum())} entries have no {name}")
-        dates = [_dates(name, c) for name, c in zip(COLUMNS[2:], values[2:], strict=True)]
-        return cls(values[0].to_numpy(), values[1].to_numpy(), dates[0], dates[1], database)
+        return cls(values[0].to_numpy(), values[1].to_numpy(), values[2], values[3], database)
 
     def __add__(self, other: CohortTable) -> CohortTable:
         """Both together; they must be of one database and share no cohort id."""
@@ -233,11 +233,11 @@ def cohort_id(value: Any) -> int:
     raise DataError(f"the id of a cohort must be a whole number, not {value!r}")
 
 
-def whole_numbers(name: str, values: ArrayLike) -> NDArray:
+def whole_numbers(name: str, values: ArrayLike, table: str = "cohort table") -> NDArray:
     """Ids as a copy of integers; what is cut to one would be somebody else's."""
     given = np.asarray(values).ravel()
     if given.dtype.kind not in "iufOUS":  # dates would pass for numbers of days
-        raise DataError(f"cohort table: {name} must hold whole numbers, not {given.dtype}")
+        raise DataError(f"{table}: {name} must hold whole numbers, not {given.dtype}")
     try:
         with np.errstate(invalid="ignore"):  # what is not finite is refused below
             found = given.astype(np.int64)
@@ -245,30 +245,20 @@ def whole_numbers(name: str, values: ArrayLike) -> NDArray:
         if given.dtype.kind == "O":
             bad = np.array([not _same(a, b) for a, b in zip(found, given, strict=True)], bool)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"cohort table: {name} holds a value that is no whole number") from None
-    if given.dtype.kind == "f":  # beyond which neighbours are one float
-        bad |= np.abs(given) > 2.0**53
+        raise DataError(f"{table}: {name} holds a value that is no whole number") from None
+    if given.dtype.kind == "f":
+        bad |= np.abs(given) >= EXACT
     if bad.any():
         # the value itself is not told: it may be that of a person
-        raise DataError(f"cohort table: {name} is no whole number in row {int(np.argmax(bad))}")
+        raise DataError(f"{table}: {name} is no whole number in row {int(np.argmax(bad))}")
     return found
 
 
 def _same(found: np.int64, given: Any) -> bool:
     """Whether an id is the object that it was made of, which may be a text of digits."""
+    if isinstance(given, float | np.floating) and abs(float(given)) >= EXACT:
+        return False
     return isinstance(given, str) or bool(int(found) == given)
-
-
-def _dates(name: str, column: pd.Series) -> NDArray:
-    """A column of dates as days, also where they lie beyond what nanoseconds can tell."""
-    try:
-        try:
-            return pd.to_datetime(column).to_numpy().astype("datetime64[D]")
-        except pd.errors.OutOfBoundsDatetime:  # 9999-12-31 in a column of objects
-            return np.array([str(value)[:10] for value in column], dtype="datetime64[D]")
-    except (TypeError, ValueError):
-        # the value itself is not told: it is that of a person
-        raise DataError(f"cohort table: {name} holds a value that is not a date") from None
 
 
 def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.data_notes import DataNote
+from steropes.studies.dates import AgeRule, birthday
 from steropes.studies.irregular_rows import repeated_people
 from steropes.studies.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.omop import OmopDatabase
@@ -90,16 +91,16 @@ class Persons:
     def __init__(self, db: OmopDatabase, ids: NDArray) -> None:
         with db.workspace() as work:
             work.connection.register("wanted", pd.DataFrame({"person_id": ids}))
-            self.born = work.run(
+            self.born = work.frame(
                 "SELECT p.person_id::BIGINT AS person_id, min(gender_concept_id)::BIGINT AS sex, "
                 f"{db.birth_day()} AS born "
                 f"FROM {db.table('person')} p JOIN wanted w ON p.person_id = w.person_id GROUP BY 1"
-            ).df()
+            )
             periods = joined_periods(db, "SELECT person_id FROM wanted")
-            self.periods = work.run(
+            self.periods = work.frame(
                 "SELECT person_id AS person, first AS observed_from, last AS observed_to "
                 f"FROM ({periods})"
-            ).df()
+            )
             self.notes = (
                 *joined_periods_note(work, periods),
                 *repeated_people(db, work, "SELECT person_id FROM wanted"),
@@ -220,15 +221,24 @@ def observed(rows: Rows, persons: Persons) -> Rows:
     )
 
 
-def of_age(low: int | None, high: int | None, persons: Persons) -> Keep:
+def of_age(low: int | None, high: int | None, persons: Persons, rule: AgeRule) -> Keep:
     """Who is from ``low`` to ``high`` completed years old at the start."""
 
     def keep(rows: Rows) -> NDArray:
         born, _ = persons.birth(rows.person)
-        age = (rows.start - born) / DAYS_PER_YEAR
-        return (age >= (-np.inf if low is None else low)) & (
-            age < (np.inf if high is None else high + 1)
-        )
+        if rule == "365.25 days":
+            age = (rows.start - born) / DAYS_PER_YEAR
+            return (age >= (-np.inf if low is None else low)) & (
+                age < (np.inf if high is None else high + 1)
+            )
+        known = ~np.isnan(born)
+        days_of_birth = born[known].astype(np.int64).astype("datetime64[D]")
+        start = rows.start[known]
+        kept = np.zeros(len(born), dtype=bool)
+        kept[known] = start >= days(birthday(days_of_birth, low or 0))
+        if high is not None:
+            kept[known] &= start < days(birthday(days_of_birth, high + 1))
+        return kept
 
     return keep
 

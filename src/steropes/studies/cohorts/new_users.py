@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
@@ -17,7 +16,6 @@ from steropes.studies.descendants import Descendants
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.domains import domain_hint
 from steropes.studies.irregular_rows import repeated_people, reversed_eras
-from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.people import People
@@ -155,7 +153,6 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
     outcome = members("outcome", "condition_occurrence")
     _refuse_no_condition(db, rules.outcome, outcome)
     with db.workspace() as work:
-        refuse_endless(db)
         _judge(db, work, rules, target, comparator, outcome)
         _keep(work)
         attrition = _attrition(work, rules)
@@ -166,10 +163,10 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
             *repeated_people(db, work, exposed),
             *reversed_eras(work, db.table("drug_era"), "drug_era", DRUG_ERA, of_drugs),
         )
-        people = work.run(
+        people = work.arrays(
             "SELECT person_id, treated, start, time, event FROM cohort ORDER BY row_id"
-        ).fetchnumpy()
-    table = People({name: np.ma.getdata(values) for name, values in people.items()})
+        )
+    table = People(people)
     drugs = db.descendants([*target, *comparator])
     return Cohort(table, attrition, drugs, db.identity, distinct((*family.notes, *notes)))
 
@@ -213,9 +210,9 @@ def _judge(
     CREATE TEMP TABLE judged AS
     WITH began AS (  -- each person's first day on either drug
         SELECT person_id::BIGINT AS person_id,
-               min(drug_era_start_date::DATE) FILTER (
+               min(drug_era_start_date) FILTER (
                    drug_concept_id IN ({_list(target)})) AS target_start,
-               min(drug_era_start_date::DATE) FILTER (
+               min(drug_era_start_date) FILTER (
                    drug_concept_id IN ({_list(comparator)})) AS comparator_start
         FROM {db.table("drug_era")}
         WHERE drug_concept_id IN ({_list([*target, *comparator])})
@@ -230,7 +227,7 @@ def _judge(
     periods AS (  -- the joined observation periods; at most one of them holds a start
         {joined_periods(db, known)}),
     outcomes AS (
-        SELECT person_id, min(condition_start_date::DATE) AS first_outcome
+        SELECT person_id, min(condition_start_date) AS first_outcome
         FROM {db.table("condition_occurrence")}
         WHERE condition_concept_id IN ({_list(outcome)})
         GROUP BY 1),

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-
-import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
@@ -208,18 +205,9 @@ def _entries(
         source = db.table(table, schema)
     else:
         source = db.records(cohort_records(wanted, table, schema))
-    frame = _frame(
-        db,
-        "SELECT cohort_definition_id::BIGINT AS cohort_definition_id, "
-        "subject_id::BIGINT AS subject_id, cohort_start_date::DATE AS cohort_start_date, "
-        "cohort_end_date::DATE AS cohort_end_date, "
-        "cohort_definition_id <> cohort_definition_id::BIGINT AS other_cohort, "
-        f"subject_id <> subject_id::BIGINT AS other_subject FROM {source} AS entries",
-    )
-    for name, other in ((COLUMNS[0], "other_cohort"), (COLUMNS[1], "other_subject")):
-        cut = int(frame[other].fillna(False).sum())  # the database rounds where it makes integers
-        if cut:
-            raise DataError(f"{table}: {cut} entries have a {name} that is no whole number")
+    ids = ", ".join(f"{name}::BIGINT AS {name}" for name in COLUMNS[:2])
+    with db.workspace() as work:
+        frame = work.frame(f"SELECT {ids}, {', '.join(COLUMNS[2:])} FROM {source} AS entries")
     return CohortTable.from_frame(frame, db.identity)
 
 
@@ -261,13 +249,14 @@ def _from_records(
         source = db.records(RecordsOf(table, concept, tuple(members)))
         parts.append(
             f"SELECT DISTINCT {cohort}::BIGINT AS cohort_definition_id, "
-            f"person_id::BIGINT AS subject_id, {first}::DATE AS cohort_start_date, "
+            f"person_id::BIGINT AS subject_id, {first} AS cohort_start_date, "
             f"{last_day(first, last)} AS cohort_end_date "
             f"FROM {source} AS records WHERE {first} IS NOT NULL"
         )
         with db.workspace() as work:
             notes += reversed_eras(work, source, f"{table}, cohort {cohort},", (first, last))
-    frame = _frame(db, " UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
+    with db.workspace() as work:
+        frame = work.frame(" UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
     found = CohortTable.from_frame(frame, db.identity)
     default = {cohort: db.concept_name(s.include[0]) for cohort, s in sets.items()}
     for cohort in {*sets} - {*found.ids}:
@@ -299,12 +288,6 @@ def _joined(parts: list[str], gap: int) -> str:
            max(cohort_end_date) AS cohort_end_date
     FROM numbered GROUP BY cohort_definition_id, subject_id, era
     """
-
-
-def _frame(db: OmopDatabase, sql: str) -> pd.DataFrame:
-    with db.workspace() as work:
-        found: Any = work.run(sql).df()
-        return found
 
 
 def _named(table: CohortTable, names: Mapping[int, str]) -> CohortTable:

@@ -16,13 +16,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.cohorts.entries import CohortTable, whole_numbers
 from steropes.studies.covariates.analyses import ANALYSES, DEFAULT, Analysis
 from steropes.studies.covariates.columns import Columns
 from steropes.studies.covariates.naming import CUSTOM, covariate_table
 from steropes.studies.covariates.statements import Statements
 from steropes.studies.covariates.vocabulary import check_vocabulary
 from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.dates import as_days
 from steropes.studies.descendants import Descendants, recorded_tables
 from steropes.studies.irregular_rows import repeated_people, repeated_visits, reversed_eras
 from steropes.studies.omop import OmopDatabase, Workspace
@@ -194,7 +195,8 @@ def extract_features(
     ----------
     db : OmopDatabase
     entries : DataFrame
-        ``person_id`` and ``start``, one row a person and start; row i of the result is row i.
+        ``person_id`` and ``start``, one row a person and start; row i of the result is row i. Of
+        a start with a time the date that it shows counts.
     rules : FeatureRules, optional
     cohorts : CohortTable, optional
         Cohorts that serve as covariates.
@@ -206,7 +208,8 @@ def extract_features(
     ------
     DataError
         An unknown concept to exclude or include, a table that lacks a column that is needed, or a
-        vocabulary without the links that groups, scores or descendants are told by.
+        vocabulary without the links that groups, scores or descendants are told by, or a start that
+        is not a date.
 
     Notes
     -----
@@ -261,11 +264,14 @@ def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[D
 
 def _bring(work: Workspace, entries: pd.DataFrame) -> None:
     """Make the temporary table ``people`` of row numbers, persons and starts."""
+    start = as_days(entries["start"], "entries: start")
+    if np.isnat(start).any():
+        raise DataError(f"entries: start is missing in row {int(np.argmax(np.isnat(start)))}")
     brought = pd.DataFrame(
         {
             "row_id": np.arange(len(entries), dtype=np.int32),
-            "person_id": entries["person_id"].to_numpy(),
-            "start": entries["start"].to_numpy(),
+            "person_id": whole_numbers("person_id", entries["person_id"], "entries"),
+            "start": start.astype("datetime64[s]"),
         }
     )
     work.connection.register("brought", brought)

@@ -40,7 +40,6 @@ RECORDED = {
     "range": ("value_as_number", "range_low", "range_high"),
 }
 BORN = "TRY_CAST(year_of_birth AS BIGINT)"
-AGED = (2, 3, 903, 904)  # analyses that read the year of birth
 LARGEST = 3.4028234663852886e38  # of single precision, in which covariates are kept
 
 
@@ -97,15 +96,7 @@ class Statements:
             yield self._records(analysis, first_day)
 
     def unusable(self, analysis: Analysis, first_day: int | None) -> str | None:
-        """SQL that counts the records whose value is no usable number; None if it reads no values.
-
-        Of ages these are the people whose year of birth is no number.
-        """
-        if analysis.id in AGED:
-            person = f"{self.db.table('person')} o ON o.person_id = p.person_id"
-            return (
-                f"SELECT count(*) FROM people p JOIN {person} WHERE {unusable('o.year_of_birth')}"
-            )
+        """SQL that counts the records whose value is no usable number; None if no value is read."""
         if analysis.kind not in RECORDED or "person_id" not in self.db.columns(analysis.table):
             return None
         unread = " OR ".join(unusable(f"e.{c}") for c in RECORDED[analysis.kind])

@@ -6,9 +6,12 @@ of some concepts. Names are quoted as the server itself spells them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from steropes.studies.databases.conforming import meaning
 
 __all__ = ["DIALECTS", "Column", "Dialect", "Table"]
 
@@ -16,16 +19,29 @@ Kind = Literal["whole", "real", "date", "time", "text"]
 MOST = 2_000  # values in one list
 
 WHOLE = ("int", "serial", "long", "byteint")
-MEASURED = ("value_as_number", "range_low", "range_high", "quantity")
+EXACT = ("num", "dec")  # decimal numbers
 REAL = ("double", "float", "real", "numeric", "decimal", "number", "money")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as the server spells it, and what it holds."""
+    """A column as the server spells it, and what it holds.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+    type_name : str
+        The declared type, in lower case.
+    as_text : bool
+        Whether the values are sent as text and converted on arrival, where a value that cannot be
+        converted is an error that does not quote it, and no number is rounded.
+    """
 
     name: str
     kind: Kind
+    type_name: str = ""
+    as_text: bool = False
 
     @classmethod
     def declared(cls, name: str, type_name: str, scale: object) -> Column:
@@ -33,13 +49,17 @@ class Column:
 
         Columns that a site has never filled are often declared as text.
         """
-        plain = name.lower()
-        kind = _kind(plain, type_name.lower(), scale)
-        if kind == "text":
-            kind = "real" if plain in MEASURED else kind
-            kind = "whole" if plain.endswith("_concept_id") else kind
-            kind = "date" if plain.endswith("_date") else kind
-        return cls(name, kind)
+        type_name, meant = type_name.lower(), meaning(name.lower())
+        kind = _kind(type_name, scale)
+        decimal = kind == "real" and type_name.startswith(EXACT)
+        if meant and (kind == "text" or (decimal and meant == "whole")):
+            return cls(name, meant, type_name, as_text=True)
+        return cls(name, kind, type_name)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the server holds text where the CDM has dates or numbers."""
+        return self.as_text and not self.type_name.startswith(EXACT)
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,11 @@ class Dialect:
         Of the CDM tables where nobody says another; "" if there is none that is usual.
     whole, real, date, time, text : str
         Types of 64-bit integers, double precision numbers, dates, times and text.
+    instants : str
+        A pattern of the types, in lower case, that hold instants: times that the server shows in
+        the time zone of the session, and stores without one.
+    shown : str
+        The time that the instant ``{name}`` shows in the time zone ``{zone}``.
     quotes : (str, str)
         Around names.
     catalogue : str
@@ -81,6 +106,8 @@ class Dialect:
     date: str = "DATE"
     time: str = "TIMESTAMP"
     text: str = "VARCHAR"
+    instants: str = r"timestamp.* with time zone|timestamptz"
+    shown: str = "{name} AT TIME ZONE {zone}"
     quotes: tuple[str, str] = ('"', '"')
     catalogue: str = "INFORMATION_SCHEMA.COLUMNS"
     scale: str = "NUMERIC_SCALE"
@@ -118,9 +145,14 @@ class Dialect:
             "WHERE LOWER(TABLE_NAME) = 'person' ORDER BY TABLE_SCHEMA"
         )
 
-    def select(self, table: Table, columns: Sequence[Column], where: str = "") -> str:
-        """Columns of a table, in types that do not depend on the server."""
-        listed = ", ".join(self._cast(c) for c in columns)
+    def select(
+        self, table: Table, columns: Sequence[Column], where: str = "", zone: str = "UTC"
+    ) -> str:
+        """Columns of a table, in types that do not depend on the server.
+
+        Instants are the times that they show in ``zone``, whatever the session's time zone.
+        """
+        listed = ", ".join(self._cast(c, zone) for c in columns)
         place = f"{self.quote(table.schema)}.{self.quote(table.name)}"
         return f"SELECT {listed} FROM {place}" + (f" WHERE {where}" if where else "")
 
@@ -132,6 +164,8 @@ class Dialect:
 
     def among(self, column: Column, values: Sequence[int | str]) -> Iterator[str]:
         """The condition that a column has one of some values, in parts of a bearable length."""
+        if column.as_text:
+            values = [str(v) for v in values]
         for at in range(0, len(values), MOST):
             listed = ", ".join(self.literal(v) for v in values[at : at + MOST])
             yield f"{self.quote(column.name)} IN ({listed})"
@@ -158,14 +192,16 @@ class Dialect:
         ]
         return f"{self.quote(person.name)} IN ({' UNION ALL '.join(parts)})"
 
-    def _cast(self, column: Column) -> str:
+    def _cast(self, column: Column, zone: str) -> str:
         types = {"whole": self.whole, "real": self.real, "date": self.date, "time": self.time}
         name = self.quote(column.name)
-        kind = types.get(column.kind, self.text)
+        if re.fullmatch(self.instants, column.type_name):
+            name = self.shown.format(name=name, zone=self.literal(zone))
+        kind = self.text if column.as_text else types.get(column.kind, self.text)
         return f"CAST({name} AS {kind}) AS {self.quote(column.name.lower())}"
 
 
-def _kind(name: str, declared: str, scale: object) -> Kind:
+def _kind(declared: str, scale: object) -> Kind:
     """What a column holds; decimal numbers without digits after the point are whole."""
     plain = declared.partition("(")[0].strip()
     if plain.startswith(("timestamp", "datetime", "smalldatetime")):
@@ -177,8 +213,7 @@ def _kind(name: str, declared: str, scale: object) -> Kind:
     if any(word in plain for word in WHOLE) and "point" not in plain:
         return "whole"
     if any(word in plain for word in REAL):
-        exact = plain.startswith(("num", "dec"))
-        return "whole" if exact and (scale == 0 or name.endswith("_id")) else "real"
+        return "whole" if plain.startswith(EXACT) and scale == 0 else "real"
     return "text"
 
 
@@ -186,24 +221,43 @@ DIALECTS: dict[str, Dialect] = {
     d.name: d
     for d in (
         Dialect("postgresql", "public"),
-        Dialect("snowflake", "PUBLIC", real="DOUBLE", time="TIMESTAMP_NTZ"),
+        Dialect(
+            "snowflake",
+            "PUBLIC",
+            real="DOUBLE",
+            time="TIMESTAMP_NTZ",
+            instants="timestamp_ltz.*",
+            shown="CONVERT_TIMEZONE({zone}, {name})",
+        ),
         Dialect(
             "bigquery",
             whole="INT64",
             real="FLOAT64",
             time="DATETIME",
             text="STRING",
+            instants="timestamp",
+            shown="DATETIME({name}, {zone})",
             quotes=("`", "`"),
             catalogue="{schema}.INFORMATION_SCHEMA.COLUMNS",
             scale="NULL",
         ),
-        Dialect("databricks", "default", real="DOUBLE", text="STRING", quotes=("`", "`")),
+        Dialect(
+            "databricks",
+            "default",
+            real="DOUBLE",
+            time="TIMESTAMP_NTZ",
+            text="STRING",
+            instants="timestamp|timestamp_ltz",
+            shown="CONVERT_TIMEZONE(CURRENT_TIMEZONE(), {zone}, CAST({name} AS TIMESTAMP_NTZ))",
+            quotes=("`", "`"),
+        ),
         Dialect(
             "sqlserver",
             "dbo",
             real="FLOAT",
             time="DATETIME2",
             text="NVARCHAR(MAX)",
+            instants=r"(?!)",  # a DATETIMEOFFSET has an offset, and shows its own time when cast
             quotes=("[", "]"),
         ),
     )

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.databases.conforming import MARK
 
 __all__ = ["Condition", "Layout", "Naming", "Place", "RecordsOf", "Workspace", "confine", "quoted"]
 
@@ -20,6 +27,9 @@ Layout = dict[str, dict[str, tuple[str, ...]]]
 class Workspace:
     """A place for temporary tables: nobody else sees them, and they go when it closes.
 
+    A value in the database that a statement cannot use is a `DataError`, whose message does not
+    hold the value: it may be that of a person.
+
     Parameters
     ----------
     connection : DuckDB connection
@@ -29,21 +39,70 @@ class Workspace:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 
+    @contextmanager
+    def another(self) -> Iterator[Workspace]:
+        """Open another workspace on the same database for a while."""
+        connection = self.connection.cursor()
+        try:
+            yield Workspace(connection)
+        finally:
+            connection.close()
+
     def run(self, sql: str, values: Sequence[Any] | None = None) -> Any:
         """Run a statement; returns DuckDB's result."""
-        return self.connection.execute(sql, values)
+        with _without_values():
+            return self.connection.execute(sql, values)
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
-        """All rows of a (small) query."""
-        return self.connection.execute(sql, values).fetchall()
+        """Return all rows of a (small) query."""
+        with _without_values():
+            return self.connection.execute(sql, values).fetchall()
+
+    def frame(self, sql: str) -> pd.DataFrame:
+        """Return all rows of a query as a table; dates have no time."""
+        with _without_values():
+            found: pd.DataFrame = self.connection.execute(sql).df()
+        return found
+
+    def arrays(self, sql: str) -> dict[str, NDArray]:
+        """Return all rows of a query by columns, none of which has missing values."""
+        with _without_values():
+            found = self.connection.execute(sql).fetchnumpy()
+        return {name: np.ma.getdata(values) for name, values in found.items()}
 
     def stream(self, sql: str, batch_size: int = 1_000_000) -> Iterator[Any]:
         """The rows of a query as Arrow record batches, never all at once."""
         need("pyarrow")
-        relation = self.connection.sql(sql)
-        # the method's name since DuckDB 1.5, and before
-        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        yield from reader(batch_size)
+        with _without_values():
+            relation = self.connection.sql(sql)
+            # the method's name since DuckDB 1.5, and before
+            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            batches = iter(reader(batch_size))
+        while True:
+            with _without_values():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+
+@contextmanager
+def _without_values() -> Iterator[None]:
+    """Turn the database's complaints about values into errors that do not quote them."""
+    duckdb = need("duckdb")
+    try:
+        yield
+    except (duckdb.DataError, duckdb.InvalidInputException) as error:
+        kind, _, said = str(error).partition(": ")
+        _, ours, message = said.partition(MARK)
+        if ours:
+            raise DataError(message.partition("\n")[0]) from None
+        if not isinstance(error, duckdb.DataError):  # of a file or a setting, for example
+            raise
+        raise DataError(
+            f"the database holds a value that a query cannot use ({kind}); the value is not shown, "
+            "as it may be that of a person"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -123,7 +182,7 @@ class Place(ABC):
 
     @abstractmethod
     def table(self, schema: str, name: str) -> str:
-        """Name of a table in ``home``, for use in SQL."""
+        """A table in the CDM's types, as something that can stand after FROM in ``home``."""
 
     @abstractmethod
     def records(self, schema: str, wanted: RecordsOf) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.databases.conforming import conformed
 from steropes.studies.databases.face import (
     Condition,
     Layout,
@@ -31,20 +32,30 @@ class LocalPlace(Place):
     ----------
     home : Workspace
     catalog, name, identity : str
+    zone : str
+        The time zone whose date counts where a column holds instants.
     spill : ScratchFolder, optional
         Removed when the place closes.
     """
 
     def __init__(
-        self, home: Workspace, catalog: str, name: str, identity: str, spill: ScratchFolder | None
+        self,
+        home: Workspace,
+        catalog: str,
+        name: str,
+        identity: str,
+        zone: str,
+        spill: ScratchFolder | None,
     ) -> None:
         self.home, self.name, self.identity = home, name, identity
-        self._catalog, self._spill, self._closed = catalog, spill, False
-        self._columns: dict[tuple[str, str], tuple[str, ...]] = {}  # of tables asked for
+        self._catalog, self._zone, self._spill, self._closed = catalog, zone, spill, False
+        # of tables asked for, by schema and name in lower case
+        self._types: dict[tuple[str, str], dict[str, str]] = {}
+        self._tables: dict[tuple[str, str], str] = {}
         self._folders: tuple[str, ...] = ()  # that queries read
 
     @classmethod
-    def of_file(cls, path: Path) -> LocalPlace:
+    def of_file(cls, path: Path, zone: str) -> LocalPlace:
         """Attach a DuckDB file, read-only, to an in-memory database of our own."""
         home, spill = scratch_database()
         duckdb = need("duckdb")
@@ -57,10 +68,10 @@ class LocalPlace(Place):
         except BaseException:
             let_go(home, spill)
             raise
-        return cls(home, CATALOG, path.name, str(path.resolve()), spill)
+        return cls(home, CATALOG, path.name, str(path.resolve()), zone, spill)
 
     @classmethod
-    def of_folder(cls, folder: Path) -> LocalPlace:
+    def of_folder(cls, folder: Path, zone: str) -> LocalPlace:
         """Views of a folder with a Parquet file, or a folder of them, for each table."""
         folder = folder.resolve()
         found = _parquet(folder)
@@ -86,13 +97,13 @@ class LocalPlace(Place):
         except BaseException:
             let_go(home, spill)
             raise
-        place = cls(home, CATALOG, folder.name, str(folder), spill)
+        place = cls(home, CATALOG, folder.name, str(folder), zone, spill)
         # DuckDB compares paths as they are written, and these are written as patterns.
         place._folders = (str(folder), _escaped(folder))
         return place
 
     @classmethod
-    def of_connection(cls, connection: Any) -> LocalPlace:
+    def of_connection(cls, connection: Any, zone: str) -> LocalPlace:
         """The current catalog of an open connection, through a connection of our own."""
         duckdb = need("duckdb")
         try:
@@ -105,7 +116,7 @@ class LocalPlace(Place):
             raise DataError(f"the connection cannot be used: {_line(error)}") from error
         where = Path(file or catalog)
         identity = str(where.resolve()) if file else f"{catalog} in memory, {id(connection)}"
-        return cls(home, str(catalog), where.name, identity, None)
+        return cls(home, str(catalog), where.name, identity, zone, None)
 
     @property
     def closed(self) -> bool:
@@ -138,20 +149,17 @@ class LocalPlace(Place):
 
     def columns(self, schema: str, table: str) -> tuple[str, ...]:
         """Columns of a table, in lower case."""
-        key = (schema.lower(), table.lower())
-        if key not in self._columns:
-            found = self.home.connection.cursor().execute(
-                "SELECT lower(column_name) FROM information_schema.columns "
-                "WHERE table_catalog = $1 AND lower(table_schema) = $2 AND lower(table_name) = $3 "
-                "ORDER BY ordinal_position",
-                [self._catalog, *key],
-            )
-            self._columns[key] = tuple(c for (c,) in found.fetchall())
-        return self._columns[key]
+        return tuple(self._declared(schema, table))
 
     def table(self, schema: str, name: str) -> str:
-        """The table's full name."""
-        return f"{quoted(self._catalog)}.{quoted(schema)}.{quoted(name)}"
+        """The table's full name, or a subquery that converts what is not of the CDM's types."""
+        key = (schema.lower(), name.lower())
+        if key not in self._tables:
+            place = f"{quoted(self._catalog)}.{quoted(schema)}.{quoted(name)}"
+            types = self._declared(schema, name)
+            with self.home.another() as work:
+                self._tables[key] = conformed(work, place, name.lower(), types, self._zone)
+        return self._tables[key]
 
     def records(self, schema: str, wanted: RecordsOf) -> str:
         """A subquery."""
@@ -163,12 +171,27 @@ class LocalPlace(Place):
         """Whether a table has a row that satisfies a condition."""
         place = self.table(schema, table)
         sql = f"SELECT EXISTS (SELECT 1 FROM {place} WHERE {condition(quoted)})"
-        [(found,)] = self.home.connection.cursor().execute(sql).fetchall()
+        with self.home.another() as work:
+            [(found,)] = work.rows(sql)
         return bool(found)
 
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> LocalPlace:
         """Itself: nothing is copied, and DuckDB reads no more than a query needs."""
         return self
+
+    def _declared(self, schema: str, table: str) -> dict[str, str]:
+        """DuckDB's type of each column of a table, by name in lower case."""
+        key = (schema.lower(), table.lower())
+        if key not in self._types:
+            with self.home.another() as work:
+                found = work.rows(
+                    "SELECT lower(column_name), data_type FROM information_schema.columns "
+                    "WHERE table_catalog = $1 AND lower(table_schema) = $2 "
+                    "AND lower(table_name) = $3 ORDER BY ordinal_position",
+                    [self._catalog, *key],
+                )
+            self._types[key] = dict(found)
+        return self._types[key]
 
 
 def scratch_database() -> tuple[Workspace, ScratchFolder]:

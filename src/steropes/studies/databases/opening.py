@@ -20,7 +20,7 @@ __all__ = ["open_place", "require_database"]
 VENDORS = {"postgresql": "postgresql", "snowflake": "snowflake", "bigquery": "bigquery"}
 
 
-def open_place(database: str | Path | Any) -> Place:
+def open_place(database: str | Path | Any, zone: str = "UTC") -> Place:
     """Open a database.
 
     Parameters
@@ -28,6 +28,8 @@ def open_place(database: str | Path | Any) -> Place:
     database : str, Path or connection
         A DuckDB file, a folder of Parquet files, the URL of a server, or an open connection: of
         DuckDB, or of an ADBC driver's DBAPI.
+    zone : str, default "UTC"
+        The time zone whose date counts where a column holds instants.
 
     Raises
     ------
@@ -36,16 +38,17 @@ def open_place(database: str | Path | Any) -> Place:
     """
     duckdb = need("duckdb")
     if isinstance(database, duckdb.DuckDBPyConnection):
-        return LocalPlace.of_connection(database)
+        return LocalPlace.of_connection(database, zone)
     if isinstance(database, str) and is_address(database):
         address = read_address(database)
-        return ServerPlace.of_server(address, connect(address))
+        return ServerPlace.of_server(address, connect(address), zone)
     if isinstance(database, str | Path):
         path = Path(database)
         if not path.exists():
             raise DataError(without_credentials(f"there is no file {database}"))
-        return LocalPlace.of_folder(path) if path.is_dir() else LocalPlace.of_file(path)
-    return _adbc(database)
+        local = LocalPlace.of_folder if path.is_dir() else LocalPlace.of_file
+        return local(path, zone)
+    return _adbc(database, zone)
 
 
 def require_database(database: str) -> None:
@@ -56,7 +59,7 @@ def require_database(database: str) -> None:
         raise DataError(without_credentials(f"there is no file {database}"))
 
 
-def _adbc(connection: Any) -> Place:
+def _adbc(connection: Any, zone: str) -> Place:
     """A connection that an ADBC driver made; it stays open."""
     kinds = "a path, a URL, or an open connection of DuckDB or of an ADBC driver"
     try:
@@ -69,4 +72,4 @@ def _adbc(connection: Any) -> Place:
     if vendor not in VENDORS:
         raise DataError(f"there is no way to read a database of {vendor or 'an unknown kind'}")
     address = Address(VENDORS[vendor], "", None, f"connection {id(connection)}")
-    return ServerPlace.of_server(address, AdbcServer(connection, ours=False))
+    return ServerPlace.of_server(address, AdbcServer(connection, ours=False), zone)

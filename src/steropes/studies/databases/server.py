@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.databases.address import Address
+from steropes.studies.databases.conforming import conformed
 from steropes.studies.databases.dialects import DIALECTS, Column, Dialect, Table
 from steropes.studies.databases.drivers import Server
 from steropes.studies.databases.face import Condition, Layout, Naming, Place, RecordsOf, quoted
@@ -42,8 +43,8 @@ VOCABULARY = {
 class Mirror:
     """What the places of one connection share: the server, the DuckDB, and what has been read."""
 
-    def __init__(self, address: Address, server: Server) -> None:
-        self.address, self.server = address, server
+    def __init__(self, address: Address, server: Server, zone: str) -> None:
+        self.address, self.server, self.zone = address, server, zone
         self.home, self.spill = scratch_database()
         self.lock, self.closed, self.parts = threading.RLock(), False, 0
         self.layouts: dict[str, dict[str, Table]] = {}  # by schema in lower case
@@ -99,8 +100,11 @@ class Mirror:
                 self.answers[sql] = bool(found)
             return self.answers[sql]
 
-    def store(self, target: str, queries: Sequence[str]) -> None:
-        """Make a table of the rows of queries that have the same columns."""
+    def store(self, target: str, queries: Sequence[str], table: str) -> str:
+        """Make a table of the rows of queries that have the same columns.
+
+        Returns SQL for it in the CDM's types; ``table`` is what messages call it.
+        """
         connection = self.home.connection.cursor()
         try:
             for number, sql in enumerate(queries):
@@ -110,8 +114,12 @@ class Mirror:
                 else:
                     connection.execute(f"CREATE OR REPLACE TABLE {target} AS FROM arriving")
                 connection.unregister("arriving")
+            described = connection.execute(f"DESCRIBE {target}").fetchall()
         finally:
             connection.close()
+        types = {str(name).lower(): str(declared) for name, declared, *_ in described}
+        with self.home.another() as work:
+            return conformed(work, target, table, types, self.zone)
 
 
 class ServerPlace(Place):
@@ -135,11 +143,11 @@ class ServerPlace(Place):
         self._dialect: Dialect = DIALECTS[mirror.address.scheme]
 
     @classmethod
-    def of_server(cls, address: Address, server: Server) -> ServerPlace:
+    def of_server(cls, address: Address, server: Server, zone: str) -> ServerPlace:
         """The tables behind an open connection."""
         need("pyarrow")
         try:
-            return cls(Mirror(address, server))
+            return cls(Mirror(address, server, zone))
         except BaseException:
             server.close()
             raise
@@ -192,11 +200,8 @@ class ServerPlace(Place):
 
         def read() -> str:
             whose = self._whose(schema, person) if narrow and person is not None else ""
-            query = self._dialect.select(table, table.columns, whose)
-            self._mirror.asked(
-                f"the table {table.name}", lambda: self._mirror.store(target, [query])
-            )
-            return target
+            query = self._dialect.select(table, table.columns, whose, self._mirror.zone)
+            return self._read(target, table, [query])
 
         return self._mirror.once(target, read)
 
@@ -215,7 +220,7 @@ class ServerPlace(Place):
             return self.table(schema, table)
         whole = self._shared(found)
         if whole in self._mirror.made:
-            return whole
+            return self._mirror.made[whole]
         asked = wanted()
         return (
             self.records(schema, asked)
@@ -226,8 +231,16 @@ class ServerPlace(Place):
     def holds(self, schema: str, table: str, condition: Condition) -> bool:
         """Whether a table has a row, of anybody, that satisfies a condition; the server answers."""
         found = self._table(schema, table)
-        where = condition(lambda name: self._dialect.quote(self._column(found, name).name))
-        return self._mirror.answer(found.name, self._dialect.exists(found, where))
+
+        def written(name: str) -> str:
+            column = self._column(found, name)
+            if column.is_text:  # servers differ in how they compare it with numbers
+                raise DataError(
+                    f"{found.name}: {column.name} is declared as text; the column must be a BIGINT"
+                )
+            return self._dialect.quote(column.name)
+
+        return self._mirror.answer(found.name, self._dialect.exists(found, condition(written)))
 
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> ServerPlace:
         """The place in which tables of people hold those who have such records."""
@@ -284,13 +297,18 @@ class ServerPlace(Place):
 
         def read() -> str:
             target = f"{CATALOG}.{SHARED}.{quoted(f'records {len(self._mirror.made)}')}"
-            queries = [self._dialect.select(table, table.columns, c) for c in conditions]
-            self._mirror.asked(
-                f"the table {table.name}", lambda: self._mirror.store(target, queries)
-            )
-            return target
+            zone = self._mirror.zone
+            queries = [self._dialect.select(table, table.columns, c, zone) for c in conditions]
+            return self._read(target, table, queries)
 
         return self._mirror.once(key, read)
+
+    def _read(self, target: str, table: Table, queries: Sequence[str]) -> str:
+        """Store the rows of queries of a table; returns SQL for them."""
+        return self._mirror.asked(
+            f"the table {table.name}",
+            lambda: self._mirror.store(target, queries, table.name.lower()),
+        )
 
     def _shared(self, table: Table, part: str = SHARED) -> str:
         return f"{CATALOG}.{quoted(part)}.{quoted(f'{table.schema}.{table.name}'.lower())}"

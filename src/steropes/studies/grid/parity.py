@@ -67,7 +67,7 @@ def compare_with_cohort_method(
     }
     drugs = (DEMO["target"], DEMO["comparator"])
     lines: list[Line] = []
-    with opened(demo_database() if database is None else database, "main") as db:
+    with opened(demo_database() if database is None else database, "main", "UTC") as db:
         cohorts = drug_era_cohorts(db, {1: drugs[0], 2: drugs[1]}) + condition_cohorts(
             db, {OUTCOME: DEMO["outcome"]}
         )

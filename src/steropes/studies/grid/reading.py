@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from steropes.errors import DataError
+from steropes.studies.dates import calendar_date
 from steropes.studies.plain_text import plain_text
 
 __all__ = ["Source", "build", "convert", "schema_of", "schema_part"]
@@ -248,14 +249,10 @@ def _scalar(hint: Any, value: Any, source: Source, place: Place) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is dt.date:
-        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-            return value
         try:
-            return dt.date.fromisoformat(str(value))
-        except ValueError:
-            raise DataError(
-                f"{source.where(place)}: {value!r} is not a date like 2020-12-31"
-            ) from None
+            return calendar_date("the value", value)
+        except DataError as error:
+            raise DataError(f"{source.where(place)}: {error}") from None
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     if hint in names and (
         not isinstance(value, hint) or (hint is not bool and isinstance(value, bool))

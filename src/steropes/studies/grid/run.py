@@ -125,7 +125,7 @@ def run_grid(
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with (
-        opened(database, spec.schema) as db,
+        opened(database, spec.schema, spec.time_zone) as db,
         ResultStore(folder / RESULTS, _signature(db, spec), EXACT, EXACT_KEYS) as store,
     ):
         if "all" not in store.done:
@@ -150,5 +150,6 @@ def _signature(db: OmopDatabase, spec: GridSpec) -> str:
     from steropes import __version__
 
     settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"}
-    text = json.dumps([__version__, db.identity, settings], default=str, sort_keys=True)
+    parts = [__version__, db.identity, db.time_zone, settings]
+    text = json.dumps(parts, default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

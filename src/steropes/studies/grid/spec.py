@@ -11,6 +11,7 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.cohorts.population import TimeAtRisk
 from steropes.studies.cohorts.sources import ConceptSet
+from steropes.studies.databases.conforming import require_time_zone
 from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.cohorts import CohortSources, MadeCohorts, with_texts
 from steropes.studies.grid.positive import PositiveControls
@@ -87,6 +88,8 @@ class GridSpec:
     window : tuple of RiskWindow
         Several times at risk: each analysis is run once by each of them that is for it, instead
         of by a time at risk of its own.
+    time_zone : str, default "UTC"
+        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
     """
 
     cohorts: CohortSources
@@ -98,6 +101,7 @@ class GridSpec:
     schema: str = "main"
     min_cell: int | None = None
     window: tuple[RiskWindow, ...] = ()
+    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         for name in ("question", "analysis"):
@@ -120,6 +124,7 @@ class GridSpec:
             raise DataError(f"control {min(repeated)} is also the id of a cohort")
         text("database_id", self.database_id)
         text("schema", self.schema)
+        require_time_zone(self.time_zone)
         if self.min_cell is not None:
             whole("min_cell", self.min_cell, 0)
         if self.controls.positive is not None:

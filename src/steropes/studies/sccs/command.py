@@ -56,6 +56,7 @@ def sccs(
     bootstrap: option.Bootstrap = 0,
     folds: option.Folds = 10,
     schema: option.Schema = "main",
+    time_zone: option.TimeZone = "UTC",
     seed: option.Seed = 1,
     min_cell: option.MinCell = None,
     disclosure: Disclosure = None,
@@ -86,7 +87,7 @@ def sccs(
         nesting_cohort=nesting, restrict_to_exposure=restrict,
         event_dependent_observation=event_dependent, prior=prior, variance=variance,
         bootstrap=bootstrap, folds=folds, seed=seed, min_cell=min_cell, unblind=unblind,
-        schema=schema, **more,
+        schema=schema, time_zone=time_zone, **more,
     )  # fmt: skip
     _run(database, settings, cohorts, output, disclosure, memory, quiet)
 
@@ -174,7 +175,10 @@ def sccs_grid(
     require_database(database)
     grid = read_case_series_grid(spec)
     folder = output_folder(output)
-    with Progress(quiet) as progress, OmopDatabase(database, grid.schema, memory) as db:
+    with (
+        Progress(quiet) as progress,
+        OmopDatabase(database, grid.schema, memory, grid.time_zone) as db,
+    ):
         cohorts = make_cohorts(db, _sources(cohort_table, None, None))
         results = run_case_series_grid(
             db, grid, folder, cohorts=cohorts, disclosure=disclosure, progress=progress
@@ -208,7 +212,10 @@ def _run(
     made = not output.exists()
     folder = output_folder(output)  # before the work, not after it
     try:
-        with Progress(quiet) as progress, OmopDatabase(database, settings.schema, memory) as db:
+        with (
+            Progress(quiet) as progress,
+            OmopDatabase(database, settings.schema, memory, settings.time_zone) as db,
+        ):
             progress("making cohorts")
             table = make_cohorts(db, cohorts)
             result = case_series(db, settings, cohorts=table, disclosure=rules, progress=progress)

@@ -90,13 +90,11 @@ class Eras:
         """The eras of some ids, of all cases: case, first and last day, in this order."""
         wanted = sorted({*ids} & {*self.ids(kind)})
         table = self.sources.rules.exposures_from if kind == "exposure" else "condition_era"
-        rows = self.work.run(
+        rows = self.work.arrays(
             f"SELECT case_id::BIGINT AS case_id, first::BIGINT AS first, last::BIGINT AS last FROM "
             f"({_of_cases(self.sources.relation(table, wanted))}) ORDER BY 1, 2, 3"
-        ).fetchnumpy()
-        case, first, last = (
-            np.ma.getdata(rows[c]).astype(np.int64) for c in ("case_id", "first", "last")
         )
+        case, first, last = (rows[c].astype(np.int64) for c in ("case_id", "first", "last"))
         return case, first, last
 
     def _read(self, a: int, b: int) -> None:

@@ -165,7 +165,7 @@ def run_case_series_grid(
             a.settings_for(q, grid)  # what cannot be used is refused before the work
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    with opened(database, grid.schema) as db:
+    with opened(database, grid.schema, grid.time_zone) as db:
         made = attempted_cohorts(db, grid.cohorts)
         for why in made.refused.values():
             say(f"left out: {why}")
@@ -245,7 +245,7 @@ def _signature(db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | No
     from steropes import __version__
 
     settings = {k: v for k, v in asdict(grid).items() if k != "min_cell"}
-    parts: list[Any] = [__version__, db.identity, settings]
+    parts: list[Any] = [__version__, db.identity, db.time_zone, settings]
     if cohorts is not None:
         entries = (cohorts.definition, cohorts.subject, cohorts.start, cohorts.end)
         parts.append([hashlib.sha256(v.tobytes()).hexdigest() for v in entries])

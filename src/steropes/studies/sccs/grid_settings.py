@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steropes.errors import DataError
+from steropes.studies.databases.conforming import require_time_zone
 from steropes.studies.grid.cohorts import CohortSources
 from steropes.studies.requirements import concept, real, text, whole
 from steropes.studies.sccs.cohorts import cohort_settings
@@ -58,7 +59,7 @@ class SeriesAnalysis:
     description : str
     settings : dict
         Arguments of `case_series_settings`; a spline may be its number of knots. Limits of
-        diagnostics, ``min_cell`` and ``schema`` are the grid's.
+        diagnostics, ``min_cell``, ``schema`` and ``time_zone`` are the grid's.
     """
 
     id: int
@@ -91,7 +92,8 @@ class SeriesAnalysis:
         for name in SPLINES:
             if isinstance(given.get(name), int) and not isinstance(given[name], bool):
                 given[name] = Spline(given[name])
-        given |= {"thresholds": grid.thresholds, "schema": grid.schema}
+        of_grid = ("thresholds", "schema", "time_zone")
+        given |= {name: getattr(grid, name) for name in of_grid}
         given = cohort_settings(grid.cohorts, question.outcome, question.exposure) | given
         try:
             return case_series_settings(question.outcome, question.exposure, **given)
@@ -116,6 +118,8 @@ class CaseSeriesGrid:
     cohorts : CohortSources, optional
         Where cohorts come from. Outcomes and exposures whose ids it defines are cohorts; with a
         table, all are.
+    time_zone : str, default "UTC"
+        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
     """
 
     questions: tuple[SeriesQuestion, ...]
@@ -126,6 +130,7 @@ class CaseSeriesGrid:
     min_cell: int | None = None
     positive: SeriesPositives | None = None
     cohorts: CohortSources | None = None
+    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "questions", tuple(self.questions))
@@ -142,5 +147,6 @@ class CaseSeriesGrid:
                 raise DataError(f"{what} {next(i for i in ids if ids.count(i) > 1)} is there twice")
         text("database_id", self.database_id)
         text("schema", self.schema)
+        require_time_zone(self.time_zone)
         if self.min_cell is not None:
             whole("min_cell", self.min_cell, 0)

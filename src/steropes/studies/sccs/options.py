@@ -82,6 +82,9 @@ Bootstrap = Annotated[
 ]
 Folds = Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")]
 Schema = Annotated[str, typer.Option(help="Schema of the CDM tables.")]
+TimeZone = Annotated[
+    str, typer.Option(help="Time zone whose dates count where the database stores instants.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the folds.")]
 MinCell = Annotated[
     int | None,

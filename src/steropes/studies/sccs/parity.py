@@ -106,7 +106,7 @@ def compare_with_r(
         The cohorts that R was run on. Default: those of the demonstration, `demo_cohorts`.
     """
     tables = _read(Path(folder))
-    with opened(database, "main") as db:
+    with opened(database, "main", "UTC") as db:
         cohorts = demo_cohorts(db) if cohorts is None else cohorts
         rows = _Rows(tables)
         for _, question in tables["sccs_exposures_outcome_set"].iterrows():

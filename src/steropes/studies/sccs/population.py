@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.data_notes import DataNote
+from steropes.studies.dates import birthday_sql
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.irregular_rows import repeated_people
-from steropes.studies.observation_dates import refuse_endless
 from steropes.studies.observation_periods import (
     joined_periods,
     joined_periods_note,
@@ -105,7 +105,6 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
     """
     work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
     rows: list[tuple] = []
-    refuse_endless(db)
     work.run(f"CREATE OR REPLACE TEMP TABLE periods AS {joined_periods(db)}")
     of_cases = "SELECT * FROM periods WHERE person_id IN (SELECT person_id FROM outcomes)"
     notes = (
@@ -149,7 +148,7 @@ def _first_cases(db: OmopDatabase, work: Workspace) -> None:
         FROM {db.table("person")} GROUP BY 1)
     SELECT row_number() OVER (ORDER BY person_id, o.first) AS case_id, person_id,
            o.first AS observed, o.first, o.last, o.last AS until, o.last = latest AS end_known,
-           sex,
+           sex, born,
            CASE WHEN born IS NOT NULL THEN greatest(0, o.first - born) END::DOUBLE AS age
     FROM periods o JOIN people USING (person_id), ends
     WHERE EXISTS (SELECT 1 FROM outcomes x WHERE x.person_id = o.person_id
@@ -182,7 +181,7 @@ def _cut_to(join: str, work: Workspace) -> None:
                ORDER BY c.person_id, c.observed, greatest(s.first, c.first)) AS case_id,
            c.person_id, c.observed, greatest(s.first, c.first) AS first,
            least(s.last, c.last) AS last, c.until,
-           c.end_known OR s.last < c.last AS end_known, c.sex, c.age
+           c.end_known OR s.last < c.last AS end_known, c.sex, c.born, c.age
     FROM cases c JOIN {join}""")
 
 
@@ -225,7 +224,7 @@ def _on_days(work: Workspace) -> None:
     CREATE OR REPLACE TEMP TABLE cases AS
     SELECT case_id, person_id, observed, (first - observed)::INTEGER AS start,
            (last - observed)::INTEGER AS last, (until - observed)::INTEGER AS until, end_known,
-           sex, age FROM cases""")
+           sex, born, age FROM cases""")
 
 
 # -- the rules -----------------------------------------------------------------------------------
@@ -264,14 +263,18 @@ def _by_age(work: Workspace, rules: CaseRules) -> None:
             f"{shown(unknown, LEAST)} cases have no year_of_birth, which min_age and max_age need"
         )
     if rules.min_age is not None:
-        low = round(rules.min_age * DAYS_A_YEAR)
-        work.run(f"UPDATE cases SET start = greatest(start, {low} - age)")
+        work.run(f"UPDATE cases SET start = greatest(start, {_years_old(rules, rules.min_age)})")
     if rules.max_age is not None:
-        high = round((rules.max_age + 1) * DAYS_A_YEAR) - 1
-        work.run(
-            f"UPDATE cases SET end_known = TRUE, last = {high} - age WHERE age + last > {high}"
-        )
+        last = f"{_years_old(rules, rules.max_age + 1)} - 1"
+        work.run(f"UPDATE cases SET end_known = TRUE, last = {last} WHERE last > {last}")
     _cleared(work)
+
+
+def _years_old(rules: CaseRules, years: int) -> str:
+    """SQL of the day of a case on which the person has completed so many years."""
+    if rules.age_rule == "365.25 days":
+        return f"{round(years * DAYS_A_YEAR)} - age"
+    return f"({birthday_sql('born', years)} - observed)"
 
 
 def _while_seen(work: Workspace, rules: CaseRules, sources: Sources) -> tuple[Any, Any]:
@@ -356,13 +359,13 @@ def _population(
     restricted: tuple[Any, Any] | None,
     notes: tuple[DataNote, ...],
 ) -> Population:
-    found = work.run(
+    found = work.arrays(
         "SELECT person_id, (observed - DATE '1970-01-01')::BIGINT AS observed, "
         "start::BIGINT AS start, last::BIGINT AS last, coalesce(age, 'nan'::DOUBLE) AS age, "
         "end_known FROM cases ORDER BY case_id"
-    ).fetchnumpy()
-    events = work.run("SELECT case_id, day::BIGINT AS day FROM outcomes ORDER BY 1, 2").fetchnumpy()
-    columns = {name: np.ma.getdata(values) for name, values in {**found, **events}.items()}
+    )
+    events = work.arrays("SELECT case_id, day::BIGINT AS day FROM outcomes ORDER BY 1, 2")
+    columns = {**found, **events}
     return Population(
         person=columns["person_id"],
         observed=columns["observed"],

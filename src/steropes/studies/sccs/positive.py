@@ -121,8 +121,7 @@ def add_to_exposed_time(
     with db.workspace() as work:
         sources = Sources(db, work, rules, cohorts)
         exposed = _exposed(db, work, sources, question.exposure, rule)
-        own = work.run(f"SELECT person_id, on_day FROM ({sources.outcomes()}) ORDER BY 1, 2")
-        found = {name: np.ma.getdata(v) for name, v in own.fetchnumpy().items()}
+        found = work.arrays(f"SELECT person_id, on_day FROM ({sources.outcomes()}) ORDER BY 1, 2")
         name = sources.outcome_name()
     before = int(exposed.outcomes.sum())
     if before < rule.min_outcomes:
@@ -160,7 +159,7 @@ def _exposed(
     relation = sources.relation(table, sources.members(table, [exposure]))
     end = "e.last" if rule.risk_end_at == "end" else "e.first"
     work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
-    found = work.run(f"""
+    found = work.arrays(f"""
     WITH windows AS (
         SELECT e.person_id, greatest(e.first + {int(rule.risk_start)}, o.first) AS first,
                least({end} + {int(rule.risk_end)}, o.last) AS last
@@ -178,9 +177,9 @@ def _exposed(
            count(x.on_day)::BIGINT AS n
     FROM joined j JOIN people p USING (person_id)
     LEFT JOIN outcomes x ON x.person_id = j.person_id AND x.on_day BETWEEN lo AND hi
-    GROUP BY 1, 2, 3 ORDER BY 1, 2""").fetchnumpy()
-    person, lo, hi, sex, decade, n = (np.ma.getdata(found[c]) for c in
-                                      ("person_id", "lo", "hi", "sex", "decade", "n"))  # fmt: skip
+    GROUP BY 1, 2, 3 ORDER BY 1, 2""")
+    columns = ("person_id", "lo", "hi", "sex", "decade", "n")
+    person, lo, hi, sex, decade, n = (found[c] for c in columns)
     key = np.column_stack([sex, decade])
     group = np.unique(key, axis=0, return_inverse=True)[1].ravel() if len(key) else sex
     return _Exposed(person, lo, hi, group, n)

@@ -152,7 +152,16 @@ def words_of_analyses() -> dict[str, Any]:
     what all analyses of a grid have in common.
     """
     asked = ("outcome", "exposure", "more", "return")
-    made = ("cases", "windows", "control", "thresholds", "min_cell", "schema", "unblind")
+    made = (
+        "cases",
+        "windows",
+        "control",
+        "thresholds",
+        "min_cell",
+        "schema",
+        "time_zone",
+        "unblind",
+    )
     words = get_type_hints(case_series_settings)
     found = {k: v for k, v in words.items() if k not in asked}
     found |= {k: v for k, v in get_type_hints(CaseRules).items() if k not in asked}

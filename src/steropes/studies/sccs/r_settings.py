@@ -61,6 +61,7 @@ def settings_from_r(
         naive_days=int(people["naivePeriod"] or 0),
         min_age=people["minAge"],
         max_age=people["maxAge"],
+        age_rule="365.25 days",
         sexes=tuple(_list(people["genderConceptIds"])),
         restrict_to_exposure=people["restrictTimeToEraId"],
         max_cases=int(data.get("maxCasesPerOutcome") or 0),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from steropes.errors import DataError
+from steropes.studies.databases.conforming import require_time_zone
+from steropes.studies.dates import AgeRule, calendar_date
 from steropes.studies.requirements import (
     LONGEST,
     concept,
@@ -179,7 +181,9 @@ class CaseRules:
     naive_days : int, default 0
         Days at the beginning of observation that do not count, nor outcomes in them.
     min_age, max_age : int, optional
-        In completed years; time before and after does not count.
+        In completed years; time before and after does not count. A month or day of birth that is
+        not recorded is the first; who was born on 29 February has birthdays on 1 March in other
+        years.
     sexes : tuple of int
         Concept ids of sexes (8507 male, 8532 female); empty takes all.
     restrict_to_exposure : int, optional
@@ -190,6 +194,9 @@ class CaseRules:
         Ids with fewer eras among the cases are no covariates.
     seed : int, default 1
         Of the sample.
+    age_rule : {"birthdays", "365.25 days"}, default "birthdays"
+        Whether a year of age is completed on the birthday, or after 365.25 days, rounded, as in R's
+        SelfControlledCaseSeries.
     """
 
     outcome: int
@@ -209,6 +216,7 @@ class CaseRules:
     max_cases: int = 0
     min_eras: int = 0
     seed: int = 1
+    age_rule: AgeRule = "birthdays"
 
     def __post_init__(self) -> None:
         concept("outcome", self.outcome)
@@ -224,6 +232,7 @@ class CaseRules:
         for name in ("min_age", "max_age"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 0, 150)
+        _one_of("age_rule", self.age_rule, get_args(AgeRule))
         low, high = self.min_age, self.max_age
         if low is not None and high is not None and high < low:
             raise DataError(f"max_age {high} is below min_age {low}")
@@ -279,6 +288,8 @@ class CaseSeriesSettings:
     unblind : bool, default False
         Show the estimates of exposures that fail a diagnostic too: on the page, in its pictures, in
         the terminal and in the ``repr``. The tables hold them either way.
+    time_zone : str, default "UTC"
+        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
     """
 
     cases: CaseRules
@@ -302,6 +313,7 @@ class CaseSeriesSettings:
     min_cell: int | None = None
     schema: str = "main"
     unblind: bool = False
+    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "windows", tuple(self.windows))
@@ -323,6 +335,7 @@ class CaseSeriesSettings:
         if self.min_cell is not None:
             whole("min_cell", self.min_cell, 0)
         text("schema", self.schema)
+        require_time_zone(self.time_zone)
         yes_or_no("unblind", self.unblind)
         if self.control is not None and (self.age or self.season or self.calendar):
             raise DataError(
@@ -370,11 +383,4 @@ def _periods(periods: object) -> tuple[tuple[dt.date | None, dt.date | None], ..
 def _date(value: object) -> dt.date | None:
     if value is None or value == "":
         return None
-    if isinstance(value, dt.datetime):
-        return value.date()
-    if isinstance(value, dt.date):
-        return value
-    try:
-        return dt.date.fromisoformat(str(value))
-    except ValueError:
-        raise DataError(f"a study period needs dates such as 2010-12-31, not {value!r}") from None
+    return calendar_date("the start or end of a study period", value)

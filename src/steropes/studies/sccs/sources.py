@@ -130,7 +130,7 @@ class Sources:
         some = "" if ids is None else f" AND {concept} IN ({_list(ids)})"
         return (
             f"SELECT {person}::BIGINT AS person_id, {concept}::BIGINT AS era_id, "
-            f"{first}::DATE AS first, {last_day(first, last)} AS last FROM {place} AS records "
+            f"{first} AS first, {last_day(first, last)} AS last FROM {place} AS records "
             f"WHERE {first} IS NOT NULL AND {concept} <> 0{some}"
         )
 

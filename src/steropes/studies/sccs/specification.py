@@ -35,7 +35,7 @@ class CaseSeriesSpecification:
         Outcomes that are negative controls of every exposure.
     positive : SeriesPositives, optional
         Or the ratios alone.
-    thresholds, cohorts, database_id, schema, min_cell
+    thresholds, cohorts, database_id, schema, min_cell, time_zone
         As in `CaseSeriesGrid`.
     """
 
@@ -47,6 +47,7 @@ class CaseSeriesSpecification:
     database_id: str = "database"
     schema: str = "main"
     min_cell: int | None = None
+    time_zone: str = "UTC"
 
 
 def _analysis_class() -> type:
@@ -83,7 +84,8 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
 
     Tables ``[[question]]`` (``exposure``, ``outcome``, ``true_ratio``) and ``[[analysis]]``
     (``id``, ``description`` and arguments of `case_series_settings`; of a spline its number of
-    knots will do), a table ``[thresholds]``, and ``database_id``, ``schema``, ``min_cell``;
+    knots will do), a table ``[thresholds]``, and ``database_id``, ``schema``, ``min_cell``,
+    ``time_zone``;
     ``controls`` is a list of outcomes that are negative controls of every exposure, and
     ``positive`` the ratios of the positive controls to make of them (or a table of the settings of
     `SeriesPositives`). A table ``[cohorts]`` says where cohorts come from, as in the specification
@@ -111,7 +113,7 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
     ]
     return CaseSeriesGrid(
         tuple(questions), _analyses(asked, source), spec.thresholds, spec.database_id, spec.schema,
-        spec.min_cell, spec.positive, spec.cohorts,
+        spec.min_cell, spec.positive, spec.cohorts, spec.time_zone,
     )  # fmt: skip
 
 

@@ -249,7 +249,10 @@ def case_series(
     """
     say = progress or (lambda _: None)
     rules = site_rules(disclosure, settings.min_cell)
-    with opened(database, settings.schema) as db, db.workspace() as work:
+    with (
+        opened(database, settings.schema, settings.time_zone) as db,
+        db.workspace() as work,
+    ):
         return _run(db, work, settings, cohorts, rules, say)
 
 

@@ -66,8 +66,8 @@ def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int) -> Iterat
     for begin, end in eras.parts():
         for a in range(begin, end, step):
             b = min(a + step, end)
-            found = work.run(_sql(a, b)).fetchnumpy()
-            columns = (np.ma.getdata(found[name]) for name in ("case_id", "col", "lo", "hi"))
+            found = work.arrays(_sql(a, b))
+            columns = (found[name] for name in ("case_id", "col", "lo", "hi"))
             yield Spans(a, b, *(c.astype(np.int64) for c in columns))
 
 

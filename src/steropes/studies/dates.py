@@ -1,0 +1,154 @@
+"""Calendar dates of values, birthdays, and ages in completed years.
+
+Everything in a study is counted in days, so every value that holds a time stands for a calendar
+date: the one that it shows. A time with a time zone shows the date in that zone, text the date that
+it begins with. The time zone of the computer is never used.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+
+__all__ = ["AgeRule", "age_sql", "as_days", "birthday", "birthday_sql", "calendar_date"]
+
+# A year of age lasts from birthday to birthday, or 365.25 days, as R's packages count.
+AgeRule = Literal["birthdays", "365.25 days"]
+TEXT = re.compile(r"\s*(\d{4}-\d{2}-\d{2})(?:[T ]\d.*)?", re.DOTALL)
+NO_DATE = np.datetime64("NaT", "D")
+
+
+def as_days(values: Any, what: str) -> NDArray:
+    """Convert values to an array of days, ``datetime64[D]``.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+        Dates, timestamps of any unit and time zone, or text such as "2010-12-31"; of NumPy, pandas,
+        polars, pyarrow or Python. Missing values stay missing.
+    what : str
+        Where the values are, for error messages.
+
+    Raises
+    ------
+    DataError
+        A value that is not a date. The message names its row and not the value, which may be that
+        of a person.
+    """
+    values = _as_array(values)
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[D]")
+    if values.dtype.kind not in "OUST" and len(values):
+        raise DataError(
+            f"{what} must hold dates, timestamps or text such as 2010-12-31, not {values.dtype}"
+        )
+    if {*map(type, values)} == {dt.date}:  # as pyarrow gives them, and many
+        return values.astype("datetime64[D]")
+    found = np.full(len(values), NO_DATE)
+    for row, value in enumerate(values):
+        try:
+            found[row] = _day(value)
+        except ValueError:
+            raise DataError(
+                f"{what} holds a value that is not a date in row {row}; write dates like "
+                "2010-12-31, and leave those that are not known missing"
+            ) from None
+    return found
+
+
+def calendar_date(name: str, value: Any, text: bool = True) -> dt.date:
+    """Return the calendar date of a setting.
+
+    Parameters
+    ----------
+    name : str
+        Name of the setting, for error messages.
+    value : date, datetime, Timestamp, datetime64 or str
+        Of a datetime the date that it shows, whatever its time zone.
+    text : bool, default True
+        Whether text will do.
+
+    Raises
+    ------
+    DataError
+        Not a date.
+    """
+    try:
+        day = _day(value) if text or not isinstance(value, str) else NO_DATE
+    except ValueError:
+        day = NO_DATE
+    found = day.item()
+    if not isinstance(found, dt.date):  # missing, or beyond the years that Python counts
+        raise DataError(f"{name} must be a date such as 2020-12-31, not {value!r}")
+    return found
+
+
+def birthday(born: NDArray, years: int) -> NDArray:
+    """Return the days on which people complete so many years of life.
+
+    Who was born on 29 February has birthdays on 1 March in other years.
+
+    Parameters
+    ----------
+    born : array of datetime64[D], shape (n,)
+    years : int
+    """
+    month = born.astype("datetime64[M]")
+    return (month + np.timedelta64(12 * years, "M")).astype("datetime64[D]") + (born - month)
+
+
+def birthday_sql(born: str, years: int) -> str:
+    """Return SQL of the day that `birthday` gives for a column of dates."""
+    month = f"make_date(year({born}) + {int(years)}, month({born}), 1)"
+    return f"({month} + (day({born}) - 1)::INTEGER)"
+
+
+def age_sql(born: str, on: str) -> str:
+    """Return SQL of the age in completed years, from two columns of dates."""
+    before = f"(month({on}), day({on})) < (month({born}), day({born}))"
+    return f"(year({on}) - year({born}) - ({before})::BIGINT)"
+
+
+def _as_array(values: Any) -> NDArray:
+    """Values as a NumPy array in which a time with a time zone is the time that it shows."""
+    if hasattr(values, "to_pandas"):  # polars, pyarrow
+        values = values.to_pandas()
+    if isinstance(values, pd.Index):
+        values = values.to_series()
+    if isinstance(values, pd.api.extensions.ExtensionArray):
+        values = pd.Series(values)
+    if isinstance(values, pd.Series):
+        if isinstance(values.dtype, pd.DatetimeTZDtype):
+            values = values.dt.tz_localize(None)
+        kept = isinstance(values.dtype, np.dtype)
+        return (values.to_numpy() if kept else values.to_numpy(dtype=object)).ravel()
+    return np.asarray(values).ravel()
+
+
+def _day(value: Any) -> np.datetime64:
+    """Return the day that a value shows.
+
+    Raises
+    ------
+    ValueError
+        It shows none.
+    """
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[D]")
+    if isinstance(value, str):
+        shown = TEXT.fullmatch(value)
+        if shown is None:
+            raise ValueError
+        return np.datetime64(shown[1], "D")
+    if isinstance(value, dt.date) and value is not pd.NaT:
+        return np.datetime64(dt.date(value.year, value.month, value.day), "D")
+    if value is None or value is pd.NaT or value is pd.NA or value != value:
+        return NO_DATE
+    raise ValueError
