@@ -168,3 +168,33 @@ def test_in_a_grid_too_an_emptied_arm_keeps_its_reason():
     table = pd.DataFrame([line, line]).assign(**people, comparator_outcomes=5, unblind=0)
     notes = blinded(table.assign(note=["nobody is left", "no outcome in the target arm"]))["note"]
     assert notes.tolist() == ["nobody is left", NO_NOTE]
+
+
+def test_a_crude_estimate_is_not_the_result_of_a_study_without_an_adjusted_one(shown, capsys):
+    easy = DiagnosticThresholds(balance=1.0)
+    hazards = shown.hazard_ratios.copy()
+    matched = ["matched", "matched, stratified"]
+    hazards.loc[matched, ["hr", "lower", "upper", "p", "log_hr", "se"]] = math.nan
+    hazards.loc[matched, "note"] = "treatment: no finite maximum"
+    alone = with_settings(shown, unblind=False, thresholds=easy)
+    alone = dataclasses.replace(alone, hazard_ratios=hazards)
+    assert alone.visible
+    crude = publish(alone).hazard_ratios[0]
+    assert math.isnan(crude["hr"])
+    assert "where no adjusted one stands beside it" in crude["note"]
+    number = decimals(float(shown.hazard_ratios.loc["crude", "hr"]))
+    for said in said_by(alone, capsys):
+        assert number not in said
+    asked = with_settings(alone, unblind=True)
+    assert publish(asked).hazard_ratios[0]["hr"] > 1
+    beside = dataclasses.replace(alone, hazard_ratios=shown.hazard_ratios)
+    assert publish(beside).hazard_ratios[0]["hr"] > 1
+
+
+def said_by(study, capsys):
+    """The table of hazard ratios on the page and in the terminal."""
+    print_study(study, [])
+    page = study_page(study)
+    table = page[page.index("Hazard ratio of ") :]
+    out = capsys.readouterr().out
+    return table[: table.index("</table>")], out[out.index("Hazard ratio") : out.index("!")]

@@ -52,7 +52,7 @@ def demo_grid(min_cell: int | None = None) -> Any:
     """A small grid: the four analyses of ``presets.cohort_method_demo``, with negative controls.
 
     The time at risk is longer than there, three years from the day after the start, so that
-    controls have events.
+    controls have events; and the crude estimate is not shown.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def demo_grid(min_cell: int | None = None) -> Any:
             conditions={3: ConceptSet((DEMO["outcome"],))},
         ),
         (Question(1, 2, (Outcome(3),), exclude=drugs),),
-        tuple(replace(a, at_risk=at_risk) for a in cohort_method_demo()),
+        tuple(replace(a, at_risk=at_risk, unadjusted=False) for a in cohort_method_demo()),
         ControlSet(concepts=CONTROLS),
         database_id="Eunomia",
         min_cell=min_cell,

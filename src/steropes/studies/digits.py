@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
-__all__ = ["deciding", "deciding_p", "decimals", "limit_text"]
+__all__ = ["Relation", "deciding", "deciding_p", "decimals", "limit_text", "passes"]
+
+Relation = Literal["below", "at most", "at least"]
 
 MOST = 12  # decimals, beyond which a value and its limit count as one
 
@@ -48,6 +51,13 @@ def deciding_p(p: float, *limits: float | None) -> str:
     if p < 0.001 and all(limit >= 0.001 for limit in known):
         return "< 0.001"
     return deciding(p, *known, digits=3 if p < 0.1 else 2)
+
+
+def passes(x: float, relation: Relation, limit: float) -> bool:
+    """Whether a number is below a limit, at most or at least the limit."""
+    if relation == "at least":
+        return x >= limit
+    return x < limit if relation == "below" else x <= limit
 
 
 def limit_text(limit: float) -> str:

@@ -127,6 +127,8 @@ def run_and_report(
             if line.rr == line.rr
             else line.note or (NOT_SHOWN if not line.unblind else "none")
         )
+        if line.rr == line.rr and isinstance(line.unconverged, str):
+            effect += f" ({line.unconverged} did not converge)"
         said = names.get(line.outcome_id, f"outcome {line.outcome_id}")
         where = pairs[line.target_comparator_id]
         print(f"  {where}, {said}, analysis {line.analysis_id}: {effect}")

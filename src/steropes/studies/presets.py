@@ -42,7 +42,7 @@ def cohort_method_demo() -> tuple[StudyAnalysis, ...]:
     Crude, matched with up to 100 comparators, weighted by the odds of the score (at most ten),
     and matched with an interaction with sex. Of everybody the first 183 days of observation are
     needed; time at risk ends 30 days after the cohort's end; the propensity model's prior has a
-    variance of 0.01.
+    variance of 0.01. As in R, the crude estimate may be read.
     """
     common: dict[str, Any] = {
         "cohorts": ComparisonRules(both="remove all", washout_days=183),
@@ -52,7 +52,9 @@ def cohort_method_demo() -> tuple[StudyAnalysis, ...]:
     match = Match(max_ratio=100)
     female = 8532001
     return (
-        cohort_method(1, "No matching, simple outcome model", propensity=None, **common),
+        cohort_method(
+            1, "No matching, simple outcome model", propensity=None, unadjusted=True, **common
+        ),
         cohort_method(
             2, "Matching", match=match, outcome_model=_profile(stratified=True), **scored
         ),

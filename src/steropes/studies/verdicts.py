@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.digits import limit_text
+from steropes.studies.digits import Relation, limit_text, passes
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
 
@@ -27,10 +27,12 @@ __all__ = [
     "blind",
     "equipoise_share",
     "judge",
+    "without_lone_crude",
 ]
 
 NOT_SHOWN = "not shown: a diagnostic failed"
 NO_NOTE = "no finite estimate, and not shown: a diagnostic failed"
+LONE_CRUDE = "a crude estimate is not shown where no adjusted one stands beside it"
 EFFECT = ("hr", "lower", "upper", "p", "log_hr", "se")
 OUTCOMES = ("events", "rate", "rate_lower", "rate_upper")
 
@@ -93,9 +95,11 @@ def judge(
     return [
         _judged(
             "balance",
-            "largest standardised difference after matching",
+            "p value of the standardised differences after matching"
+            if by_p
+            else "largest standardised difference after matching",
             _known(_few(study, d.difference_p)) if by_p else largest,
-            ("p at least", t.balance_p) if by_p else ("below", t.balance),
+            ("at least", t.balance_p) if by_p else ("below", t.balance),
             d.balance_verdict,
             about=d.worst_covariate if d.worst_covariate in named else "",
         ),
@@ -165,7 +169,7 @@ def _judged(
     key: str,
     name: str,
     value: float | Bound | None,
-    rule: tuple[str, float | None],
+    rule: tuple[Relation, float | None],
     verdict: Verdict,
     *,
     hides: bool = True,
@@ -176,17 +180,9 @@ def _judged(
     if threshold is None:
         return Judged(key, name, value, "no threshold", verdict, hides, about)
     if verdict != "NOT EVALUATED" and isinstance(value, float) and math.isfinite(value):
-        least = relation.endswith("at least")
-        passes = (
-            value >= threshold
-            if least
-            else value < threshold
-            if relation == "below"
-            else value <= threshold
-        )
         passed = verdict == "PASS"
-        if passes != passed:
-            value = Bound(threshold, above=passed == least)
+        if passes(value, relation, threshold) != passed:
+            value = Bound(threshold, above=passed == (relation == "at least"))
     said = f"{relation} {limit_text(threshold)}"
     return Judged(key, name, value, said, verdict, hides, about, threshold)
 
@@ -248,6 +244,22 @@ def blind(public: Published) -> Published:
         other_draws=(),
         verdicts=precision,
     )
+
+
+def without_lone_crude(public: Published) -> Published:
+    """Hide the crude hazard ratio of a study that has no adjusted one.
+
+    Alone it would be the study's result, though confounding may explain all of it.
+    """
+    if any(not line["note"] for line in public.hazard_ratios if line["analysis"] != "crude"):
+        return public
+    hazards = [
+        {**line, **dict.fromkeys(EFFECT, math.nan), "note": LONE_CRUDE}
+        if line["analysis"] == "crude" and not line["note"]
+        else line
+        for line in public.hazard_ratios
+    ]
+    return replace(public, hazard_ratios=hazards)
 
 
 def _known(x: float) -> float | None:

@@ -25,6 +25,7 @@ id = 1
 description = "crude"
 propensity = false
 features = false
+unadjusted = true
 [analysis.at_risk]
 end = 500
 end_anchor = "cohort start"

@@ -73,6 +73,7 @@ def release_grid(
         exact["cm_diagnostics_summary"],
         effects.interactions,
         tables["cm_target_comparator_outcome"],
+        exact["note"],
         thresholds,
     )
     unnamed = hidden_names(tables[BALANCES[0]], covariates)

@@ -33,7 +33,7 @@ from steropes.studies.outcomes.e_values import is_common
 from steropes.studies.outcomes.summaries import informative_events
 from steropes.studies.plots import density
 from steropes.studies.ratios import ratio_of
-from steropes.studies.verdicts import Judged, blind, judge
+from steropes.studies.verdicts import Judged, blind, judge, without_lone_crude
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
@@ -142,11 +142,14 @@ class Published:
 def publish(study: ComparativeStudy) -> Published:
     """Release a study by its rules, without its estimate where a diagnostic fails.
 
+    A crude estimate is not shown where no adjusted one stands beside it.
+
     ``settings.unblind`` keeps an estimate that fails a diagnostic, and none that would give a count
     away.
     """
     everything = _released(study)
-    return everything if study.visible else blind(everything)
+    shown = everything if study.visible else blind(everything)
+    return shown if study.settings.unblind else without_lone_crude(shown)
 
 
 def line_of(rates: list[dict[str, Any]], analysis: str, arm: str) -> dict[str, Any]:

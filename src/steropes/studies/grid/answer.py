@@ -6,6 +6,7 @@ several processes at once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from steropes.studies.adjust.weights import set_weights
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import StudyPopulation, study_population
+from steropes.studies.convergence import convergence, quiet_fits
 from steropes.studies.covariates.features import Features
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.adjustment import Adjusted, adjust
@@ -176,13 +178,14 @@ class Prepared:
             of_compared = features.take(compared["row"].to_numpy())
         estimate = Estimate(note=note)
         if not note:
-            estimate = estimate_effect(
-                compared,
-                analysis.outcome_model,
-                weights=adjusted.weights,
-                sets=adjusted.sets,
-                features=of_compared,
-            )
+            with quiet_fits():
+                estimate = estimate_effect(
+                    compared,
+                    analysis.outcome_model,
+                    weights=adjusted.weights,
+                    sets=adjusted.sets,
+                    features=of_compared,
+                )
         if estimate.note:
             estimate = replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
         balance = None
@@ -218,7 +221,7 @@ class Prepared:
             curves=curve_table(compared, weights),
             balance=balance,
             shared=shared,
-            diagnostics=self._diagnose(people, compared, adjusted, balance),
+            diagnostics=self._diagnose(people, compared, adjusted, balance, estimate),
         )
 
     def _explained(self, note: str, outcome: int, adjusted: Adjusted) -> str:
@@ -245,8 +248,13 @@ class Prepared:
         compared: pd.DataFrame,
         adjusted: Adjusted,
         balance: Balance | None,
+        estimate: Estimate,
     ) -> Diagnostics:
         analysis, shared = self.analysis, self.shared
+        converged, unconverged = convergence(
+            propensity_model=None if shared.scores is None else shared.scores.converged,
+            outcome_model=estimate.converged if math.isfinite(estimate.log_rr) else None,
+        )
 
         def of(found: Balance | None, what: str) -> float:
             return float("nan") if found is None else getattr(found, what)
@@ -278,6 +286,9 @@ class Prepared:
             comparator_attrition=lost[1],
             tied=tied,
             fewest=float(min(v for k, v in counts.items() if k.endswith("outcomes"))),
+            converged=converged,
+            unconverged=unconverged,
+            adjusted=None if analysis.unadjusted else not analysis.crude,
             thresholds=self.thresholds,
         )
 

@@ -19,6 +19,7 @@ from steropes.studies.ratios import ratio_of
 __all__ = ["Calibrated", "calibrate_grid", "calibrated_tables"]
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
+FACTS = {"PASS": True, "FAIL": False}
 GROUP = ["target_comparator_id", "analysis_id"]
 
 
@@ -38,6 +39,7 @@ def calibrate_grid(store: ResultStore, thresholds: DiagnosticThresholds) -> None
         store.table("cm_diagnostics_summary"),
         store.table("cm_interaction_result"),
         store.table("cm_target_comparator_outcome"),
+        store.table("note"),
         thresholds,
     )
     store.replace("cm_result", found.results)
@@ -50,6 +52,7 @@ def calibrated_tables(
     checks: pd.DataFrame,
     interactions: pd.DataFrame,
     truth: pd.DataFrame,
+    notes: pd.DataFrame,
     thresholds: DiagnosticThresholds,
 ) -> Calibrated:
     """Calibrate estimates, and judge them by the systematic error of the controls.
@@ -59,16 +62,19 @@ def calibrated_tables(
 
     Parameters
     ----------
-    results, checks, interactions, truth : DataFrame
-        ``cm_result``, ``cm_diagnostics_summary``, ``cm_interaction_result`` and
-        ``cm_target_comparator_outcome``; what an earlier calibration filled in is made anew.
+    results, checks, interactions, truth, notes : DataFrame
+        ``cm_result``, ``cm_diagnostics_summary``, ``cm_interaction_result``,
+        ``cm_target_comparator_outcome`` and ``note``; what an earlier calibration filled in is made
+        anew.
     thresholds : DiagnosticThresholds
     """
     results, interactions = results.copy(), interactions.copy()
     for table in (results, interactions):
         calibrated = [c for c in table if str(c).startswith("calibrated_")]
         table[calibrated] = math.nan
-    checks = checks.assign(ease=math.nan)
+    columns = list(checks.columns)
+    facts = notes[[*KEY, "convergence_diagnostic", "adjustment_diagnostic"]]
+    checks = checks.assign(ease=math.nan).merge(facts, on=KEY, how="left")
     passed = [_read(line, thresholds).unblind_for_calibration for line in checks.to_dict("records")]
     usable = checks[KEY].assign(usable=passed).merge(truth, on=KEY[:2], how="left")
     known = results.merge(usable, on=KEY, how="left")
@@ -95,7 +101,7 @@ def calibrated_tables(
                 interactions, rows, fit_error_model(negative["log_rr"], negative["se_log_rr"], none)
             )
     judged = [{**line, **_judged(line, thresholds)} for line in checks.to_dict("records")]
-    return Calibrated(results, pd.DataFrame(judged, columns=list(checks.columns)), interactions)
+    return Calibrated(results, pd.DataFrame(judged, columns=columns), interactions)
 
 
 def _groups(table: pd.DataFrame, by: list[str]) -> list[pd.Index]:
@@ -134,7 +140,7 @@ def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str,
 
 
 def _read(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics:
-    """The diagnostics of a row of the table."""
+    """The diagnostics of a row of the table, with the verdicts on its fits and its adjustment."""
     mdrr = line["mdrr"]
     return Diagnostics(
         largest_difference=float(line["max_sdm"]),
@@ -146,5 +152,7 @@ def _read(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics
         attrition=float(line["attrition_fraction"]),
         systematic_error=float(line["ease"]),
         detectable=math.inf if pd.isna(mdrr) else float(mdrr),
+        converged=FACTS.get(line["convergence_diagnostic"]),
+        adjusted=FACTS.get(line["adjustment_diagnostic"]),
         thresholds=thresholds,
     )

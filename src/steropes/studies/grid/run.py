@@ -71,12 +71,13 @@ class GridResults:
         Returns
         -------
         DataFrame
-            Of ``cm_result``, with ``unblind``, ``note`` and ``interval``.
+            Of ``cm_result``, with ``unblind``, ``note``, ``interval`` and ``unconverged``, the
+            names of fits that did not converge.
         """
         found = self.tables["cm_result"].merge(
             self.tables["cm_diagnostics_summary"][[*KEY, "unblind"]], on=KEY
         )
-        found = found.merge(self.tables["note"][[*KEY, "note", "interval"]], on=KEY)
+        found = found.merge(self.tables["note"][[*KEY, "note", "interval", "unconverged"]], on=KEY)
         asked = self.tables["cm_target_comparator_outcome"]
         asked = asked[asked["outcome_of_interest"] == 1]
         found = found.merge(asked[KEY[:2]], on=KEY[:2])

@@ -15,7 +15,7 @@ from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.population import TimeAtRisk
 from steropes.studies.covariates.features import FeatureRules
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.requirements import concepts, real, whole
+from steropes.studies.requirements import concepts, real, whole, yes_or_no
 
 __all__ = ["Outcome", "Question", "StudyAnalysis"]
 
@@ -115,6 +115,9 @@ class StudyAnalysis:
     outcome_model : OutcomeModel
     competing : int, optional
         Cohort of a competing outcome, for Fine–Gray models.
+    unadjusted : bool, default False
+        Whether a crude comparison is what is asked. The estimate of an analysis that adjusts for
+        nothing is not shown otherwise, as confounding alone may explain it.
     """
 
     id: int
@@ -130,6 +133,7 @@ class StudyAnalysis:
     stratify: Stratify | None = None
     outcome_model: OutcomeModel = field(default_factory=OutcomeModel)
     competing: int | None = None
+    unadjusted: bool = False
 
     def __post_init__(self) -> None:
         whole("id", self.id, 0)
@@ -150,6 +154,12 @@ class StudyAnalysis:
             )
         if (model.covariates or model.interactions) and self.features is None:
             raise DataError(f"{where}: covariates in the outcome model need features")
+        yes_or_no("unadjusted", self.unadjusted)
+        if self.unadjusted and not self.crude:
+            raise DataError(
+                f"{where}: unadjusted asks for a crude comparison, but the analysis adjusts; leave "
+                "one of the two out"
+            )
         if (model.kind == "fine-gray") != (self.competing is not None):
             raise DataError(f"{where}: a Fine-Gray model and a competing outcome belong together")
 

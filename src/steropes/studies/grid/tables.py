@@ -89,7 +89,8 @@ _COLUMNS = {
     + _A
     + "note:t interval:t proportional_p:f proportional_transform:t e_value:f e_value_limit:f "
     + "e_value_form:t limit_ratio:f "
-    + "precision_diagnostic:t tied:f tied_diagnostic:t target_lost:f comparator_lost:f "
+    + "convergence_diagnostic:t unconverged:t adjustment_diagnostic:t precision_diagnostic:t "
+    + "tied:f tied_diagnostic:t target_lost:f comparator_lost:f "
     + "worst_covariate:t"
     + _DB,
     "absolute_effect": _TC

@@ -14,6 +14,7 @@ from steropes.studies.adjust.scores import PropensityScores, fit_scores
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.cohorts.population import study_population
+from steropes.studies.convergence import quiet_fits
 from steropes.studies.covariates.features import FeatureRules, Features, extract_features
 from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.answer import (
@@ -156,12 +157,13 @@ class Workbench:
     ) -> PropensityScores:
         rows = people["row"].to_numpy()
         key = ("scores", id(features), rows.tobytes(), analysis.propensity)
-        return self._once(
-            key,
-            lambda: fit_scores(
-                features.take(rows),
-                people["treated"].to_numpy(),
-                analysis.propensity,
-                ids=people["person_id"].to_numpy(),
-            ),
-        )
+        with quiet_fits():
+            return self._once(
+                key,
+                lambda: fit_scores(
+                    features.take(rows),
+                    people["treated"].to_numpy(),
+                    analysis.propensity,
+                    ids=people["person_id"].to_numpy(),
+                ),
+            )

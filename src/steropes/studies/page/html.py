@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from steropes import __version__
+from steropes.studies.digits import Relation, deciding, limit_text, passes
 from steropes.studies.wording import decimals
 
 __all__ = [
@@ -133,9 +134,39 @@ def _table(kind: str, head: Sequence[str], rows: str, words: set[int], caption: 
     )
 
 
-def verdict(value: float, said: str, digits: int = 2) -> str:
-    """A number with its verdict in words, as HTML."""
-    shown = number(value, digits) or ("∞" if math.isinf(value) else "")
+def verdict(
+    value: float,
+    said: str,
+    digits: int = 2,
+    relation: Relation = "below",
+    limit: float | None = None,
+) -> str:
+    """Format a number with its verdict, as HTML.
+
+    The number has the digits that tell it from the limit. One that was rounded to the other side of
+    the limit is shown as a bound that agrees with the verdict.
+
+    Parameters
+    ----------
+    value : float
+    said : {"PASS", "FAIL", "NOT EVALUATED"}
+    digits : int, default 2
+        Fewest decimals.
+    relation, limit
+        What it takes to pass; None for no limit.
+    """
+    shown = (
+        "∞"
+        if math.isinf(value)
+        else ""
+        if math.isnan(value)
+        else deciding(value, limit, digits=digits)
+    )
+    passed = said == "PASS"
+    judged = math.isfinite(value) and said != "NOT EVALUATED"
+    if judged and limit is not None and passes(value, relation, limit) != passed:
+        above = passed == (relation == "at least")
+        shown = f"{'&gt;' if above else '&lt;'}{limit_text(limit)}"
     if said == "NOT EVALUATED":
         return f'<span class="faint">{shown or "–"}</span>'
     return f'<span class="{said}">{shown} <small>{said.lower()}</small></span>'

@@ -7,6 +7,7 @@ from html import escape
 import pandas as pd
 
 from steropes.studies.covariates.analyses import ANALYSES
+from steropes.studies.digits import deciding, deciding_p, limit_text
 from steropes.studies.grid.report.characteristics import characteristics_html
 from steropes.studies.grid.report.view import Comparison, View
 from steropes.studies.grid.settings import StudyAnalysis
@@ -14,7 +15,6 @@ from steropes.studies.grid.unusable import unusable_words
 from steropes.studies.page.balance import balance_scatter, love_plot
 from steropes.studies.page.html import findings, fold, number, table
 from steropes.studies.page.overlap import score_overlap
-from steropes.studies.wording import decimals
 
 __all__ = ["adjustment_section"]
 
@@ -58,6 +58,9 @@ def _group(view: View, comparison: Comparison, same: list[StudyAnalysis]) -> lis
         return [*parts, "<p>No balance: nobody was adjusted, or an arm has nobody left.</p>"]
     scatter = balance_scatter(f"balance-{place}", balance, limit)
     love = love_plot(f"love-{place}", balance, limit)
+    stopped = view.rows("note", **key)["unconverged"]
+    if stopped.map(lambda x: isinstance(x, str) and "propensity" in x).any():
+        parts.append(findings([("FAIL", "The propensity model did not converge.")]))
     parts += [
         findings([_rule(view, comparison, first, limit)]),
         view.figure(scatter, _caption(balance)),
@@ -88,8 +91,8 @@ def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> tu
     verdicts = checks["shared_balance_diagnostic"].unique()
     said = (
         f"{families['over_after'].sum():,} of {families['covariates'].sum():,} covariates differ "
-        f"by more than {limit:g} after adjustment; the largest difference is "
-        f"{decimals(float(size.max()))}"
+        f"by more than {limit_text(limit)} after adjustment; the largest difference is "
+        f"{deciding(float(size.max()), limit)}"
     )
     if size.notna().any():
         name = families.loc[size.idxmax(), "worst"]
@@ -98,8 +101,9 @@ def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> tu
     p = checks["shared_sdm_family_wise_min_p"].max()
     if smallest is not None:
         said += (
-            f". By the significance rule (p at least {smallest:g} over all covariates) what counts "
-            f"is p = {decimals(float(p), 3)}, that a difference is beyond {limit:g} by chance"
+            f". By the significance rule (p at least {limit_text(smallest)} over all covariates) "
+            f"what counts is p = {deciding_p(float(p), smallest)}, that a difference is beyond "
+            f"{limit_text(limit)} by chance"
         )
     return (str(verdicts[0]) if len(verdicts) else "NOT EVALUATED"), said + "."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from steropes.studies.controls.calibration import fit_systematic_error, leave_one_out
+from steropes.studies.digits import deciding
 from steropes.studies.grid.report.view import KEY, Comparison, View
 from steropes.studies.page.controls import calibration_plot
 from steropes.studies.page.html import counted, effect, fold, number, table
@@ -23,6 +24,7 @@ def controls_section(view: View, comparison: Comparison) -> list[str]:
     found = t["cm_result"].merge(truth[[*KEY[:2], "true_effect_size"]], on=KEY[:2])
     negative = found[found["true_effect_size"] == 1]
     parts = ["<h3>Control outcomes</h3>"]
+    limit = view.results.spec.thresholds.systematic_error
     for a in view.analyses:
         of = negative[(negative["analysis_id"] == a.id) & negative["se_log_rr"].gt(0)]
         label = view.label(a.id)
@@ -32,7 +34,8 @@ def controls_section(view: View, comparison: Comparison) -> list[str]:
         error = fit_systematic_error(of["log_rr"], of["se_log_rr"])
         cover = leave_one_out(of["log_rr"], of["se_log_rr"])[["covers", "calibrated_covers"]].mean()
         said = (
-            f"{label}: expected absolute systematic error {error.expected_absolute:.2f}. Of "
+            f"{label}: expected absolute systematic error "
+            f"{deciding(error.expected_absolute, limit)}. Of "
             f"{len(of)} negative controls {100 * cover.iloc[0]:.0f}% have intervals that hold no "
             f"effect, {100 * cover.iloc[1]:.0f}% when calibrated by the others. Dashed: where an "
             "estimate is significant; solid: where it is after calibration."

@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.digits import limit_text
 from steropes.studies.estimands import estimand_name
+from steropes.studies.grid.report.limits import Limit, diagnostic_limits, tie_limit
 from steropes.studies.grid.report.subgroups import subgroups_html
 from steropes.studies.grid.report.view import KEY, Comparison, View
 from steropes.studies.page.flow import attrition_diagram
@@ -20,15 +22,6 @@ from steropes.studies.wording import TEST_OF_HAZARDS, decimals, p_value, percent
 
 __all__ = ["outcome_section"]
 
-CHECKS = {
-    "balance_diagnostic": ("Balance", "max_sdm"),
-    "shared_balance_diagnostic": ("Shared balance", "shared_max_sdm"),
-    "equipoise_diagnostic": ("Equipoise", "equipoise"),
-    "generalizability_diagnostic": ("Generalis\N{SOFT HYPHEN}ability", "generalizability_max_sdm"),
-    "mdrr_diagnostic": ("Detect\N{SOFT HYPHEN}able ratio", "mdrr"),
-    "ease_diagnostic": ("Systematic error", "ease"),
-    "attrition_diagnostic": ("Target lost", "attrition_fraction"),
-}
 NO_BREAK = "\N{NO-BREAK SPACE}"
 DAYS = ("min", "p_10", "p_25", "median", "p_75", "p_90", "max")
 
@@ -41,7 +34,7 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> list[st
         "cm_diagnostics_summary", target_comparator_id=comparison.id, outcome_id=outcome
     )
     notes = view.rows("note", target_comparator_id=comparison.id, outcome_id=outcome)
-    of = of.merge(notes.drop(columns=["note", "interval", "database_id"]), on=KEY)
+    of = of.merge(notes.drop(columns=["note", "interval", "unconverged", "database_id"]), on=KEY)
     lines = {int(line["analysis_id"]): line for line in of.to_dict("records")}
     units = list(dict.fromkeys(view.unit(a) for a in lines))
     name = view.name(outcome)
@@ -92,6 +85,8 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:
     for a, line in lines.items():
         calibrated = [line[f"calibrated_{c}"] for c in ("rr", "ci_95_lb", "ci_95_ub")]
         shown = effect(line["rr"], line["ci_95_lb"], line["ci_95_ub"]).replace(" ", NO_BREAK)
+        if shown and isinstance(line["unconverged"], str):
+            shown += f" ({line['unconverged']} did not converge)"
         known = _visible(view, line) and math.isfinite(line["e_value"])
         among = estimand_name(str(line["target_estimator"]), not view.analysis(a).crude)
         if view.analysis(a).outcome_model.interactions:
@@ -127,32 +122,48 @@ def _about_estimates(view: View) -> str:
 
 
 def _verdicts(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]) -> str:
+    thresholds = view.results.spec.thresholds
+    limits, ties = diagnostic_limits(thresholds), tie_limit(thresholds)
     head = (
         "Analysis",
-        *(n for n, _ in CHECKS.values()),
-        "Limits, ratio",
-        "Tied scores",
         "May be read",
+        *(of.name for of in limits.values()),
+        "Con\N{SOFT HYPHEN}verged",
+        "Ad\N{SOFT HYPHEN}justed",
+        "Limits, ratio",
+        ties.name,
     )
-    rows = []
+    needed = (escape(of.rule) for of in limits.values())
+    rows = [("To pass", "", *needed, "", "", "", escape(ties.rule))]
     for line in checks.to_dict("records"):
         note = lines[int(line["analysis_id"])]
-        precise = _told(note["precision_diagnostic"])
         width = note["limit_ratio"] if _visible(view, note) else math.nan
         rows.append(
             (
                 escape(view.label(int(line["analysis_id"]))),
-                *(verdict(line[value], line[key]) for key, (_, value) in CHECKS.items()),
-                verdict(width, precise),
-                verdict(note["tied"], _told(note["tied_diagnostic"])),
                 "yes" if line["unblind"] else '<span class="FAIL">no</span>',
+                *(_checked(line[of.value], line[key], of) for key, of in limits.items()),
+                verdict(math.nan, _told(note["convergence_diagnostic"])),
+                verdict(math.nan, _told(note["adjustment_diagnostic"])),
+                verdict(width, _told(note["precision_diagnostic"])),
+                _checked(note["tied"], note["tied_diagnostic"], ties),
             )
         )
+    least = thresholds.outcomes
+    few = "Few outcomes" if least is None else f"Fewer than {limit_text(least)} outcomes"
     caption = (
-        "Diagnostics: the value, and whether it passes. Few outcomes in an arm fail the precision "
-        "(limits, upper over lower); that and tied scores do not hide a result."
+        "Diagnostics: the value, and whether it passes. Every fit has to converge, and an estimate "
+        "to be adjusted unless a crude one was asked for. "
+        f"{few} in an arm fail the precision (limits, upper over lower); that and tied scores do "
+        "not hide a result."
     )
     return table(head, rows, text=(0,), raw=range(len(head)), caption=caption)
+
+
+def _checked(value: Any, said: Any, of: Limit) -> str:
+    """A value beside its limit, with its verdict."""
+    x = math.nan if value is None else float(value)
+    return verdict(x, _told(said), relation=of.relation, limit=of.threshold)
 
 
 def _told(said: Any) -> str:

@@ -1,0 +1,174 @@
+"""What of a grid may be read: crude estimates, fits that did not converge, digits that decide."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+import steropes
+from steropes.errors import DataError
+from steropes.studies import DiagnosticThresholds, OutcomeModel, StudyAnalysis, Trim, demo_database
+from steropes.studies.demo import demo_grid
+from steropes.studies.diagnostics import Diagnostics
+from steropes.studies.grid.blinding import EFFECT
+from steropes.studies.grid.calibrating import calibrated_tables
+from steropes.studies.grid.report import grid_page
+from steropes.studies.grid.run import run_grid
+from steropes.studies.page.html import verdict
+
+
+def change(spec, which, **settings):
+    """The same specification with settings of an analysis changed."""
+    analyses = tuple(
+        dataclasses.replace(a, **settings) if a.id == which else a for a in spec.analyses
+    )
+    return dataclasses.replace(spec, analysis=analyses)
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Let fits of an estimator stop after their first step."""
+
+    def stop(estimator):
+        fit = estimator.fit
+
+        def short(self, *args, **kwargs):
+            self.max_iter, self.tol = 1, 1e-300
+            return fit(self, *args, **kwargs)
+
+        monkeypatch.setattr(estimator, "fit", short)
+
+    return stop
+
+
+def rows(results, table, analysis, outcome=13):
+    found = results.tables[table]
+    return found[(found["analysis_id"] == analysis) & (found["outcome_id"] == outcome)].iloc[0]
+
+
+def test_a_crude_estimate_is_not_shown_unless_it_is_what_is_asked(database, spec, tmp_path):
+    crude = run_grid(database, change(spec, 1, unadjusted=False), tmp_path)
+    assert rows(crude, "note", 1)["adjustment_diagnostic"] == "FAIL"
+    assert rows(crude, "note", 2)["adjustment_diagnostic"] == "PASS"
+    checks = rows(crude, "cm_diagnostics_summary", 1)
+    assert checks[["unblind", "unblind_for_evidence_synthesis"]].tolist() == [0, 0]
+    assert checks["ease"] > 0  # its controls calibrate all the same
+    shown = crude.estimates().query("outcome_id == 13").set_index("analysis_id")
+    assert shown.loc[1, [c for c in EFFECT if c in shown]].isna().all()
+    assert np.isfinite(shown.loc[2, "rr"])
+    assert "everybody in either arm (ATE), not adjusted" in grid_page(crude)
+
+
+def test_a_crude_estimate_that_was_asked_for_has_no_verdict(results):
+    assert rows(results, "note", 1)["adjustment_diagnostic"] == "NOT EVALUATED"
+    assert rows(results, "cm_diagnostics_summary", 1)["unblind"] == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "crude"),
+    [
+        ({"propensity": None}, True),
+        ({}, True),  # scores alone adjust nothing
+        ({"trim": Trim(0.05)}, True),
+        ({"outcome_model": OutcomeModel(covariates=True)}, False),
+        ({"outcome_model": OutcomeModel(weighted=True)}, False),
+    ],
+)
+def test_what_is_crude(settings, crude):
+    assert StudyAnalysis(1, **settings).crude is crude
+    if crude:
+        assert StudyAnalysis(1, unadjusted=True, **settings).unadjusted
+    else:
+        with pytest.raises(
+            DataError, match="asks for a crude comparison, but the analysis adjusts"
+        ):
+            StudyAnalysis(1, unadjusted=True, **settings)
+
+
+def test_the_demonstration_shows_no_crude_estimate():
+    assert [a.id for a in demo_grid().analyses if a.crude] == [1]
+    assert not any(a.unadjusted for a in demo_grid().analyses)
+
+
+def test_crude_estimates_calibrate_but_are_neither_read_nor_combined():
+    crude = Diagnostics(adjusted=False, detectable=2.0)
+    assert crude.unblind_for_calibration
+    assert not crude.unblind_for_evidence_synthesis
+    assert not crude.unblind
+
+
+def test_a_propensity_model_that_did_not_converge_fails_its_analysis(
+    database, spec, stopped, tmp_path
+):
+    stopped(steropes.LogisticRegression)
+    found = run_grid(database, spec, tmp_path)
+    note = rows(found, "note", 2)
+    assert (note["convergence_diagnostic"], note["unconverged"]) == ("FAIL", "propensity model")
+    assert rows(found, "note", 1)["convergence_diagnostic"] == "PASS"
+    assert rows(found, "cm_diagnostics_summary", 2)["unblind"] == 0
+    assert np.isnan(rows(found, "cm_diagnostics_summary", 2)["ease"])  # nor do its controls serve
+    assert np.isnan(found.estimates().query("outcome_id == 13 and analysis_id == 2")["rr"]).all()
+    assert "The propensity model did not converge." in grid_page(found)
+    line = found.estimates(unblind=True).query("outcome_id == 13 and analysis_id == 2").iloc[0]
+    assert line["unconverged"] == "propensity model"
+    told = grid_page(found, unblind=True).replace("\N{NO-BREAK SPACE}", " ")
+    assert re.search(r"\d to [\d.]+\) \(propensity model did not converge\)", told)
+
+
+def test_an_outcome_model_that_did_not_converge_fails_its_result(database, spec, stopped, tmp_path):
+    model = OutcomeModel(covariates=True, variance=0.1, weighted=True, interval="bootstrap",
+                         draws=10)  # fmt: skip
+    stopped(steropes.CoxRegression)
+    found = run_grid(database, change(spec, 2, outcome_model=model), tmp_path)
+    note = rows(found, "note", 2)
+    assert (note["convergence_diagnostic"], note["unconverged"]) == ("FAIL", "outcome model")
+    assert rows(found, "cm_diagnostics_summary", 2)["unblind"] == 0
+
+
+def test_page_and_table_agree_on_a_systematic_error_next_to_its_limit(results):
+    """0.248 is below 0.25, and reads so."""
+    checks = results.tables["cm_diagnostics_summary"]
+    for ease, said in ((0.248, "0.248 <small>pass"), (0.2504, "0.2504 <small>fail")):
+        passed = "PASS" if ease < 0.25 else "FAIL"
+        tables = {
+            **results.tables,
+            "cm_diagnostics_summary": checks.assign(ease=ease, ease_diagnostic=passed),
+        }
+        page = grid_page(dataclasses.replace(results, tables=tables))
+        assert f">{said}" in page
+        assert "Systematic error</th>" in page
+        assert re.search('data-label="Systematic error">&lt; 0.25</td>', page)
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "relation", "wanted"),
+    [
+        (0.1, "PASS", "below", "&lt;0.1 "),  # rounded by the rules of disclosure
+        (0.1, "FAIL", "below", "0.10 "),
+        (0.09, "FAIL", "below", "&gt;0.1 "),
+        (0.1, "PASS", "at most", "0.10 "),
+        (0.1, "PASS", "at least", "0.10 "),
+        (0.1, "FAIL", "at least", "&lt;0.1 "),
+    ],
+)
+def test_a_rounded_value_agrees_with_its_verdict(value, said, relation, wanted):
+    found = verdict(value, said, relation=relation, limit=0.1)
+    assert found == f'<span class="{said}">{wanted}<small>{said.lower()}</small></span>'
+
+
+def test_judging_anew_keeps_what_a_table_of_numbers_does_not_hold(results):
+    t = results.tables
+    notes = t["note"].assign(convergence_diagnostic="FAIL")
+    found = calibrated_tables(
+        t["cm_result"], t["cm_diagnostics_summary"], t["cm_interaction_result"],
+        t["cm_target_comparator_outcome"], notes, DiagnosticThresholds(),
+    )  # fmt: skip
+    assert found.checks["unblind"].eq(0).all()
+    assert list(found.checks) == list(t["cm_diagnostics_summary"])
+
+
+@pytest.mark.slow
+def test_the_demonstration_grid_reads_nothing_crude(tmp_path):
+    found = run_grid(demo_database(), demo_grid(), tmp_path).estimates()
+    assert found.query("analysis_id == 1")["rr"].isna().all()
