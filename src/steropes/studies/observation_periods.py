@@ -10,7 +10,10 @@ from __future__ import annotations
 from steropes.studies.data_notes import DataNote
 from steropes.studies.omop import OmopDatabase, Workspace
 
-__all__ = ["joined_periods", "joined_periods_note", "joined_spells"]
+__all__ = ["DATED", "joined_periods", "joined_periods_note", "joined_spells", "undated_periods"]
+
+# The rule of an attrition table, which has the line where the rule drops somebody.
+DATED = "observation period has a first and a last day, in this order"
 
 START = "observation_period_start_date::DATE"
 END = "observation_period_end_date::DATE"
@@ -56,6 +59,34 @@ def joined_periods(db: OmopDatabase, people: str | None = None) -> str:
     return joined_spells(
         f"SELECT person_id::BIGINT AS person_id, {START} AS first, {END} AS last "
         f"FROM {db.table('observation_period')} WHERE {some}{START} <= {END}"
+    )
+
+
+def undated_periods(db: OmopDatabase, people: str) -> str:
+    """Write a SELECT of the rows that hold no day: without a date, or with an end before the start.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    people : str
+        A SELECT of one column, the ids of the people.
+
+    Returns
+    -------
+    str
+        A SELECT of ``person_id``, ``earliest`` and ``latest``: the days that the row would hold if
+        its missing dates were known are among these.
+    """
+    lost = f"{START} IS NULL OR {END} IS NULL OR {END} < {START}"
+    # a row that ends before it starts says nothing that can be trusted
+    bounded = f"NOT coalesce({END} < {START}, FALSE)"
+    return (
+        "SELECT person_id::BIGINT AS person_id, "
+        f"CASE WHEN {bounded} THEN coalesce({START}, DATE '0001-01-01') "
+        "ELSE DATE '0001-01-01' END AS earliest, "
+        f"CASE WHEN {bounded} THEN coalesce({END}, DATE '9999-12-31') "
+        "ELSE DATE '9999-12-31' END AS latest "
+        f"FROM {db.table('observation_period')} WHERE person_id IN ({people}) AND ({lost})"
     )
 
 

@@ -19,6 +19,7 @@ from steropes.studies.cohorts.narrowing import (
     Persons,
     Rows,
     common_period,
+    dated,
     days,
     distinct_rows,
     first_of_arm,
@@ -31,6 +32,7 @@ from steropes.studies.cohorts.narrowing import (
 )
 from steropes.studies.data_notes import DataNote
 from steropes.studies.dates import AgeRule, calendar_date
+from steropes.studies.observation_periods import DATED
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
@@ -231,6 +233,10 @@ def compare_cohorts(
     if rules.first_only:
         rows = rows.where(first_of_arm(rows))
         attrition.count("First exposure only", rows.person, rows.treated)
+    with_dates = dated(rows, persons)
+    if not with_dates.all():
+        rows = rows.where(with_dates)
+        attrition.count(DATED, rows.person, rows.treated)
     rows = observed(rows, persons)
     rows = rows.where(rows.start - rows.observed_from >= rules.washout_days)
     attrition.count(_washout_text(rules), rows.person, rows.treated)

@@ -17,7 +17,11 @@ from steropes.studies.cohorts.entries import CohortTable
 from steropes.studies.data_notes import DataNote
 from steropes.studies.dates import AgeRule, birthday
 from steropes.studies.irregular_rows import repeated_people
-from steropes.studies.observation_periods import joined_periods, joined_periods_note
+from steropes.studies.observation_periods import (
+    joined_periods,
+    joined_periods_note,
+    undated_periods,
+)
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.ties import tie_keys
 
@@ -27,6 +31,7 @@ __all__ = [
     "Persons",
     "Rows",
     "common_period",
+    "dated",
     "days",
     "distinct_rows",
     "first_of_arm",
@@ -101,6 +106,7 @@ class Persons:
                 "SELECT person_id AS person, first AS observed_from, last AS observed_to "
                 f"FROM ({periods})"
             )
+            self.undated = work.frame(undated_periods(db, "SELECT person_id FROM wanted"))
             self.notes = (
                 *joined_periods_note(work, periods),
                 *repeated_people(db, work, "SELECT person_id FROM wanted"),
@@ -202,8 +208,44 @@ def first_of_arm(rows: Rows) -> NDArray:
     return keep
 
 
+def dated(rows: Rows, persons: Persons) -> NDArray:
+    """Whether a row's start lies in an observation period, or in none that merely lacks a date."""
+    keep = np.ones(len(rows.person), dtype=bool)
+    if not len(persons.undated):
+        return keep
+    spans = pd.DataFrame(
+        {
+            "person": persons.undated["person_id"],
+            "from": days(persons.undated["earliest"].to_numpy()),
+            "to": days(persons.undated["latest"].to_numpy()),
+        }
+    )
+    keep[_rows_within(rows, spans)] = False
+    keep[_held(rows, persons)["row"].to_numpy()] = True
+    return keep
+
+
+def _rows_within(rows: Rows, spans: pd.DataFrame) -> NDArray:
+    """Numbers of the rows whose start lies in a span (``person``, ``from``, ``to``)."""
+    frame = pd.DataFrame({"person": rows.person, "start": rows.start})
+    held = frame.assign(row=np.arange(len(frame))).merge(spans, on="person")
+    held = held[(held["start"] >= held["from"]) & (held["start"] <= held["to"])]
+    return held["row"].to_numpy()
+
+
 def observed(rows: Rows, persons: Persons) -> Rows:
     """The rows whose start lies in an observation period, with that period."""
+    held = _held(rows, persons)
+    kept = rows.where(held["row"].to_numpy())
+    return replace(
+        kept,
+        observed_from=held["observed_from"].to_numpy(),
+        observed_to=held["observed_to"].to_numpy(),
+    )
+
+
+def _held(rows: Rows, persons: Persons) -> pd.DataFrame:
+    """The rows whose start lies in an observation period, by number, with the period."""
     frame = pd.DataFrame({"person": rows.person, "start": rows.start})
     frame["row"] = np.arange(len(frame))
     periods = persons.periods.assign(
@@ -212,13 +254,7 @@ def observed(rows: Rows, persons: Persons) -> Rows:
     )
     held = frame.merge(periods, on="person")
     held = held[(held["start"] >= held["observed_from"]) & (held["start"] <= held["observed_to"])]
-    held = held.sort_values("row")
-    kept = rows.where(held["row"].to_numpy())
-    return replace(
-        kept,
-        observed_from=held["observed_from"].to_numpy(),
-        observed_to=held["observed_to"].to_numpy(),
-    )
+    return held.sort_values("row")
 
 
 def of_age(low: int | None, high: int | None, persons: Persons, rule: AgeRule) -> Keep:
@@ -251,12 +287,7 @@ def nested(cohorts: CohortTable, nesting: int) -> Keep:
     )
 
     def keep(rows: Rows) -> NDArray:
-        frame = pd.DataFrame(
-            {"person": rows.person, "start": rows.start, "row": np.arange(len(rows.person))}
-        )
-        held = frame.merge(spans, on="person")
-        held = held[(held["start"] >= held["from"]) & (held["start"] <= held["to"])]
-        return np.isin(frame["row"], held["row"])
+        return np.isin(np.arange(len(rows.person)), _rows_within(rows, spans))
 
     return keep
 

@@ -16,7 +16,12 @@ from steropes.studies.descendants import Descendants
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.domains import domain_hint
 from steropes.studies.irregular_rows import repeated_people, reversed_eras
-from steropes.studies.observation_periods import joined_periods, joined_periods_note
+from steropes.studies.observation_periods import (
+    DATED,
+    joined_periods,
+    joined_periods_note,
+    undated_periods,
+)
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.people import People
 from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
@@ -26,11 +31,13 @@ __all__ = ["RULES", "Cohort", "CohortRules", "new_user_cohort"]
 ARMS = ("target", "comparator")
 DRUG_ERA = ("drug_era_start_date", "drug_era_end_date")
 ALONE = "take concepts alone with descendants=False (--no-descendants)"
-# The order in which the rules are applied. {washout} is filled in for the reader.
+# The order in which the rules are applied. {washout} is filled in for the reader, and "dated" has a
+# line only where it drops somebody.
 RULES = {
     "exposed": "any drug era of this drug",
     "first": "did not begin the other study drug earlier",
     "single": "did not begin both drugs on the same day",
+    "dated": DATED,
     "observed": "start lies within an observation period",
     "washout": "at least {washout} days of observation before the start",
     "no_outcome": "no outcome on or before the start, ever",
@@ -226,6 +233,7 @@ def _judge(
         FROM began WHERE comparator_start IS NOT NULL),
     periods AS (  -- the joined observation periods; at most one of them holds a start
         {joined_periods(db, known)}),
+    undated AS ({undated_periods(db, known)}),
     outcomes AS (
         SELECT person_id, min(condition_start_date) AS first_outcome
         FROM {db.table("condition_occurrence")}
@@ -233,13 +241,17 @@ def _judge(
         GROUP BY 1),
     facts AS (
         SELECT a.*, o.first AS period_start, first_outcome,
-               least(o.last, {horizon}) AS risk_end
+               least(o.last, {horizon}) AS risk_end,
+               o.first IS NULL AND EXISTS (
+                   SELECT 1 FROM undated u WHERE u.person_id = a.person_id
+                   AND a.start BETWEEN u.earliest AND u.latest) AS lacks_date
         FROM arms a
         LEFT JOIN periods o ON o.person_id = a.person_id AND a.start BETWEEN o.first AND o.last
         LEFT JOIN outcomes ON outcomes.person_id = a.person_id)
     SELECT person_id, treated, start, risk_end, first_outcome,
            CASE WHEN other < start THEN 'first'
                 WHEN other = start THEN 'single'
+                WHEN lacks_date THEN 'dated'
                 WHEN period_start IS NULL THEN 'observed'
                 WHEN start - period_start < {int(rules.washout_days)} THEN 'washout'
                 WHEN first_outcome <= start THEN 'no_outcome'
@@ -273,6 +285,8 @@ def _attrition(work: Workspace, rules: CohortRules) -> pd.DataFrame:
     left = {arm: sum(n for (a, _), n in failed.items() if a == arm) for arm in (1, 0)}
     lines = []
     for rule, text in RULES.items():
+        if rule == "dated" and not any(failed.get((arm, rule), 0) for arm in (1, 0)):
+            continue
         line: dict[str, object] = {"rule": text.format(washout=rules.washout_days)}
         for arm, name in ((1, "target"), (0, "comparator")):
             dropped = failed.get((arm, rule), 0)

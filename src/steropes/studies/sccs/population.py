@@ -20,9 +20,11 @@ from steropes.studies.dates import birthday_sql
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.irregular_rows import repeated_people
 from steropes.studies.observation_periods import (
+    DATED,
     joined_periods,
     joined_periods_note,
     joined_spells,
+    undated_periods,
 )
 from steropes.studies.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.settings import CaseRules
@@ -113,6 +115,7 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
     )
     _first_cases(db, work)
     _count(work, rows, "any outcome in an observation period")
+    _count_undated(db, work, rows)
     if rules.study_periods:
         _within_periods(work, rules)
         _count(work, rows, "within the study periods")
@@ -154,6 +157,32 @@ def _first_cases(db: OmopDatabase, work: Workspace) -> None:
     WHERE EXISTS (SELECT 1 FROM outcomes x WHERE x.person_id = o.person_id
                   AND x.on_day BETWEEN o.first AND o.last)
     """)
+
+
+def _count_undated(db: OmopDatabase, work: Workspace, rows: list[tuple]) -> None:
+    """Put the outcomes of periods that lack a date before the others, where there are any.
+
+    Such a period adds its outcomes and itself to the first line; it has no days to be counted.
+    """
+    undated = undated_periods(db, "SELECT person_id FROM outcomes")
+    [(people, events, periods)] = work.rows(f"""
+        WITH undated AS ({undated}),
+        lost AS (
+            SELECT DISTINCT x.person_id, x.on_day FROM outcomes x JOIN undated u
+              ON u.person_id = x.person_id AND x.on_day BETWEEN u.earliest AND u.latest
+            WHERE NOT EXISTS (SELECT 1 FROM periods p WHERE p.person_id = x.person_id
+                              AND x.on_day BETWEEN p.first AND p.last))
+        SELECT count(DISTINCT person_id) FILTER (
+                   person_id NOT IN (SELECT person_id FROM cases)),
+               count(*),
+               (SELECT count(*) FROM undated u WHERE EXISTS (
+                   SELECT 1 FROM lost l WHERE l.person_id = u.person_id
+                   AND l.on_day BETWEEN u.earliest AND u.latest))
+        FROM lost""")
+    if events:
+        rule, *counts = rows.pop()
+        wider = (counts[0] + people, counts[1] + events, counts[2] + periods, counts[3])
+        rows += [(rule, *wider), (DATED, *counts)]
 
 
 def _within_periods(work: Workspace, rules: CaseRules) -> None:
