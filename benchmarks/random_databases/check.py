@@ -25,6 +25,7 @@ from steropes.studies import (
 from steropes.studies.cohorts import ConceptSet
 from steropes.studies.cohorts.new_users import RULES, CohortRules, find_new_users
 from steropes.studies.covariates.concepts import CovariateRules, NothingLeftError
+from steropes.studies.covariates.features import FeatureRules, extract_features
 
 from . import reference
 from .case_series import case_series_findings
@@ -33,6 +34,7 @@ from .store import to_duckdb, to_parquet, to_postgresql
 
 __all__ = ["STATUSES", "Judgement", "judge"]
 
+LAST_VALUES = 706  # FeatureExtraction's number of the last values of a year
 STATUSES = ("agree", "refused", "DIFFERENT")
 
 
@@ -118,7 +120,33 @@ def _new_users(
                 findings.append(f"{column} by {key!r}: {dropped.loc[text, column]}, not {expected}")
     if len(people) >= 2 and not findings:
         findings += _covariates(opened, db, cohort, people)
+        findings += _values(opened, db, cohort.people, people)
     return findings
+
+
+def _values(
+    opened: OmopDatabase, db: Database, entries: pd.DataFrame, people: list[reference.Person]
+) -> list[str]:
+    if not db.tables.get("measurement"):
+        return []
+    entries = entries.reset_index(drop=True)
+    found = extract_features(opened, entries, FeatureRules(analyses=(LAST_VALUES,)))
+    ids = entries["person_id"].to_numpy()
+    ours = [
+        (int(covariate), int(ids[row]), float(value))
+        for j, covariate in enumerate(found.columns["covariate_id"])
+        for row, value in zip(
+            found.rows[found.indptr[j] : found.indptr[j + 1]],
+            found.values[found.indptr[j] : found.indptr[j + 1]],
+            strict=True,
+        )
+    ]
+    expected = [
+        (concept * 1_000_000 + unit % 1000 * 1000 + LAST_VALUES, person, float(np.float32(value)))
+        for (concept, unit), values in reference.values_of(db, people, 365).items()
+        for person, value in values.items()
+    ]
+    return [f"values: {text}" for text in _differences(sorted(ours), sorted(expected))]
 
 
 def _covariates(opened: OmopDatabase, db: Database, cohort: Any, people: list) -> list[str]:

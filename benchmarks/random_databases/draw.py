@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .oddities import add_oddities
+
 __all__ = ["COMPARATOR", "OUTCOME", "TARGET", "Database", "Row", "draw_database"]
 
 TARGET, COMPARATOR, OUTCOME = 1001, 1002, 2001
@@ -25,9 +27,15 @@ class Database:
         Rows by table. Dates are `datetime.date`, or `datetime.datetime` in UTC.
     date_types : dict
         By table: "DATE", "TIMESTAMP" or "TIMESTAMPTZ".
-    upper_case, views, extra_columns : bool
-        Names in capitals; tables that are views; columns that CDM does not know.
+    names : str
+        How names are written: "lower", "capitals" or "mixed".
+    views, extra_columns : bool
+        Tables that are views; columns that CDM does not know.
     schema : str
+    integers : str
+        The type of ids and concepts: "BIGINT", "INTEGER" or "DECIMAL".
+    decoy : bool
+        Whether another schema holds the same tables with fewer rows.
     descendants : bool
         Whether the study asks for descendants.
     oddities : list of str
@@ -35,10 +43,12 @@ class Database:
 
     tables: dict[str, list[Row]]
     date_types: dict[str, str]
-    upper_case: bool = False
+    names: str = "lower"
     views: bool = False
     extra_columns: bool = False
     schema: str = "main"
+    integers: str = "BIGINT"
+    decoy: bool = False
     descendants: bool = True
     oddities: list[str] = field(default_factory=list)
 
@@ -87,10 +97,22 @@ def draw_database(seed: int) -> Database:
             rows.append(dict(rows[int(rng.integers(len(rows)))]))
         order = rng.permutation(len(rows))
         rows[:] = [rows[int(k)] for k in order]
-    return Database(
-        tables, date_types, some("capitals"), some("views"), some("extra columns"),
-        "cdm_x" if some("another schema") else "main", descendants, sorted({*oddities}),
+    db = Database(
+        tables, date_types, "capitals" if some("capitals") else "lower", some("views"),
+        some("extra columns"), "cdm_x" if some("another schema") else "main",
+        descendants=descendants,
     )  # fmt: skip
+    rng = np.random.default_rng([seed, 7])  # what follows leaves the draws before it as they were
+    add_oddities(rng, tables, some)
+    db.date_types |= {"death": "DATE"}
+    if some("names in mixed case", 0.2):
+        db.names = "mixed"
+    kinds = ["BIGINT", "DECIMAL"] if first_id > 2**31 else ["BIGINT", "DECIMAL", "INTEGER"]
+    db.integers, db.decoy = str(rng.choice(kinds)), some("the same tables elsewhere", 0.25)
+    if db.integers != "BIGINT":
+        oddities.append(f"ids of type {db.integers}")
+    db.oddities = sorted({*oddities})
+    return db
 
 
 def _day(rng: np.random.Generator, low: int, high: int) -> dt.date:

@@ -14,7 +14,7 @@ from .draw import COMPARATOR, OUTCOME, TARGET, Database
 
 __all__ = [
     "Person", "covariates_of", "day_of", "era_days", "family", "new_users", "observed_days",
-    "population", "sexes",
+    "population", "sexes", "values_of",
 ]  # fmt: skip
 
 DAY = dt.timedelta(days=1)
@@ -163,12 +163,44 @@ def covariates_of(
             start = day_of(row[first])
             if start is None or row[concept] == 0 or row[concept] in excluded:
                 continue
-            end = start if last is None else day_of(row[last]) or start
+            end = start if last is None else max(start, day_of(row[last]) or start)
             for person in people:
                 same = person.person_id == row["person_id"]
                 if same and start <= person.start and end >= person.start - window * DAY:
                     found[domain, int(row[concept])].add(person.person_id)
     return dict(found)
+
+
+def usable_number(value: object) -> float | None:
+    """A recorded value, unless it is missing, no finite number, or beyond single precision."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if abs(number) <= 3.4e38 else None
+
+
+def values_of(
+    db: Database, people: list[Person], window: int
+) -> dict[tuple[int, int], dict[int, float]]:
+    """By measurement and unit: each person's last value before the start, the smallest of a day."""
+    seen: dict[tuple[int, int], dict[int, list[tuple[dt.date, float]]]] = {}
+    for row in db.tables.get("measurement", []):
+        day, number = day_of(row["measurement_date"]), usable_number(row["value_as_number"])
+        if day is None or number is None or row["measurement_concept_id"] == 0:
+            continue
+        key = (int(row["measurement_concept_id"]), int(row["unit_concept_id"]))
+        for person in people:
+            same = person.person_id == row["person_id"]
+            if same and person.start - window * DAY <= day <= person.start:
+                seen.setdefault(key, {}).setdefault(person.person_id, []).append((day, number))
+    found = {}
+    for key, by_person in seen.items():
+        chosen = {who: max(all_, key=lambda x: (x[0], -x[1]))[1] for who, all_ in by_person.items()}
+        stored = {who: value for who, value in chosen.items() if value != 0}
+        if stored:
+            found[key] = stored
+    return found
 
 
 def joined_eras(db: Database, concept: int) -> list[tuple[int, dt.date, dt.date]]:
@@ -177,7 +209,7 @@ def joined_eras(db: Database, concept: int) -> list[tuple[int, dt.date, dt.date]
     for row in db.tables["drug_era"]:
         start, end = day_of(row["drug_era_start_date"]), day_of(row["drug_era_end_date"])
         if row["drug_concept_id"] in family(db, concept) and start is not None:
-            days[row["person_id"]].append((start, end or start))
+            days[row["person_id"]].append((start, max(start, end or start)))
     out = []
     for person, eras in sorted(days.items()):
         eras.sort()
