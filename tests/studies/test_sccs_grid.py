@@ -306,7 +306,8 @@ def test_an_interrupted_grid_says_that_it_goes_on(database, tmp_path, monkeypatc
     monkeypatch.setattr("steropes.studies.sccs.grid.case_series", stop)
     spec = tmp_path / "grid.toml"
     spec.write_text(
-        f"[[question]]\nexposure = {TARGET}\noutcome = {OUTCOME}\n[[analysis]]\nid = 1\n"
+        f'database_id = "tiny"\n[[question]]\nexposure = {TARGET}\noutcome = {OUTCOME}\n'
+        "[[analysis]]\nid = 1\n"
     )
     arguments = ["sccs-grid", spec, "--database", database, "--output", tmp_path / "out"]
     assert run([str(a) for a in arguments]) == 130

@@ -62,6 +62,7 @@ def grid(
     """
     from steropes.studies.databases.opening import require_database
     from steropes.studies.databases.results import require_results_place, write_results
+    from steropes.studies.grid.references import require_database_id
     from steropes.studies.grid.spec import grid_schema, read_spec
 
     if schema:
@@ -72,6 +73,7 @@ def grid(
     require_database(database)
     if results_schema is not None:
         require_results_place(database, results_schema)
+    require_database_id(spec)
     results = run_and_report(
         database, read_spec(spec), output, unblind, quiet, jobs, disclosure=disclosure
     )

@@ -17,6 +17,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.cohorts.circe_schema import check_definition
 from steropes.studies.cohorts.circe_tables import regular_tables
 from steropes.studies.cohorts.circe_vocabulary import concept_set_notes
 from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
@@ -85,6 +86,7 @@ def circe_cohorts(
         values = _values(cohort, source)
         called |= {cohort: str(values["name"])} if values.get("name") else {}
         expression = values.get("expression", values)
+        check_definition(cohort, expression)
         statements = _statements(cohort, expression)
         notes += concept_set_notes(db, cohort, expression)
         entries, found = _entries(db, cohort, expression, statements)
@@ -135,8 +137,9 @@ def definition_text(source: str | Path, folder: Path | None = None, confined: bo
 def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(source, Mapping):
         return source
+    text = definition_text(source)
     try:
-        values = json.loads(definition_text(source))
+        values = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(
             f"the definition of cohort {cohort} is not JSON: line {error.lineno}, {error.msg}"

@@ -47,6 +47,10 @@ class ConceptSet:
         yes_or_no("descendants", self.descendants)
         if not self.include:
             raise DataError("a concept set must include a concept")
+        if {*self.include} <= {*self.exclude}:
+            raise DataError(
+                f"the concept set of {list(self.include)} holds nothing: all is excluded"
+            )
 
     def resolve(self, db: OmopDatabase) -> list[int]:
         """Find the concepts that are meant, in ascending order.

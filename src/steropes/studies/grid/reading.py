@@ -17,7 +17,7 @@ from steropes.errors import DataError
 from steropes.studies.dates import calendar_date
 from steropes.studies.plain_text import plain_text
 
-__all__ = ["Source", "build", "convert", "schema_of", "schema_part"]
+__all__ = ["Source", "build", "convert", "must_be_list", "schema_of", "schema_part"]
 
 Place = tuple[str | int, ...]
 MOST_BYTES = 20_000_000  # of a specification; large published ones have two million
@@ -42,13 +42,16 @@ class Source:
         self.name, self.text = name, text
         if kind == "json":
             try:
-                self.values = json.loads(text)
+                self.values = json.loads(text, object_pairs_hook=_once)
                 # of a text of one line, such as values given as such, there is no telling
                 self._lines = _json_lines(text) if "\n" in text.strip() else {}
             except json.JSONDecodeError as error:
-                raise DataError(f"{name}, line {error.lineno}: {error.msg}") from None
+                hint = _word_hint(text[error.pos :], "null")
+                raise DataError(f"{name}, line {error.lineno}: {error.msg}{hint}") from None
             except RecursionError:
                 raise DataError(f"{name}: lists are nested too deeply to be settings") from None
+            except DataError as error:
+                raise DataError(f"{name}: {error}") from None
             except ValueError:  # a number of thousands of digits
                 raise DataError(f"{name}: a number has too many digits to be a setting") from None
         else:
@@ -58,7 +61,7 @@ class Source:
             try:
                 self.values = tomllib.loads(text)
             except tomllib.TOMLDecodeError as error:
-                raise DataError(f"{name}: {error}") from None
+                raise DataError(f"{name}: {error}{_toml_hint(text, str(error))}") from None
             except RecursionError:
                 raise DataError(f"{name}: lists are nested too deeply to be settings") from None
             except ValueError:
@@ -107,6 +110,38 @@ class Source:
         named = ".".join(str(p) if isinstance(p, str) else f"[{p + 1}]" for p in place)
         line = f", line {self._lines[at]}" if at else ""
         return f"{self.name}{line}{f' ({named})' if named else ''}"
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of JSON, in which each name may stand once; Python would take the last one."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"the name {twice!r} is there twice in one table; remove one of the two")
+    return table
+
+
+def _toml_hint(text: str, error: str) -> str:
+    """What is probably meant where TOML cannot be read; empty if there is no telling."""
+    place = re.search(r"at line (\d+), column (\d+)", error)
+    if place is None:
+        return ""
+    line = text.splitlines()[int(place[1]) - 1]
+    header = HEADER.match(line)
+    if header and ("twice" in error or "overwrite" in error):
+        return f": write [[{header[2]}]], with two pairs of brackets, for each one of several"
+    return _word_hint(line[int(place[2]) - 1 :], "false")
+
+
+def _word_hint(text: str, none: str) -> str:
+    """What is meant by a word of another language that stands in the place of a value."""
+    word = re.match(r"\s*([A-Za-z]+)", text)
+    meant = {"null": none, "none": none, "nil": none, "true": "true", "false": "false"}
+    found = meant.get(word[1].lower()) if word else None
+    if word is None or found is None or found == word[1]:
+        return ""
+    return f"; {word[1]} is not a value here, write {found}" + (" for none" * (found == none))
 
 
 def _refuse_long_names(text: str, name: str) -> None:
@@ -220,21 +255,25 @@ def convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
                 continue
         return convert(options[-1], value, source, place)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, Mapping):  # an id alone
-            value = {dataclasses.fields(hint)[0].name: value}
-        return build(hint, value, source, place)
+        return _table(hint, value, source, place)
     if origin is tuple:
+        inner = arguments[0]
+        if isinstance(value, Mapping) and len(place) == 1 and dataclasses.is_dataclass(inner):
+            raise DataError(f"{source.where(place)}: {must_be_list(str(place[0]))}")
         if not isinstance(value, list | tuple):
             value = [value]
-        inner = arguments[0]
         return tuple(convert(inner, v, source, (*place, i)) for i, v in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
-            raise DataError(f"{source.where(place)}: must be a table, not {value!r}")
-        return {
-            convert(arguments[0], k, source, place): convert(arguments[1], v, source, (*place, k))
-            for k, v in value.items()
-        }
+            raise DataError(f"{source.where(place)}: {_must_be_table(value, place)}")
+        found: dict[Any, Any] = {}
+        for k, v in value.items():
+            key = int(k) if arguments[0] is int and re.fullmatch(r"-?\d+", str(k)) else k
+            key = convert(arguments[0], key, source, (*place, k))
+            if key in found:
+                raise DataError(f"{source.where((*place, k))}: {key} is defined twice")
+            found[key] = convert(arguments[1], v, source, (*place, k))
+        return found
     if origin is Literal:
         if value not in arguments:
             allowed = ", ".join(map(repr, arguments))
@@ -243,9 +282,41 @@ def convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
     return _scalar(hint, value, source, place)
 
 
+def _table(cls: type, value: Any, source: Source, place: Place) -> Any:
+    """A dataclass from a table, or from the value of its first field alone, such as an id."""
+    if isinstance(value, Mapping):
+        return build(cls, value, source, place)
+    if isinstance(value, list) and any(isinstance(v, Mapping) for v in value):
+        raise DataError(f"{source.where(place)}: {_must_be_table(value, place)}")
+    first = dataclasses.fields(cls)[0].name
+    try:
+        return build(cls, {first: value}, source, place)
+    except DataError as error:
+        if not isinstance(value, bool | str) or not place or isinstance(place[-1], int):
+            raise
+        raise DataError(
+            f"{error}; {place[-1]} may be a table of settings, {first} alone, or (where there may "
+            "be none) false"
+        ) from None
+
+
+def must_be_list(name: str) -> str:
+    """That several tables of a name may be given, with the brackets that make a list of them."""
+    return (
+        f"must be a list of tables: write [[{name}]], with two pairs of brackets, for each of them "
+        "(in JSON a list of objects)"
+    )
+
+
+def _must_be_table(value: Any, place: Place) -> str:
+    """That a value must be a table, with the brackets of one where it is a list of tables."""
+    if isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+        name = ".".join(str(p) for p in place)
+        return f"must be one table: write [{name}], with one pair of brackets (in JSON an object)"
+    return f"must be a table, not {value!r}"
+
+
 def _scalar(hint: Any, value: Any, source: Source, place: Place) -> Any:
-    if hint is int and isinstance(value, str) and re.fullmatch(r"-?\d+", value):
-        return int(value)  # a key
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is dt.date:

@@ -80,8 +80,13 @@ class Question:
         outcomes = tuple(o if isinstance(o, Outcome) else Outcome(o) for o in listed)
         if not outcomes:
             raise DataError("a question needs an outcome")
-        if len({o.id for o in outcomes}) < len(outcomes):
-            raise DataError("an outcome is listed twice in a question")
+        ids = [o.id for o in outcomes]
+        twice = next((i for i in ids if ids.count(i) > 1), None)
+        if twice is not None:
+            raise DataError(f"outcome {twice} is listed twice in a question")
+        if {self.target, self.comparator} & {*ids}:
+            compared = min({self.target, self.comparator} & {*ids})
+            raise DataError(f"cohort {compared} is compared and is an outcome of the same question")
         object.__setattr__(self, "outcomes", outcomes)
         object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
         if self.nesting is not None:
@@ -144,6 +149,13 @@ class StudyAnalysis:
             self.match or self.stratify or self.trim or model.weighted or self.truncate
         ):
             raise DataError(f"{where}: without a propensity model there is nothing to adjust by")
+        if self.truncate is not None:
+            real("truncate", self.truncate)
+            if not model.weighted:
+                raise DataError(
+                    f"{where}: truncate limits weights, and the outcome model uses none; set "
+                    "weighted of the outcome model, or leave truncate out"
+                )
         if self.propensity is not None and self.features is None:
             raise DataError(f"{where}: a propensity model needs covariates (features)")
         if model.stratified and not (self.match or self.stratify):

@@ -16,6 +16,7 @@ from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.cohorts import CohortSources, MadeCohorts, with_texts
 from steropes.studies.grid.positive import PositiveControls
 from steropes.studies.grid.reading import Place, Source, build, schema_of
+from steropes.studies.grid.references import check_references
 from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.omop import OmopDatabase
 from steropes.studies.requirements import text, whole
@@ -40,6 +41,12 @@ class ControlSet:
     cohorts: tuple[int, ...] = ()
     concepts: tuple[int, ...] = ()
     positive: PositiveControls | None = None
+
+    def __post_init__(self) -> None:
+        listed = [*self.cohorts, *self.concepts]
+        twice = next((c for c in listed if listed.count(c) > 1), None)
+        if twice is not None:
+            raise DataError(f"negative control {twice} is listed twice")
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,7 @@ class GridSpec:
         require_time_zone(self.time_zone)
         if self.min_cell is not None:
             whole("min_cell", self.min_cell, 0)
+        _check_controls(self.controls, self.question)
         if self.controls.positive is not None:
             self.controls.positive.analysis(self.analyses)
 
@@ -160,6 +168,12 @@ class GridSpec:
         """All cohorts that questions and analyses need, and why some of them cannot be made."""
         return self._sources().make(db, self._wanted())
 
+    @property
+    def unused(self) -> list[int]:
+        """Ids of cohorts that are defined and that no question and no analysis uses."""
+        c = self.cohorts
+        return sorted({*c.drugs, *c.conditions, *c.definitions} - self._wanted())
+
     def _wanted(self) -> set[int]:
         wanted = {a.competing for a in self.analysis if a.competing is not None}
         for q in self.questions:
@@ -180,6 +194,31 @@ class GridSpec:
     def to_json(self) -> str:
         """The specification as JSON text, every setting named."""
         return json.dumps(asdict(self), indent=1, default=str, sort_keys=True) + "\n"
+
+
+def _check_controls(controls: ControlSet, questions: tuple[Question, ...]) -> None:
+    """Refuse negative controls that a question uses for something else, or of which there are none.
+
+    A question may list a negative control itself, with a true ratio of 1.
+    """
+    shared = {*controls.cohorts, *controls.concepts}
+    for q in questions:
+        asked = f"the question of {q.target} against {q.comparator}"
+        uses = {o.id: f"an outcome of interest of {asked}" for o in q.outcomes if o.of_interest}
+        uses |= {
+            o.id: f"an outcome of {asked} with a true ratio of {o.true_ratio:g}"
+            for o in q.outcomes
+            if o.true_ratio not in (None, 1.0)
+        }
+        uses |= {q.target: f"the target of {asked}", q.comparator: f"the comparator of {asked}"}
+        both = shared & {*uses}
+        if both:
+            raise DataError(
+                f"negative control {min(both)} is also {uses[min(both)]}; it can be one of the two"
+            )
+    negative = any(o.true_ratio == 1.0 for q in questions for o in q.outcomes)
+    if controls.positive is not None and not (shared or negative):
+        raise DataError("positive controls are made of negative ones, and no negative is listed")
 
 
 def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysis, ...]) -> None:
@@ -212,7 +251,8 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     Raises
     ------
     DataError
-        With the line of what cannot be used.
+        With the line of what cannot be used: names that there are not, values of another type, ids
+        of cohorts that nothing defines.
     """
     if isinstance(source, Mapping):
         read = Source(json.dumps(source, default=str), "the specification", "json")
@@ -225,7 +265,9 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     listed = values.get("analysis", [])
     if isinstance(listed, list):
         values["analysis"] = [_preset(a, read, ("analysis", i)) for i, a in enumerate(listed)]
-    return build(GridSpec, values, read)
+    spec: GridSpec = build(GridSpec, values, read)
+    check_references(spec, read)
+    return spec
 
 
 def _preset(values: Any, source: Source, place: Place) -> Any:

@@ -78,6 +78,8 @@ def work_through(
         raise DataError("; ".join(dict.fromkeys(w for w in blocked.values() if w)))
     for why in refused.values():
         say(f"left out: {why}")
+    for cohort in spec.unused:
+        say(f"not used: cohort {cohort}, which no question and no analysis asks for")
     made: list[dict[str, Any]] = []
     if spec.controls.positive is not None:
         bench = Workbench(spec.of_compared(db, refused), cohorts)

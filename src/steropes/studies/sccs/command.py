@@ -156,6 +156,7 @@ def sccs_grid(
 ) -> None:
     """Run many case series from one specification; an interrupted run goes on where it was."""
     from steropes.studies.databases.opening import require_database
+    from steropes.studies.grid.references import require_database_id
     from steropes.studies.omop import OmopDatabase
     from steropes.studies.page.files import output_folder
     from steropes.studies.sccs.cohorts import make_cohorts
@@ -173,6 +174,7 @@ def sccs_grid(
             "name a specification and --database; steropes sccs-grid --schema tells more"
         )
     require_database(database)
+    require_database_id(spec)
     grid = read_case_series_grid(spec)
     folder = output_folder(output)
     with (

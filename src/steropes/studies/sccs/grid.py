@@ -169,11 +169,17 @@ def run_case_series_grid(
         made = attempted_cohorts(db, grid.cohorts)
         for why in made.refused.values():
             say(f"left out: {why}")
-        _refuse_all_blocked(db, grid, made.refused)
-        return _run(db, grid, folder, _together(made.table, cohorts), made.refused, rules, say)
+        known = _together(made.table, cohorts)
+        _refuse_all_blocked(db, grid, known, made.refused)
+        return _run(db, grid, folder, known, made.refused, rules, say)
 
 
-def _refuse_all_blocked(db: OmopDatabase, grid: CaseSeriesGrid, refused: Mapping[int, str]) -> None:
+def _refuse_all_blocked(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    cohorts: CohortTable | None,
+    refused: Mapping[int, str],
+) -> None:
     """Refuse a grid of which no question of interest can be answered."""
     asked = [q for q in grid.questions if q.true_ratio is None] or grid.questions
     family = Descendants(db)
@@ -181,18 +187,31 @@ def _refuse_all_blocked(db: OmopDatabase, grid: CaseSeriesGrid, refused: Mapping
     for question in asked:
         for analysis in grid.analyses:
             rules = analysis.settings_for(question, grid).cases
-            why = _blocked(question, rules, refused) or _unknown(family, question, rules)
+            why = _blocked(question, rules, refused) or _unknown(family, question, rules, cohorts)
             if not why:
                 return
             whys.append(why)
     raise DataError("; ".join(dict.fromkeys(whys)))
 
 
-def _unknown(family: Descendants, question: SeriesQuestion, rules: CaseRules) -> str:
-    """Why the vocabulary cannot tell the concepts of a question; nothing if it can."""
+def _unknown(
+    family: Descendants, question: SeriesQuestion, rules: CaseRules, cohorts: CohortTable | None
+) -> str:
+    """Why concepts or cohorts of a question are not known; nothing if they are."""
+    used = [
+        (rules.outcomes_from, question.outcome),
+        (rules.exposures_from, question.exposure),
+        (rules.exposures_from, rules.restrict_to_exposure),
+        ("cohort", rules.nesting_cohort),
+    ]
+    entered = () if cohorts is None else cohorts.ids
     try:
-        concept_members(family, rules, rules.outcomes_from, [question.outcome])
-        concept_members(family, rules, rules.exposures_from, [question.exposure])
+        for table, number in used:
+            if number is None:
+                continue
+            if table == "cohort" and number not in entered:
+                return f"cohort {number} is neither defined nor has it entries in a cohort table"
+            concept_members(family, rules, table, [number])
     except DataError as error:
         return str(error)
     return ""

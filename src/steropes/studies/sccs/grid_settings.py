@@ -40,6 +40,8 @@ class SeriesQuestion:
     def __post_init__(self) -> None:
         concept("exposure", self.exposure)
         concept("outcome", self.outcome)
+        if self.exposure == self.outcome:
+            raise DataError(f"exposure and outcome are the same, {self.exposure}")
         if self.true_ratio is not None:
             real("true_ratio", self.true_ratio, 1e-6, 1e6)
 
@@ -144,7 +146,8 @@ class CaseSeriesGrid:
         }
         for what, ids in keys.items():
             if len({*ids}) < len(ids):
-                raise DataError(f"{what} {next(i for i in ids if ids.count(i) > 1)} is there twice")
+                twice = next(i for i in ids if ids.count(i) > 1)
+                raise DataError(f"{what} {twice} is there twice; leave one of the two out")
         text("database_id", self.database_id)
         text("schema", self.schema)
         require_time_zone(self.time_zone)

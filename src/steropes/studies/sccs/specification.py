@@ -10,7 +10,7 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.grid.cohorts import CohortSources, with_texts
-from steropes.studies.grid.reading import Source, build, schema_of, schema_part
+from steropes.studies.grid.reading import Source, build, must_be_list, schema_of, schema_part
 from steropes.studies.sccs.grid_settings import (
     SPLINES,
     CaseSeriesGrid,
@@ -103,23 +103,40 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
     if "cohorts" in values:
         values["cohorts"] = with_texts(values["cohorts"], path.parent, source)
     spec = build(CaseSeriesSpecification, values, source)
-    questions = list(spec.question)
-    pairs = {(q.exposure, q.outcome) for q in questions}
-    questions += [
-        SeriesQuestion(exposure, outcome, 1.0)
-        for outcome in spec.controls
-        for exposure in dict.fromkeys(q.exposure for q in spec.question)
-        if (exposure, outcome) not in pairs
-    ]
     return CaseSeriesGrid(
-        tuple(questions), _analyses(asked, source), spec.thresholds, spec.database_id, spec.schema,
-        spec.min_cell, spec.positive, spec.cohorts, spec.time_zone,
+        _questions(spec, source), _analyses(asked, source), spec.thresholds, spec.database_id,
+        spec.schema, spec.min_cell, spec.positive, spec.cohorts, spec.time_zone,
     )  # fmt: skip
+
+
+def _questions(spec: CaseSeriesSpecification, source: Source) -> tuple[SeriesQuestion, ...]:
+    """The questions with the negative controls of every exposure."""
+    place = source.where(("controls",))
+    twice = next((c for c in spec.controls if spec.controls.count(c) > 1), None)
+    if twice is not None:
+        raise DataError(f"{place}: negative control {twice} is listed twice")
+    listed = {(q.exposure, q.outcome): q.true_ratio for q in spec.question}
+    made = list(spec.question)
+    for control in spec.controls:
+        for exposure in dict.fromkeys(q.exposure for q in spec.question):
+            if (exposure, control) not in listed:
+                made.append(SeriesQuestion(exposure, control, 1.0))
+            elif listed[exposure, control] != 1.0:
+                raise DataError(
+                    f"{place}: negative control {control} is also an outcome of interest of "
+                    f"exposure {exposure}; it can be one of the two"
+                )
+    if spec.positive is not None and not any(q.true_ratio == 1.0 for q in made):
+        raise DataError(
+            f"{source.where(('positive',))}: positive controls are made of negative ones, and no "
+            "negative is listed"
+        )
+    return tuple(made)
 
 
 def _analyses(asked: Any, source: Source) -> tuple[SeriesAnalysis, ...]:
     if not isinstance(asked, list):
-        raise DataError(f"{source.where(('analysis',))}: write [[analysis]] for each analysis")
+        raise DataError(f"{source.where(('analysis',))}: {must_be_list('analysis')}")
     cls, found = _analysis_class(), []
     for k, values in enumerate(asked):
         place = ("analysis", k)

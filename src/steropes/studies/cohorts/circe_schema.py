@@ -1,0 +1,279 @@
+"""The attributes of Circe's definitions, and the refusal of those that would be ignored.
+
+Circe ignores an attribute that it does not know. A misspelt restriction, or one that a kind of
+criterion does not have, would make another cohort than the one that was meant, without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from steropes.errors import DataError
+
+__all__ = ["CRITERIA", "UNSUPPORTED", "check_definition"]
+
+VISIT = "Age Gender GenderCS ProviderSpecialty ProviderSpecialtyCS VisitType VisitTypeCS"
+ERA = "EraLength AgeAtStart AgeAtEnd Gender GenderCS"
+PERIOD = "First PeriodStartDate PeriodEndDate UserDefinedPeriod PeriodLength AgeAtStart AgeAtEnd"
+START = "CodesetId First OccurrenceStartDate"
+BOTH = f"{START} OccurrenceEndDate"
+
+
+def _typed(domain: str) -> str:
+    """The attributes of the type of a record, and of its source concept."""
+    return f"{domain}Type {domain}TypeCS {domain}TypeExclude {domain}SourceConcept"
+
+
+# Every kind of criterion has a CorrelatedCriteria and a DateAdjustment too.
+CRITERIA: dict[str, frozenset[str]] = {
+    kind: frozenset(f"{names} CorrelatedCriteria DateAdjustment".split())
+    for kind, names in {
+        "ConditionEra": f"CodesetId First EraStartDate EraEndDate OccurrenceCount {ERA}",
+        "ConditionOccurrence": f"{BOTH} {_typed('Condition')} StopReason {VISIT} ConditionStatus "
+        "ConditionStatusCS",
+        "CustomEra": "CriteriaList First GapDays StartDate EndDate AgeAtStart GenderCS Duration",
+        "Death": f"CodesetId OccurrenceStartDate {_typed('Death')} Age Gender GenderCS",
+        "DeviceExposure": f"{BOTH} {_typed('Device')} UniqueDeviceId Quantity {VISIT}",
+        "DoseEra": f"CodesetId First EraStartDate EraEndDate Unit UnitCS DoseValue {ERA}",
+        "DrugEra": f"CodesetId First EraStartDate EraEndDate OccurrenceCount GapDays {ERA}",
+        "DrugExposure": f"{BOTH} {_typed('Drug')} StopReason Refills Quantity DaysSupply "
+        f"RouteConcept RouteConceptCS EffectiveDrugDose DoseUnit DoseUnitCS LotNumber {VISIT}",
+        "Episode": "CodesetId First EpisodeStartDate EpisodeEndDate EpisodeNumber Age GenderCS "
+        "EpisodeObjectConceptCS EpisodeTypeCS",
+        "LocationRegion": "CodesetId StartDate EndDate",
+        "Measurement": f"{START} {_typed('Measurement')} Operator OperatorCS ValueAsNumber "
+        "ValueAsConcept ValueAsConceptCS Unit UnitCS RangeLow RangeHigh RangeLowRatio "
+        f"RangeHighRatio Abnormal {VISIT}",
+        "Observation": f"{START} {_typed('Observation')} ValueAsNumber ValueAsString "
+        f"ValueAsConcept ValueAsConceptCS Qualifier QualifierCS Unit UnitCS {VISIT}",
+        "ObservationPeriod": f"{PERIOD} PeriodType PeriodTypeCS",
+        "PayerPlanPeriod": f"{PERIOD} Gender GenderCS PayerConcept PlanConcept SponsorConcept "
+        "StopReasonConcept PayerSourceConcept PlanSourceConcept SponsorSourceConcept "
+        "StopReasonSourceConcept",
+        "ProcedureOccurrence": f"{START} {_typed('Procedure')} Modifier ModifierCS Quantity "
+        f"{VISIT}",
+        "Specimen": f"{START} {_typed('Specimen')} Quantity Unit UnitCS AnatomicSite "
+        "AnatomicSiteCS DiseaseStatus DiseaseStatusCS SourceId Age Gender GenderCS",
+        "VisitDetail": "CodesetId First VisitDetailStartDate VisitDetailEndDate VisitDetailTypeCS "
+        "VisitDetailSourceConcept VisitDetailLength Age GenderCS ProviderSpecialtyCS "
+        "PlaceOfServiceCS PlaceOfServiceLocation",
+        "VisitOccurrence": f"{BOTH} VisitTypeExclude VisitSourceConcept VisitLength {VISIT} "
+        "PlaceOfService PlaceOfServiceCS PlaceOfServiceLocation",
+    }.items()
+}
+# Circe has these, but its SQL, as the package duckcdm writes it, does not use them.
+UNSUPPORTED = frozenset(
+    {
+        ("CustomEra", "CorrelatedCriteria"),
+        ("DrugExposure", "EffectiveDrugDose"),
+        ("LocationRegion", "DateAdjustment"),
+        ("LocationRegion", "EndDate"),
+        ("LocationRegion", "StartDate"),
+        ("Specimen", "DateAdjustment"),
+        ("Specimen", "SpecimenSourceConcept"),
+    }
+)
+# The other tables of a definition: their attributes, and which table stands in each of them.
+TABLES: dict[str, dict[str, str]] = {
+    "definition": {
+        "id": "",
+        "name": "",
+        "description": "",
+        "cdmVersionRange": "",
+        "Title": "",
+        "ConceptSets": "concept set",
+        "PrimaryCriteria": "PrimaryCriteria",
+        "AdditionalCriteria": "group",
+        "QualifiedLimit": "limit",
+        "ExpressionLimit": "limit",
+        "InclusionRules": "inclusion rule",
+        "EndStrategy": "end strategy",
+        "CensoringCriteria": "criterion",
+        "CollapseSettings": "CollapseSettings",
+        "CensorWindow": "period",
+    },
+    "concept set": {"id": "", "name": "", "expression": "expression"},
+    "expression": {"items": "item"},
+    "item": {"concept": "", "isExcluded": "", "includeDescendants": "", "includeMapped": ""},
+    "PrimaryCriteria": {
+        "CriteriaList": "criterion",
+        "ObservationWindow": "ObservationWindow",
+        "PrimaryCriteriaLimit": "limit",
+    },
+    "ObservationWindow": {"PriorDays": "", "PostDays": ""},
+    "limit": {"Type": ""},
+    "inclusion rule": {"name": "", "description": "", "expression": "group"},
+    "group": {
+        "Type": "",
+        "Count": "",
+        "CriteriaList": "correlated criterion",
+        "DemographicCriteriaList": "demographic criterion",
+        "Groups": "group",
+    },
+    "correlated criterion": {
+        "Criteria": "criterion",
+        "StartWindow": "window",
+        "EndWindow": "window",
+        "Occurrence": "Occurrence",
+        "RestrictVisit": "",
+        "IgnoreObservationPeriod": "",
+    },
+    "demographic criterion": {
+        "Age": "range",
+        "Gender": "",
+        "GenderCS": "selection",
+        "Race": "",
+        "RaceCS": "selection",
+        "Ethnicity": "",
+        "EthnicityCS": "selection",
+        "OccurrenceStartDate": "range",
+        "OccurrenceEndDate": "range",
+    },
+    "window": {"Start": "endpoint", "End": "endpoint", "UseIndexEnd": "", "UseEventEnd": ""},
+    "endpoint": {"Days": "", "Coeff": ""},
+    "Occurrence": {"Type": "", "Count": "", "IsDistinct": "", "CountColumn": ""},
+    "DateOffset": {"DateField": "", "Offset": ""},
+    "CustomEra strategy": {
+        "DrugCodesetId": "",
+        "GapDays": "",
+        "Offset": "",
+        "DaysSupplyOverride": "",
+    },
+    "CollapseSettings": {"CollapseType": "", "EraPad": ""},
+    "DateAdjustment": {"StartWith": "", "StartOffset": "", "EndWith": "", "EndOffset": ""},
+    "period": {"StartDate": "", "EndDate": ""},
+    "range": {"Value": "", "Op": "", "Extent": ""},
+    "text": {"Text": "", "Op": ""},
+    "selection": {"CodesetId": "", "IsExclusion": ""},
+}
+STRATEGIES = {"DateOffset": "DateOffset", "CustomEra": "CustomEra strategy"}
+TEXTS = ("StopReason", "UniqueDeviceId", "LotNumber", "ValueAsString", "SourceId")
+LIMITS, GROUPS = ("all", "first", "last"), ("all", "any", "at_least", "at_most")
+
+
+def check_definition(cohort: int, expression: Any) -> None:
+    """Refuse a definition with attributes that Circe does not know or concept sets that it lacks.
+
+    Parameters
+    ----------
+    cohort : int
+        The id of the cohort, for messages.
+    expression : mapping
+        The definition. What is not a table or a list where one is needed is left to the
+        translation, which refuses it.
+
+    Raises
+    ------
+    DataError
+        Names the attribute and the place.
+    """
+    if not isinstance(expression, Mapping):
+        return
+    refused = f"the definition of cohort {cohort} is not one that ATLAS exports"
+    sets = [s.get("id") for s in _tables(expression.get("ConceptSets"))]
+    twice = next((s for s in sets if sets.count(s) > 1), None)
+    if twice is not None:
+        raise DataError(f"{refused}: two concept sets have the id {twice}")
+    for problem in _problems("definition", expression, "", {*sets}):
+        raise DataError(f"{refused}: {problem}")
+
+
+def _problems(kind: str, table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator[str]:
+    """What is wrong with a table and with those in it."""
+    known = TABLES[kind]
+    for name, value in table.items():
+        at = f"{place}.{name}" if place else name
+        if name not in known:
+            yield _unknown(name, _owner(kind), place, {*known})
+            continue
+        yield from _value_problems(kind, name, value, at, sets)
+        yield from _inner(known[name], value, at, sets)
+
+
+def _inner(kind: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
+    """What is wrong in the tables that stand in an attribute."""
+    if not kind:
+        return
+    several = isinstance(value, list)
+    for i, table in enumerate(_tables(value if several else [value])):
+        at = f"{place}[{i + 1}]" if several else place
+        if kind == "criterion":
+            yield from _criterion(table, at, sets)
+        elif kind == "end strategy":
+            for name, inner in table.items():
+                if name in STRATEGIES:
+                    yield from _inner(STRATEGIES[name], inner, f"{at}.{name}", sets)
+        else:
+            yield from _problems(kind, table, at, sets)
+
+
+def _criterion(table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator[str]:
+    """What is wrong with a criterion, a table with the name of its kind."""
+    for kind, attributes in table.items():
+        if kind not in CRITERIA or not isinstance(attributes, Mapping):
+            continue  # the translation refuses it
+        for name, value in attributes.items():
+            at = f"{place}.{kind}.{name}"
+            if name not in CRITERIA[kind]:
+                yield _unknown(name, kind, f"{place}.{kind}", CRITERIA[kind])
+            elif (kind, name) in UNSUPPORTED and value is not None:
+                yield f"{at} is not supported and would be ignored; leave it out"
+            yield from _value_problems(kind, name, value, at, sets)
+            yield from _inner(_shape(name, value), value, at, sets)
+
+
+def _shape(name: str, value: Any) -> str:
+    """The kind of table that an attribute of a criterion holds."""
+    shapes = {
+        "CorrelatedCriteria": "group",
+        "CriteriaList": "criterion",
+        "DateAdjustment": "DateAdjustment",
+        "UserDefinedPeriod": "period",
+    }
+    if name in shapes:
+        return shapes[name]
+    if name in TEXTS:
+        return "text"
+    if name.endswith("CS"):
+        return "selection"
+    return "range" if isinstance(value, Mapping) else ""
+
+
+def _value_problems(kind: str, name: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
+    """What is wrong with a value that Circe would take for another one."""
+    of_set = name.endswith(("CodesetId", "SourceConcept")) or name == "PlaceOfServiceLocation"
+    if of_set and value is not None and value not in sets:
+        yield f"{place} is {value!r}, and there is no concept set with that id"
+    for of, allowed in (("limit", LIMITS), ("group", GROUPS)):
+        if kind == of and name == "Type" and str(value).lower() not in allowed:
+            yield f"{place} must be one of {', '.join(allowed)}, not {value!r}"
+    if kind == "item" and name == "concept" and not _has_id(value):
+        yield f"{place} has no CONCEPT_ID"
+
+
+def _has_id(concept: Any) -> bool:
+    found = concept.get("CONCEPT_ID") if isinstance(concept, Mapping) else None
+    return isinstance(found, int) and not isinstance(found, bool)
+
+
+def _tables(values: Any) -> list[Mapping[str, Any]]:
+    return [v for v in values or () if isinstance(v, Mapping)] if isinstance(values, list) else []
+
+
+def _owner(kind: str) -> str:
+    """The kind of a table, to begin a sentence with."""
+    if kind[0].isupper():
+        return kind
+    return f"an {kind}" if kind[0] in "aei" else f"a {kind}"
+
+
+def _unknown(name: str, owner: str, place: str, known: set[str] | frozenset[str]) -> str:
+    close = get_close_matches(name, sorted(known), 1)
+    meant = f"; perhaps {close[0]} is meant" if close else ""
+    where = f" ({place})" if place else ""
+    return (
+        f"{owner} has no attribute {name!r}{where}, and Circe would ignore it{meant}. There are "
+        f"{', '.join(sorted(known))}"
+    )
