@@ -7,6 +7,7 @@ import datetime as dt
 import numpy as np
 
 from steropes.studies import OmopDatabase, case_series_settings
+from steropes.studies.observation_periods import DATED
 from steropes.studies.sccs.columns import era_columns
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import Intervals, make_intervals
@@ -106,6 +107,9 @@ def _attrition_differences(
         (rule, tuple(int(n) for n in counts))
         for rule, *counts in population.attrition.itertuples(index=False)
     ]
+    # The reference begins where periods that lack a date are left out, which is a second line.
+    if len(found) > 1 and found[1][0] == DATED:
+        found = found[1:]
     if len(found) != len(steps):
         return [f"{len(found)} rules in the attrition, not {len(steps)}"]
     return [
