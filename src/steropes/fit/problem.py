@@ -10,7 +10,7 @@ from ..design.face import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import NuisanceLikelihood
-from ..priors import Joined, Penalty, Prior, SmoothTerm
+from ..priors import AllColumns, Joined, Penalty, Prior, PriorColumns, SmoothTerm
 from ..solve import Batch, Common
 from ..solve.data_term import (
     ActiveColumns,
@@ -51,6 +51,9 @@ class Problem:
         How many of them add up to a constant: the intercept, or a baseline's intervals.
     fold_label, fold_together : (n,) int arrays or None
         Outcome classes to spread over folds; strata to keep whole.
+    columns : PriorColumns or None
+        How the prior is asked about these columns, where its own are other ones: X's, of which some
+        are given, or have several coefficients.
     settled : Penalty or None
         After a fit under an adaptive prior: its weights at the coefficients.
     """
@@ -65,6 +68,7 @@ class Problem:
     n_constant: int = 1
     fold_label: np.ndarray | None = None
     fold_together: np.ndarray | None = None
+    columns: PriorColumns | None = None
     settled: Penalty | None = None
 
     def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +88,7 @@ class Problem:
         """λ and κ of all columns, in X's units; see `Prior.separable`."""
         if prior is None:
             return np.zeros(self.design.p), np.zeros(self.design.p)
-        l1, l2 = self._behind_free(prior.separable(self.names))
+        l1, l2 = self._behind_free(self._of_prior.separable(prior))
         with np.errstate(over="ignore"):
             beyond = np.isinf(l2 / self.design.scale**2)
         if beyond.any():
@@ -94,6 +98,14 @@ class Problem:
                 "the column in another unit or, to hold its coefficient at zero, say fixed={…: 0}."
             )
         return l1, l2
+
+    @property
+    def _of_prior(self) -> PriorColumns:
+        return AllColumns(self.names) if self.columns is None else self.columns
+
+    def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
+        """The penalty around coefficients of the columns behind the free ones; see `Prior.next`."""
+        return self._of_prior.next(prior, beta, before)
 
     def _behind_free(self, penalty: Penalty) -> tuple[np.ndarray, np.ndarray]:
         free = np.zeros(self.n_free)
@@ -118,12 +130,12 @@ class Problem:
                 offset = self.offset[:, None]
             power = prior.information_power
             return LogDeterminant(self.design, self.likelihood, w, offset, power)
-        term = prior.smooth(self.names)
+        term = self._of_prior.smooth(prior)
         return None if term is None else BehindFree(term, self.n_free)
 
     def joined(self, prior: Prior | None) -> Joined | None:
         """The prior's penalty with corners that no single coefficient has, over all columns."""
-        penalty = None if prior is None else prior.joined(self.names)
+        penalty = None if prior is None else self._of_prior.joined(prior)
         return None if penalty is None else penalty.behind(self.n_free)
 
     def uncentered(self) -> Problem:

@@ -147,7 +147,7 @@ def _next(
     l1, l2 = np.zeros(beta.shape), np.zeros(beta.shape)
     for b in range(beta.shape[1]):
         old = None if before is None else before[first:, b]
-        penalty = prior.next(problem.names, beta[first:, b], old)
+        penalty = problem.next_penalty(prior, beta[first:, b], old)
         l1[first:, b], l2[first:, b] = penalty.l1, penalty.l2
     with np.errstate(over="ignore"):  # the solver's columns have another unit
         held = np.isinf(l2 / problem.design.scale[:, None] ** 2)

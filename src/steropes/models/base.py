@@ -25,7 +25,7 @@ from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.faint import refuse_faint
 from ..likelihoods import Likelihood
-from ..priors import Prior
+from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.far_offsets import extreme_offsets
@@ -178,8 +178,8 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         fixed : mapping or series of names or positions to numbers, optional
             Coefficients that are given and not estimated, as an offset is: those of an earlier
             study, or zero. They are in ``coef_`` and in all predictions, have no line in
-            ``summary()`` and no penalty. Positions still count all columns of X, here and in
-            every other argument.
+            ``summary()`` and no penalty of their own. Positions still count all columns of X, here
+            and in every other argument.
 
         Returns
         -------
@@ -280,12 +280,18 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
     def _check_settings(self) -> None:
         check_settings(self)
 
-    def _own_prior(self) -> Prior | None:
-        """The prior as it is now: ``set_params`` may change the user's after the fit."""
-        prior = copy.deepcopy(self.prior)
-        if self._fixed is not None and isinstance(prior, Prior):
-            prior = prior.of_columns(self._fixed.kept, self._fixed.names)
-        return prior
+    def _own_prior(self) -> tuple[Prior | None, PriorColumns | None]:
+        """The prior as it is now, and how it is asked about the columns that are estimated.
+
+        A copy: ``set_params`` may change the user's after the fit.
+        """
+        prior, fixed = copy.deepcopy(self.prior), self._fixed
+        if fixed is None or not isinstance(prior, Prior):
+            return prior, None
+        fewer = prior.of_columns(fixed.kept, fixed.names)
+        if fewer is not None:
+            return fewer, None
+        return prior, KeptColumns(fixed.names, fixed.kept, fixed.values)
 
     def _read_design(self, X: Any, y: Any) -> Any:
         if y is None:
@@ -345,7 +351,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         log_exposure = extras.pop("offset", None)
         if log_exposure is not None:
             offset = log_exposure if offset is None else offset + log_exposure
-        names = design.names
+        names, (prior, columns) = design.names, self._own_prior()
         self._has_intercept = intercept = (
             self._wants_intercept() if like is None else bool(like.n_free)
         )
@@ -356,7 +362,8 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             likelihood=likelihood,
             weights=weights,
             offset=offset,
-            prior=self._own_prior(),
+            prior=prior,
+            columns=columns,
             names=names,
             n_free=int(intercept),
             **extras,

@@ -11,11 +11,14 @@ __all__ = ["Copies"]
 class Copies:
     """What of an estimator is in a pickle, and what in a copy."""
 
+    _shrunken: Any
     _data: ClassVar[frozenset[str]] = frozenset({"_problem", "_row_labels"})  # a fit's data
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the data; what they are needed for after the fit says so."""
         state: Any = super().__getstate__()
+        if hasattr(self, "coef_"):
+            state = {**state, "_shrinks": self._shrunken()}  # which takes the data to say
         return {name: value for name, value in state.items() if name not in self._data}
 
     def __copy__(self) -> Self:

@@ -118,11 +118,13 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         likelihood, X = problem.likelihood, problem.design
         assert isinstance(likelihood, PiecewiseCoxLikelihood)
         assert isinstance(X, Design | ShardedDesign)
+        prior, columns = prior_of_step_effects(problem.prior, design.names, effects)
         return dataclasses.replace(
             problem,
             design=PiecewiseDesign(X, effects, likelihood.person, likelihood.piece_start),
             names=effects.names,
-            prior=prior_of_step_effects(problem.prior, design.names, effects),
+            prior=prior,
+            columns=columns,
         )
 
     def _step_effects(self, design: Design) -> tuple[np.ndarray, StepEffects | None]:

@@ -37,6 +37,7 @@ class Inference(OneBlasThread):
     # What `PenalizedModel` supplies.
     _names: list[str]
     _fixed: FixedCoefficients | None = None
+    _shrinks: bool | None = None  # of a fit that was unpickled without its data
     _has_intercept: bool
     _information: Any
     _beta: np.ndarray
@@ -177,7 +178,9 @@ class Inference(OneBlasThread):
         problem = getattr(self, "_problem", None)
         if isinstance(problem, Problem):
             l1, l2 = problem.penalties(self.prior_)
-        else:
+        elif self._shrinks is not None:
+            return self._shrinks
+        else:  # a pickle of an earlier version
             names = self._coefficient_names()
             penalty = self.prior_.separable(names[len(names) - len(self._estimated) :])
             l1, l2 = penalty.l1, penalty.l2

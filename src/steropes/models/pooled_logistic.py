@@ -12,6 +12,7 @@ from ..backends import get_backend
 from ..backends.face import Backend
 from ..data import check_survival, check_weights, refuse_other_order
 from ..data.checks import vector
+from ..data.columns import ColumnPlaces
 from ..data.intervals import Intervals
 from ..design import Design
 from ..errors import DataError
@@ -22,7 +23,7 @@ from ..likelihoods.pooled_logistic import (
     interval_log_odds,
     survival_curves,
 )
-from ..priors import Prior
+from ..priors import Prior, PriorColumns
 from ..solve import Fit
 from .annotations import Chooser, Seed, TimeFunctions, VaryingEffects
 from .base import PenalizedModel
@@ -32,7 +33,7 @@ from .interval_checks import refuse_empty_intervals, refuse_empty_splits
 from .person_time import PersonTime
 from .progress import Progress
 from .residuals import PooledResiduals
-from .step_effects import place_of_column
+from .step_effects import prior_of_copies
 
 __all__ = ["PooledLogisticRegression"]
 
@@ -199,12 +200,16 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         self.breaks_ = intervals.breaks
         self._end = float(intervals.breaks[at_risk.last[used].max()])  # no one is seen after it
         self.n_person_intervals_ = int((at_risk.last - at_risk.first)[used].sum(dtype=np.int64))
+        prior, columns = self._own_prior()
+        if columns is None:
+            prior, columns = _for_changes(prior, whole.source, design.names, time.effect_names)
         return Problem(
             design=whole,
             likelihood=likelihood,
             weights=weights,
             offset=offset,
-            prior=_for_changes(self._own_prior(), whole.source, design.names, time.effect_names),
+            prior=prior,
+            columns=columns,
             names=time.effect_names,
             n_free=len(time.baseline_names),
             n_constant=1 if self._has_intercept else len(time.baseline_names),
@@ -360,10 +365,16 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return self.concordance(X, y, sample_weight, offset)
 
 
-def _for_changes(prior: Any, source: np.ndarray, names: list[str], effects: list[str]) -> Any:
-    """Give γ what is given to its column: settings of a prior with one entry a column."""
+def _for_changes(
+    prior: Prior | None, source: np.ndarray, names: list[str], effects: list[str]
+) -> tuple[Prior | None, PriorColumns | None]:
+    """Give γ the prior of its column; each is excluded by itself."""
     if not isinstance(prior, Prior) or len(source) == len(names):
-        return prior
-    p = len(names)  # a position is one of X's columns, behind which the changes stand
-    exclude = [x if isinstance(x, str) else place_of_column(x, p) for x in prior.exclusions(p)]
-    return prior.of_copies(source, names, exclude, effects)
+        return prior, None
+    # A position is one of X's columns, behind which the changes stand.
+    places = ColumnPlaces(names, "exclude")
+    exclude = [
+        item if isinstance(item, str) else names[places.of(item)]
+        for item in prior.exclusions(len(names))
+    ]
+    return prior_of_copies(prior, source, names, exclude, effects)

@@ -10,9 +10,9 @@ import numpy as np
 from ..data.columns import ColumnPlaces
 from ..design.piecewise import StepEffects
 from ..errors import DataError
-from ..priors import Prior
+from ..priors import CopiedColumns, Prior, PriorColumns
 
-__all__ = ["place_of_column", "prior_of_step_effects", "read_step_effects"]
+__all__ = ["prior_of_copies", "prior_of_step_effects", "read_step_effects"]
 
 
 def read_step_effects(
@@ -76,31 +76,49 @@ def _points(points: Any, name: str) -> np.ndarray:
     return edges
 
 
-def prior_of_step_effects(prior: Any, names: Sequence[str], effects: StepEffects) -> Any:
-    """Give each step what its column is given: entries of a vector, and exclusion."""
+def prior_of_step_effects(
+    prior: Prior | None, names: Sequence[str], effects: StepEffects
+) -> tuple[Prior | None, PriorColumns | None]:
+    """Give each step the prior of its column, and exclude it with its column or by itself."""
     if not isinstance(prior, Prior):
-        return prior
-    p = len(names)
-    exclude = _excluded(prior.exclusions(p), names, effects)
-    return prior.of_copies(effects.source, names, exclude, effects.names)
+        return prior, None
+    exclude = _excluded(prior.exclusions(len(names)), names, effects)
+    return prior_of_copies(prior, effects.source, names, exclude, effects.names)
 
 
-def place_of_column(item: int, p: int) -> int:
-    """The place, from 0, that an entry of ``exclude`` counts from the first or the last of p."""
-    if not -p <= item < p:
-        raise DataError(f"exclude has position {item}, but X has {p} columns.")
-    return int(item) % p
+def prior_of_copies(
+    prior: Prior,
+    source: np.ndarray,
+    names: Sequence[str],
+    exclude: Sequence[str],
+    copies: Sequence[str],
+) -> tuple[Prior, PriorColumns | None]:
+    """The prior of coefficients of which several can belong to a column, and how it is asked.
+
+    Parameters
+    ----------
+    prior : Prior
+        Of the columns.
+    source, names, exclude, copies
+        As of `Prior.of_copies`; all excluded by name.
+    """
+    wider = prior.of_copies(source, names, exclude, copies)
+    if wider is not None:
+        return wider, None
+    for name in exclude:
+        if name not in copies:
+            raise DataError(f"exclude names {name!r}, which is not a column of X.")
+    return prior, CopiedColumns(names, source, copies, exclude)
 
 
-def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[str | int]:
-    out: list[str | int] = []
+def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[str]:
+    """Names of the coefficients that are excluded, from names and positions of columns."""
+    out: list[str] = []
+    places = ColumnPlaces(names, "exclude")
     for item in value:
-        if isinstance(item, str) and item not in effects.names:
-            j = list(names).index(item) if item in names else -1
-        else:
-            j = -1 if isinstance(item, str) else place_of_column(item, len(names))
-        if j < 0:
-            out.append(item)
-        else:
-            out += [effects.names[k] for k in np.flatnonzero(effects.source == j)]
+        if isinstance(item, str) and (item in effects.names or item not in names):
+            out.append(item)  # one of the steps, or one that is refused later
+            continue
+        j = places.of(item)
+        out += [effects.names[k] for k in np.flatnonzero(effects.source == j)]
     return out

@@ -59,6 +59,7 @@ class BrokenAdaptiveRidge(Prior):
     """
 
     adaptive: ClassVar[bool] = True
+    by_column: ClassVar[frozenset[str]] = frozenset({"variance", "start_variance"})
 
     variance: Variance = 0.5
     start_variance: Variance = 1.0

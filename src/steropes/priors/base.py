@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 
+from ..data.columns import ColumnPlaces
 from ..errors import DataError
 from .joined import Joined
 
@@ -85,6 +86,9 @@ class Prior(ABC):
         A setting that may hold several numbers, for a cross-validation to choose from.
     partial : frozenset of str
         Settings by name that may leave columns out.
+    by_column : frozenset of str
+        Settings, beside ``exclude``, that can have an entry for each column; see `of_columns`. A
+        class that declares it says that nothing else in it refers to columns.
     """
 
     information_power: ClassVar[float] = 0.0
@@ -92,6 +96,7 @@ class Prior(ABC):
     bounds_all: ClassVar[bool] = False
     several: ClassVar[str | None] = None
     partial: ClassVar[frozenset[str]] = frozenset()
+    by_column: ClassVar[frozenset[str]] = frozenset()
     exclude = cast("Columns", ())  # a field of the subclasses, after the variances
 
     @abstractmethod
@@ -198,38 +203,47 @@ class Prior(ABC):
         """Mask of the columns left unpenalised, (p,) bool."""
         mask = np.zeros(len(names), bool)
         items = self.exclusions(len(names))
-        by_name = any(isinstance(item, str) for item in items)
-        place = {name: j for j, name in enumerate(names)} if by_name else {}
-        for item in items:
-            if isinstance(item, str):
-                if item not in place:
-                    raise DataError(f"exclude names {item!r}, which is not a column of X.")
-                mask[place[item]] = True
-            else:
-                if not -len(names) <= item < len(names):
-                    raise DataError(f"exclude has position {item}, but X has {len(names)} columns.")
-                mask[item] = True
+        if items:
+            places = ColumnPlaces(names, "exclude")
+            mask[[places.of(item) for item in items]] = True
         return mask
 
-    def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self:
-        """Return the prior of some of the columns named, by their places.
+    # -- fewer columns, and several coefficients of one ------------------------------------------
 
-        Settings with one entry a column, or by name, lose those of the others.
+    def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self | None:
+        """Return the prior of the columns at some places, as if X had no others.
+
+        A fit with ``fixed`` coefficients asks for it. Settings in `by_column`, and ``exclude``,
+        lose the entries of the other columns.
+
+        Parameters
+        ----------
+        kept : (k,) int array
+            Places of the columns whose coefficients are fitted.
+        names : sequence of str
+            Of all columns.
+
+        Returns
+        -------
+        Prior or None
+            None, the default of priors that do not declare `by_column`: the prior is asked about
+            all columns then, and what it says of those that are kept counts, with the other
+            coefficients at their values.
         """
-        if "exclude" not in self.get_params():
-            return self
-        free = self.excluded(names)
-        fewer: dict[str, Any] = {"exclude": [names[j] for j in kept if free[j]]}
+        if not self._settings_say_all():
+            return None
+        changed: dict[str, Any] = {}
+        if "exclude" in self.get_params():
+            free = self.excluded(names)
+            changed["exclude"] = [names[j] for j in kept if free[j]]
         gone = set(names) - {names[j] for j in kept}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "exclude":
-                continue
+        for setting in self.by_column:
+            value = getattr(self, setting)
             if isinstance(value, Mapping):
-                fewer[field.name] = {k: v for k, v in value.items() if k not in gone}
-            elif np.ndim(value) == 1 and len(value) == len(names):
-                fewer[field.name] = [value[int(j)] for j in kept]
-        return replace(self, **fewer)
+                changed[setting] = {k: v for k, v in value.items() if k not in gone}
+            elif (entries := self._entries(setting, names)) is not None:
+                changed[setting] = [entries[int(j)] for j in kept]
+        return replace(self, **changed)
 
     def of_copies(
         self,
@@ -237,25 +251,75 @@ class Prior(ABC):
         names: Sequence[str],
         exclude: Sequence[str | int],
         copies: Sequence[str],
-    ) -> Self:
-        """Return the prior of columns that each stand for one of those named, ``source``.
+    ) -> Self | None:
+        """Return the prior of coefficients of which several can belong to one column.
 
-        Settings with one entry a column, or by name, follow their column; ``exclude`` is the new
-        one, of the ``copies`` by their names or places.
+        Models whose effects change with time ask for it. Settings in `by_column` follow their
+        column, or have an entry for each coefficient.
+
+        Parameters
+        ----------
+        source : (q,) int array
+            The column of each coefficient.
+        names : sequence of str
+            Of the columns of X.
+        exclude : sequence of str or int
+            The new setting ``exclude``, of the coefficients by their names or places.
+        copies : sequence of str
+            Names of the coefficients.
+
+        Returns
+        -------
+        Prior or None
+            None, the default of priors that do not declare `by_column`: each coefficient has the
+            λ and κ of its column then, and a smooth term that treats all columns alike is that
+            of the coefficients.
         """
-        wider: dict[str, Any] = {"exclude": exclude}
-        free = replace(self, **wider).excluded(copies)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "exclude":
-                continue
+        if not self._settings_say_all():
+            return None
+        changed: dict[str, Any] = {}
+        if "exclude" in self.get_params():
+            changed["exclude"] = exclude
+        free = replace(self, **changed).excluded(copies)
+        for setting in self.by_column:
+            value = getattr(self, setting)
             if isinstance(value, Mapping):
                 needed = {int(source[k]): copies[k] for k in np.flatnonzero(~free)[::-1]}
-                each = self._by_name(field.name, value, names, needed)
-                wider[field.name] = [each[int(j)] for j in source]
-            elif np.ndim(value) == 1 and len(value) == len(names):
-                wider[field.name] = np.asarray(value)[source]
-        return replace(self, **wider)
+                each = self._by_name(setting, value, names, needed)
+                changed[setting] = [each[int(j)] for j in source]
+            elif _length(value) == len(copies) != len(names):
+                continue  # one for each coefficient
+            elif (entries := self._entries(setting, names)) is not None:
+                changed[setting] = [entries[int(j)] for j in source]
+        return replace(self, **changed)
+
+    @classmethod
+    def _settings_say_all(cls) -> bool:
+        """Whether the class that declares `by_column` is also the last to say what the prior is.
+
+        A subclass that overrides a seam may refer to columns in ways that its settings do not
+        show.
+        """
+
+        def owner(name: str) -> type:
+            return next(c for c in cls.__mro__ if name in c.__dict__)
+
+        declared = owner("by_column")
+        seams = ("separable", "smooth", "joined", "next")
+        return declared is not Prior and all(issubclass(declared, owner(s)) for s in seams)
+
+    def _entries(self, setting: str, names: Sequence[str]) -> list[Any] | None:
+        """The entries of a setting with one for each column; None where it is one for all."""
+        value: Any = getattr(self, setting)
+        length = _length(value)
+        if length is None:
+            return None
+        if length != len(names):
+            raise DataError(
+                f"{type(self).__name__}'s {setting} must be one for all or one for each of the "
+                f"{len(names)} columns, not {length}."
+            )
+        return list(value)
 
     def _by_name(
         self, what: str, given: Mapping[Any, Any], names: Sequence[str], needed: Mapping[int, str]
@@ -303,3 +367,9 @@ class Prior(ABC):
         if not (value > 0).all():  # NaN fails too; infinity is no penalty
             raise DataError(f"{type(self).__name__}'s {what} must be positive.")
         return np.broadcast_to(value, (p,))
+
+
+def _length(value: Any) -> int | None:
+    """How many entries a setting has; None where it is one value."""
+    one = isinstance(value, str) or not hasattr(value, "__len__")
+    return None if one or (isinstance(value, np.ndarray) and value.ndim == 0) else len(value)

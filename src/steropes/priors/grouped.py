@@ -51,6 +51,7 @@ class GroupLaplace(Prior):
     """
 
     partial: ClassVar[frozenset[str]] = frozenset({"groups"})
+    by_column: ClassVar[frozenset[str]] = frozenset({"groups"})
 
     groups: Sequence[Hashable] | np.ndarray | Mapping[str, Hashable]
     variance: float = 1.0
@@ -107,6 +108,8 @@ class FusedLaplace(Prior):
     Tibshirani, Saunders, Rosset, Zhu and Knight (2005), JRSS B 67:91–108.
     """
 
+    by_column: ClassVar[frozenset[str]] = frozenset()  # its chains are read below
+
     chains: Sequence[Sequence[str | int]]
     variance: float = 1.0
     level_variance: float | None = None
@@ -133,7 +136,7 @@ class FusedLaplace(Prior):
         """See `Prior.with_variance`; ``level_variance`` stays where it is given."""
         return replace(self, variance=float(variance))
 
-    def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self:
+    def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self | None:
         """See `Prior.of_columns`."""
         there = {names[j] for j in kept}
         chains = [[names[j] for j in x] for x in self._chains(names)]
@@ -144,7 +147,8 @@ class FusedLaplace(Prior):
                     f"The coefficient of {gone[0]!r} is given, and its neighbours' prior depends "
                     "on it: take it out of FusedLaplace's chains."
                 )
-        return replace(super().of_columns(kept, names), chains=chains)
+        fewer = super().of_columns(kept, names)
+        return None if fewer is None else replace(fewer, chains=chains)
 
     def of_copies(
         self,

@@ -52,6 +52,7 @@ class Hierarchical(Prior):
 
     several: ClassVar[str | None] = "group_variance"
     partial: ClassVar[frozenset[str]] = frozenset({"groups"})
+    by_column: ClassVar[frozenset[str]] = frozenset({"groups"})
 
     groups: Sequence[Hashable] | np.ndarray | Mapping[str, Hashable]
     variance: float = 1.0

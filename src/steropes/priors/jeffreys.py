@@ -49,6 +49,7 @@ class Jeffreys(Prior):
 
     information_power: ClassVar[float] = 0.5
     bounds_all: ClassVar[bool] = True
+    by_column: ClassVar[frozenset[str]] = frozenset()
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """See `Prior.separable`."""
@@ -57,13 +58,3 @@ class Jeffreys(Prior):
     def with_variance(self, variance: float) -> Self:
         """Refused."""
         raise DataError("Jeffreys' prior has no variance to choose; leave cv out.")
-
-    def of_copies(
-        self,
-        source: np.ndarray,
-        names: Sequence[str],
-        exclude: Sequence[str | int],
-        copies: Sequence[str],
-    ) -> Self:
-        """Return the same: it has no settings of columns."""
-        return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Laplace(Prior):
         Columns left unpenalised, by name or position, or as a mask. An intercept never is
         penalised.
     """
+
+    by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
 
     variance: Variance = 1.0
     exclude: Columns = ()
@@ -52,6 +54,8 @@ class Normal(Prior):
         penalised.
     """
 
+    by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
+
     variance: Variance = 1.0
     exclude: Columns = ()
 
@@ -77,6 +81,8 @@ class ElasticNet(Prior):
         Columns left unpenalised, by name or position, or as a mask. An intercept never is
         penalised.
     """
+
+    by_column: ClassVar[frozenset[str]] = frozenset({"laplace_variance", "normal_variance"})
 
     laplace_variance: Variance
     normal_variance: Variance

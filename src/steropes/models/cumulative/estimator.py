@@ -180,12 +180,14 @@ class CumulativeProbabilityModel(
         outcome, self._subset = self._apply_reduction(outcome, weights, design)
         backend = get_backend("cpu", self.n_jobs)
         likelihood = CumulativeLikelihood(outcome, self.link, weights > 0, backend)
+        prior, columns = self._own_prior()
         return Problem(
             design=design.centered(None if weights.all() else weights > 0),
             likelihood=likelihood,
             weights=weights,
             offset=offset,
-            prior=self._own_prior(),
+            prior=prior,
+            columns=columns,
             names=design.names,
             fold_label=fold_label(likelihood.levels, n),
         )
