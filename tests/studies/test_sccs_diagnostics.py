@@ -160,7 +160,7 @@ def test_events_that_decide_about_exposure_and_observation_fail(biased):
     assert d.verdicts["detectable ratio"].verdict == "FAIL"
     assert d.unblind_for_evidence_synthesis
     assert not d.unblind
-    assert d.table().shape[0] == 6
+    assert d.table().shape[0] == 7
 
 
 def test_each_of_several_exposures_has_the_time_before_itself(omop, capsys):

@@ -7,7 +7,7 @@ from typing import Literal
 
 __all__ = ["Relation", "deciding", "deciding_p", "decimals", "limit_text", "passes"]
 
-Relation = Literal["below", "at most", "at least"]
+Relation = Literal["below", "at most", "at least", "above"]
 
 MOST = 12  # decimals, beyond which a value and its limit count as one
 
@@ -54,9 +54,11 @@ def deciding_p(p: float, *limits: float | None) -> str:
 
 
 def passes(x: float, relation: Relation, limit: float) -> bool:
-    """Whether a number is below a limit, at most or at least the limit."""
+    """Whether a number is below or above a limit, or at most or at least the limit."""
     if relation == "at least":
         return x >= limit
+    if relation == "above":
+        return x > limit
     return x < limit if relation == "below" else x <= limit
 
 

@@ -165,7 +165,7 @@ def verdict(
     passed = said == "PASS"
     judged = math.isfinite(value) and said != "NOT EVALUATED"
     if judged and limit is not None and passes(value, relation, limit) != passed:
-        above = passed == (relation == "at least")
+        above = passed == (relation in ("at least", "above"))
         shown = f"{'&gt;' if above else '&lt;'}{limit_text(limit)}"
     if said == "NOT EVALUATED":
         return f'<span class="faint">{shown or "–"}</span>'

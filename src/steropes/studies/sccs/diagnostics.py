@@ -15,9 +15,12 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, poisson
 
+from steropes.studies.convergence import convergence
+from steropes.studies.digits import deciding, deciding_p, limit_text
 from steropes.studies.sccs.columns import Column
 from steropes.studies.sccs.intervals import PROBE, Intervals
 from steropes.studies.sccs.model import CaseSeriesModel
+from steropes.studies.sccs.observation import CensorModel
 from steropes.studies.sccs.population import Population
 from steropes.studies.sccs.power import minimal_detectable_ratio
 from steropes.studies.sccs.thresholds import Thresholds
@@ -41,6 +44,8 @@ class Verdict:
     verdict : {"PASS", "FAIL", "NOT EVALUATED"}
     finding : str
         The same as a sentence.
+    limits : tuple of float
+        What the numbers are held against, beside which they have the digits that decide.
     """
 
     name: str
@@ -50,6 +55,7 @@ class Verdict:
     p: float
     verdict: str
     finding: str
+    limits: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,8 @@ class Diagnostics:
     ----------
     covariate : str
     verdicts : dict
-        "time stability", "pre-exposure", "end of observation", "rarity", "detectable ratio" and
-        "EASE".
+        "convergence", "time stability", "pre-exposure", "end of observation", "rarity",
+        "detectable ratio" and "EASE".
     """
 
     covariate: str
@@ -145,14 +151,17 @@ def diagnose(
     monthly: pd.DataFrame,
     thresholds: Thresholds,
     ease: float = math.nan,
+    censoring: CensorModel | None = None,
 ) -> list[Diagnostics]:
     """The verdicts on each exposure of interest."""
+    fits = _convergence(model, censoring)
     stability, probe = _stability(monthly, thresholds), _probe(model, thresholds)
     rarity = _rarity(population, thresholds)
     found = []
     for name, column in zip(intervals.names, intervals.columns, strict=True):
         if column.of_interest:
             verdicts = {
+                "convergence": fits,
                 "time stability": stability,
                 "pre-exposure": _pre_exposure(intervals, model, thresholds, column),
                 "end of observation": probe,
@@ -162,6 +171,20 @@ def diagnose(
             }
             found.append(Diagnostics(name, verdicts))
     return found
+
+
+def _convergence(model: CaseSeriesModel, censoring: CensorModel | None) -> Verdict:
+    """Whether the fits behind the estimates ended at their optimum."""
+    held, missed = convergence(
+        case_series_model=model.converged if model.status == "OK" else None,
+        censoring_model=None if censoring is None else censoring.converged,
+    )
+    said = "Every fit ended at its optimum." if held else f"The {missed} did not converge."
+    if held is None:
+        said = "There is no fit that could converge."
+    verdict = NOT_EVALUATED if held is None else PASS if held else FAIL
+    nan = math.nan
+    return Verdict("convergence", nan, nan, nan, nan, verdict, said)
 
 
 def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
@@ -178,8 +201,9 @@ def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
     return Verdict(
         "time stability", ratio, math.nan, math.nan, p, PASS if passed else FAIL,
         f"The rate of the outcome {how} over calendar time (observed to expected events of a month "
-        f"differ {ratio:.2f}-fold on average; that they do so by more than "
-        f"{limits.time_ratio:g}-fold: p = {p:.2g}).",
+        f"differ {deciding(ratio, limits.time_ratio)}-fold on average; that they do so by more "
+        f"than {limit_text(limits.time_ratio)}-fold: p {deciding_p(p, limits.time_alpha)}).",
+        (limits.time_ratio,),
     )  # fmt: skip
 
 
@@ -194,8 +218,10 @@ def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, fl
     passed = low <= bounds[1] and high >= bounds[0]
     return Verdict(
         name, float(line["rr"]), low, high, float(line["p"]), PASS if passed else FAIL,
-        f"{text}: rate ratio {decimals(line['rr'])} ({decimals(low)} to {decimals(high)}); the "
-        f"interval {'meets' if passed else 'does not meet'} {bounds[0]:g} to {bounds[1]:g}.",
+        f"{text}: rate ratio {decimals(line['rr'])} ({deciding(low, *bounds)} to "
+        f"{deciding(high, *bounds)}); the interval {'meets' if passed else 'does not meet'} "
+        f"{limit_text(bounds[0])} to {limit_text(bounds[1])}.",
+        bounds,
     )  # fmt: skip
 
 
@@ -231,7 +257,8 @@ def _rarity(population: Population, limits: Thresholds) -> Verdict:
     return Verdict(
         "rarity", share, math.nan, math.nan, math.nan, PASS if passed else FAIL,
         f"The outcome {once}, and {said}% of people have it "
-        f"(limit where it counts once: {100 * limits.prevalence:g}%).",
+        f"(limit where it counts once: {limit_text(100 * limits.prevalence)}%).",
+        (limits.prevalence,),
     )  # fmt: skip
 
 
@@ -240,10 +267,12 @@ def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
     share = line["compared_days"] / line["compared_total"] if line["compared_total"] else 0.0
     ratio = minimal_detectable_ratio(float(share), int(line["compared_events"]))
     passed = ratio < limits.detectable
-    said = f"{ratio:.2f}" if math.isfinite(ratio) else "none"
+    said = deciding(ratio, limits.detectable) if math.isfinite(ratio) else "none"
     return Verdict(
         "detectable ratio", ratio, math.nan, math.nan, math.nan, PASS if passed else FAIL,
-        f"Rate ratio found with a probability of 80%: {said} (limit {limits.detectable:g}).",
+        f"Rate ratio found with a probability of 80%: {said} "
+        f"(limit {limit_text(limits.detectable)}).",
+        (limits.detectable,),
     )  # fmt: skip
 
 
@@ -257,5 +286,7 @@ def _ease(ease: float, limits: Thresholds) -> Verdict:
     passed = ease < limits.ease
     return Verdict(
         "EASE", ease, nan, nan, nan, PASS if passed else FAIL,
-        f"Expected absolute systematic error {ease:.2f} (limit {limits.ease:g}).",
+        f"Expected absolute systematic error {deciding(ease, limits.ease)} "
+        f"(limit {limit_text(limits.ease)}).",
+        (limits.ease,),
     )  # fmt: skip

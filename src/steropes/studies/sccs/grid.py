@@ -26,7 +26,7 @@ from steropes.studies.disclosure.series import release_series
 from steropes.studies.grid.store import ResultStore, archive_of
 from steropes.studies.omop import OmopDatabase, opened
 from steropes.studies.sccs.cohorts import attempted_cohorts
-from steropes.studies.sccs.diagnostics import NOT_EVALUATED
+from steropes.studies.sccs.diagnostics import FAIL, NOT_EVALUATED
 from steropes.studies.sccs.grid_controls import (
     CHECKS,
     calibrate_series,
@@ -108,7 +108,7 @@ class CaseSeriesGridResults:
         )
         found = found.merge(t["sccs_exposures_outcome_set"], on="exposures_outcome_set_id")
         found = found.merge(t["sccs_exposure"], on="exposures_outcome_set_id")
-        found = found.merge(t["note"][[*key, "note"]], on=key, how="left")
+        found = found.merge(t["note"][[*key, "note", "unconverged"]], on=key, how="left")
         named = t["sccs_covariate"][[*key, "covariate_id", "covariate_name"]]
         found = found.merge(named, on=[*key, "covariate_id"], how="left")
         found = found[found["true_effect_size"].isna()].reset_index(drop=True)
@@ -381,7 +381,13 @@ def _step(
         note = study.model.status if study.model.status != "OK" else own
     except REFUSED as error:
         return _refusal(grid, question, analysis, str(error))
-    return {**tables, "note": [{**key, "note": note, "database_id": grid.database_id}]}
+    line = {**key, "note": note, "database_id": grid.database_id}
+    if study.diagnostics:
+        fits = study.diagnostics[0].verdicts["convergence"]
+        line["convergence_diagnostic"] = fits.verdict
+        line["unconverged"] = fits.finding if fits.verdict == FAIL else None
+    line["sampling"] = None if study.sampling is None else study.sampling.sentence()
+    return {**tables, "note": [line]}
 
 
 def _refusal(

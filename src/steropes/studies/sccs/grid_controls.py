@@ -58,7 +58,7 @@ def with_positives(
 
 def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
     """Fill in what needs all questions of an exposure, in a store."""
-    names = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposure", "sccs_covariate")
+    names = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposure", "sccs_covariate", "note")
     results, checks = calibrated_series({name: store.table(name) for name in names}, grid)
     store.replace("sccs_result", results)
     store.replace("sccs_diagnostics_summary", checks)
@@ -78,6 +78,9 @@ def calibrated_series(
     eras = results["exposures_outcome_set_id"].map(exposure["era_id"])
     truth = results["exposures_outcome_set_id"].map(exposure["true_effect_size"])
     usable = ~checks[[f"{c}_diagnostic" for c in CHECKS]].eq(FAIL).any(axis=1)
+    key = ["analysis_id", "exposures_outcome_set_id"]
+    ended = tables["note"].set_index(key)["convergence_diagnostic"]
+    usable &= ended.reindex(pd.MultiIndex.from_frame(checks[key])).ne(FAIL).to_numpy()
     drugs = _drugs(results, tables["sccs_covariate"]).fillna(eras)
     groups = results.groupby([eras, results["analysis_id"], drugs]).groups
     for rows in groups.values():

@@ -5,6 +5,7 @@ A result that fails a diagnostic is not shown unless asked for.
 
 from __future__ import annotations
 
+import math
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,13 @@ import pandas as pd
 from steropes.studies.controls.performance import ControlEstimates, before_and_after
 from steropes.studies.controls.shown import performance_parts, performance_words
 from steropes.studies.data_notes import table_sentences
+from steropes.studies.digits import Relation, deciding, limit_text
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.page import html
 from steropes.studies.page.forest import Row, forest
 from steropes.studies.sccs.presets import EXPOSURE
 from steropes.studies.sccs.settings import Spline
+from steropes.studies.sccs.thresholds import Thresholds
 from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ __all__ = ["case_series_grid_page", "member_name", "series_controls", "write_cas
 NO_BREAK = "\N{NO-BREAK SPACE}"
 KEY = ["analysis_id", "exposures_outcome_set_id"]
 CHECKS = {
+    "convergence": ("Converged", ""),
     "time_stability": ("Time stability, p", "time_stability_p"),
     "event_exposure": ("Before exposure", "event_exposure"),
     "event_observation": ("End of observation", "event_observation"),
@@ -132,6 +136,8 @@ def _outcome(
         plain, after = _ends(line, ""), _ends(line, "calibrated_")
         rows.append(Row(label, *plain, second=after, note=why))
         ratio, calibrated = (html.effect(*e).replace(" ", NO_BREAK) for e in (plain, after))
+        if ratio and isinstance(line["unconverged"], str):
+            ratio += " (did not converge)"
         effects = (ratio or why, html.number(line["p"], 3), calibrated)
         counts = (
             html.counted(line[c])
@@ -151,7 +157,8 @@ def _outcome(
     parts.append(_verdicts(results, of, labels))
     for analysis in dict.fromkeys(of["analysis_id"]):
         summary = f"{labels[analysis]}: who was studied"
-        parts.append(html.fold(summary, _attrition(results, analysis, number)))
+        body = _attrition(results, analysis, number) + _sampling(results, analysis, number)
+        parts.append(html.fold(summary, body))
     return parts
 
 
@@ -170,10 +177,14 @@ def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int
     checks = of[[*KEY, "covariate_id", "covariate_name"]].merge(
         results.tables["sccs_diagnostics_summary"], on=[*KEY, "covariate_id"]
     )
-    lines = [
+    ended = results.tables["note"][[*KEY, "convergence_diagnostic"]]
+    checks = checks.merge(ended, on=KEY, how="left")
+    limits = _limits(results.grid.thresholds)
+    lines = [("To pass", *(escape(limits[check][0]) for check in CHECKS))]
+    lines += [
         (
             _label(line, labels),
-            *(_verdict(line, check, value) for check, (_, value) in CHECKS.items()),
+            *(_verdict(line, check, value, limits) for check, (_, value) in CHECKS.items()),
         )
         for line in checks.to_dict("records")
     ]
@@ -181,12 +192,42 @@ def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int
     return html.table(head, lines, text=(0,), raw=range(1, len(head)))
 
 
-def _verdict(line: dict[str, Any], check: str, value: str) -> str:
+def _limits(t: Thresholds) -> dict[str, tuple[str, tuple[float, ...]]]:
+    """What it takes to pass each check, in signs and as numbers."""
+
+    def meets(bounds: tuple[float, float]) -> tuple[str, tuple[float, ...]]:
+        return f"meets {limit_text(bounds[0])} to {limit_text(bounds[1])}", bounds
+
+    return {
+        "convergence": ("", ()),
+        "time_stability": (f"> {limit_text(t.time_alpha)}", (t.time_alpha,)),
+        "event_exposure": meets(t.pre_exposure),
+        "event_observation": meets(t.end_of_observation),
+        "rare_outcome": (f"≤ {limit_text(t.prevalence)} if it counts once", ()),
+        "mdrr": (f"< {limit_text(t.detectable)}", (t.detectable,)),
+        "ease": (f"< {limit_text(t.ease)}", (t.ease,)),
+    }
+
+
+def _verdict(
+    line: dict[str, Any],
+    check: str,
+    value: str,
+    limits: dict[str, tuple[str, tuple[float, ...]]],
+) -> str:
+    """A value, or an interval, beside its limits, with its verdict."""
+    bounds = limits[check][1]
     said = line[f"{check}_diagnostic"]
     said = said if isinstance(said, str) else "NOT EVALUATED"
+    if not value:
+        return html.verdict(math.nan, said)
     if value in line:
-        return html.verdict(line[value], said, 3 if value.endswith("_p") else 2)
-    low, high = (html.number(line[f"{value}_{end}"], 2) or "–" for end in ("lb", "ub"))
+        limit = bounds[0] if bounds else None
+        relation: Relation = "above" if check == "time_stability" else "below"
+        digits = 3 if value.endswith("_p") else 2
+        return html.verdict(line[value], said, digits, relation, limit)
+    ends = (float(line[f"{value}_{end}"]) for end in ("lb", "ub"))
+    low, high = (deciding(x, *bounds) if math.isfinite(x) else "–" for x in ends)
     if said == "NOT EVALUATED":
         return '<span class="faint">–</span>'
     return f'<span class="{said}">{low} to {high} <small>{said.lower()}</small></span>'
@@ -214,6 +255,13 @@ def _attrition(results: CaseSeriesGridResults, analysis: int, number: int) -> st
     ]
     head = ("Rule", "People", "Outcomes", "Periods", "Days")
     return html.table(head, lines, text=(0,)) if lines else ""
+
+
+def _sampling(results: CaseSeriesGridResults, analysis: int, number: int) -> str:
+    """What leaving out cases without exposure costs; nothing where none was left out."""
+    notes = results.tables["note"]
+    own = notes[(notes["analysis_id"] == analysis) & (notes["exposures_outcome_set_id"] == number)]
+    return "".join(f"<p>{escape(s)}</p>" for s in own["sampling"] if isinstance(s, str))
 
 
 def series_controls(results: CaseSeriesGridResults, exposure: int) -> dict[int, ControlEstimates]:

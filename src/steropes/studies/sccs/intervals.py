@@ -59,7 +59,10 @@ class Intervals:
         and their ``compared_events``: in a risk interval design days in windows and the control
         interval alone, of cases with both.
     attrition : tuple of (str, int, int, int, int)
-        The rule "rows can be compared", as in `Population.attrition`.
+        The last rule, as in `Population.attrition`: who is in the model.
+    comparable : tuple of (str, int, int, int, int) or None
+        The rule before it, that of time to compare, where cases without exposure were left out of
+        the fit of splines (``spline_cases``).
     """
 
     X: sparse.csc_array
@@ -71,6 +74,7 @@ class Intervals:
     names: list[str]
     statistics: pd.DataFrame
     attrition: tuple[str, int, int, int, int]
+    comparable: tuple[str, int, int, int, int] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -93,7 +97,7 @@ class Intervals:
         X = sparse.csc_array(self.X.tocsr()[rows])
         return Intervals(
             X, self.time[rows], self.events[rows], self.days[rows], self.case[rows],
-            self.columns, self.names, self.statistics, self.attrition,
+            self.columns, self.names, self.statistics, self.attrition, self.comparable,
         )  # fmt: skip
 
 
@@ -149,7 +153,7 @@ def make_intervals(
     kept = every[: len(columns) - scri] + every[len(columns) :]
     if scri:
         tally.drop(len(columns) - 1)
-    result = _assemble(rows, kept, effects, tally, population)
+    result = _assemble(rows, kept, effects, tally, population, settings.spline_cases)
     _add_compared(result, scri)
     if strict:
         ones = [result.X.indices[result.X.indptr[j] : result.X.indptr[j + 1]] for j in looked]
@@ -187,6 +191,7 @@ def _chunk(
     months = None if effects is None else effects.month_starts(observed, start, end)
     cut = cut_time(start, end, (case, column, first, last), outcomes, months)
     keep = np.bincount(cut.case, minlength=len(start)) > 1
+    tally.comparable[part] = keep
     if spread is not None:
         keep &= exposed | spread[part]
     tally.add(spans.a, (case, column, first, last), outcomes, keep, start, end)
@@ -241,6 +246,7 @@ class _Tally:
         self.table = np.zeros((n_columns, len(STATISTICS)), np.int64)
         self.last_person = np.full(n_columns, -1)
         self.days = 0  # of all rows, whatever they weigh
+        self.comparable = np.zeros(len(population), bool)  # cases that have more than one row
 
     def add(
         self,
@@ -308,6 +314,7 @@ def _assemble(
     effects: TimeEffects | None,
     tally: _Tally,
     population: Population,
+    spline_cases: int,
 ) -> Intervals:
     p = len(columns)
     X = rows.matrix()
@@ -319,11 +326,29 @@ def _assemble(
     columns = columns + [Column(n, -2, penalized=f) for n, f in zip(extra, flags, strict=True)]
     names = unique_names(columns)
     statistics = pd.DataFrame(tally.table, columns=list(STATISTICS), index=names[:p])
+    comparable = None
+    rule = "with time to compare"
+    if effects is not None and int(tally.comparable.sum()) > len(cases):
+        comparable = _comparable(population, tally.comparable, rule)
+        rule = f"with exposure, or among {spline_cases:,} cases that fit the splines (spline_cases)"
     attrition = (
-        "with time to compare",
+        rule,
         len(sorted_distinct(population.person[cases])),
         int(events.sum()),
         len(cases),
         tally.days,
     )
-    return Intervals(X, time, events, days, case, columns, names, statistics, attrition)
+    return Intervals(X, time, events, days, case, columns, names, statistics, attrition, comparable)
+
+
+def _comparable(population: Population, mask: NDArray, rule: str) -> tuple[str, int, int, int, int]:
+    """The line of the attrition of some cases."""
+    events = np.bincount(population.outcome_case, minlength=len(population))
+    days = population.end - population.start + 1
+    return (
+        rule,
+        len(np.unique(population.person[mask])),
+        int(events[mask].sum()),
+        int(mask.sum()),
+        int(days[mask].sum()),
+    )

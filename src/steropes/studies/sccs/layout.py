@@ -55,7 +55,7 @@ _COLUMNS = {
     "outcome_name:t",
     "positive_control": "exposures_outcome_set_id:i negative_control_id:i name:t target_ratio:f "
     "true_effect_size:f outcomes_before:i outcomes_added:i" + _DB,
-    "note": _AS + "note:t" + _DB,
+    "note": _AS + "note:t convergence_diagnostic:t unconverged:t sampling:t" + _DB,
     "data_note": _AS + "topic:t note:t counted:t count:i warning:i" + _DB,
 }
 TABLES: dict[str, dict[str, str]] = {

@@ -68,6 +68,8 @@ class CaseSeriesModel:
         ``lower`` and ``upper`` of its rate ratio (percentiles).
     penalty : float
         What the prior takes off: profiles reach ``log_likelihood - penalty``.
+    converged : bool
+        Whether every fit behind the estimates ended at its optimum.
     """
 
     estimates: pd.DataFrame
@@ -78,6 +80,7 @@ class CaseSeriesModel:
     estimator: Any = None
     bootstrap: pd.DataFrame | None = None
     penalty: float = 0.0
+    converged: bool = True
 
     def __repr__(self) -> str:
         return f"CaseSeriesModel({len(self.estimates)} covariates, {self.status})"
@@ -146,6 +149,7 @@ def fit_model(
         best.estimator,
         draws,
         best.penalty,
+        profile.converged,
     )
 
 

@@ -34,6 +34,7 @@ PANELS, NARROWER, NODES = 5, 3.0, 14
 SLICE = 50_000
 STARTS = ((0.5, -3.0), (0.1, -1.5), (0.02, -0.5), (0.003, -2.0))  # mean over that of all; log odds
 FIRST_STEPS = 25  # from each of the starts; the best goes on
+NEAR = 1e-3  # of a log-likelihood: far below the two units by which AIC tells models apart
 TINY = 1e-300  # a survival below it is taken to be this small
 DAY = 1 / DAYS_A_YEAR
 
@@ -52,11 +53,15 @@ class CensorModel:
         slope of the log shape. Ages in years; the age is that at the start of observation, in
         interval models that at the event.
     aic : float
+    converged : bool
+        Whether the search ended at its optimum: another Newton step would add less than
+        `NEAR` to the log-likelihood.
     """
 
     kind: str
     parameters: tuple[float, ...]
     aic: float
+    converged: bool = True
 
     def log_density(self, t: NDArray, start: NDArray, end: NDArray, known: NDArray) -> NDArray:
         """log w(t): of an end at age ``end``, had the event been at age t (years)."""
@@ -161,7 +166,10 @@ def _fit(kind: str, t: NDArray, start: NDArray, end: NDArray, known: NDArray) ->
     if best.fun >= 1e99:
         return None
     aic = 2 * N_PARAMETERS + 2 * float(best.fun)
-    return CensorModel(kind, tuple(map(float, scaled @ best.x)), aic)
+    # BFGS calls a search a failure too if differences of the loss are below its rounding
+    gain = float(best.jac @ best.hess_inv @ best.jac) / 2
+    converged = math.isfinite(gain) and gain < NEAR
+    return CensorModel(kind, tuple(map(float, scaled @ best.x)), aic, converged)
 
 
 def _scales(anchor: NDArray, t: NDArray) -> NDArray:

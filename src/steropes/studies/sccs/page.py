@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -19,7 +20,12 @@ from steropes.studies.sccs.diagnostics import findings_of
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.page_methods import attrition, methods, settings_list
 from steropes.studies.sccs.page_verdicts import verdict_parts
-from steropes.studies.sccs.terminal import interval_words, ratio_text, shown_estimates
+from steropes.studies.sccs.terminal import (
+    interval_words,
+    ratio_text,
+    shown_estimates,
+    unconverged_mark,
+)
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, p_value, title_case
 
@@ -201,6 +207,7 @@ def _results(study: CaseSeries) -> list[str]:
     for name in shown:
         e, s = public.loc[name], study.intervals.statistics.loc[name]
         rr, interval = ratio_text(e)
+        rr += unconverged_mark(study) if math.isfinite(e["rr"]) else ""
         told = study.release.counts[name]
         cells = [count(told.subjects), count(told.events)]
         if name in hidden:

@@ -53,6 +53,8 @@ def methods(study: CaseSeries) -> list[str]:
     if study.effects is not None:
         kinds = [e.kind.replace("calendar", "calendar time") for e in study.effects.effects]
         said["Time"] = f"Quadratic splines of {' and '.join(kinds)}, constant within a month."
+        if study.sampling is not None:
+            said["Time"] += f" {study.sampling.sentence()}"
     if study.censoring is not None:
         said["Observation"] = (
             "The end of observation may depend on the event: time is weighted by the model "

@@ -6,10 +6,11 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
+from steropes.studies.digits import deciding
 from steropes.studies.page import html
 from steropes.studies.sccs.diagnostics import FAIL, Diagnostics, Verdict, own_verdicts
 from steropes.studies.sccs.terminal import shown_estimates
-from steropes.studies.wording import decimals, title_case
+from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.study import CaseSeries
@@ -25,7 +26,7 @@ def verdict_parts(study: CaseSeries) -> list[str]:
     first, several = told[0], len(told) > 1
     own = own_verdicts(told) if several else []
     rows = [
-        (title_case(v.name), _number(v.value), _ends(v), _said(v))
+        (title_case(v.name), _number(v.value, v), _ends(v), _said(v))
         for k, v in first.verdicts.items()
         if k not in own
     ]
@@ -48,7 +49,7 @@ def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> list[str]
             before, power = (found[name].verdicts[k] for k in ("pre-exposure", "detectable ratio"))
             title = title_case(name.partition(": ")[2] or name)
             cells = [(_ends(before), _said(before))] * window + [
-                (_number(power.value), _said(power))
+                (_number(power.value, power), _said(power))
             ]
             read = "yes" if found[name].unblind else "no"
             rows.append((title, *(c for pair in cells for c in pair), read))
@@ -66,11 +67,11 @@ def _said(v: Verdict) -> str:
     return f"<span{kind}>{escape(v.verdict.lower())}</span>"
 
 
-def _number(x: float) -> str:
-    return "–" if math.isnan(x) else "∞" if math.isinf(x) else decimals(x)
+def _number(x: float, of: Verdict) -> str:
+    return deciding(x, *of.limits)
 
 
 def _ends(v: Verdict) -> str:
     if math.isnan(v.lower) and math.isnan(v.upper):
         return "–"
-    return f"{_number(v.lower)} to {_number(v.upper)}"
+    return f"{_number(v.lower, v)} to {_number(v.upper, v)}"

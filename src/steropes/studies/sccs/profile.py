@@ -53,12 +53,18 @@ class Profile:
     rows : (n,) bool array
         Rows that are left where the columns without a finite estimate are at their ends.
     settings : CaseSeriesSettings
+
+    Attributes
+    ----------
+    converged : bool
+        Whether all fits so far ended at their optimum.
     """
 
     def __init__(
         self, intervals: Intervals, finite: NDArray, rows: NDArray, settings: CaseSeriesSettings
     ) -> None:
         self.intervals, self.finite, self.rows, self.settings = intervals, finite, rows, settings
+        self.converged = True
         self._best: Fit | None = None
         self._known: dict[tuple[int, float], tuple[float, float]] = {}
         self._designs: dict[tuple, tuple[Any, list[str]]] = {}
@@ -115,7 +121,9 @@ class Profile:
         model = steropes.SelfControlledCaseSeries(
             prior=steropes.Normal(WEAK, exclude=others), random_state=self.settings.seed
         )
-        return model.fit(design, part.events, strata=part.case, exposure=part.days)
+        model.fit(design, part.events, strata=part.case, exposure=part.days)
+        self.converged &= bool(model.converged_)
+        return model
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -192,6 +200,7 @@ class Profile:
             design, names = self._design(part, chosen, key)
             model = self._estimator(names, [d.columns[j] for j in chosen])
             model.fit(design, part.events, strata=part.case, exposure=part.days, offset=offset)
+            self.converged &= bool(model.converged_)
             beta[chosen] = model.coef_
         if fixed is not None:
             beta[fixed] = value

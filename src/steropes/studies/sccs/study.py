@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
+from steropes.studies.convergence import quiet_fits
 from steropes.studies.data_notes import DataNote, distinct, explained
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.domains import domain_hint
@@ -27,6 +28,7 @@ from steropes.studies.sccs.intervals import Intervals, make_intervals
 from steropes.studies.sccs.model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.observation import CensorModel, fit_censoring
 from steropes.studies.sccs.population import Population, find_cases
+from steropes.studies.sccs.sampling import Sampling, sampling_cost
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.sources import Sources
 from steropes.studies.sccs.splines import TimeEffect, TimeEffects, time_effects
@@ -127,10 +129,16 @@ class CaseSeries:
         """Rate ratios; see `CaseSeriesModel`."""
         return self.model.estimates
 
+    @cached_property
+    def sampling(self) -> Sampling | None:
+        """What leaving out unexposed cases (``spline_cases``) costs; None if none was left out."""
+        return sampling_cost(self.intervals, self.estimates)
+
     @property
     def attrition(self) -> pd.DataFrame:
         """What each rule leaves: people, outcomes, observation periods, days."""
-        last = pd.DataFrame([self.intervals.attrition], columns=self.population.attrition.columns)
+        rows = [r for r in (self.intervals.comparable, self.intervals.attrition) if r is not None]
+        last = pd.DataFrame(rows, columns=self.population.attrition.columns)
         return pd.concat([self.population.attrition, last], ignore_index=True)
 
     @property
@@ -277,10 +285,13 @@ def _run(
     intervals = make_intervals(eras, population, settings, columns, windows, effects, censoring)
     exposures = exposures_of_interest(eras, intervals, settings)
     say("fitting")
-    model = fit_model(intervals, settings)
+    with quiet_fits():
+        model = fit_model(intervals, settings)
     say("checking assumptions")
     monthly = monthly_rates(population, _fitted(intervals, model, effects))
-    diagnostics = diagnose(population, intervals, model, monthly, settings.thresholds)
+    diagnostics = diagnose(
+        population, intervals, model, monthly, settings.thresholds, censoring=censoring
+    )
     return CaseSeries(
         settings=settings,
         outcome=sources.outcome_name(),

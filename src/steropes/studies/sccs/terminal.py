@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.data_notes import table_sentences
 from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
-from steropes.studies.sccs.diagnostics import findings_of
+from steropes.studies.sccs.diagnostics import FAIL, findings_of
 from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.verdicts import NOT_SHOWN
 from steropes.studies.wording import count, decimals, p_value, title_case
@@ -71,6 +71,12 @@ def ratio_text(line: Any) -> tuple[str, str]:
     return rr, "–" if ends == ["–", "–"] else " to ".join(ends)
 
 
+def unconverged_mark(study: CaseSeries) -> str:
+    """What stands beside a number whose fit did not converge; nothing beside others."""
+    missed = any(d.verdicts["convergence"].verdict == FAIL for d in study.diagnostics)
+    return " (did not converge)" if missed else ""
+
+
 def print_series(study: CaseSeries, paths: list[Path]) -> None:
     """Print attrition, rate ratios and verdicts, and where the files are."""
     from rich.console import Console
@@ -92,7 +98,9 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
     public = public_estimates(study)
     for name in shown_estimates(study):
         line = public.loc[name]
-        table.add_row(escape(title_case(name)), *ratio_text(line), p_value(line["p"]))
+        rr, interval = ratio_text(line)
+        rr += unconverged_mark(study) if math.isfinite(line["rr"]) else ""
+        table.add_row(escape(title_case(name)), rr, interval, p_value(line["p"]))
     console.print(table)
     if words := interval_words(study):
         console.print(escape(words))
@@ -101,6 +109,8 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(f"{mark} {escape(note.sentence(study.rules))}")
     if study.model.status != "OK":
         console.print(f"[yellow]![/] {escape(study.model.status)}")
+    if study.sampling is not None:
+        console.print(escape(study.sampling.sentence()))
     if study.model.variance is not None:
         console.print(f"Prior variance {study.model.variance:.3g}")
     for said, finding in findings_of(study.release.diagnostics):
@@ -129,6 +139,8 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
         rr, interval = ratio_text(shown)
         blind = "not shown: a diagnostic failed" if not line["unblind"] else "none"
         effect = f"{rr} ({interval})" if rr != "–" else line["note"] or blind
+        if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):
+            effect += " (did not converge)"
         where = f"outcome {line['outcome_id']}, analysis {line['analysis_id']}"
         drug = member_name(line)
         exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]

@@ -9,7 +9,7 @@ from steropes.studies.digits import Relation, limit_text
 
 __all__ = ["Limit", "diagnostic_limits", "tie_limit"]
 
-SIGNS: dict[Relation, str] = {"below": "<", "at most": "≤", "at least": "≥"}
+SIGNS: dict[Relation, str] = {"below": "<", "at most": "≤", "at least": "≥", "above": ">"}
 SHY = "\N{SOFT HYPHEN}"
 
 
