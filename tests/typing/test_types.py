@@ -59,7 +59,7 @@ def test_editors_see_the_names_that_there_are_at_run_time(package):
     tree = ast.parse(Path(package.__file__).read_text())
     block = next(x for x in tree.body if isinstance(x, ast.If))  # if TYPE_CHECKING
     imports = [x for x in block.body if isinstance(x, ast.ImportFrom)]
-    seen = {name.name: "." * x.level + x.module for x in imports for name in x.names}
+    seen = {name.name: "." * x.level + (x.module or "") for x in imports for name in x.names}
     for name, home in seen.items():
         assert getattr(package, name) is getattr(import_module(home, package.__name__), name)
     assert sorted(package.__all__) == sorted([*seen, *(ERRORS if package is steropes else [])])

@@ -222,7 +222,7 @@ class CopiedColumns:
         whole = [
             name
             for j, name in enumerate(self.names)
-            if all(self.copies[k] in gone for k in np.flatnonzero(self.source == j))
+            if all(self.copies[int(k)] in gone for k in np.flatnonzero(self.source == j))
         ]
         return self._excluding(prior, whole)
 
