@@ -256,4 +256,4 @@ def test_the_page_for_users_of_r_names_settings_that_exist():
     right = [line.split("|")[2] for line in text.splitlines() if line.startswith("| `")]
     named = {m for cell in right for m in re.findall(r"`([a-z_]+)(?:=[^`]*)?`", cell)}
     assert {"naive_days", "by_concept", "penalized"} <= named
-    assert named - known <= {"control_window", "control", "cohorts"}
+    assert named - known <= {"control_window", "control", "cohorts", "disclosure"}

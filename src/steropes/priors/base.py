@@ -17,7 +17,7 @@ A prior never sees data.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -371,5 +371,5 @@ class Prior(ABC):
 
 def _length(value: Any) -> int | None:
     """How many entries a setting has; None where it is one value."""
-    one = isinstance(value, str) or not hasattr(value, "__len__")
+    one = isinstance(value, str) or not isinstance(value, Sized)
     return None if one or (isinstance(value, np.ndarray) and value.ndim == 0) else len(value)

@@ -356,10 +356,9 @@ class Statements:
             return f"{name}_concept_id <> 0"
         db, column = self.db, f"{name}_concept_id"
         concept = db.concepts(lambda: db.met(db.table("person"), column))
-        # Extracts of the vocabulary often lack the concepts of table person: such a one counts.
         return (
-            f"{column} <> 0 AND {column} NOT IN (SELECT concept_id FROM {concept} "
-            f"WHERE coalesce(lower(concept_class_id), '') <> '{name}')"
+            f"{column} IN (SELECT concept_id FROM {concept} "
+            f"WHERE lower(concept_class_id) = '{name}')"
         )
 
     def _joined(self, a: Analysis) -> str:
