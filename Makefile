@@ -30,7 +30,7 @@ types: $(VENV)/.dev
 check: lint types test
 
 # Versions and hashes for deployments: pip install --require-hashes -r requirements/deployment.txt
-LOCKED := --extra study --extra postgresql --extra formulas --extra dask
+LOCKED := --extra study --extra postgresql --extra formulas --extra dask --extra federated
 lock: $(BIN)/python
 	$(PIP) "uv>=0.9"
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
