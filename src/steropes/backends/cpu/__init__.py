@@ -13,7 +13,7 @@ from . import groups, scans, softmax, sparse
 from .aligned import aligned, aligned_empty, aligned_zeros
 from .compiler import load_compiler
 from .gram import small_gram, split_gram
-from .lines import CHUNKS, Lines, index_type, pieces
+from .lines import CHUNKS, LONG, PIECE, Lines, index_type, pieces
 from .logistic import logistic_rows
 from .risk_sweeps import RiskSweeps
 
@@ -30,8 +30,7 @@ GRAM_STRIPE = 3 << 20  # bytes of single precision that a stripe covers, its upp
 FEWEST = 4  # stripes for several threads; no sum depends on what they are
 GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
 DENSE, FEW_COLUMNS = 1 << 17, 128  # numbers, and columns, of a Gram matrix that BLAS makes at once
-TOGETHER = 1024  # lines that are added up by themselves where there are many more, if they have
-A_NUMBER = 16  # entries for each number of the result
+A_NUMBER = 16  # entries of a block of lines for each number of the result, at least
 A_THREAD = 3  # groups of stripes, where all lines are read for each; sums do not depend on them
 
 
@@ -178,7 +177,7 @@ class CpuBackend:
             return total.reshape(lines.width, B)
 
         def part(a: int, b: int) -> np.ndarray:
-            out, together = aligned_zeros(shape), _together(lines)
+            out, together = aligned_zeros(shape), _together(lines, b - a)
             block = aligned_zeros(shape) if b - a > together else out
             starts, ends = lines.starts[a:b], lines.ends[a:b]
             kernel(
@@ -198,7 +197,7 @@ class CpuBackend:
         rows = np.ascontiguousarray(R, np.float64).reshape(-1, 3, 4)
 
         def part(a: int, b: int) -> np.ndarray:
-            own, together = aligned_zeros((lines.width, 2 * LINE)), _together(lines)
+            own, together = aligned_zeros((lines.width, 2 * LINE)), _together(lines, b - a)
             block = aligned_zeros(own.shape) if b - a > together else own
             sparse.scatter12(
                 lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, rows[a:b],
@@ -461,14 +460,16 @@ def _blocks(B: int) -> list[slice]:
     return [slice(a, a + LINE) for a in range(0, B, LINE)]
 
 
-def _together(lines: Lines) -> int:
-    """Lines whose sums are made together, before they are added to those of the lines before.
+def _together(lines: Lines, n: int) -> int:
+    """Of a chunk of n lines, how many are added up before they are added to those before them.
 
     So many that they have several entries for each number of the result, which is passed over for
     each such block.
     """
+    if n <= LONG:
+        return max(n, 1)
     a_line = max(lines.nnz / max(len(lines.starts), 1), 1e-3)
-    return max(TOGETHER, int(A_NUMBER * lines.width / a_line))
+    return max(PIECE, int(A_NUMBER * lines.width / a_line))
 
 
 def _stripes(k: int, first: int, groups: int, fewest: int) -> list[tuple[np.ndarray]]:

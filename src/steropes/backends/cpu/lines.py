@@ -9,10 +9,11 @@ import numpy as np
 
 from ..threads import balanced_chunks
 
-__all__ = ["CHUNKS", "FEW", "Lines", "index_type", "pieces"]
+__all__ = ["CHUNKS", "FEW", "LONG", "PIECE", "Lines", "index_type", "pieces"]
 
 CHUNKS = 16  # fixed: never a function of the number of threads
-PIECE = 1024  # entries of a line that are added up together: sums of many more lose digits
+LONG = 8192  # entries, or lines, whose plain sum loses too many digits where there are more:
+PIECE = 1024  # then so many are added up together
 FEW = 500_000  # entries below which rows have the columns' type of index, and share their kernels
 
 
@@ -53,7 +54,7 @@ class Lines:
         Line a is the pieces first[a] … first[a + 1]. None where no line is long.
         """
         size = self.ends - self.starts
-        if not len(size) or size.max() <= PIECE:
+        if not len(size) or size.max() <= LONG:
             return None
         count = np.maximum(-(-size // PIECE), 1)
         first = np.zeros(len(size) + 1, np.int64)
