@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         SelfControlledCaseSeries,
         fit_many,
     )
+    from .models.coefficient_paths import coefficient_path
     from .models.cumulative import (
         Censored,
         CumulativeProbabilityModel,
@@ -41,8 +42,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         RoundSignificant,
         compare_links,
     )
-    from .models.paths import coefficient_path
-    from .models.standardized import StandardizedSurvival
+    from .models.standardized_survival import StandardizedSurvival
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -103,8 +103,8 @@ _HOMES = {
         "compare_links",
     ],
     "fit.shards": ["ShardedDesign"],
-    "models.paths": ["coefficient_path"],
-    "models.standardized": ["StandardizedSurvival"],
+    "models.coefficient_paths": ["coefficient_path"],
+    "models.standardized_survival": ["StandardizedSurvival"],
     "priors": [
         "BrokenAdaptiveRidge",
         "ElasticNet",

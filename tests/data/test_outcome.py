@@ -6,7 +6,7 @@ import pytest
 
 from steropes import DataError, Surv
 from steropes.data import check_strata, check_survival
-from steropes.data.checks import label_strata
+from steropes.data.vector_checks import label_strata
 
 
 def test_surv_is_an_array_that_slices():

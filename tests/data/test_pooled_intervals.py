@@ -5,7 +5,7 @@ import pytest
 
 from steropes import DataError, Surv
 from steropes.data import check_survival
-from steropes.data.intervals import Intervals
+from steropes.data.time_intervals import Intervals
 
 
 def cut(y, breaks=None, width=None):

@@ -11,8 +11,8 @@ from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegressi
 from steropes.design import as_design
 from steropes.fit import mean_curvature, outcomes
 from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
-from steropes.likelihoods.beside import OutcomesBeside
-from steropes.models.given import Given
+from steropes.likelihoods.multi_outcome import OutcomesBeside
+from steropes.models.fit_inputs import Given
 from steropes.solve.certificate import certificate
 from steropes.solve.data_term import ActiveColumns
 

@@ -9,7 +9,7 @@ import pytest
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, as_design
 from steropes.fit.shards.problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
-from steropes.models.given import Given
+from steropes.models.fit_inputs import Given
 from steropes.solve.hessian import profiled
 
 CUTS = (0, 90, 95, 200)

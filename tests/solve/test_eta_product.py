@@ -8,7 +8,7 @@ from scipy import sparse
 
 import steropes as st
 from steropes.design import as_design
-from steropes.models.given import Given
+from steropes.models.fit_inputs import Given
 from steropes.solve.quadratic import ColumnMatrix
 
 NONE = st.Laplace(1.0)

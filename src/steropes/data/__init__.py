@@ -1,6 +1,8 @@
 """Outcomes and the vectors beside them, validated; every refusal names the row and the remedy."""
 
-from .checks import (
+from .row_labels import refuse_other_order
+from .survival_outcome import Surv, Survival, check_survival
+from .vector_checks import (
     check_classes,
     check_exposure,
     check_level,
@@ -9,8 +11,6 @@ from .checks import (
     check_strata,
     check_weights,
 )
-from .labels import refuse_other_order
-from .outcome import Surv, Survival, check_survival
 
 __all__ = [
     "Surv",

@@ -15,11 +15,11 @@ from scipy.special import ndtri
 
 from steropes.errors import DataError
 
-from .checks import check_level, check_weights, vector
+from .group_labels import check_groups, people_of
 from .kaplan_meier import product_limit
-from .labels import refuse_other_order
-from .outcome import check_survival
-from .people import check_groups, people_of
+from .row_labels import refuse_other_order
+from .survival_outcome import check_survival
+from .vector_checks import check_level, check_weights, vector
 
 __all__ = ["AalenJohansen", "aalen_johansen"]
 

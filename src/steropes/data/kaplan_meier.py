@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-from .arrays import numbers
-from .checks import check_level, check_weights, vector
-from .crossing import first_crossings
-from .labels import refuse_other_order
-from .outcome import check_survival
-from .people import check_groups, people_of
-from .ranges import sums_over_ranges
+from .array_conversion import numbers
+from .curve_crossing import first_crossings
+from .group_labels import check_groups, people_of
+from .range_sums import sums_over_ranges
+from .row_labels import refuse_other_order
+from .survival_outcome import check_survival
+from .vector_checks import check_level, check_weights, vector
 
 __all__ = ["KaplanMeier", "RestrictedMean", "kaplan_meier", "product_limit"]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from narwhals.exceptions import DuplicateError
 from scipy import sparse
 
-from ..data.arrays import numbers, plain_array
+from ..data.array_conversion import numbers, plain_array
 from ..errors import DataError
 from .blocks import Block, DenseBlock
 from .design import Design

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from ..data.arrays import refuse_query
-from ..data.checks import labels_of, native, vector
+from ..data.array_conversion import refuse_query
+from ..data.vector_checks import labels_of, native, vector
 from ..errors import DataError
 from .blocks import Block
 from .from_sparse import blocks_of_sparse

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.columns import ColumnPlaces
+from ..data.column_lookup import ColumnPlaces
 from ..errors import DataError
 
 __all__ = ["TimeFunction", "baseline_basis", "channels", "effect_basis"]

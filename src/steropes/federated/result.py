@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..models.tables import coefficient_table
+from ..models.coefficient_tables import coefficient_table
 from .exchange import RoundRecord
 from .plan import FederatedPlan
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..likelihoods import Likelihood
-from ..likelihoods.beside import OutcomesBeside
+from ..likelihoods.multi_outcome import OutcomesBeside
 from ..solve import Batch, Fit
 from ..solve.certificate import certificates
 from ..solve.data_term import ActiveColumns

@@ -10,9 +10,9 @@ from scipy.special import ndtri
 
 from ..data import check_classes, check_level, check_weights, refuse_other_order
 from ..data.aalen_johansen import aalen_johansen
-from ..data.checks import vector
 from ..data.kaplan_meier import product_limit
-from ..data.outcome import check_survival
+from ..data.survival_outcome import check_survival
+from ..data.vector_checks import vector
 from ..errors import DataError
 from .ties import tied
 

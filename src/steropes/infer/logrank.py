@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..data.labels import refuse_other_order
-from ..data.outcome import check_survival
-from ..data.people import check_groups, people_of
+from ..data.group_labels import check_groups, people_of
+from ..data.row_labels import refuse_other_order
+from ..data.survival_outcome import check_survival
 from ..errors import DataError
 from .wald import wald_statistic
 

@@ -1,14 +1,14 @@
 """What a user touches: scikit-learn estimators over the engine; no numerics in here."""
 
 from .case_series import SelfControlledCaseSeries
-from .conditional import ConditionalLogisticRegression, ConditionalPoissonRegression
-from .cox import CoxRegression
-from .fine_gray import FineGrayRegression
-from .linear import LinearRegression
-from .logistic import LogisticRegression
-from .many import fit_many
-from .poisson import PoissonRegression
-from .pooled_logistic import PooledLogisticRegression
+from .conditional_regression import ConditionalLogisticRegression, ConditionalPoissonRegression
+from .cox_regression import CoxRegression
+from .fine_gray_regression import FineGrayRegression
+from .linear_regression import LinearRegression
+from .logistic_regression import LogisticRegression
+from .many_outcomes import fit_many
+from .poisson_regression import PoissonRegression
+from .pooled_logistic_regression import PooledLogisticRegression
 
 __all__ = [
     "ConditionalLogisticRegression",

@@ -29,18 +29,18 @@ from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.far_offsets import extreme_offsets
-from .annotations import Chooser, Device, Seed, Solver
-from .copies import Copies
-from .fitting import by_columns, by_newton
-from .fixed import FixedCoefficients, read_fixed, read_start
-from .formulas import FormulaMixin
-from .given import Given
-from .intervals import Intervals
-from .prediction import Prediction
+from .confidence_intervals import Intervals
+from .display import Shown
+from .fit_inputs import Given
+from .fixed_coefficients import FixedCoefficients, read_fixed, read_start
+from .formula_mixin import FormulaMixin
+from .linear_prediction import Prediction
+from .pickling import Copies
 from .progress import Progress
+from .setting_types import Chooser, Device, Seed, Solver
 from .settings import check_settings
-from .shown import Shown
 from .sklearn_base import BaseEstimator
+from .solver_runs import by_columns, by_newton
 from .together import Together
 
 __all__ = ["PenalizedModel"]

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from ..errors import DataError
 from ..likelihoods import CaseSeriesLikelihood
-from .conditional import ConditionalPoissonRegression
+from .conditional_regression import ConditionalPoissonRegression
 
 __all__ = ["SelfControlledCaseSeries"]
 

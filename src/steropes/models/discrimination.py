@@ -10,12 +10,12 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from ..data import check_level
-from ..data.checks import vector
+from ..data.vector_checks import vector
 from ..errors import DataError
 from ..infer.concordance import censoring_share, concordance_influence
 from ..infer.ties import tied
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
-from .tables import cluster_codes, quantile
+from .coefficient_tables import cluster_codes, quantile
 
 __all__ = ["auc_table", "concordance_of", "pair_shares"]
 

@@ -28,10 +28,10 @@ from ..infer.draws import Draws, sampling_units
 from ..infer.resampled import Bootstrap
 from ..select import InformationCriterion
 from ..select.folds import random_generator
-from .annotations import Seed
-from .inference import Inference
 from .progress import Progress
+from .setting_types import Seed
 from .settings import numerical_settings
+from .wald_inference import Inference
 
 __all__ = ["Resampling"]
 

@@ -21,9 +21,9 @@ from ..infer.survival_residuals import (
 )
 from ..infer.unconditional_residuals import Family, of_response, outcome_and_predictor
 from ..infer.unconditional_residuals import row_scores as unconditional_scores
-from .fixed import FixedCoefficients
-from .one_thread import OneBlasThread
-from .tables import positions
+from .coefficient_tables import positions
+from .fixed_coefficients import FixedCoefficients
+from .single_threaded_methods import OneBlasThread
 
 __all__ = [
     "GeneralizedResiduals",

@@ -11,7 +11,7 @@ from ..backends.threads import count_threads
 from ..errors import DataError
 from ..priors import Prior
 from ..select.folds import random_generator
-from .annotations import Device, Solver
+from .setting_types import Device, Solver
 from .sklearn_base import BaseEstimator
 
 __all__ = ["check_settings", "numerical_settings"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.columns import ColumnPlaces
+from ..data.column_lookup import ColumnPlaces
 from ..design.piecewise import StepEffects
 from ..errors import DataError
 from ..priors import CopiedColumns, Prior, PriorColumns

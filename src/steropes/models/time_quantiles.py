@@ -9,10 +9,10 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import refuse_other_order
-from ..data.checks import vector
-from ..data.crossing import first_crossings
+from ..data.curve_crossing import first_crossings
+from ..data.vector_checks import vector
 from ..errors import DataError
-from .one_thread import OneBlasThread
+from .single_threaded_methods import OneBlasThread
 
 __all__ = ["TimeQuantile", "TimeQuantiles"]
 

@@ -3,10 +3,10 @@
 Nothing is computed here that a table does not say; Matplotlib is imported when one is drawn.
 """
 
-from .curves import incidence_curves, survival_curves
-from .diagnostics import calibration, schoenfeld_residuals
-from .intervals import forest, profile_curve
-from .selection import coefficient_paths, cross_validation_curve
+from .curve_plots import incidence_curves, survival_curves
+from .diagnostic_plots import calibration, schoenfeld_residuals
+from .interval_plots import forest, profile_curve
+from .selection_plots import coefficient_paths, cross_validation_curve
 
 __all__ = [
     "calibration",

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 
-from ..data.columns import ColumnPlaces
+from ..data.column_lookup import ColumnPlaces
 from ..errors import DataError
 from .joined import Joined
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...data import check_response, refuse_other_order
-from ...data.arrays import numbers, plain_array
-from ...data.categories import refuse_other_category_order
-from ...data.checks import squeeze
+from ...data.array_conversion import numbers, plain_array
+from ...data.ordered_categories import refuse_other_category_order
+from ...data.vector_checks import squeeze
 from ...errors import DataError
 
 __all__ = ["Censored", "Interval", "check_interval"]

@@ -1,16 +1,16 @@
 """Cumulative probability models: ordinal regression of continuous outcomes."""
 
 from ...likelihoods.cumulative import Censored
-from .diagnostics import Parallelism, compare_links
 from .estimator import CumulativeProbabilityModel
-from .predictions import Prediction
-from .reductions import (
+from .model_checks import Parallelism, compare_links
+from .outcome_reductions import (
     DivideAndCombine,
     EqualQuantileBins,
     RoundDecimals,
     RoundSignificant,
     suggest,
 )
+from .predictions import Prediction
 
 __all__ = [
     "Censored",

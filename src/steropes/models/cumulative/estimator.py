@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 
 from ...backends import get_backend
 from ...data import refuse_other_order
-from ...data.checks import APART
+from ...data.vector_checks import APART
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
@@ -26,17 +26,17 @@ from ...select.folds import random_generator
 from ...solve import Batch
 from ...solve.determined import refuse_undetermined_columns
 from ...solve.trace import Trace
-from ..annotations import Chooser, Seed
 from ..base import PenalizedModel
-from ..given import Given
+from ..fit_inputs import Given
 from ..progress import Progress
+from ..setting_types import Chooser, Seed
 from ..sklearn_base import RegressorMixin
-from .diagnostics import CumulativeDiagnostics
-from .fitting import fit_part, fit_subsets
-from .inference import CumulativeInference
-from .outcomes import read_new_outcome, read_outcome
+from .model_checks import CumulativeDiagnostics
+from .ordinal_outcomes import read_new_outcome, read_outcome
+from .outcome_reductions import Coarsening, DivideAndCombine, Reduction, suggest
 from .predictions import CumulativePredictions
-from .reductions import Coarsening, DivideAndCombine, Reduction, suggest
+from .subset_fits import fit_part, fit_subsets
+from .threshold_covariances import CumulativeInference
 
 __all__ = ["CumulativeProbabilityModel"]
 

@@ -18,9 +18,9 @@ from ...infer.cumulative_predict import (
     quantile_levels,
     threshold_at,
 )
-from ..annotations import Kind
-from ..one_thread import OneBlasThread
-from ..tables import quantile
+from ..coefficient_tables import quantile
+from ..setting_types import Kind
+from ..single_threaded_methods import OneBlasThread
 
 __all__ = ["CumulativePredictions", "Prediction"]
 

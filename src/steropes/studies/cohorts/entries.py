@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.arrays import refuse_query
+from steropes.data.array_conversion import refuse_query
 from steropes.errors import DataError
 from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.dates import as_days

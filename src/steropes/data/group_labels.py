@@ -1,0 +1,35 @@
+"""Outcomes without an X: how many people there are, and which group each is in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from .array_conversion import refuse_query
+from .vector_checks import in_order, label_strata
+
+__all__ = ["check_groups", "people_of"]
+
+
+def people_of(y: Any) -> int:
+    """Number of rows of a survival outcome."""
+    refuse_query(y, "y")
+    shape = np.shape(y)
+    if len(shape) != 1 or shape[0] == 0:
+        raise DataError(
+            "y must be a survival outcome of at least one person, steropes.Surv(time, event), "
+            f"not of shape {shape}."
+        )
+    return shape[0]
+
+
+def check_groups(groups: Any, n: int, what: str = "groups") -> tuple[np.ndarray, list]:
+    """Codes of the groups and their labels, in the labels' order where they have one."""
+    try:
+        codes, labels = label_strata(groups, n)
+    except DataError as error:
+        words = str(error).replace("strata", what).replace("stratum", "group")
+        raise DataError(words.replace("but X has", "but y has")) from None
+    return in_order(codes, labels)

@@ -1,0 +1,116 @@
+"""Outcomes that come as ordered categories, which have an order of their own.
+
+A pandas ordered ``Categorical`` (or series, index or frame of one), a polars ``Enum`` and an
+ordered Arrow dictionary list their categories from the lowest to the highest. That order counts,
+not the one of the labels: ``Categorical(y, [3, 2, 1, 0], ordered=True)`` rises from 3 to 0.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from .array_conversion import as_series
+
+__all__ = ["OrderedCategories", "ordered_categories", "refuse_other_category_order"]
+
+
+class OrderedCategories(NamedTuple):
+    """Ordered categories of n rows.
+
+    Attributes
+    ----------
+    codes : (n,) int array
+        Place of each row's category, −1 where it is missing.
+    labels : list
+        The categories from the lowest to the highest, those that no row has among them.
+    """
+
+    codes: np.ndarray
+    labels: list[Any]
+
+    @property
+    def ascend(self) -> bool:
+        """Whether the labels are numbers that ascend in the order of the categories."""
+        try:
+            values = np.asarray(self.labels, np.float64)
+        except (TypeError, ValueError):
+            return False
+        text = any(isinstance(label, str | bytes) for label in self.labels)
+        return not text and bool((np.diff(values) > 0).all())
+
+    def refuse_missing(self, what: str) -> None:
+        """Refuse rows without a category."""
+        if (self.codes < 0).any():
+            i = int((self.codes < 0).argmax())
+            raise DataError(f"{what} is missing in row {i}; drop the row.")
+
+
+def ordered_categories(y: Any) -> OrderedCategories | None:
+    """Read ordered categories of any library; None where y is anything else."""
+    if isinstance(y, pd.Categorical | pd.CategoricalIndex):
+        y = pd.Series(y)
+    elif isinstance(y, pd.DataFrame) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
+    if isinstance(y, np.ndarray | list | tuple) or y is None:
+        return None
+    frame = nw.from_native(y, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        if frame.shape[1] != 1:
+            return None
+        y = frame[:, 0].to_native()
+    series = as_series(y)
+    if series is None:
+        return None
+    dictionary = _arrow_dictionary(y)
+    if dictionary is not None:
+        plain = dictionary.to_pandas()
+        return _of_pandas(plain) if plain.dtype.ordered else None
+    if not isinstance(series.dtype, nw.Enum):
+        return None
+    if isinstance(y, pd.Series):
+        return _of_pandas(y)
+    labels = list(series.dtype.categories)
+    codes = pd.Categorical(series.to_list(), categories=labels).codes
+    return OrderedCategories(codes.astype(np.int64), labels)
+
+
+def _of_pandas(y: Any) -> OrderedCategories:
+    return OrderedCategories(np.asarray(y.cat.codes, np.int64), y.cat.categories.tolist())
+
+
+def _arrow_dictionary(y: Any) -> Any:
+    """An Arrow array of dictionary type, by itself or in a pandas series; otherwise None."""
+    if "pyarrow" not in sys.modules:
+        return None
+    import pyarrow as pa
+
+    if isinstance(y, pd.Series):
+        if not isinstance(y.dtype, pd.ArrowDtype):
+            return None
+        y = y.array.__arrow_array__()
+    if not isinstance(y, pa.Array | pa.ChunkedArray) or not pa.types.is_dictionary(y.type):
+        return None
+    return pa.chunked_array([y]) if isinstance(y, pa.Array) else y
+
+
+def refuse_other_category_order(y: Any, what: str) -> None:
+    """Refuse ordered categories of numbers whose order is not that of the numbers.
+
+    For outcomes that are read as numbers, where the order of categories would have no part.
+    """
+    found = ordered_categories(y)
+    if found is None or found.ascend:
+        return
+    if any(isinstance(label, str | bytes) for label in found.labels):
+        return  # refused as text
+    raise DataError(
+        f"{what} holds ordered categories, {found.labels!r} from the lowest to the highest, which "
+        f"is not the order of their numbers. Numbers are read here: pass {what}.astype(float) if "
+        f"the labels are meant, or the codes of the categories."
+    )

@@ -1,0 +1,142 @@
+"""Time cut into intervals (t_{k−1}, t_k], and which of them each person contributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import DataError
+from .survival_outcome import Survival
+
+__all__ = ["AtRisk", "Intervals"]
+
+SNAP = 1e-9  # relative distance at which a time counts as lying on the end of an interval
+MOST = 100_000  # intervals
+
+
+@dataclass(frozen=True)
+class AtRisk:
+    """Person i contributes the intervals first_i … last_i − 1, counted from 0.
+
+    ``event`` is 1 where the event falls into the last of them.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    event: np.ndarray
+
+
+class Intervals:
+    """The ends of the intervals.
+
+    Parameters
+    ----------
+    breaks : (K + 1,) array
+        t_0 < t_1 < … < t_K.
+    width : float, optional
+        Of all intervals, where they have one: t_k = k · width from t_0 = 0.
+    """
+
+    def __init__(self, breaks: np.ndarray, width: float | None = None) -> None:
+        self.breaks = breaks
+        self.width = width
+
+    @property
+    def K(self) -> int:
+        """Number of intervals."""
+        return len(self.breaks) - 1
+
+    def name(self, k: int) -> str:
+        """The k-th interval, counted from 0, in words."""
+        return f"interval {k + 1}, ({self.breaks[k]:g}, {self.breaks[k + 1]:g}]"
+
+    @classmethod
+    def of_width(cls, width: float, outcome: Survival) -> Intervals:
+        """As many intervals from 0 as it takes to hold every time."""
+        width = float(width)
+        if not (width > 0 and np.isfinite(width)):
+            raise DataError(f"interval must be a positive number, not {width!r}.")
+        if outcome.entry is not None and (outcome.entry[np.isfinite(outcome.entry)] < 0).any():
+            raise DataError("interval counts time from 0, but entry is negative; give breaks.")
+        longest = outcome.time.max()
+        if longest / width > MOST:
+            raise DataError(
+                f"interval={width:g} cuts the longest time, {longest:g}, into more than {MOST} "
+                "intervals; choose a longer one."
+            )
+        K = max(1, int(_snap(np.array([longest / width]), np.ceil)[0]))
+        return cls(width * np.arange(K + 1), width)
+
+    @classmethod
+    def at(cls, breaks: Sequence[float] | np.ndarray, outcome: Survival) -> Intervals:
+        """Intervals between given points; see `PooledLogisticRegression` for t_0."""
+        t = np.asarray(breaks, np.float64)
+        if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
+            raise DataError("breaks must be a sequence of finite numbers.")
+        if (np.diff(t) <= 0).any():
+            j = int((np.diff(t) <= 0).argmax())
+            raise DataError(
+                f"breaks must increase; position {j} is {t[j]:g} and the next is {t[j + 1]:g}."
+            )
+        from_zero = outcome.entry is None or (outcome.entry <= 0).any()
+        if t[0] > 0 and from_zero:
+            t = np.append(0.0, t)
+        if len(t) < 2:
+            raise DataError("breaks must enclose at least one interval.")
+        return cls(t)
+
+    def cut(self, outcome: Survival, counted: np.ndarray | None = None) -> AtRisk:
+        """Find the intervals at whose start each person is at risk.
+
+        That is entry ≤ t_{k−1} < time. Time after the last break is not looked at: a person
+        still at risk then is censored there. Of people that are not ``counted`` (n,), bool
+        (None is all), nothing is refused.
+        """
+        self._refuse_events_at_start(outcome, counted)
+        last = self._before(outcome.time)
+        within = last <= self.K
+        last = np.minimum(last, self.K)
+        first = self._before(np.zeros(1) if outcome.entry is None else outcome.entry)
+        first = np.minimum(first, last)
+        event = ((outcome.event == 1) & within & (last > first)).astype(np.int8)
+        return AtRisk(first.astype(np.int32), last.astype(np.int32), event)
+
+    def _refuse_events_at_start(self, outcome: Survival, counted: np.ndarray | None) -> None:
+        """Refuse events that lie in no interval since time begins with the first."""
+        if self.breaks[0] > 0:
+            return  # whoever chooses to begin later leaves out what was before
+        lost = (outcome.event == 1) & (outcome.time <= self.breaks[0])
+        lost &= True if counted is None else counted
+        if lost.any():
+            i = int(lost.argmax())
+            raise DataError(
+                f"Row {i} has its event at time {outcome.time[i]:g}, which no interval holds: "
+                f"they begin after {self.breaks[0]:g}. Give it the smallest time at which events "
+                "can be told apart (half a day, say), or drop the row."
+            )
+
+    def ended(self, times: np.ndarray) -> np.ndarray:
+        """How many intervals have ended by each time."""
+        if self.width is not None:
+            return np.maximum(_snap(times / self.width, np.floor), 0)
+        return np.maximum(np.searchsorted(self.breaks, times, side="right") - 1, 0)
+
+    def _before(self, t: np.ndarray) -> np.ndarray:
+        """How many of t_0, …, t_K lie before t.
+
+        For t in (t_{k−1}, t_k] these are k: the number of the interval that holds t, and,
+        counted from 0, that of the next one to start.
+        """
+        if self.width is not None:
+            t = np.clip(t, 0.0, self.width * (self.K + 2))
+            return np.minimum(_snap(t / self.width, np.ceil), self.K + 1)
+        return np.searchsorted(self.breaks, t, side="left")
+
+
+def _snap(x: np.ndarray, rounding: np.ufunc) -> np.ndarray:
+    """Round up or down, but to the nearest whole number where x is one but for rounding."""
+    near = np.round(x)
+    on = np.abs(x - near) <= SNAP * np.maximum(1.0, np.abs(x))
+    return np.where(on, near, rounding(x)).astype(np.int64)

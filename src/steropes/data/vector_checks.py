@@ -1,0 +1,339 @@
+"""Checks of the vectors that go with X: response, weights, offset, exposure, strata."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Set
+from numbers import Real
+from typing import Any, NoReturn
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from .array_conversion import as_series, numbers, plain_array, refuse_query, unmasked
+from .ordered_categories import OrderedCategories, ordered_categories, refuse_other_category_order
+
+__all__ = [
+    "APART",
+    "check_classes",
+    "check_exposure",
+    "check_level",
+    "check_offset",
+    "check_response",
+    "check_strata",
+    "check_weights",
+    "in_order",
+    "label_strata",
+    "labels_of",
+    "squeeze",
+    "vector",
+]
+
+
+def vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> np.ndarray:
+    """A 1-D float64 array of length n, finite and a copy.
+
+    ``infinite`` is an infinity that is allowed.
+    """
+    x = squeeze(numbers(x, what), what)
+    if x.ndim != 1:
+        raise DataError(f"{what} must be 1-dimensional, not of shape {x.shape}.")
+    if n is not None and len(x) != n:
+        raise DataError(f"{what} has {len(x)} entries, but X has {n} rows.")
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float64)  # a copy: what was passed in may change after the fit
+    if infinite is None and np.isfinite([x.min(initial=0.0), x.max(initial=0.0)]).all():
+        return x  # NaN is the smallest of all that it is among
+    bad = ~np.isfinite(x)
+    if infinite is not None:
+        bad &= x != infinite
+    if bad.any():
+        i = int(bad.argmax())
+        if infinite is not None:
+            raise DataError(f"{what} must be a number or {infinite}; row {i} is {x[i]}.")
+        raise DataError(
+            f"{what} contains NaN or infinity: row {i} is {x[i]}. Drop the row or impute it."
+        )
+    return x
+
+
+def squeeze(x: np.ndarray, what: str) -> np.ndarray:
+    """A column vector as a 1-D array, with scikit-learn's warning."""
+    if x.ndim == 2 and x.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn(
+            f"A column-vector {what} was passed when a 1d array was expected; its one column is "
+            f"used. Pass {what}.ravel() to silence this.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        return x[:, 0]
+    return x
+
+
+LARGEST = 1e152  # numbers whose squares, and those of their reciprocals, fit into a float
+FAR = 1e6  # an offset of the log scale that leaves ten digits to what is added to it
+APART = 1400.0  # offsets between which exp can tell: from its smallest number to its largest
+
+
+def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
+    """Check a numeric response, optionally bounded below."""
+    refuse_other_category_order(y, what)
+    y = vector(y, n, what)
+    lowest, highest = y.min(initial=np.inf), y.max(initial=-np.inf)
+    if minimum is not None and lowest < minimum:
+        i = int((y < minimum).argmax())
+        raise DataError(f"{what} must be at least {minimum:g}; row {i} is {y[i]:g}.")
+    largest = max(-lowest, highest, 0.0)
+    if largest and not 1 / LARGEST <= largest <= LARGEST:
+        i = int(np.abs(y).argmax())
+        raise DataError(
+            f"{what} is {y[i]:g} in row {i}, whose square no float can hold. Give it in another "
+            "unit."
+        )
+    return y
+
+
+LIGHT, HEAVY = 1e-9, 1e12  # average weights between which fits are what they say they are
+
+
+def check_weights(w: Any, n: int) -> np.ndarray:
+    """Check row weights: at least zero and not all zero; None is one each."""
+    if w is None:
+        return np.ones(n)
+    if isinstance(w, Real):
+        w = np.full(n, w, np.float64)
+    w = vector(w, n, "sample_weight")
+    if (w < 0).any():
+        i = int((w < 0).argmax())
+        raise DataError(f"sample_weight must not be negative; row {i} is {w[i]:g}.")
+    if not w.any():
+        raise DataError("sample_weight is zero in every row; give some row a positive weight.")
+    with np.errstate(over="ignore"):
+        mean = float(np.mean(w, where=w > 0))
+    if not LIGHT <= mean <= HEAVY:
+        # The certificate counts in standard errors, which such weights make senseless.
+        raise DataError(
+            f"sample_weight is {mean:.3g} on average where it is positive. Divide it by a constant "
+            "so that it is about one: it says how many people a row stands for."
+        )
+    return w
+
+
+def check_offset(
+    offset: Any,
+    n: int,
+    log_scale: bool = True,
+    apart: float = np.inf,
+    weights: np.ndarray | None = None,
+) -> np.ndarray | None:
+    """Check an offset of the linear predictor, which most families exponentiate.
+
+    ``apart`` is the largest difference that the family can work with, between rows with weight.
+    """
+    if offset is None:
+        return None
+    if isinstance(offset, Real):
+        raise DataError(
+            "offset must have one entry a row; the same offset for all rows only shifts the "
+            "intercept, leave it out."
+        )
+    offset = vector(offset, n, "offset")
+    size = np.abs(offset)
+    i = int(size.argmax()) if n else 0
+    if n and size[i] > (FAR if log_scale else LARGEST):
+        raise DataError(
+            f"offset is {offset[i]:g} in row {i}, too far from zero for the digits of a float. "
+            "Check its unit" + (" (it is added to a logarithm)." if log_scale else ".")
+        )
+    rows = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+    if len(rows) and np.ptp(offset[rows]) > apart:
+        low, high = (int(rows[k]) for k in (offset[rows].argmin(), offset[rows].argmax()))
+        raise DataError(
+            f"The offsets are further apart than exp can hold: {offset[low]:g} in row {low} and "
+            f"{offset[high]:g} in row {high}. Check their unit: an offset is added to a logarithm."
+        )
+    return offset
+
+
+def check_level(level: Any) -> float:
+    """A confidence level as a number between 0 and 1."""
+    number = isinstance(level, Real) and not isinstance(level, bool | np.bool_)
+    if not (number and 0 < float(level) < 1):
+        raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
+    return float(level)
+
+
+def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
+    """Check times at risk, which must be positive, and return their logarithm."""
+    if exposure is None:
+        return None
+    exposure = vector(exposure, n, "exposure")
+    if (exposure <= 0).any():
+        i = int((exposure <= 0).argmax())
+        raise DataError(
+            f"exposure must be positive; row {i} is {exposure[i]:g}. Drop rows with no time at "
+            "risk."
+        )
+    return np.log(exposure)
+
+
+def check_strata(strata: Any, n: int) -> np.ndarray | None:
+    """Turn labels of any hashable kind into codes 0, 1, … in the order of their first row."""
+    if strata is None:
+        return None
+    plain = type(strata) is np.ndarray and strata.ndim == 1 and strata.dtype.kind in "iu"
+    if plain and len(strata) == n > 0 and bool((strata[1:] >= strata[:-1]).all()):
+        codes = np.zeros(n, np.int64)  # rows sorted by their label need no hash table
+        np.cumsum(strata[1:] != strata[:-1], out=codes[1:])
+        return codes
+    return label_strata(strata, n)[0]
+
+
+def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
+    """The same, with the label of each code."""
+    strata = labels_of(strata)
+    if len(strata) != n:
+        raise DataError(f"strata has {len(strata)} entries, but X has {n} rows.")
+    try:
+        if strata.dtype == np.longdouble:
+            strata = strata.astype(object)  # pandas would round them
+        codes, labels = pd.factorize(strata)
+    except TypeError as error:
+        raise DataError(
+            f"strata must be labels such as numbers, text or tuples, not {strata.dtype}: {error}."
+        ) from None
+    if (codes < 0).any():
+        i = int((codes < 0).argmax())
+        raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
+    if strata.dtype == object:  # of several columns: NaN are all different, and None is a label
+        for code, label in enumerate(labels):
+            if isinstance(label, tuple) and _incomplete(label):
+                i = int((codes == code).argmax())
+                raise DataError(
+                    f"strata is missing in row {i}, which has {label!r}; give the row a stratum or "
+                    "drop it."
+                )
+    return codes.astype(np.int64), list(labels)
+
+
+def _incomplete(label: Any) -> bool:
+    """Whether a label, or a part of it, is missing."""
+    if isinstance(label, tuple):
+        return any(map(_incomplete, label))
+    return label is None or label is pd.NA or bool(label != label)  # NaN and NaT
+
+
+def in_order(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
+    """Codes and labels in the labels' order, where they have one."""
+    try:
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+    except TypeError:
+        return codes, labels
+    rank = np.empty(len(labels), np.int64)
+    rank[order] = np.arange(len(labels))
+    return rank[codes], [labels[i] for i in order]
+
+
+def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
+    """Labels as a 1-D array, of objects where they are not of a NumPy type."""
+    refuse_query(strata, what)
+    frame = nw.from_native(strata, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        if frame.shape[1] != 1:
+            raise DataError(f"{what} must be one column; combine several into one label first.")
+        strata = frame[:, 0].to_numpy()
+    else:
+        series = as_series(strata)
+        strata = strata if series is None else series.to_numpy()
+    if isinstance(strata, np.ma.MaskedArray):
+        strata = unmasked(strata, what)
+    if isinstance(strata, str | bytes | Mapping | Set) or not isinstance(strata, Iterable):
+        raise DataError(f"{what} must have one label a row, not be {type(strata).__name__}.")
+    if isinstance(strata, np.ndarray):
+        strata = np.asarray(strata)  # of a matrix too, whose slices would stay matrices
+    else:
+        values = list(strata)
+        strata = np.empty(len(values), object)
+        strata[:] = values
+    if strata.ndim == 2 and strata.shape[1] == 1:
+        strata = strata[:, 0]
+    if strata.ndim != 1:
+        raise DataError(f"{what} must be 1-dimensional, not of shape {strata.shape}.")
+    return native(strata) if strata.dtype.names is None else strata.astype(object)  # tuples
+
+
+def native(x: np.ndarray) -> np.ndarray:
+    """The same numbers in this machine's order of bytes, which is all that pandas' tables read."""
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
+def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels of an outcome in two classes, and the code of each row.
+
+    Labels are sorted; those of ordered categories are in the order of the categories.
+    """
+    ordered = ordered_categories(y)
+    if ordered is not None:
+        return _classes_in_order(ordered, n)
+    frame = nw.from_native(y, eager_only=True, pass_through=True)
+    series = as_series(y)
+    if isinstance(frame, nw.DataFrame):
+        y = frame.to_numpy()
+    elif series is not None:
+        missing = series.is_null().to_numpy().astype(bool)
+        if missing.any():
+            raise DataError(f"y is missing in row {int(missing.argmax())}; drop the row.")
+        if series.dtype.is_temporal():
+            raise DataError(f"y holds {series.dtype}; two classes are needed, such as 0 and 1.")
+        y = series.to_numpy()
+    elif isinstance(y, list | tuple) and 0 < sum(isinstance(v, str) for v in y) < len(y):
+        _refuse_mixed(y)  # NumPy would make text of all of them
+    y = squeeze(plain_array(y, "y"), "y")
+    if y.shape != (n,):
+        raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
+    if y.dtype.kind not in "biufOUS":
+        numbers(y, "y")  # refuses it
+        raise DataError(f"y must be labels of two classes, not {y.dtype}.")
+    if y.dtype.kind == "f":
+        y = vector(y, n, "y")
+    if y.dtype.kind == "O":
+        missing = pd.isna(y)
+        if missing.any():
+            i = int(missing.argmax())
+            raise DataError(
+                f"y contains NaN or infinity, or nothing: row {i} is {y[i]}. Drop the row."
+            )
+    if y.dtype.kind in "biuf" and len(y):  # mostly two numbers, which need no sorting
+        ends = np.array([y.min(), y.max()])
+        upper = y == ends[1]
+        if ends[0] < ends[1] and bool((upper | (y == ends[0])).all()):
+            return ends, upper.astype(np.intp)
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        _refuse_mixed(y)
+    return classes, codes
+
+
+def _classes_in_order(y: OrderedCategories, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """`check_classes` of ordered categories, without those that no row has."""
+    if len(y.codes) != n:
+        raise DataError(f"y has shape ({len(y.codes)},), but X has {n} rows.")
+    y.refuse_missing("y")
+    present, codes = np.unique(y.codes, return_inverse=True)
+    return np.array([y.labels[k] for k in present]), codes
+
+
+def _refuse_mixed(y: Iterable) -> NoReturn:
+    kinds: dict[str, int] = {}
+    for i, value in enumerate(y):
+        kinds.setdefault(type(value).__name__, i)
+    words = ", ".join(f"{kind} in row {i}" for kind, i in kinds.items())
+    raise DataError(
+        f"y mixes labels of different types, or has none ({words}); make all of them numbers or "
+        "all text."
+    )

@@ -1,0 +1,178 @@
+"""Confidence intervals of an estimator's coefficients, by the method that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import check_level
+from ..errors import DataError, listed
+from ..infer.resampled import spread
+from .coefficient_tables import positions, quantile
+from .hypothesis_tests import Hypotheses
+from .profile_likelihood import Profiling
+from .resampling import Resampling
+from .setting_types import IntervalMethod, SummaryKind
+
+__all__ = ["Intervals"]
+
+UNKNOWN = (
+    "Fits for the profile of {} stopped before their tolerance: the numbers of it that are NaN "
+    "are not known."
+)
+OWN_PRIOR = (
+    "Coefficients with a prior of their own have no line here: their estimates are shrunken on "
+    "purpose. confint(name, method='profile') is of their likelihood without it, and bootstrap() "
+    "describes the estimates."
+)
+
+
+class Intervals(Resampling, Profiling, Hypotheses):
+    """Wald, robust, profile and bootstrap intervals of a fitted estimator."""
+
+    random_state: Any
+
+    def confint(
+        self,
+        params: str | int | Sequence[str | int] | None = None,
+        level: float = 0.95,
+        method: IntervalMethod = "wald",
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        params : name, position, sequence of them, or mask, optional
+            Coefficients; default all, or by ``"profile"`` all without a prior of their own. A
+            position counts the intercept or baseline, where there is one, and then the columns
+            of X as they were given to ``fit``, those with a fixed coefficient too. A mask has one
+            entry for each coefficient.
+        level : float
+            Between 0 and 1.
+        method : {"wald", "robust", "profile", "bootstrap"}
+            ``"wald"``, ``"robust"``: coefficient ± normal quantile (of linear models, t) ×
+            standard error, the model's or the robust one (see `vcov`).
+            ``"profile"``: where the profile log-likelihood (see `profile`) has fallen by half the
+            chi-squared quantile; under a prior on the others, with them refitted under it. A
+            side on which it never does is infinite. Of a penalised coefficient its own prior is
+            left out: the interval is of its likelihood.
+            ``"bootstrap"``: percentiles of 200 draws with the model's ``random_state``; see
+            `bootstrap` for more draws, and basic and BCa intervals.
+        cluster : (n,) labels, optional
+            With ``"robust"`` (see `vcov`) or ``"bootstrap"``: what is drawn together.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``.
+
+        Warns
+        -----
+        MonotoneLikelihoodWarning
+            A profile that rises for ever on one side.
+        NotConvergedWarning
+            Fits stopped before their tolerance: of a profile, limits that are not known are NaN.
+
+        References
+        ----------
+        Venzon and Moolgavkar (1988), Applied Statistics 37:87–94 (profile).
+        """
+        check_is_fitted(self, "coef_")
+        names = self._coefficient_names()
+        if not isinstance(method, str) or method not in ("profile", "bootstrap"):
+            if not isinstance(method, str) or method not in ("wald", "robust"):
+                raise DataError(
+                    f"method must be 'wald', 'robust', 'profile' or 'bootstrap', not {method!r}."
+                )
+            return super().confint(params, level, method, cluster)
+        check_level(level)
+        if params is not None:
+            chosen = positions(params, names, self._fixed)
+        else:
+            chosen = self._unpenalised() if method == "profile" else list(range(len(names)))
+        if method == "bootstrap":
+            drawn = self.bootstrap(cluster=cluster, random_state=self.random_state)
+            return drawn.confint(level).iloc[chosen]
+        if cluster is not None:
+            raise DataError("cluster goes with method='robust' or 'bootstrap', not 'profile'.")
+        limits = self._profile_intervals(chosen, level)
+        return pd.DataFrame(limits, [names[j] for j in chosen], ["lower", "upper"])
+
+    def summary(
+        self,
+        level: float = 0.95,
+        kind: SummaryKind = "model",
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Table of the coefficients with standard errors, tests and intervals.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        kind : {"model", "robust", "profile", "bootstrap"}
+            ``"model"``, ``"robust"``: Wald's, see `vcov`. ``"profile"``: limits of profile
+            likelihoods; ``z`` is the signed root of twice the log-likelihood ratio against zero,
+            ``p`` that of the likelihood-ratio test, and ``se`` the interval's width divided by
+            that of a standard normal one. ``"bootstrap"``: percentiles of 200 draws with the
+            model's ``random_state``, ``se`` their standard deviation, ``z`` = coef / se.
+        cluster : (n,) labels, optional
+            With ``"robust"`` or ``"bootstrap"``, as there.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``,
+            ``exp(coef)``, ``exp(lower)``, ``exp(upper)``, ``se``, ``z`` and ``p``. The
+            exponentials are the ratio (of hazards, odds or rates) and its limits; models without
+            a ratio lack them. Linear models have ``t`` instead of ``z`` in the Wald tables, with
+            the residual degrees of freedom. Under a Laplace prior the Wald columns are NaN, as
+            are those of penalised coefficients with ``"profile"``; ``attrs["note"]`` of the
+            table gives the reason and an alternative.
+        """
+        if isinstance(kind, str) and kind in ("model", "robust"):
+            return super().summary(level, kind, cluster)
+        if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
+            kinds = "'model', 'robust', 'profile' or 'bootstrap'"
+            raise DataError(f"kind must be {kinds}, not {kind!r}.")
+        q = quantile(level)
+        if cluster is not None and kind == "profile":
+            raise DataError("cluster goes with kind='robust' or 'bootstrap', not 'profile'.")
+        estimate, names = np.asarray(self._coefficients()), self._coefficient_names()
+        se, root = np.full((2, len(names)), np.nan)
+        limits = np.full((len(names), 2), np.nan)
+        if kind == "profile":
+            chosen = self._unpenalised()
+            limits[chosen] = self._profile_intervals(chosen, level)
+            root[chosen] = self._likelihood_ratios(chosen)
+            se = (limits[:, 1] - limits[:, 0]) / (2.0 * q)
+        else:
+            units = {} if cluster is None else {"cluster": cluster}
+            drawn = self.bootstrap(random_state=self.random_state, **units)
+            limits, se = drawn.confint(level).to_numpy(), spread(drawn.coef)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                root = estimate / se
+        table = self._table(estimate, se, level, None, (root, limits))
+        if kind == "profile":
+            unknown = [names[j] for j in chosen if np.isnan([root[j], *limits[j]]).any()]
+            notes = [OWN_PRIOR] if len(chosen) < len(names) else []
+            notes += [UNKNOWN.format(listed(unknown))] if unknown else []
+            if notes:
+                table.attrs["note"] = " ".join(notes)
+        return table
+
+    def _unpenalised(self) -> list[int]:
+        """Places of the coefficients without a prior of their own."""
+        l1, l2 = self._needs_data("an interval").penalties(self.prior_)
+        free = [int(j) for j in np.flatnonzero((l1 == 0) & (l2 == 0))]
+        if not free:
+            raise DataError(
+                "Every coefficient has a prior. Name those whose profile intervals are wanted, "
+                "which are of their likelihood with the prior on the others."
+            )
+        return free

@@ -1,0 +1,330 @@
+"""Curves of a Cox model with intervals: of given people, at zero, and averaged over people."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ..backends import get_backend
+from ..backends.face import Backend
+from ..data import check_level, check_weights, refuse_other_order
+from ..data.vector_checks import vector
+from ..design import Design
+from ..errors import DataError
+from ..infer.hazard_state import HazardState
+from ..infer.survival_curves import cumulative_hazards, log_hazards, log_log_limits, time_grid
+from .coefficient_tables import quantile
+from .counterfactual_tables import everyone_given, named_column
+from .formula_parsing import Formula, table_of
+from .standardized_survival import (
+    COLUMNS,
+    GroupingColumn,
+    StandardizedSurvival,
+    people_of_groups,
+    reaching,
+    standardize,
+)
+from .wald_inference import Inference
+
+__all__ = ["SurvivalCurves", "curve_table", "dense_columns", "in_order_of_rows"]
+
+
+class SurvivalCurves(Inference):
+    """Curves with intervals; what `CoxRegression` adds to those of `SurvivalModel`."""
+
+    # What the model supplies.
+    _needs_data: Any
+    _effects: Any
+    _last: np.ndarray
+    _strata_labels: list | None
+    n_jobs: int | None
+    _linear_predictors: Any
+    _known_strata: Any
+    _check_new: Any
+    _check_columns: Any
+    _is_data: Any
+    _formula: Formula
+    _estimated: np.ndarray
+    baseline_hazard_: pd.DataFrame
+
+    def _curve_state(self) -> tuple[HazardState, np.ndarray]:
+        """The baseline with its variance, and the coefficients' covariance."""
+        problem = self._needs_data("an interval of a curve")
+        if self._shrunken():
+            raise DataError(
+                "Standard errors of curves need the model's covariance matrix, which there is "
+                "none of under a Laplace prior. predict_survival gives the curves alone; for "
+                "intervals fit with prior=None or a Normal prior, or bootstrap the model."
+            )
+        return HazardState(problem, self._beta), self.vcov().to_numpy()
+
+    def _source(self, p: int) -> np.ndarray:
+        """The column of X of each coefficient."""
+        return np.arange(p) if self._effects is None else self._effects.source
+
+    def _acts(self, p: int) -> np.ndarray:
+        """Whether each coefficient acts in each interval of time, (p, Q)."""
+        effects = self._effects
+        if effects is None:
+            return np.ones((p, 1), bool)
+        q = np.arange(effects.Q)
+        return (effects.first[:, None] <= q) & (q <= effects.last[:, None])
+
+    def survival_curves(
+        self, X: Any, times: Any = None, level: float = 0.95, strata: Any = None, offset: Any = None
+    ) -> pd.DataFrame:
+        """Survival curves of people with standard errors and limits, as R's ``survfit.coxph``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        times : (T,) array, optional
+            Default the event times (of the row's stratum, where there are strata).
+        level : float
+            Of the limits, symmetric on the log(−log) scale.
+        strata : (n,) labels, optional
+            Where the fit had strata.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        DataFrame
+            Row by row and time by time: ``row`` (its position in X), ``time``, ``survival``,
+            ``se``, ``lower``, ``upper``. NaN after the last time at which anyone was seen, in
+            the row's stratum where there are strata.
+
+        Raises
+        ------
+        DataError
+            A Laplace prior, under which there are no standard errors; a fit that was unpickled.
+
+        References
+        ----------
+        Tsiatis (1981), Ann Stat 9:93–108. Therneau and Grambsch (2000), §10.2.
+        """
+        check_level(level)
+        refuse_other_order(X, strata=strata)
+        state, V = self._curve_state()
+        eta = self._linear_predictors(X, offset) - state.center_predictor
+        codes = self._known_strata(X, strata, len(eta))
+        Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs))
+        p = len(state.center)
+        Z = Z[:, self._source(p)] - state.center
+        given = None if times is None else vector(np.atleast_1d(times), None, "times")
+        parts = []
+        for s in np.unique(codes):
+            rows = np.flatnonzero(codes == s)
+            at = time_grid(state, int(s)) if given is None else given
+            H, se = cumulative_hazards(state, V, Z[rows], self._acts(p), eta[rows], int(s), at)
+            parts.append(curve_table(rows, at, H, se, float(self._last[s]), level))
+        return in_order_of_rows(parts)
+
+    def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
+        return self.survival_curves(X, None, level, strata, offset)
+
+    def baseline_hazard(self, level: float = 0.95) -> pd.DataFrame:
+        """``baseline_hazard_`` with standard errors and limits of the cumulative hazard.
+
+        Parameters
+        ----------
+        level : float
+            Of the limits, symmetric on the log scale.
+
+        Returns
+        -------
+        DataFrame
+            The columns of ``baseline_hazard_``, and ``se``, ``lower``, ``upper`` of
+            ``cumulative_hazard``, all at X = 0 and offset 0: where that is far from the data,
+            wide. `survival_curves` has them for any X.
+        """
+        z = quantile(level)
+        state, V = self._curve_state()
+        table = self.baseline_hazard_.copy()
+        p = len(state.center)
+        shares = []
+        for s in np.unique(state.stratum):
+            at = time_grid(state, int(s))
+            if len(at):
+                zero, eta = -state.center[None, :], -state.center_predictor[None, :]
+                shares.append(log_hazards(state, V, zero, self._acts(p), eta, int(s), at)[1])
+        share = np.concatenate(shares, axis=1)[0]
+        H = table["cumulative_hazard"]
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = np.exp(z * share)
+            table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
+        return table
+
+    def _named(self, X: Any, by: Any) -> tuple[Any, dict[Any, Any] | None]:
+        """What the groups are called, and X in each, where that is not one column of X."""
+        if isinstance(by, dict):
+            return None, by
+        one = isinstance(by, str | Integral) and not isinstance(by, bool | np.bool_)
+        if by is not None and not one:
+            raise DataError(
+                f"by is the name or position of one column, or a mapping, not {by!r}; for several "
+                "columns give by={'label': X as it would be, …}."
+            )
+        if by is None or not self._is_data(X):
+            return by, None
+        data = table_of(X)
+        name = named_column(by, data, self._formula)
+        return (by, None) if name is None else (name, everyone_given(name, data))
+
+    def _grouping_column(self, X: Any, by: str | int, backend: Backend) -> GroupingColumn:
+        """The column of X that ``by`` names, of all columns as the user gave them."""
+        design = self._check_columns(X)
+        if self._effects is None:
+            effects = self._estimated[:, None]
+        else:
+            effects = self._effects.by_interval(self._estimated, design.p)
+        return GroupingColumn.of(by, design, self._fixed, effects, backend)
+
+    def standardized_survival(
+        self,
+        X: Any,
+        times: Any,
+        by: Any = None,
+        level: float = 0.95,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+    ) -> StandardizedSurvival:
+        """Survival averaged over people, with everyone given each value of a covariate in turn.
+
+        The g-formula for a point treatment: with treatment ``by`` and all confounders in X, the
+        curves are those of everyone treated and of everyone untreated (Robins 1986).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            The people who are averaged over.
+        times : (T,) array
+            Positive. After the last time at which anyone was seen (in each stratum) the numbers
+            are NaN.
+        by : name or position of a column of X, or mapping, optional
+            The column that defines the groups: each of its values (at most 20) is given to
+            everyone in turn, and the smallest is the reference of differences and ratios. A
+            position counts the columns of X as they were given to ``fit``; the coefficient may be
+            a fixed one. (The tables have a column of that name, or ``group`` if they already have
+            one of that name, such as ``time``.) Where X is a table of data, ``by`` is a column of
+            that table, and the formula recomputes all of its terms. For a covariate that enters
+            several columns of X, a mapping gives the whole X of each group by its label. Default:
+            X as it is, without groups.
+        level : float
+            Of the limits: of survival on the log(−log) scale, of ratios on the log scale.
+        sample_weight : (n,) array, optional
+            Weights of the average.
+        strata : (n,) labels, optional
+            Where the fit had strata: everyone keeps theirs.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        StandardizedSurvival
+            Tables ``survival``, ``differences``, ``ratios``, ``risk_ratios``,
+            ``restricted_means`` and ``restricted_mean_differences``. Standard errors are the
+            delta method's for the estimated coefficients and baseline; the people of X are
+            taken as given. Survival is computed at all event times for the means: time goes
+            with people times event times.
+
+        Raises
+        ------
+        DataError
+            A Laplace prior; times at or below zero; a column of too many values.
+
+        References
+        ----------
+        Gail and Byar (1986), Biom J 28:587–599. Zhang, Loberiza, Klein and Zhang (2007), Comput
+        Methods Programs Biomed 88:95–101. Robins (1986), Math Modelling 7:1393.
+        """
+        check_level(level)
+        refuse_other_order(X, sample_weight=sample_weight, strata=strata)
+        state, V = self._curve_state()
+        eta = self._linear_predictors(X, offset)
+        n, p = len(eta), len(state.center)
+        codes, weight = self._known_strata(X, strata, n), check_weights(sample_weight, n)
+        at = np.unique(vector(np.atleast_1d(times), None, "times"))
+        if not len(at):
+            raise DataError("times is empty; an average is at one time at least.")
+        of = np.unique(codes[weight > 0])
+        last = float(self._last[of].min())
+        if last == -np.inf:
+            row = int((codes == of[self._last[of] == last][0]).argmax())
+            raise DataError(
+                f"In the fit nobody of row {row}'s stratum has weight, so that it has no curve. "
+                "Leave such strata out of X."
+            )
+        if at[0] <= 0:
+            raise DataError(f"times must be above 0; {at[0]:g} is not.")
+        if (state.time <= 0).any():
+            raise DataError("There are events at or before time 0; shift the times to average.")
+        by, given = self._named(X, by)
+        if given is not None:
+            designs = {label: self._check_new(x) for label, x in given.items()}
+            etas = {label: self._linear_predictors(x, offset) for label, x in given.items()}
+            if any(len(x) != n for x in etas.values()):
+                raise DataError(f"Each matrix of by must have the {n} rows of X.")
+        else:
+            designs, etas = {None: self._check_new(X)}, {None: eta}
+        backend = get_backend("cpu", self.n_jobs)
+        column = None if by is None or given is not None else self._grouping_column(X, by, backend)
+        groups = people_of_groups(
+            designs, etas, column, self._source(p), self._acts(p), state, backend
+        )
+        name = by if isinstance(by, str) and by not in COLUMNS else "group"
+        known = at[at <= last] if at[0] <= last else np.array([last])
+        found = standardize(state, V, groups, codes, weight, known, level, name)
+        return reaching(found, at)
+
+
+def curve_table(
+    rows: np.ndarray,
+    times: np.ndarray,
+    hazard: np.ndarray,
+    se: np.ndarray,
+    last: float,
+    level: float,
+    kind: Literal["survival", "incidence"] = "survival",
+) -> pd.DataFrame:
+    """Long table of curves: row, time, value, standard error and limits.
+
+    Parameters
+    ----------
+    rows : (n,) int array
+    times : (T,) array
+    hazard, se : (n, T) arrays
+        Cumulative hazards with their standard errors.
+    last : float
+        Time after which nothing is known.
+    level : float
+    kind : {"survival", "incidence"}
+        exp(−hazard), or one minus that.
+    """
+    S = np.exp(-hazard)
+    error = S * se
+    lower, upper = log_log_limits(S, error, level)
+    columns = {kind: S, "se": error, "lower": lower, "upper": upper}
+    if kind == "incidence":
+        columns |= {kind: -np.expm1(-hazard), "lower": 1.0 - upper, "upper": 1.0 - lower}
+    table = {"row": np.repeat(rows, len(times)), "time": np.tile(times, len(rows))}
+    for name, x in columns.items():
+        x[:, times > last] = np.nan
+        table[name] = x.ravel()
+    return pd.DataFrame(table)
+
+
+def in_order_of_rows(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of strata as one, in the order of X's rows."""
+    whole = pd.concat(parts, ignore_index=True)
+    by = np.argsort(whole["row"].to_numpy(), kind="stable")
+    return whole.iloc[by].reset_index(drop=True)
+
+
+def dense_columns(design: Design, backend: Any) -> np.ndarray:
+    """X in the user's units, (n, p)."""
+    D = np.zeros((design.p, backend.lanes(design.p)))
+    np.fill_diagonal(D, design.scale)
+    return backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center

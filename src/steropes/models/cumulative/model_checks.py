@@ -1,0 +1,253 @@
+"""Is the model right? Residuals, links, parallelism, the shape of α."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from ...data import check_weights, refuse_other_order
+from ...data.vector_checks import vector
+from ...errors import DataError, SeparationError
+from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
+from ...likelihoods.cumulative import Link
+from ..coefficient_tables import quantile
+from ..fixed_coefficients import FixedCoefficients
+from ..single_threaded_methods import OneBlasThread
+from .ordinal_outcomes import read_new_outcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .estimator import CumulativeProbabilityModel
+
+__all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
+
+
+class Parallelism(NamedTuple):
+    """Result of `CumulativeDiagnostics.test_parallelism`.
+
+    ``test`` has one row a coefficient and ``GLOBAL``, columns ``chisq``, ``df``, ``p``;
+    ``coefficients`` one row a cut, with each coefficient of the model for y > cut; ``se`` their
+    robust standard errors.
+    """
+
+    test: pd.DataFrame
+    coefficients: pd.DataFrame
+    se: pd.DataFrame
+
+
+class CumulativeDiagnostics(OneBlasThread):
+    """Checks of a fitted cumulative model."""
+
+    alpha_: np.ndarray
+    categories_: list[Any] | None
+    levels_: np.ndarray
+    thresholds_: np.ndarray
+    _link: str
+    _names: list[str]
+    _fixed: FixedCoefficients | None
+    coef_: np.ndarray
+    _eta: Any
+    _by_formula: Any
+    _vector_of: Any
+    _covariances: Any
+    _no_errors: Any
+
+    def residuals(self, X: Any, y: Any, *, offset: Any = None) -> np.ndarray:
+        """Probability-scale residuals P(Y* < y) − P(Y* > y), (n,), between −1 and 1.
+
+        Under the model they have mean zero given X and, for a continuous outcome, are uniform
+        on (−1, 1); plot them against each covariate.
+
+        References
+        ----------
+        Li and Shepherd (2012), Biometrika 99:473. Shepherd, Li and Liu (2016), Canadian Journal
+        of Statistics 44:463.
+        """
+        refuse_other_order(X, y=y)
+        design, eta = self._eta(X, offset)
+        outcome = read_new_outcome(y, design.n, self.categories_)
+        return scale_residuals(self.levels_, self.alpha_, self._link, eta, outcome)
+
+    def test_parallelism(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        quantiles: Sequence[float] = (0.25, 0.5, 0.75),
+        sample_weight: Any = None,
+        offset: Any = None,
+    ) -> Parallelism:
+        """Check that β is the same at every outcome, by models of y > cut at several cuts.
+
+        The model says that P(Y > c | x) = 1 − F(α(c) − β'x) with one β for all c. Each cut's β
+        is estimated alone, without penalty, and Wald tests compare them with their joint
+        robust covariance, as Brant (1990) does for the logit.
+
+        Parameters
+        ----------
+        X, y : the data the model was fitted to
+            y without censoring.
+        quantiles : sequence of float
+            Of y, between 0 and 1, where it is cut; rows count by their weights.
+        """
+        check_is_fitted(self, "coef_")
+        if not len(self.coef_):
+            raise DataError("The model has no covariates, so there is no effect to test.")
+        refuse_other_order(X, y=y, sample_weight=sample_weight)
+        offset, X = self._vector_of("offset", X, offset), self._by_formula(X)
+        n = len(y)
+        weights = check_weights(sample_weight, n)
+        outcome = read_new_outcome(y, n, self.categories_)
+        if outcome.upper is not None:
+            raise DataError("test_parallelism needs uncensored outcomes.")
+        places = vector(np.atleast_1d(quantiles), None, "quantiles")
+        if not ((places > 0) & (places < 1)).all():
+            raise DataError("quantiles must be between 0 and 1.")
+        order = np.argsort(outcome.lower, kind="stable")
+        order = order[weights[order] > 0]
+        used, mass = outcome.lower[order], np.cumsum(weights[order])
+        first = np.searchsorted(mass, places * mass[-1], side="right")
+        cuts = np.unique(used[np.minimum(first, len(used) - 1)])
+        cuts = cuts[cuts < used[-1]]
+        if len(cuts) < 2:
+            raise DataError("The quantiles leave fewer than two different cuts of y.")
+        beta, influences, se = [], [], []
+        for cut in cuts:
+            m = clone(self).set_params(prior=None, cv=None, reduce=None, link=self._link)
+            try:
+                m.fit(
+                    X, outcome.lower > cut, sample_weight=weights, offset=offset,
+                    fixed=None if self._fixed is None else self._fixed.given,
+                )  # fmt: skip
+            except SeparationError as error:
+                raise SeparationError(
+                    f"At the cut y > {cut:g}: {error} Or choose quantiles further inside.",
+                    error.columns,
+                ) from None
+            part = m._parts[0]
+            influences.append(
+                influence(
+                    m._problem.design, part, m._offset_of(part),
+                    m._covariances(),
+                )
+            )  # fmt: skip
+            beta.append(m._estimated)
+            se.append(np.sqrt((influences[-1] ** 2).sum(axis=0)))
+        test = equality_test(np.array(beta), influences, self._names)
+        index = pd.Index(cuts, name="cut")
+        return Parallelism(
+            test,
+            pd.DataFrame(np.array(beta), index, self._names),
+            pd.DataFrame(np.array(se), index, self._names),
+        )
+
+    def plot_alpha(
+        self,
+        ax: Any = None,
+        *,
+        level: float | None = 0.95,
+        scale: Literal["linear", "log", "symlog"] = "linear",
+        at: Any = None,
+    ) -> Axes:
+        """Draw α̂(y) with pointwise bands; needs matplotlib.
+
+        α̂ is the transformation of y that the model has found: where it is a straight line on
+        ``scale="log"``, log(y) is the right transformation for a linear model with these
+        errors; a dashed straight line is drawn for comparison (least squares between the 5th and
+        95th percentile of the thresholds).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        level : float or None
+            Of the bands; None draws none.
+        scale : {"linear", "log", "symlog"}
+            Of the axis of y; "log" leaves out thresholds at or below zero.
+        at : (p,) array, optional
+            Covariates x: draws α̂(y) − β'x with the bands of that. By default x = 0, where the
+            bands are wide if no row is near; the curve's shape is the same for all x.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        check_is_fitted(self, "coef_")
+        if scale not in ("linear", "log", "symlog"):
+            raise DataError(f"scale must be 'linear', 'log' or 'symlog', not {scale!r}.")
+        p = len(self.coef_)
+        x = np.zeros(p) if at is None else np.asarray(at, np.float64).reshape(-1)
+        if len(x) != p:
+            raise DataError(f"at has {len(x)} entries, but there are {p} columns.")
+        y = self.thresholds_
+        keep = y > 0 if scale == "log" else np.ones(len(y), bool)
+        if not keep.any():
+            raise DataError("No threshold is above zero; use scale='linear' or 'symlog'.")
+        y, alpha = y[keep], self.alpha_[keep] - x @ self.coef_
+        half = None
+        if level is not None and not self._no_errors():
+            information, q = self._covariances(), quantile(level)
+            own = x if self._fixed is None else x[self._fixed.kept]
+            row = (own / information.scale)[None, :]
+            half = q * np.sqrt(information.predictor(np.flatnonzero(keep), row)[0])
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots()
+        if half is not None:
+            ax.fill_between(y, alpha - half, alpha + half, step="post", alpha=0.3, linewidth=0)
+        ax.step(y, alpha, where="post")
+        if scale in ("linear", "log") and len(y) > 2:
+            v = np.log(y) if scale == "log" else y
+            a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
+            slope, start = np.polyfit(v[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
+            line = start + slope * v
+            # Where α̂ is far from straight the line would leave no room for it.
+            inside = (line >= alpha[0]) & (line <= alpha[-1])
+            ax.plot(y[inside], line[inside], linestyle="--", linewidth=0.8, color="gray")
+        ax.set_xscale(scale)
+        ax.set_xlabel("y")
+        ax.set_ylabel("α(y)" if at is None else "α(y) − β'x")
+        return ax
+
+
+def compare_links(
+    model: CumulativeProbabilityModel,
+    X: Any,
+    y: Any,
+    links: Sequence[Link] = get_args(Link),
+    **fit: Any,
+) -> pd.DataFrame:
+    """Fit the same model with several links and compare their log-likelihoods.
+
+    All have the same number of parameters, so the largest is also best by AIC and BIC.
+
+    Parameters
+    ----------
+    model : CumulativeProbabilityModel
+        Whose settings are used; it is not changed.
+    X, y, **fit
+        As for ``fit``.
+    links : sequence of str
+
+    Returns
+    -------
+    DataFrame
+        Indexed by link, best first; columns ``log_likelihood``, ``difference`` (to the best),
+        ``converged``.
+    """
+    rows = {}
+    for link in links:
+        m = clone(model).set_params(link=link).fit(X, y, **fit)
+        rows[link] = {"log_likelihood": m.log_likelihood_, "converged": m.converged_}
+    table = pd.DataFrame.from_dict(rows, orient="index").sort_values(
+        "log_likelihood", ascending=False
+    )
+    table.insert(1, "difference", table["log_likelihood"] - table["log_likelihood"].iloc[0])
+    table.index.name = "link"
+    return table

@@ -1,0 +1,183 @@
+"""Standard errors of a fitted cumulative model, for β and for every α."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ...errors import DataError
+from ...infer.cumulative import CumulativeInformation, robust_covariance
+from ...infer.cumulative_combined import CombinedInformation
+from ...infer.cumulative_divide import subset_positions
+from ...infer.cumulative_robust import RobustInformation
+from ..coefficient_tables import quantile
+from ..setting_types import Kind
+from ..wald_inference import NO_COVARIANCE, Inference
+
+__all__ = ["CumulativeInference"]
+
+
+class CumulativeInference(Inference):
+    """Covariances, intervals and the table of thresholds."""
+
+    _names: list[str]
+    _parts: list[Any]
+    _problem: Any
+    _subset: np.ndarray | None
+    _information: Any
+    _robust: dict[str, np.ndarray]
+    prior_: Any
+    coef_: np.ndarray
+    log_likelihood_: float
+    alpha_: np.ndarray
+    levels_: np.ndarray
+    thresholds_: np.ndarray
+
+    def _covariances(self) -> CumulativeInformation | CombinedInformation:
+        """The information at the fit, computed once; NaN is for the callers to give."""
+        check_is_fitted(self, "coef_")
+        if self._information is None:
+            parts = getattr(self, "_parts", None)
+            if parts is None:
+                raise DataError(
+                    "The fit was unpickled without its data, which standard errors need. Call "
+                    "summary() or vcov() before pickling, or fit again."
+                )
+            single = [CumulativeInformation(self._problem, p, self._offset_of(p)) for p in parts]
+            if len(single) == 1 and self._subset is None:
+                self._information = single[0]
+            else:
+                at = [subset_positions(self.levels_, p.values) for p in parts]
+                self._information = CombinedInformation(single, at)
+        return self._information
+
+    def _joint(self, kind: Kind, cluster: Any) -> Any:
+        """Covariances of α and β together, for functions of both, of a kind as in `vcov`."""
+        if not isinstance(kind, str) or kind not in ("model", "robust"):
+            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        check_is_fitted(self, "coef_")
+        if kind == "model" and cluster is None:
+            return self._covariances()
+        parts, information = self._needs_parts(), self._covariances()
+        return RobustInformation(
+            self._problem.design,
+            parts,
+            information.parts,
+            [self._offset_of(part) for part in parts],
+            information.positions,
+            self._clusters(cluster),
+        )
+
+    def _needs_parts(self) -> list[Any]:
+        parts = getattr(self, "_parts", None)
+        if parts is None:
+            raise DataError(
+                "Robust standard errors need the data, which a pickle leaves out; fit again."
+            )
+        return parts
+
+    def _clusters(self, cluster: Any) -> np.ndarray | None:
+        """Codes of the rows' clusters, at least two among the rows that count."""
+        return self._codes_of_clusters(cluster, self._problem)
+
+    def _offset_of(self, part: Any) -> np.ndarray | None:
+        offset = self._problem.offset
+        return None if offset is None else offset[part.likelihood.levels.order]
+
+    def _no_errors(self) -> bool:
+        """Whether a Laplace prior acts, so that there are no standard errors."""
+        return self._shrunken()
+
+    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
+        """Covariance matrix of the coefficients β, after α.
+
+        Parameters
+        ----------
+        kind : {"model", "robust"}
+            "model": the inverse of β's information with α profiled out. "robust": the
+            sandwich with the rows' profiled scores, right also where the model or the
+            independence of rows is not; weights multiply the scores.
+        cluster : (n,) labels, optional
+            Rows with the same label may depend on each other, also across the subsets of
+            `DivideAndCombine`; implies ``kind="robust"``.
+
+        Returns
+        -------
+        DataFrame, (p, p)
+
+        Raises
+        ------
+        DataError
+            Where a Laplace prior acts; use profiles or the bootstrap.
+        """
+        check_is_fitted(self, "coef_")
+        if not isinstance(kind, str) or kind not in ("model", "robust"):
+            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        if self._no_errors():
+            raise DataError(NO_COVARIANCE)
+        if kind == "model" and cluster is None:
+            V = self._covariances().beta()
+        else:
+            V = self._robust_covariance(cluster)
+        return pd.DataFrame(V.copy(), self._names, self._names)
+
+    def _robust_covariance(self, cluster: Any) -> np.ndarray:
+        check_is_fitted(self, "coef_")
+        if cluster is None and "rows" in self._robust:
+            return self._robust["rows"]
+        parts, information = self._needs_parts(), self._covariances()
+        code = self._clusters(cluster)
+        single = information.parts
+        if code is not None and len(single) > 1:  # clusters that the subsets cut
+            return self._joint("robust", cluster).beta()
+        V = np.zeros_like(information.beta())
+        for part, own in zip(parts, single, strict=True):
+            offset = self._offset_of(part)
+            V += robust_covariance(
+                self._problem.design, part, offset, own, code
+            ) / len(single) ** 2  # fmt: skip
+        if code is None:
+            self._robust["rows"] = V
+        return V
+
+    def _free_beside_coefficients(self) -> int:
+        """The thresholds, which are fitted as well."""
+        return len(self.alpha_)
+
+    def alpha_summary(
+        self, level: float = 0.95, kind: Kind = "model", cluster: Any = None
+    ) -> pd.DataFrame:
+        """Table of all thresholds with their standard errors.
+
+        Parameters
+        ----------
+        level : float
+            Of the pointwise Wald intervals.
+        kind, cluster
+            Of the standard errors; see `vcov`.
+
+        Returns
+        -------
+        DataFrame, (M − 1, 4)
+            Indexed by ``thresholds_``; columns ``alpha``, ``se``, ``lower``, ``upper``.
+        """
+        q = quantile(level)
+        if self._no_errors():
+            se = np.full(len(self.alpha_), np.nan)
+        else:
+            at, zero = np.arange(len(self.alpha_)), np.zeros((1, len(self._names)))
+            information = self._joint(kind, cluster)
+            robust = isinstance(information, RobustInformation)
+            se = np.sqrt(information.predictor(at, zero)[0] if robust else information.alpha())
+        return pd.DataFrame(
+            {
+                "alpha": self.alpha_,
+                "se": se,
+                "lower": self.alpha_ - q * se,
+                "upper": self.alpha_ + q * se,
+            },
+            index=pd.Index(self.thresholds_, name="y"),
+        )

@@ -1,0 +1,69 @@
+"""Time as a pooled logistic model has it: its intervals, the baseline and what varies with time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data.time_intervals import Intervals
+from ..design import Design
+from ..design.channels import ChannelDesign
+from ..design.time_basis import baseline_basis, channels
+from ..errors import DataError
+
+__all__ = ["PersonTime"]
+
+
+@dataclass(frozen=True)
+class PersonTime:
+    """Made once in a fit from the settings, and kept for predictions.
+
+    Attributes
+    ----------
+    intervals : Intervals
+    basis : (K, M) array
+        Of the baseline.
+    functions : (K, Q) array
+        Of time, that effects vary with.
+    pairs : list of (column, function)
+        Which effects vary, and how.
+    baseline_names, effect_names : list of str
+    """
+
+    intervals: Intervals
+    basis: np.ndarray
+    functions: np.ndarray
+    pairs: list[Any]
+    baseline_names: list[str]
+    effect_names: list[str]
+
+    @classmethod
+    def of(
+        cls, intervals: Intervals, baseline: Any, time_varying: Any, columns: list[str]
+    ) -> PersonTime:
+        """From the settings of a model of X with these columns."""
+        basis, names, _ = baseline_basis(baseline, intervals.K)
+        functions, pairs = channels(time_varying, columns, intervals.K)
+        F = np.zeros((len(basis), 0))
+        if functions:
+            F = np.column_stack([f.values for f in functions])
+        effects = [*columns, *(f"{columns[j]}:{functions[q].name}" for j, q in pairs)]
+        seen = set(names)
+        for name in effects:
+            if name in seen:
+                raise DataError(
+                    f"Two coefficients would be called {name!r}; rename the column of X."
+                )
+            seen.add(name)
+        return cls(intervals, basis, F, pairs, names, effects)
+
+    @property
+    def names(self) -> list[str]:
+        """Of all coefficients."""
+        return [*self.baseline_names, *self.effect_names]
+
+    def design(self, X: Design) -> ChannelDesign:
+        """X with the baseline's columns and the products with time, none of them made."""
+        return ChannelDesign(X, self.basis, self.functions, self.pairs, self.names)

@@ -1,0 +1,299 @@
+"""Fine and Gray's regression: subdistribution hazard ratios with competing risks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+import numpy as np
+import pandas as pd
+
+from ..backends import get_backend
+from ..backends.face import Backend
+from ..data import check_level, check_strata, check_survival, check_weights, refuse_other_order
+from ..data.vector_checks import vector
+from ..design import Design
+from ..errors import DataError
+from ..infer.hazard_state import HazardState
+from ..infer.incidence_curves import IncidenceErrors
+from ..infer.survival_curves import time_grid
+from ..likelihoods import FineGrayLikelihood, Likelihood
+from ..priors import Prior
+from .cox_curves import curve_table, dense_columns, in_order_of_rows
+from .discrimination import concordance_of
+from .fit_inputs import Given
+from .proportional_hazards import SurvivalModel
+from .setting_types import Chooser, Seed
+
+__all__ = ["FineGrayRegression"]
+
+
+class FineGrayRegression(SurvivalModel):
+    """Proportional hazards of the subdistribution of one cause, with a prior on the effects.
+
+    exp(β) is the ratio of subdistribution hazards: it says in which direction, and on the
+    complementary log-log scale how far, a covariate moves the cumulative incidence of the cause,
+    the other causes' part in it included. There is no intercept.
+
+    Parameters
+    ----------
+    cause : int
+        Code of the event of interest in ``y = Surv(time, event)``, default 1; 0 is censored and
+        all other codes are competing events.
+    prior, cv, tol, max_iter, n_jobs, random_state, verbose
+        As in `LogisticRegression`.
+    solver : {"newton"}
+    device : {"cpu", "auto"}
+        There is no GPU code for this family.
+
+    Notes
+    -----
+    ``fit(X, y, strata=…)``: people with a competing event stay at risk with the weight
+    G(t−) / G(T−), where G is the Kaplan–Meier estimate of the censoring distribution. It is
+    estimated with the row weights, within each stratum where there are strata, and anew by each
+    fold of a cross-validation from the fold's own rows. At equal times an event comes before a
+    censoring, as in R's ``survival::finegray``; without such ties ``cmprsk::crr`` gives the same.
+    Tied events are treated by Breslow's method.
+
+    With entry times, ``y = Surv(time, event, entry)``, people are at risk on (entry, time] and
+    after a competing event with the weight G(t−)H(t−) / (G(T−)H(T−)), where H is the
+    product-limit estimate of the distribution of entry, in reversed time, as in R's
+    ``survival::finegray``: at equal times events, then censorings, then entries. Where nobody is
+    under observation between a competing event and a later event of interest that weight is
+    infinite, and refused; in folds and bootstrap draws the former then leaves the risk sets.
+
+    ``vcov(kind="robust")`` and ``summary(kind="robust")`` are the estimates of Fine and Gray
+    (1999), which take the estimation of G (and H) into account, and which ``cmprsk::crr`` prints.
+    ``kind="model"`` (the default, as in all families) treats the weights as known and the
+    pseudo-likelihood as a likelihood.
+
+    References
+    ----------
+    Fine and Gray (1999), JASA 94:496–509. Kawaguchi, Shen, Suchard and Li (2020), JCGS
+    30:685–693 (the two scans). Late entry: Geskus (2011), Biometrics 67:39–49, eq. 5, 6 and 11;
+    Zhang, Zhang and Fine (2011), Statistics in Medicine 30:1933–1951.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 2, 1, 0, 1, 2])
+    >>> X = [[0.0], [1.0], [1.0], [0.0], [0.0], [1.0]]
+    >>> m = steropes.FineGrayRegression().fit(X, y)
+    >>> m.predict_cumulative_incidence(X, [2, 4]).shape
+    (6, 2)
+    """
+
+    _cumulative_name = "cumulative_subdistribution_hazard"
+    _residual_kinds = ("martingale", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld")
+
+    _cause: int  # that of the fit
+
+    def __init__(
+        self,
+        *,
+        cause: int = 1,
+        prior: Prior | None = None,
+        cv: Chooser | int | None = None,
+        solver: Literal["newton"] = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Literal["cpu", "auto"] = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.cause = cause
+
+    def _likelihood(
+        self, given: Given, design: Design, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
+        given.refuse_extras(self, "exposure")
+        if self.device == "cuda":
+            raise DataError("FineGrayRegression runs on device='cpu' (or 'auto').")
+        if not (isinstance(self.cause, int | np.integer) and self.cause >= 1):
+            raise DataError(f"cause must be a code from 1, not {self.cause!r}.")
+        outcome = check_survival(given.y, design.n, competing=True)
+        if not (outcome.event == self.cause).any():
+            codes = np.unique(outcome.event).tolist()
+            raise DataError(f"y has no events of cause {self.cause}; its codes are {codes}.")
+        codes = self._read_strata(given.strata, design.n)
+        self._cause = int(self.cause)
+        likelihood = FineGrayLikelihood(
+            outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes,
+            outcome.entry,
+        )  # fmt: skip
+        # Causes are spread evenly over folds, each row in one of them whatever its event.
+        return likelihood, {"fold_label": outcome.event}
+
+    def _refuse_weightless(self, label: np.ndarray) -> None:
+        super()._refuse_weightless(label == self.cause)
+
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the log subdistribution hazard ratio against X = 0, (n,)."""
+        return self.linear_predictor(X, offset)
+
+    def predict_cumulative_incidence(
+        self, X: Any, times: Any, strata: Any = None, offset: Any = None
+    ) -> np.ndarray:
+        """Probability of the event of interest up to each time, with the competing ones about.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        times : (T,) array
+        strata : (n,) labels, optional
+            Where the fit had strata.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        (n, T) array
+            1 − exp(−Λ₀(t) exp η) with Breslow's estimate of the cumulative subdistribution
+            hazard (Fine and Gray 1999, §4); constant after the last event and NaN after the
+            last time at which anyone was seen, in the row's stratum where there are strata.
+        """
+        with np.errstate(over="ignore"):
+            return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
+
+    def incidence_curves(
+        self,
+        X: Any,
+        times: Any = None,
+        level: float = 0.95,
+        strata: Any = None,
+        offset: Any = None,
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Cumulative incidence curves of people with standard errors and limits.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        times : (T,) array, optional
+            Default the times of the event of interest (in the row's stratum).
+        level : float
+            Of the limits, symmetric on the log(−log) scale of one minus the incidence.
+        strata : (n,) labels, optional
+            Where the fit had strata.
+        offset : (n,) array, optional
+        cluster : (n_fit,) labels, optional
+            Of the rows that the model was fitted to: rows whose influences are added up before
+            they are squared.
+
+        Returns
+        -------
+        DataFrame
+            Row by row and time by time: ``row`` (its position in X), ``time``, ``incidence``,
+            ``se``, ``lower``, ``upper``. The standard error is the sandwich's of the rows'
+            influences on β̂, the baseline and the censoring distribution (Fine and Gray 1999,
+            §4). NaN after the last time at which anyone was seen, in the row's stratum.
+
+        Raises
+        ------
+        DataError
+            A Laplace prior, under which there are no standard errors; a fit that was unpickled.
+        """
+        check_level(level)
+        refuse_other_order(X, strata=strata)
+        problem = self._needs_data("an interval of a curve")
+        V = self.vcov().to_numpy()
+        if not np.isfinite(V).all():
+            raise DataError(
+                "Standard errors of curves need the model's covariance matrix, which there is "
+                "none of under a Laplace prior. predict_cumulative_incidence gives the curves "
+                "alone."
+            )
+        codes_of_fit = self._codes_of_clusters(cluster, problem)
+        state = HazardState(problem, self._beta)
+        eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
+        codes = self._known_strata(X, strata, len(eta))
+        Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs)) - state.center
+        given = None if times is None else vector(np.atleast_1d(times), None, "times")
+        errors = IncidenceErrors(problem, self._beta, V, state, codes_of_fit)
+        parts = []
+        for s in np.unique(codes):
+            rows = np.flatnonzero(codes == s)
+            at = time_grid(state, int(s)) if given is None else given
+            H, se = errors.of(Z[rows], eta[rows], int(s), at)
+            parts.append(curve_table(rows, at, H, se, float(self._last[s]), level, "incidence"))
+        return in_order_of_rows(parts)
+
+    def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
+        """One minus the incidence, with its limits."""
+        table = self.incidence_curves(X, None, level, strata, offset)
+        free = 1.0 - table[["incidence", "upper", "lower"]]
+        free.columns = pd.Index(["survival", "lower", "upper"])
+        return pd.concat([table[["row", "time"]], free], axis=1)
+
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        return_se: Literal[False] = False,
+        cluster: Any = None,
+    ) -> float: ...
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        *,
+        return_se: Literal[True],
+        cluster: Any = None,
+    ) -> tuple[float, float]: ...
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        offset: Any = None,
+        return_se: bool = False,
+        cluster: Any = None,
+    ) -> float | tuple[float, float]:
+        """Harrell's concordance for the cause: do those at higher risk have it, and earlier?
+
+        Someone with a competing event never has the event of interest, and so outlives every
+        one of them. Pairs are those that censoring leaves comparable, without weights for it. With
+        entry times two people are compared at an event of one after both have entered.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : structured array
+            As in ``fit``.
+        sample_weight : (n,) array, optional
+        strata : (n,) labels, optional
+            Pairs are within strata.
+        offset : (n,) array, optional
+        return_se : bool
+            Whether the standard error is wanted too: the infinitesimal jackknife's, as R's
+            ``survival::concordance`` has it.
+        cluster : (n,) labels, optional
+            With the standard error: rows that belong together, such as those of one person.
+
+        References
+        ----------
+        Wolbers, Koller, Witteman and Steyerberg (2009), Epidemiology 20:555–561.
+        """
+        refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
+        eta = self.linear_predictor(X, offset)
+        n = len(eta)
+        time, event, entry = check_survival(y, n, competing=True)
+        after_all = np.nextafter(time.max(), np.inf)
+        time = np.where((event > 0) & (event != self._cause), after_all, time)
+        ours = (event == self._cause).astype(np.int64)
+        weight = check_weights(sample_weight, n)
+        codes = check_strata(self._vector_of("strata", X, strata), n)
+        rest = entry, codes, weight, return_se, cluster
+        return concordance_of(eta, time, ours, *rest)

@@ -1,0 +1,173 @@
+"""Models from formulas: what estimators add to reading them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from ..design import Design, has_names, null_design
+from ..design.build import column_names
+from ..errors import DataError, SeparationError
+from ..fit.shards import ShardedDesign
+from .formula_dtypes import widened
+from .formula_parsing import Formula, formula_value, read_formula, table_of, without_unused
+from .formula_safety import MOST_CHARACTERS
+from .single_threaded_methods import OneBlasThread
+
+__all__ = ["FormulaMixin"]
+
+ROWS = ("sample_weight", "offset", "exposure", "strata")  # arguments of `fit`, an entry a row
+FIT = (*ROWS, "start_at", "fixed")
+CUBIC = re.compile(r"^(cr|cs)\((?!.*constraints)")  # splines whose columns add up to one
+
+
+class FormulaMixin(OneBlasThread):
+    """Fitting from a formula, and X of new data by the same formula."""
+
+    _intercept: bool
+    _fitted: frozenset[str]
+    _formula: Formula
+    formula_: str
+    feature_names_in_: np.ndarray
+
+    @classmethod
+    def from_formula(cls, formula: str, data: Any, *, trusted: bool = False, **fit: Any) -> Self:
+        """Fit a model that a formula describes.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"y ~ x1 + bs(age, df=4) + drug:sex"``, in formulaic's language (that of R
+            and patsy): ``a*b``, ``C(x)`` for codes that are labels, splines ``bs``, ``cr`` and
+            ``poly``, functions of NumPy as ``np.…``, and ``.`` for all columns not named
+            otherwise; ``y ~ 1`` is the model without covariates. The outcome may be
+            ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``. ``strata(a, b)`` and
+            ``offset(x)`` are those of ``fit``.
+        data : pandas, polars or pyarrow table
+            Missing values are refused. Booleans are computed with as 0 and 1.
+        trusted : bool
+            Whether any Python in the formula is evaluated, such as methods of columns. By default
+            a formula has arithmetic, comparisons, functions of NumPy that work entry by entry,
+            and the functions named above, so that one from somebody else can do no harm.
+        **fit
+            Arguments of ``fit``, those with an entry a row also as the name of a column
+            (``sample_weight="w"``), and settings of the model (``prior=``, ``ties=``, …).
+
+        Returns
+        -------
+        fitted estimator
+            ``formula_`` is the formula. What takes X of other people (predictions, curves,
+            concordance) takes a table of their data too, from which the formula makes X, and
+            strata and offset where it has them, or the fit had them by the name of a column, and
+            they are not given; other columns are left alone. ``design_matrix(data)`` and
+            ``design_vectors(data)`` are these by themselves.
+
+        Raises
+        ------
+        DataError
+            A formula that cannot be read or evaluated, or that needs ``trusted=True``.
+
+        Examples
+        --------
+        >>> import pandas as pd, steropes
+        >>> data = pd.DataFrame({"time": [5, 3, 4, 2, 6], "dead": [1, 1, 0, 1, 0],
+        ...                      "dose": ["low", "high", "low", "low", "high"]})
+        >>> m = steropes.CoxRegression.from_formula("Surv(time, dead) ~ dose", data)
+        >>> m.summary().index.tolist()
+        ['dose[T.low]']
+        """
+        frame = table = without_unused(table_of(data))
+        if isinstance(formula, str) and (trusted or len(formula) <= MOST_CHARACTERS):
+            frame = widened(table, formula)
+        read, has_intercept = read_formula(formula, frame, cls._intercept, trusted)
+        given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
+        named: dict[str, str] = {}
+        for name, value in given.items():
+            if name in ROWS and isinstance(value, str):
+                if value not in frame.columns:
+                    raise DataError(f"{name}={value!r} is not a column of the data.")
+                given[name] = table[value]
+                if name in ("strata", "offset"):
+                    named[name] = value
+        for name, value in read.vectors(table).items():
+            if name in given:
+                raise DataError(f"{name} is in the formula and among the arguments; give it once.")
+            given[name] = value
+        read.columns = named
+        settings = {name: value for name, value in fit.items() if name not in FIT}
+        if cls._intercept and not has_intercept:
+            if settings.get("fit_intercept"):
+                raise DataError("The formula leaves the intercept out, and fit_intercept=True.")
+            settings["fit_intercept"] = False
+        model: Any = cls(**settings)
+        outcome = formula_value(read.outcome, frame)
+        try:
+            X = read.matrix(frame)
+            model.fit(X if X.shape[1] else null_design(len(X)), outcome, **given)
+        except SeparationError as error:
+            if not any(CUBIC.match(name) for name in error.columns):
+                raise
+            raise SeparationError(
+                f"{error} The columns of cr() and cs() add up to one, as an intercept or a "
+                "baseline does: write cr(x, df=4, constraints='center').",
+                error.columns,
+            ) from None
+        model._formula, model.formula_ = read, read.text
+        model._fitted |= {"_formula", "formula_"}
+        return model
+
+    def _read_formula(self) -> Formula:
+        read = getattr(self, "_formula", None)
+        if read is None:
+            raise DataError("The model was not fitted from a formula; pass X itself.")
+        return read
+
+    def _is_data(self, X: Any) -> bool:
+        """Whether X is a table of data to evaluate the formula in, and not the matrix of it."""
+        if getattr(self, "_formula", None) is None or isinstance(X, Design | ShardedDesign):
+            return False
+        return has_names(X) and column_names(X) != list(self.feature_names_in_)
+
+    def _by_formula(self, X: Any) -> Any:
+        """X, or the X of a table of data."""
+        return self._formula.matrix(table_of(X)) if self._is_data(X) else X
+
+    def _vector_of(self, name: Literal["strata", "offset"], X: Any, given: Any) -> Any:
+        """Strata or offset of the rows of X: those given, or of a table of data the formula's."""
+        if given is not None or not self._is_data(X):
+            return given
+        return self._formula.vector(name, table_of(X))
+
+    def design_matrix(self, data: Any) -> pd.DataFrame:
+        """X of other people, by the formula that the model was fitted from.
+
+        Parameters
+        ----------
+        data : pandas, polars or pyarrow table
+
+        Returns
+        -------
+        DataFrame, (n, p)
+            Splines and codings are those of the fit; a label that the fit has not seen is
+            refused.
+        """
+        return self._read_formula().matrix(table_of(data))
+
+    def design_vectors(self, data: Any) -> dict[str, Any]:
+        """Strata and offset of other people, by the formula that the model was fitted from.
+
+        Parameters
+        ----------
+        data : pandas, polars or pyarrow table
+
+        Returns
+        -------
+        dict
+            ``strata`` and ``offset``, those that the formula or the fit named, as predictions take
+            them:
+            ``predict_survival(m.design_matrix(new), times, **m.design_vectors(new))``.
+        """
+        return self._read_formula().vectors(table_of(data))

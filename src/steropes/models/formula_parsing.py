@@ -1,0 +1,386 @@
+"""Reading "Surv(time, event) ~ drug * age + strata(site)" with formulaic."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from narwhals.exceptions import DuplicateError
+
+from ..data.array_conversion import numbers, refuse_query
+from ..data.survival_outcome import Surv
+from ..errors import DataError
+from .formula_dtypes import (
+    DOT,
+    WORDS,
+    refuse_sums_of_conditions,
+    widened,
+    words_of,
+)
+from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
+
+__all__ = ["Formula", "formula_value", "read_formula", "table_of", "without_unused"]
+
+SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
+# What terms of a formula know by name (formulaic's transforms that remember nothing of the data).
+ELEMENTWISE = {
+    "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
+}  # fmt: skip
+OF_EXPRESSIONS = (
+    RecursionError, MemoryError, ValueError, NameError, SyntaxError, TypeError, AttributeError,
+    ArithmeticError, LookupError,
+)  # fmt: skip
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in formulaic's messages
+NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
+# Functions of R's formulas, and what is meant by them here.
+OF_R = {
+    "cluster": "Clusters go with the intervals: confint(method='robust', cluster=labels), or "
+    "bootstrap(cluster=labels).",
+    "tt": "Effects that change with time are time_varying={'x': [cut points]}.",
+    "frailty": "For effects of many groups give C(group) a Normal prior.",
+    "ridge": "Shrinkage is prior=Normal(variance).",
+    "ns": "A natural spline is cr(x, df=4, constraints='center').",
+    "rcs": "A natural spline is cr(x, df=4, constraints='center').",
+    "pspline": "Write bs(x, df=8) and give it a Normal prior.",
+    "s": "Write bs(x, df=8) and give it a Normal prior.",
+    "factor": "Codes that are labels are C(x).",
+    "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
+}
+# Functions of formulaic that take a column and remember something of the data.
+TRANSFORMS = {
+    "C", "bs", "cc", "center", "cr", "cs", "hashed", "lag", "poly", "scale", "standardize",
+}  # fmt: skip
+DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
+CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
+
+
+def _surv(*args: Any, **named: Any) -> np.ndarray:
+    if len(args) > 2:
+        raise DataError(
+            "Surv(a, b, c) in a formula is Surv(start, stop, event) to some and Surv(time, event, "
+            "entry) to others: say Surv(stop, event, entry=start)."
+        )
+    return Surv(*args, **named)
+
+
+def _strata(*columns: Any) -> Any:
+    if len(columns) == 1:
+        return columns[0]
+    labels = np.empty(len(columns[0]), object)
+    labels[:] = list(zip(*columns, strict=True))
+    return labels
+
+
+@dataclass
+class Formula:
+    """A formula that was read.
+
+    Attributes
+    ----------
+    text : str
+    outcome : str
+        The left-hand side.
+    spec : formulaic.ModelSpec
+        Columns of X, with what splines and codings remember of the data.
+    strata : str or None
+    offsets : list of str
+        Expressions.
+    columns : dict
+        Names of columns that were given as strata or offset beside the formula.
+    """
+
+    text: str
+    outcome: str
+    spec: Any
+    strata: str | None
+    offsets: list[str]
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
+        """X of new data; an intercept is the model's own."""
+        data = widened(data, self.text)
+        X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
+        return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
+
+    def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Any:
+        """Strata or offset of new data; None where neither the formula nor the fit named any."""
+        if name in self.columns:
+            return self._named(name, data)
+        wide = widened(data, self.text)
+        if name == "strata":
+            return None if self.strata is None else formula_value(self.strata, wide)
+        if not self.offsets:
+            return None
+        return np.sum([_offset(text, data, wide) for text in self.offsets], axis=0)
+
+    def _named(self, name: str, data: pd.DataFrame) -> Any:
+        column = self.columns[name]
+        if column not in data:
+            raise DataError(
+                f"The table has no column {column!r}, which was the {name} of the fit; add it, or "
+                f"give {name}=…."
+            )
+        if data[column].isna().any():
+            raise _missing(column, data)
+        return data[column]
+
+    def vectors(self, data: pd.DataFrame) -> dict[str, Any]:
+        """Strata and offset of new data, where the formula has them."""
+        both = {"strata": self.vector("strata", data), "offset": self.vector("offset", data)}
+        return {name: value for name, value in both.items() if value is not None}
+
+
+def _formulaic() -> Any:
+    try:
+        import formulaic
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'Formulas need the package formulaic: pip install "steropes[formulas]"',
+            name="formulaic",
+        ) from error
+    return formulaic
+
+
+def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
+    """What a call of formulaic gives, its errors and doubts as ours; ``data`` names rows."""
+    errors = _formulaic().errors
+    with warnings.catch_warnings():
+        # How formulaic calls pandas is nothing that a user could change.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("error", errors.DataMismatchWarning)
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):  # log(0) is refused by its row
+                return call()
+        except DataError:
+            raise
+        except errors.DataMismatchWarning as error:
+            raise DataError(
+                f"A column has values that the fit has not seen ({error}). Merge or drop them."
+            ) from None
+        except (errors.FormulaicError, *OF_EXPRESSIONS) as error:
+            raise _as_ours(error, data) from None
+
+
+def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
+    """What to say of an error of formulaic's.
+
+    (Not where it is raised: a frame of the traceback that has a name for the error is kept by it,
+    with the data, until Python looks for cycles.)
+    """
+    cause = error.__cause__ or error
+    if isinstance(cause, DataError):
+        return cause
+    said = COLOURS.sub("", str(cause))
+    nulls = NULLS.match(said)
+    if nulls and data is not None:
+        return _missing(nulls.group(1), data)
+    return DataError(f"The formula cannot be evaluated: {said}")
+
+
+def _missing(text: str, data: pd.DataFrame) -> DataError:
+    """Describe where an expression of a formula is missing, with the column and row."""
+    named = [text] if text in data else sorted(words_of(text) & set(map(str, data.columns)))
+    for name in named:
+        empty = np.flatnonzero(np.asarray(pd.isna(data[name])))
+        if len(empty):
+            cause = "" if name == text else f", because column {name!r} is"
+            return DataError(
+                f"{text} is missing in {_rows(empty)}{cause}: drop such rows or impute it."
+            )
+    try:
+        empty = np.flatnonzero(np.asarray(pd.isna(_unchecked(text, data))))
+    except DataError:  # a spline or a coding, which formulaic evaluates only within a model
+        return DataError(f"{text} is missing in some rows: drop such rows or impute it.")
+    return DataError(f"{text} is missing in {_rows(empty)}: drop such rows or impute it.")
+
+
+def _refuse_missing_arguments(text: str, data: pd.DataFrame) -> None:
+    """Refuse missing values in a column that a transform takes.
+
+    Some transforms of formulaic give a missing value a number: ``hashed`` a level of its own, and
+    ``bs`` of a constant column zero.
+    """
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError:  # reported by whoever evaluates it
+        return
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+            continue
+        argument = node.args[0]
+        if node.func.id not in TRANSFORMS or not isinstance(argument, ast.Name):
+            continue
+        if argument.id in data and data[argument.id].isna().any():
+            raise _missing(text, data)
+
+
+def _rows(numbers: np.ndarray) -> str:
+    return f"row {numbers[0]}" + (f" and {len(numbers) - 1} more" if len(numbers) > 1 else "")
+
+
+def formula_value(text: str, data: pd.DataFrame) -> Any:
+    """The value of an expression in the columns of data, without a missing one."""
+    refuse_sums_of_conditions(text, data)
+    value = _unchecked(text, data)
+    if isinstance(value, pd.Series) and value.isna().any():
+        raise _missing(text, data)
+    return value
+
+
+def _unchecked(text: str, data: pd.DataFrame) -> Any:
+    """The value of an expression in the columns of data."""
+    from formulaic.utils.stateful_transforms import stateful_eval
+
+    from ..likelihoods.cumulative import Censored
+
+    env = {
+        **ELEMENTWISE, "np": np, "Surv": _surv, "Censored": Censored,
+        "strata": _strata, "offset": lambda x: x,
+        **{str(name): data[name] for name in data.columns},
+    }  # fmt: skip
+    return _evaluated(lambda: stateful_eval(text, env, {}, {}, None))
+
+
+def table_of(data: Any) -> pd.DataFrame:
+    """A pandas table of a pandas, polars or pyarrow one."""
+    refuse_query(data, "data")
+    try:
+        frame = nw.from_native(data, eager_only=True, pass_through=True)
+    except DuplicateError as error:
+        raise DataError(f"Columns of data have the same name: {error}") from None
+    if not isinstance(frame, nw.DataFrame):
+        raise DataError(
+            f"data must be a pandas, polars or pyarrow table, not {type(data).__name__}."
+        )
+    table = frame.to_pandas()
+    # To formulaic text is a label as an object only, and any other object is a label too.
+    types: dict[Any, Any] = {}
+    for name, kind in frame.schema.items():
+        plain = table[name].dtype == object
+        if kind == nw.String and not plain:
+            types[name] = object
+        elif isinstance(kind, nw.Enum):  # which comes without its order from polars
+            types[name] = pd.CategoricalDtype(list(kind.categories), ordered=True)
+        elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):
+            types[name] = np.float64
+    return table.astype(types) if types else table
+
+
+def without_unused(data: pd.DataFrame) -> pd.DataFrame:
+    """The table without the labels that none of its rows has, as of a table that was cut."""
+    kinds = {name: kind for name, kind in data.dtypes.items() if kind == "category"}
+    return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
+
+
+def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
+    """Return the values of one offset() of a formula.
+
+    A column by itself is not computed with, so that its whole numbers are those of ``data`` and
+    not the floats of ``wide``.
+    """
+    special = SPECIAL.match(text)
+    column = special.group(2).strip() if special else text
+    value = data[column] if column in data else formula_value(text, wide)
+    return numbers(value, text).astype(np.float64)
+
+
+def read_formula(
+    text: str, data: pd.DataFrame, intercept: bool, trusted: bool = False
+) -> tuple[Formula, bool]:
+    """Read a formula.
+
+    Parameters
+    ----------
+    text : str
+    data : DataFrame
+    intercept : bool
+        Whether the model can have an intercept.
+    trusted : bool
+        Whether any Python in the formula is evaluated, and not only documented functions.
+
+    Returns
+    -------
+    formula : Formula
+    has_intercept : bool
+    """
+    if not isinstance(text, str) or text.count("~") != 1:
+        raise DataError(f"formula must be text such as 'y ~ x1 + x2', not {text!r}.")
+    outcome, right = (part.strip() for part in text.split("~"))
+    if not outcome:
+        raise DataError("The formula has no outcome before '~'.")
+    if not right:
+        raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
+    columns = frozenset(map(str, data.columns))
+    if not trusted:
+        refuse_unsafe_formula(text, len(DOT.findall(right)))
+        refuse_unsafe_expression(outcome, columns)
+    foreign = CALL.search(re.sub("`[^`]*`", "", text))
+    if foreign:
+        raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")
+    formulaic = _formulaic()
+    right = _without_dot(outcome, right, data)
+    parsed = _evaluated(lambda: formulaic.Formula(right))
+    if not isinstance(parsed, formulaic.SimpleFormula):
+        raise DataError("A formula here has one right-hand side; '|' divides it in several.")
+    terms = list(parsed)
+    strata: str | None = None
+    offsets, kept, has_intercept = [], [], False
+    for term in terms:
+        texts = [factor.expr for factor in term.factors]
+        if not trusted:
+            for factor in term.factors:
+                if factor.eval_method.value == "python":
+                    refuse_unsafe_expression(factor.expr, columns)
+        special = [SPECIAL.match(x) for x in texts]
+        if any(special) and len(texts) > 1:
+            raise DataError(
+                f"{term} cannot be: strata() and offset() stand by themselves. For effects that "
+                "differ by stratum write its column's interaction, such as x:C(site)."
+            )
+        if not special or special[0] is None:
+            _refuse_dates(texts, data)
+            for expression in texts:
+                refuse_sums_of_conditions(expression, data)
+                _refuse_missing_arguments(expression, data)
+            has_intercept |= texts == ["1"]
+            kept.append(term)
+        elif special[0].group(1) == "offset":
+            offsets.append(texts[0])
+        elif strata is not None:
+            raise DataError("The formula has strata() twice; write strata(a, b).")
+        else:
+            strata = texts[0]
+    if not intercept and not has_intercept:
+        raise DataError("This model has no intercept to leave out: drop -1 or 0 from the formula.")
+    model = formulaic.Formula(kept)
+    X = _evaluated(lambda: model.get_model_matrix(data, na_action="raise", output="pandas"), data)
+    return Formula(text, outcome, X.model_spec, strata, offsets), has_intercept
+
+
+def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:
+    """Refuse a term that is a column of dates by itself; expressions may make numbers of them."""
+    for text in texts:
+        name = text.strip("`")
+        if name in data.columns and pd.api.types.infer_dtype(data[name]) in DATES:
+            raise DataError(
+                f"Column {name!r} holds dates or durations, not numbers; turn it into a number of "
+                f"days, or of years, since a day that you choose, or say C({text}) for labels."
+            )
+
+
+def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:
+    """Write out "." as all columns that the formula does not name otherwise."""
+    if not DOT.search(right):
+        return right
+    rest = outcome + " " + DOT.sub(" ", right)
+    used = {a or b for a, b in WORDS.findall(rest)}
+    others = [f"`{name}`" for name in data.columns if str(name) not in used]
+    if not others:
+        raise DataError("'.' stands for the columns not named otherwise, and there are none.")
+    return DOT.sub(f"({' + '.join(others)})", right)

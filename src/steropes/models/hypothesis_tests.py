@@ -1,0 +1,363 @@
+"""Tests of linear hypotheses, tests against the null model, and information criteria."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, stats
+
+from ..errors import DataError
+from ..fit import Problem
+from ..infer.degrees import degrees_of_freedom
+from ..infer.restricted import (
+    RestrictedFit,
+    centred_equations,
+    held_fit,
+    restricted_fit,
+    score_statistic,
+)
+from ..infer.wald import wald_statistic
+from ..select import Measured
+from ..solve import Fit
+from .coefficient_tables import positions
+from .computed_attributes import computed_attribute
+from .fixed_coefficients import FixedCoefficients
+from .setting_types import Kind
+from .wald_inference import Inference
+
+__all__ = ["Hypotheses"]
+
+Test = Literal["wald", "score", "likelihood ratio"]
+TESTS = ("likelihood ratio", "score", "wald")
+ONE_ANOTHER = "The equations of the hypothesis depend on each other; leave some out."
+DEPENDENT = 1e-9  # share of a row of a hypothesis that the other rows leave it
+
+
+class Hypotheses(Inference):
+    """Hypotheses about the coefficients of a fitted estimator."""
+
+    # What `PenalizedModel` supplies.
+    log_likelihood_: float
+    _from_objective: Any
+    _count: Any
+
+    def linear_hypothesis(
+        self,
+        hypothesis: Any,
+        value: Any = 0.0,
+        test: Test = "wald",
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> pd.Series:
+        """Test of Rβ = q.
+
+        Parameters
+        ----------
+        hypothesis : names, positions or matrix
+            Coefficients that are all equal to ``value``; or R, an (r, p) or (p,) array of floats
+            with a row for each equation and a column for each coefficient, in the order of
+            ``summary()`` ("intercept" first where there is one). After a fit with ``fixed``, R may
+            also have a column for each coefficient of X, those that are given in their places. As
+            many whole numbers as there are coefficients could be positions or a row, and are
+            refused: write ``[[0, 1]]`` for a row, and names for coefficients.
+        value : float or (r,) array
+            q, default 0.
+        test : {"wald", "score", "likelihood ratio"}
+            ``"wald"`` from the covariance matrix; ``"score"`` from the gradient and information
+            where the hypothesis holds; ``"likelihood ratio"`` from the fit there. Under a prior
+            on other coefficients there is the likelihood-ratio test, with those refitted under
+            their prior, and with a normal prior Wald's.
+        kind : {"model", "robust"}
+            Of Wald's covariance matrix; see `vcov`.
+        cluster : (n,) labels, optional
+            As in `vcov`.
+
+        Returns
+        -------
+        Series
+            ``chisq``, ``df`` (the number of equations), ``p``.
+
+        Raises
+        ------
+        DataError
+            Equations that depend on each other, or of which there are as many as clusters;
+            coefficients with a prior of their own; tests that there are none of under the prior.
+
+        References
+        ----------
+        Cox and Hinkley (1974), Theoretical Statistics, §9.3.
+        """
+        names = self._coefficient_names()
+        R, q, columns = _read(hypothesis, value, names, self._fixed)
+        if not isinstance(test, str) or test not in TESTS:
+            raise DataError(f"test must be one of {', '.join(map(repr, TESTS))}, not {test!r}.")
+        problem = self._batched("tests of hypotheses")
+        if columns is None:
+            _refuse_dependent(centred_equations(problem.design, R))
+        l1, l2 = problem.penalties(self.prior_)
+        if ((l1 > 0) | (l2 > 0))[R.any(axis=0)].any():
+            raise DataError(
+                "The hypothesis is about a coefficient with a prior of its own, whose estimate is "
+                "shrunken on purpose. Leave the coefficient out of the prior (exclude=…) to test "
+                "it."
+            )
+        if test == "wald":
+            V = R @ self.vcov(kind, cluster).to_numpy() @ R.T
+            return _result(_wald(R @ np.asarray(self._coefficients()) - q, V, kind), len(q))
+        if kind != "model" or cluster is not None:
+            raise DataError("kind='robust' and cluster go with test='wald'.")
+        if test == "score" and (l1.any() or l2.any()):
+            raise DataError(
+                "The score test is one of maximum likelihood; under a prior on other coefficients "
+                "take test='likelihood ratio'."
+            )
+        self._refuse_joined(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused inside
+            fit = self._restricted(problem, l1, l2, R, q, columns)
+        if test == "score":
+            return _result(score_statistic(problem, fit.beta), len(q))
+        return _result(2.0 * self._fall(problem, l1, l2, fit), len(q))
+
+    def _restricted(
+        self,
+        problem: Any,
+        l1: np.ndarray,
+        l2: np.ndarray,
+        R: np.ndarray,
+        q: np.ndarray,
+        columns: np.ndarray | None,
+    ) -> RestrictedFit:
+        """The fit under the hypothesis."""
+        if columns is None:
+            if l1.any() or l2.any():
+                raise DataError(
+                    "Under a prior a likelihood-ratio test is of coefficients at values, by name; "
+                    "a matrix takes test='wald', or prior=None."
+                )
+            return restricted_fit(problem, self._beta, R, q)
+        if not (columns < problem.n_free).any():
+            return held_fit(problem, l1, l2, columns, q, self._beta)
+        # The value of a baseline is meant at X = 0, not at the columns' centres.
+        start = problem.design.uncentered_coefficients(self._beta)
+        fit = held_fit(problem.uncentered(), l1, l2, columns, q, start)
+        back = 2.0 * fit.beta - problem.design.uncentered_coefficients(fit.beta)  # the inverse
+        return RestrictedFit(back, fit.objective)
+
+    def _fall(self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit) -> float:
+        """How much lower the log-likelihood, less penalties, is at a restricted fit."""
+        to_likelihood = self._from_objective(problem)
+        nothing = np.zeros(0, np.int64)
+        best = held_fit(problem, l1, l2, nothing, np.zeros(0), self._beta).objective
+        return max(float(to_likelihood(best)[0] - to_likelihood(fit.objective)[0]), 0.0)
+
+    # -- the null model --------------------------------------------------------------------------
+
+    def _null(self) -> tuple[Any, RestrictedFit]:
+        """The model without covariates: the intercept, the baseline or nothing."""
+        problem = self._batched("tests against the null model")
+        problem = dataclasses.replace(problem, prior=None, settled=None)
+        p = problem.design.p
+        effects, zero = np.arange(problem.n_free, p), np.zeros(p)
+        fit = held_fit(problem, zero, zero, effects, np.zeros(len(effects)))
+        return problem, fit
+
+    @property
+    @computed_attribute
+    def null_log_likelihood_(self) -> float:
+        """Log-likelihood without covariates: of the intercept, the baseline or nothing alone."""
+        problem, fit = self._null()
+        return float(self._from_objective(problem)(fit.objective)[0])
+
+    def model_tests(self) -> pd.DataFrame:
+        """Tests of all covariates' coefficients being zero.
+
+        Returns
+        -------
+        DataFrame
+            Indexed "likelihood ratio", "score", "wald"; columns ``chisq``, ``df``, ``p``. As R's
+            ``summary(coxph(…))``.
+
+        Raises
+        ------
+        DataError
+            With a prior: the tests are of maximum likelihood estimates. Without covariates.
+        """
+        if self.prior_ is not None:
+            raise DataError(
+                "The tests are of maximum likelihood estimates; fit with prior=None to use them."
+            )
+        problem, null = self._null()
+        df = problem.design.p - problem.n_free
+        if not df:
+            raise DataError("A model without covariates is the null model; there is no test of it.")
+        wald = self.linear_hypothesis(np.eye(problem.design.p)[problem.n_free :])
+        ratio = 2.0 * (self.log_likelihood_ - self._from_objective(problem)(null.objective)[0])
+        rows = [
+            _result(max(float(ratio), 0.0), df),
+            _result(score_statistic(problem, null.beta), df),
+            wald,
+        ]
+        return pd.DataFrame(rows, index=list(TESTS))
+
+    # -- information criteria --------------------------------------------------------------------
+
+    def _degrees_of_freedom(self) -> float:
+        """Effective number of parameters, all that are fitted."""
+        extra = float(self._free_beside_coefficients())
+        if self.prior_ is None:
+            return extra + len(self._coefficients())
+        problem = self._batched("degrees of freedom under a prior")
+        return extra + degrees_of_freedom(problem, self._beta)
+
+    def _free_beside_coefficients(self) -> int:
+        """Parameters that are fitted and have no line in ``summary()``."""
+        return int(self._degrees() is not None)  # a linear model's residual variance
+
+    def _measure(self, problem: Problem, fit: Fit) -> Measured:
+        """What an information criterion is made of, at a fit under the problem's prior."""
+        df = degrees_of_freedom(problem, fit.beta)
+        free = float(len(problem.unbounded(problem.prior)))
+        extra = int(problem.likelihood.quadratic) + (fit.nuisance.K if fit.nuisance else 0)
+        return Measured(
+            self._from_objective(problem)(fit.loss)[0], df + extra, df - free, self._count(problem)
+        )
+
+    @property
+    @computed_attribute
+    def aic_(self) -> float:
+        """Akaike's criterion, −2 log-likelihood + 2 df.
+
+        The degrees of freedom are the coefficients that are not zero and those without a prior
+        (Zou, Hastie and Tibshirani 2007, Annals of Statistics 35:2173); with a normal part of the
+        prior tr[(H + κ)⁻¹ H] over them. The variance of a linear model counts as one,
+        and a cumulative model's thresholds count each.
+        """
+        return -2.0 * self.log_likelihood_ + 2.0 * self._degrees_of_freedom()
+
+    @property
+    @computed_attribute
+    def bic_(self) -> float:
+        """Schwarz's criterion, −2 log-likelihood + log(n) df; df as in ``aic_``.
+
+        n is the total weight of the rows, and of Cox, Fine–Gray and conditional models that of
+        the rows with events (Volinsky and Raftery 2000, Biometrics 56:256): a weight of 2 is a row
+        that is there twice. Without weights it is that of R's ``BIC(glm(…))`` and
+        ``BIC(coxph(…))``, which count rows and events whatever their weights.
+        """
+        n = self._count(self._batched("bic_"))
+        return -2.0 * self.log_likelihood_ + math.log(n) * self._degrees_of_freedom()
+
+
+def _read(
+    hypothesis: Any, value: Any, names: list[str], fixed: FixedCoefficients | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Read Rβ = q of the coefficients that are estimated.
+
+    Returns
+    -------
+    R : (r, p) array
+    q : (r,) array
+        Less what coefficients given by ``fixed`` add to the left-hand side.
+    columns : (r,) int array or None
+        The coefficient that each row sets to a value; None where some row is another equation.
+    """
+    R, given = _equations(hypothesis, names, fixed)
+    size = np.sqrt((R**2).sum(axis=1))
+    if (size == 0).any():
+        raise DataError(f"Row {int(np.argmin(size))} of the hypothesis is zero.")
+    if len(R) > R.shape[1]:
+        raise DataError(ONE_ANOTHER)
+    try:
+        q = np.broadcast_to(np.asarray(value, np.float64), (len(R),)).copy()
+    except (TypeError, ValueError):
+        raise DataError(f"value must be a number or one an equation, not {value!r}.") from None
+    if not np.isfinite(q).all():
+        raise DataError(f"value must be finite, not {value!r}.")
+    q -= given
+    single = (R != 0).sum(axis=1) == 1
+    if not single.all():
+        return R, q, None
+    columns = np.argmax(R != 0, axis=1)
+    if len(set(columns)) < len(columns):
+        raise DataError(ONE_ANOTHER)
+    return R, q, columns if (R[np.arange(len(R)), columns] == 1).all() else None
+
+
+def _refuse_dependent(R: np.ndarray) -> None:
+    """Refuse equations that depend on each other; ``R`` is of the scaled and centred columns."""
+    R = R / np.sqrt((R**2).sum(axis=1))[:, None]
+    pivots = np.abs(np.diag(linalg.qr(R.T, mode="r", pivoting=True)[0]))
+    if pivots.min() < DEPENDENT:
+        raise DataError(ONE_ANOTHER)
+
+
+def _equations(
+    hypothesis: Any, names: list[str], fixed: FixedCoefficients | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """R of the coefficients that are estimated, (r, p), and what given ones add to Rβ, (r,)."""
+    array = None if isinstance(hypothesis, str) else np.asarray(hypothesis)
+    if array is not None and array.size == 0:
+        raise DataError("A hypothesis needs one equation at least.")
+    whole = len(names) if fixed is None else len(fixed.all_names(names))
+    if array is None or not (array.ndim == 2 or (array.ndim == 1 and array.dtype.kind == "f")):
+        if array is not None and _looks_like_a_row(array, {len(names), whole}):
+            raise DataError(
+                f"{hypothesis!r} can be positions or a row of a matrix, one number a coefficient. "
+                f"For a row write {[array.tolist()]!r}, or floats; for positions give names, such "
+                f"as {names[:2]!r}."
+            )
+        chosen = positions(hypothesis, names, fixed)
+        R = np.zeros((len(chosen), len(names)))
+        R[np.arange(len(chosen)), chosen] = 1.0
+        return R, np.zeros(len(chosen))
+    try:
+        R = np.atleast_2d(array).astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"A hypothesis must be numbers, not {hypothesis!r}.") from None
+    if R.shape[1] not in (len(names), whole):
+        raise DataError(
+            f"The hypothesis has {R.shape[1]} columns, but there are {len(names)} coefficients."
+        )
+    if not np.isfinite(R).all():
+        raise DataError("A hypothesis needs finite numbers.")
+    if fixed is None or R.shape[1] == len(names):
+        return R, np.zeros(len(R))
+    given = R[:, whole - len(fixed.values) :] @ fixed.values
+    return R[:, fixed.rows_of_table(names) >= 0], given
+
+
+def _wald(gap: np.ndarray, V: np.ndarray, kind: str) -> float:
+    """The statistic, or refuse a covariance matrix of the equations that has no inverse."""
+    if not (np.isfinite(V).all() and (np.diag(V) > 0).all()):
+        raise DataError(
+            "There is no Wald test without standard errors. A linear model has none where it has "
+            "as many coefficients as rows, or nothing is left to explain."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        statistic, rank = wald_statistic(gap, V)
+    if rank < len(V):
+        words = "equations depend on each other as far as their covariance matrix knows"
+        if kind == "robust":  # the scores of all clusters add up to zero
+            words = "clusters (or rows, or strata) are too few: one more than equations is needed"
+        raise DataError(f"There is no Wald test of {len(V)} equations together: the {words}.")
+    if not np.isfinite(statistic):
+        raise DataError(
+            "value is too far from the estimate for a test statistic that a number can hold. Check "
+            "its unit."
+        )
+    return statistic
+
+
+def _looks_like_a_row(array: np.ndarray, lengths: set[int]) -> bool:
+    """Whether whole numbers are as many as coefficients, as those of a contrast 0, 1, −1 are."""
+    whole = array.dtype.kind in "iu" and array.ndim == 1
+    return whole and len(array) > 1 and len(array) in lengths
+
+
+def _result(statistic: float, df: int) -> pd.Series:
+    p = float(stats.chi2.sf(statistic, df))
+    return pd.Series({"chisq": statistic, "df": float(df), "p": p})

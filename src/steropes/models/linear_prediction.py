@@ -1,0 +1,82 @@
+"""Linear predictors of new rows: what all estimators predict from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..backends import get_backend
+from ..data import check_offset, refuse_other_order
+from ..design import Design, as_design, has_names, null_design
+from ..errors import DataError
+from ..fit.shards import ShardedDesign
+from .fixed_coefficients import FixedCoefficients
+from .wald_inference import Inference
+
+__all__ = ["Prediction"]
+
+
+class Prediction(Inference):
+    """Mixed into the estimators, from whose fit it reads."""
+
+    n_jobs: int | None
+    n_features_in_: int
+    _fixed: FixedCoefficients | None
+    _log_scale: bool
+    _is_data: Any
+    _by_formula: Any
+    _vector_of: Any
+
+    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return η = intercept + X β (+ offset), (n,)."""
+        refuse_other_order(X, offset=offset)
+        design = self._check_new(X)
+        backend = get_backend("cpu", self.n_jobs)
+        beta = (self._estimated * design.scale)[:, None]
+        eta = design.matmul(beta, backend)[:, 0] + getattr(self, "intercept_", 0.0)
+        offset = self._new_offset(X, offset, design.n)
+        return eta if offset is None else eta + offset
+
+    def _new_offset(self, X: Any, offset: Any, n: int) -> np.ndarray | None:
+        """An offset of new rows, with what fixed coefficients add to it, (n,)."""
+        own = check_offset(self._vector_of("offset", X, offset), n, self._log_scale)
+        if self._fixed is None:
+            return own
+        design = as_design(self._by_formula(X), copy=False)
+        part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
+        return part if own is None else own + part
+
+    def _read_new(self, X: Any) -> Design:
+        """X as a design; of a null model X is the rows alone, such as ``table[[]]``."""
+        X = self._by_formula(X)
+        shape = getattr(X, "shape", None)
+        if self.n_features_in_ == 0 and shape is not None and len(shape) == 2 and not shape[1]:
+            return null_design(shape[0])
+        return as_design(X, copy=False)
+
+    def _check_new(self, X: Any) -> Any:
+        """Read new X; return the columns whose coefficients are estimated."""
+        design = self._check_columns(X)
+        return design if self._fixed is None else design.only(self._fixed.kept)
+
+    def _check_columns(self, X: Any) -> Any:
+        """Read new X, and check that its columns are those of the fit."""
+        check_is_fitted(self, "coef_")
+        plain = self._fixed is not None or not isinstance(X, ShardedDesign)
+        design: Any = self._read_new(X) if plain else X
+        if design.p != self.n_features_in_:
+            raise DataError(
+                f"X has {design.p} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        fitted = getattr(self, "feature_names_in_", None)
+        named = (isinstance(X, ShardedDesign) or has_names(X)) and not self._is_data(X)
+        if fitted is not None and named and list(fitted) != design.names:
+            j = next(j for j, (a, b) in enumerate(zip(fitted, design.names, strict=True)) if a != b)
+            raise DataError(
+                "The feature names should match those that were passed during fit: column "
+                f"{j} was {fitted[j]!r} and is {design.names[j]!r}."
+            )
+        return design

@@ -1,0 +1,380 @@
+"""Pooled logistic regression over intervals of time: discrete hazards without repeated rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+import pandas as pd
+
+from ..backends import get_backend
+from ..backends.face import Backend
+from ..data import check_survival, check_weights, refuse_other_order
+from ..data.column_lookup import ColumnPlaces
+from ..data.time_intervals import Intervals
+from ..data.vector_checks import vector
+from ..design import Design
+from ..errors import DataError
+from ..fit import Problem
+from ..likelihoods.pooled_logistic import (
+    PooledLogisticLikelihood,
+    baseline_alone,
+    interval_log_odds,
+    survival_curves,
+)
+from ..priors import Prior, PriorColumns
+from ..solve import Fit
+from .base import PenalizedModel
+from .discrete_time import PersonTime
+from .discrimination import concordance_of, pair_shares
+from .fit_inputs import Given
+from .interval_event_checks import refuse_empty_intervals, refuse_empty_splits
+from .progress import Progress
+from .residuals import PooledResiduals
+from .setting_types import Chooser, Seed, TimeFunctions, VaryingEffects
+from .step_effects import prior_of_copies
+
+__all__ = ["PooledLogisticRegression"]
+
+
+class PooledLogisticRegression(PooledResiduals, PenalizedModel):
+    """Logistic regression of the event in each interval that a person begins at risk.
+
+    Time is cut into intervals (t_{k−1}, t_k], k = 1 … K. A person contributes every interval at
+    whose start they are at risk (entry ≤ t_{k−1} < time), with y_ik = 1 in the interval that
+    holds the time of their event, and
+
+        logit P(y_ik = 1) = b(k) + x_i β + Σ_q f_q(k) x_i γ_q + offset_i.
+
+    The person-intervals are never made: X stays (n, p), and time is a loop inside the
+    likelihood.
+
+    Parameters
+    ----------
+    interval : float, optional
+        Width of all intervals, which start at 0 and are as many as the longest time takes.
+    breaks : sequence of float, optional
+        t_0 < t_1 < … < t_K instead. Where the first is positive and someone is at risk from 0
+        or before, 0 is put in front of it, so that no time at risk is left out. A person still
+        at risk at the last break is censored there, whatever happens later.
+    baseline : int, "interval", callable or sequence of callables
+        b(k): a polynomial of this degree in t = k, counted from 1 (default 2; 0 is a
+        constant), a free intercept for every interval, or a constant and functions of t.
+        A function takes the array of t = 1 … K and returns as many values, or rows of values
+        (a spline basis).
+    time_varying : mapping, int, callable or sequence of callables, optional
+        How effects change: ``{"x": 1}`` adds x · t for the column named (or at position) x,
+        ``{"x": 2}`` x · t and x · t²; functions of t as for ``baseline``, without the constant.
+        One of these instead of a mapping is for all columns. The coefficients γ have the same
+        prior as their column's β.
+    prior, cv, tol, max_iter, n_jobs, random_state, verbose
+        As in `LogisticRegression`. The baseline is never penalised. ``exclude`` takes names of
+        columns (``"x"``) and of changes (``"x:t"``), each for itself.
+    solver : {"newton"}
+    device : {"cpu", "auto"}
+        There is no GPU code for this family.
+
+    Attributes
+    ----------
+    coef_ : (p + number of changing effects,) array
+        β in the order of X's columns, then γ, by column and then function.
+    baseline_coef_ : Series
+        The parameters of b(k) by name.
+    intercept_ : float
+        Its constant; not there with ``baseline="interval"``.
+    breaks_ : (K + 1,) array
+        t_0 … t_K.
+    n_person_intervals_ : int
+        Person-intervals contributed by people with a positive weight.
+
+    Raises
+    ------
+    SeparationError
+        With ``baseline="interval"``, an interval in which no one, or everyone at risk, has the
+        event, or in which no one is at risk.
+
+    Notes
+    -----
+    Names of coefficients: ``intercept``, ``t``, ``t^2``, … or ``t=1``, ``t=2``, … of the
+    baseline (``log(t)`` for a function called ``log``, ``spline(t)[1]``, … for one with several
+    values, ``f(t)`` for a lambda), then the columns of X, then ``x:t``, ``x:t^2``, ….
+    A time that lies within 1e-9 (relative) of the end of an interval of given width counts as
+    lying on it.
+
+    References
+    ----------
+    D'Agostino, Lee, Belanger, Cupples, Anderson and Kannel (1990), Statistics in Medicine
+    9:1501–1515. Cox (1972), JRSS B 34:187, §6 is the discrete model.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [0.0], [1.0], [0.0], [1.0]])
+    >>> y = steropes.Surv([3, 1, 2, 2, 3, 1], [1, 1, 0, 1, 0, 0])
+    >>> m = steropes.PooledLogisticRegression(interval=1, baseline=0).fit(X, y)
+    >>> m.predict_survival(X[:1], [1, 2, 3]).shape
+    (1, 3)
+    """
+
+    _intercept = True
+    _time: PersonTime
+    _end: float  # of the last interval that anyone began at risk
+    _at_zero: np.ndarray  # all coefficients, the baseline's at X = 0
+
+    breaks_: np.ndarray
+    n_person_intervals_: int
+    baseline_coef_: pd.Series
+
+    def __init__(
+        self,
+        *,
+        interval: float | None = None,
+        breaks: Sequence[float] | np.ndarray | None = None,
+        baseline: TimeFunctions | Literal["interval"] = 2,
+        time_varying: VaryingEffects | None = None,
+        prior: Prior | None = None,
+        cv: Chooser | int | None = None,
+        solver: Literal["newton"] = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Literal["cpu", "auto"] = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.interval = interval
+        self.breaks = breaks
+        self.baseline = baseline
+        self.time_varying = time_varying
+
+    def _wants_intercept(self) -> bool:
+        return not isinstance(self.baseline, str)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.solver != "newton":
+            raise DataError(f"PooledLogisticRegression has solver='newton', not {self.solver!r}.")
+        if self.device not in ("cpu", "auto"):
+            raise DataError(
+                f"PooledLogisticRegression runs on device='cpu' (or 'auto'), not {self.device!r}."
+            )
+        if (self.interval is None) == (self.breaks is None):
+            raise DataError("Give either interval, the width of all intervals, or breaks.")
+
+    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+        given.refuse_extras(self, "strata", "exposure")
+        n = design.n
+        weights, offset = self._read_vectors(given.sample_weight, given.offset, n)
+        self._has_intercept = self._wants_intercept()
+        outcome = check_survival(given.y, n)
+        used = weights > 0
+        seen = outcome if used.all() else outcome.at(used)  # others make no intervals
+        if self.interval is not None:
+            intervals = Intervals.of_width(self.interval, seen)
+        else:
+            assert self.breaks is not None  # one of the two, as the settings say
+            intervals = Intervals.at(self.breaks, seen)
+        self._time = time = PersonTime.of(intervals, self.baseline, self.time_varying, design.names)
+        whole = time.design(design).centered(None if used.all() else used)
+        backend = get_backend("cpu", self.n_jobs)
+        at_risk = intervals.cut(outcome, used)
+        likelihood = PooledLogisticLikelihood(
+            at_risk.first, at_risk.last, at_risk.event, whole.scaled, backend
+        )
+        if not at_risk.event.any():
+            raise DataError(
+                "y has no event in an interval that a person begins at risk; the hazard has no "
+                "finite logarithm."
+            )
+        label = at_risk.event.astype(np.int32)
+        self._refuse_weightless(label[used])
+        if isinstance(self.baseline, str):
+            refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
+            # Events of each interval are spread over the folds: none may lose all of them.
+            label = np.where(at_risk.event, at_risk.last, 0).astype(np.int32)
+        self.breaks_ = intervals.breaks
+        self._end = float(intervals.breaks[at_risk.last[used].max()])  # no one is seen after it
+        self.n_person_intervals_ = int((at_risk.last - at_risk.first)[used].sum(dtype=np.int64))
+        prior, columns = self._own_prior()
+        if columns is None:
+            prior, columns = _for_changes(prior, whole.source, design.names, time.effect_names)
+        return Problem(
+            design=whole,
+            likelihood=likelihood,
+            weights=weights,
+            offset=offset,
+            prior=prior,
+            columns=columns,
+            names=time.effect_names,
+            n_free=len(time.baseline_names),
+            n_constant=1 if self._has_intercept else len(time.baseline_names),
+            fold_label=label,
+        )
+
+    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
+        cv = getattr(self.cv, "folds", None)
+        if isinstance(self.baseline, str) and isinstance(cv, Sequence):
+            refuse_empty_splits(problem, cv, self._time.intervals)
+        return super()._select(problem, progress)
+
+    def _start(self, problem: Problem, begin: np.ndarray | None) -> np.ndarray:
+        """Where a fit starts: events are rare in an interval, and from a baseline of zero every
+        column of X would look as if it mattered.
+        """
+        start, M = super()._start(problem, begin), problem.n_free
+        start = np.zeros(problem.design.p) if start is None else start
+        assert isinstance(problem.likelihood, PooledLogisticLikelihood)
+        start[:M] = problem.design.scale[:M] * baseline_alone(
+            problem.likelihood, problem.weights, self._time.basis, problem.offset
+        )
+        return start
+
+    def _settle(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        super()._settle(problem, prior, fit)
+        M = problem.n_free
+        self._at_zero = problem.design.uncentered_coefficients(self._beta)
+        self.baseline_coef_ = pd.Series(self._at_zero[:M], self._time.baseline_names)
+        self.coef_ = self._at_zero[M:].copy()
+        if self._has_intercept:
+            self.intercept_ = float(self._at_zero[0])
+        else:
+            del self.intercept_  # the first of the baseline's: each interval has its own
+
+    def _effects_change(self) -> bool:
+        return self.time_varying is not None
+
+    def _coefficient_names(self) -> list[str]:
+        return self._time.names
+
+    def _coefficients(self) -> np.ndarray:
+        return self._at_zero
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def _predictors(self, X: Any, offset: Any) -> tuple[np.ndarray, np.ndarray, Backend]:
+        """Stacked linear predictors of new people, with the functions they go with."""
+        refuse_other_order(X, offset=offset)
+        design = self._check_new(X)
+        whole = self._time.design(design)
+        backend = get_backend("cpu", self.n_jobs)
+        eta = whole.matmul((self._at_zero * whole.scale)[:, None], backend)[:, 0]
+        offset = self._new_offset(X, offset, design.n)
+        if offset is not None:
+            eta[: design.n] += offset
+        return eta, whole.scaled, backend
+
+    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the log odds of the event in each interval, (n, K)."""
+        eta, F, _ = self._predictors(X, offset)
+        return interval_log_odds(eta, F)
+
+    def predict_hazard(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return P(event in interval k | at risk at its start), (n, K)."""
+        eta = self.linear_predictor(X, offset)
+        e = np.exp(-np.abs(eta))
+        return np.where(eta >= 0, 1.0, e) / (1.0 + e)
+
+    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> np.ndarray:
+        """Return P(no event by each time), (n, len(times)).
+
+        The product of 1 − p_ik over the intervals that have ended by the time: within an
+        interval, survival at the end of the one before.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        times : (m,) array or float
+            In any order. After the end of the last interval that anyone began at risk, where
+            the data say nothing, survival is NaN.
+        offset : (n,) array, optional
+        """
+        times = np.atleast_1d(times)
+        eta, F, backend = self._predictors(X, offset)
+        times = vector(times, None, "times")
+        end = self._end
+        late = times > (end * (1 + 1e-9) if end > 0 else end)
+        ended = self._time.intervals.ended(np.where(late, self.breaks_[0], times))
+        out = survival_curves(eta, F, ended, backend)
+        out[:, late] = np.nan
+        return out
+
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the risk of the event by the end of the last interval, 1 − S(t_K), (n,).
+
+        The last one that anyone began at risk.
+        """
+        return 1.0 - self.predict_survival(X, self._end, offset)[:, 0]
+
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        return_se: Literal[False] = False,
+        cluster: Any = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
+    ) -> float: ...
+    @overload
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        return_se: Literal[True],
+        cluster: Any = None,
+        ipcw: bool = False,
+        tau: float | None = None,
+    ) -> tuple[float, float]: ...
+    def concordance(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        return_se: bool = False,
+        cluster: Any = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
+    ) -> float | tuple[float, float]:
+        """Concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
+        refuse_other_order(X, sample_weight=sample_weight, cluster=cluster)
+        survival = self.predict_survival(X, self._end, offset)[:, 0]
+        with np.errstate(divide="ignore"):  # of risks of zero and of one
+            risk = np.log(-np.log(survival))  # where many are near one they differ still
+        n = len(risk)
+        time, event, entry = check_survival(y, n)
+        weight = check_weights(sample_weight, n)
+        share = pair_shares(time, event, entry, None, weight, ipcw, tau)
+        rest = entry, None, weight, return_se, cluster
+        return concordance_of(risk, time, event, *rest, share=share)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Concordance, the higher the better, as searches over settings want it."""
+        return self.concordance(X, y, sample_weight, offset)
+
+
+def _for_changes(
+    prior: Prior | None, source: np.ndarray, names: list[str], effects: list[str]
+) -> tuple[Prior | None, PriorColumns | None]:
+    """Give γ the prior of its column; each is excluded by itself."""
+    if not isinstance(prior, Prior) or len(source) == len(names):
+        return prior, None
+    # A position is one of X's columns, behind which the changes stand.
+    places = ColumnPlaces(names, "exclude")
+    exclude = [
+        item if isinstance(item, str) else names[places.of(item)]
+        for item in prior.exclusions(len(names))
+    ]
+    return prior_of_copies(prior, source, names, exclude, effects)

@@ -1,0 +1,276 @@
+"""Profile likelihoods of an estimator, and intervals from them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import check_level
+from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, listed
+from ..infer.held import FromObjective, HeldFits, Value
+from ..infer.profile import End, Maximum, find_end, find_maximum, refine, run
+from .coefficient_tables import positions
+from .wald_inference import Inference
+
+__all__ = ["Profiling"]
+
+WIDE = 0.9999  # level of the interval that adaptive points cover
+ROUGHLY = 0.3  # of the log-likelihood: how far its ends may be off
+FAR = 40.0  # change of η by which a likelihood that rises for ever has its limit to rounding
+TOGETHER = 64  # coefficients whose columns are held at once
+
+
+class Profiling(Inference):
+    """Profile likelihoods of a fitted estimator."""
+
+    # What `PenalizedModel` and `Inference` supply.
+    _problem: Any
+    _needs_data: Any
+
+    def profile(
+        self,
+        param: str | int | Sequence[str | int],
+        points: Literal["adaptive"] | Sequence[float] | np.ndarray = "adaptive",
+    ) -> pd.DataFrame:
+        """Profile log-likelihood of a coefficient, all others refitted at each point.
+
+        Under a prior the others are refitted under it, and what is given is the log-likelihood
+        less their penalty (the log posterior but for a constant); of a penalised coefficient its
+        own prior is left out. In linear models the residual variance is refitted as well.
+
+        Parameters
+        ----------
+        param : name or position, or sequence of them
+            Several are profiled together, each by itself. Positions are those of `confint`.
+        points : "adaptive" or (m,) array
+            Values of the coefficient. ``"adaptive"`` covers the 99.99 % interval, with as many
+            points as it takes for linear interpolation of ``log_likelihood`` to be within 1e-3
+            everywhere, and cubic (Hermite) interpolation, with ``gradient``, within 1e-5. A side
+            without an end is covered until the profile is flat.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``point``, ``log_likelihood``, ``gradient`` (its derivative), ascending or in
+            the order given; with several parameters, ``param`` in front.
+
+        Warns
+        -----
+        MonotoneLikelihoodWarning
+            Adaptive points of a profile that rises for ever.
+        NotConvergedWarning
+            Fits stopped before their tolerance: points that were asked for are NaN, and adaptive
+            ones are left out.
+
+        References
+        ----------
+        Barndorff-Nielsen and Cox (1994), Inference and Asymptotics, §3.4.
+        """
+        check_is_fitted(self, "coef_")
+        names = self._coefficient_names()
+        several = not (isinstance(param, str) or np.ndim(param) == 0)
+        chosen = positions(param, names, self._fixed)
+        if not chosen:
+            raise DataError("param names no coefficient to profile.")
+        given = None
+        if not isinstance(points, str):
+            given = _points(points)
+        elif points != "adaptive":
+            raise DataError(f"points must be 'adaptive' or an array of values, not {points!r}.")
+        tables = []
+        for held, columns in self._held(chosen):
+            if given is None:
+                parts = self._adaptive(held, columns)
+            else:
+                parts = [_at(held, j, given) for j in columns]
+            for j, values in zip(columns, parts, strict=True):
+                table: dict[str, Any] = {"param": names[j]} if several else {}
+                table["point"] = [v.at for v in values]
+                table["log_likelihood"] = [v.f if v.sure else np.nan for v in values]
+                table["gradient"] = [v.g if v.sure else np.nan for v in values]
+                tables.append(pd.DataFrame(table))
+            _tell_short([names[j] for j in columns], parts)
+        return pd.concat(tables, ignore_index=True)
+
+    def _profile_intervals(self, chosen: list[int], level: float) -> np.ndarray:
+        """Lower and upper limits of coefficients, (m, 2)."""
+        drop = 0.5 * float(stats.chi2.ppf(check_level(level), 1))
+        limits: dict[int, tuple[float, float]] = {}
+        for held, columns in self._held(chosen):
+            _, ends = self._ends(held, columns, drop)
+            limits |= {j: (a.at, b.at) for j, (a, b) in zip(columns, ends, strict=True)}
+        return np.array([limits[j] for j in chosen]).reshape(-1, 2)
+
+    def _likelihood_ratios(self, chosen: list[int]) -> np.ndarray:
+        """Signed roots of twice the log-likelihood ratios against zero, (m,).
+
+        NaN, with a warning that names the coefficient, where a fit did not reach its tolerance.
+        """
+        roots: dict[int, float] = {}
+        unknown: list[str] = []
+        for held, columns in self._held(chosen):
+            best = held.at(columns, [float(held.beta[j]) for j in columns])
+            zero = _at_zero(held, columns)
+            for j, top, low in zip(columns, best, zero, strict=True):
+                known = top.sure and low is not None and low.sure
+                roots[j] = np.nan
+                if known and low is not None:
+                    fall = max(2.0 * (top.f - low.f), 0.0)
+                    roots[j] = float(np.sign(held.beta[j]) * np.sqrt(fall))
+                else:
+                    unknown.append(held.problem.design.names[j])
+        if unknown:
+            warnings.warn(
+                f"Fits with the coefficient of {listed(unknown)} held at zero stopped before their "
+                "tolerance, so its test (z, p) is not known (NaN).",
+                NotConvergedWarning,
+                stacklevel=4,
+            )
+        return np.array([roots[j] for j in chosen])
+
+    # -- the lanes -------------------------------------------------------------------------------
+
+    def _held(self, chosen: list[int]) -> list[tuple[HeldFits, list[int]]]:
+        """Fits to hold coefficients in: the baseline's apart, whose meaning depends on centres."""
+        problem = self._batched("a profile")
+        distinct = list(dict.fromkeys(chosen))
+        self._refuse_joined(problem, distinct, "profile")
+        baseline = [j for j in distinct if j < problem.n_free]
+        effects = [j for j in distinct if j >= problem.n_free]
+        out = []
+        for a in range(0, len(effects), TOGETHER):
+            out.append((self._held_fits(problem, self._beta), effects[a : a + TOGETHER]))
+        if baseline:
+            at_zero = problem.design.uncentered_coefficients(self._beta)
+            out.append((self._held_fits(problem.uncentered(), at_zero), baseline))
+        return out
+
+    def _held_fits(self, problem: Any, beta: np.ndarray) -> HeldFits:
+        l1, l2 = problem.penalties(self.prior_)
+        return HeldFits(problem, beta, l1, l2, self._from_objective(problem))
+
+    def _from_objective(self, problem: Any) -> FromObjective:
+        """The log-likelihood less penalties as a function of the solver's objective."""
+        likelihood = problem.likelihood
+        w = likelihood.backend.asarray(problem.weights[:, None])
+        constant = float(np.sum(likelihood.backend.to_host(likelihood.log_likelihood_constant(w))))
+        return lambda objective: (constant - objective, -1.0)
+
+    def _ends(
+        self, held: HeldFits, columns: list[int], drop: float, **exact: float
+    ) -> tuple[list[Maximum], list[tuple[End, End]]]:
+        """Maxima, and where the profiles are lower by ``drop`` on both sides."""
+        se = held.standard_errors(columns)
+        far = [0.0 if held.idle(j) else held.reach(j, FAR) for j in columns]
+        tops = run(
+            held,
+            columns,
+            [
+                find_maximum(float(held.beta[j]), s, f)
+                for j, s, f in zip(columns, se, far, strict=True)
+            ],
+        )
+        searches = [
+            find_end(top, side, drop, s, f, **exact)
+            for side in (-1, 1)
+            for top, s, f in zip(tops, se, far, strict=True)
+        ]
+        ends = run(held, columns * 2, searches)
+        both = list(zip(ends[: len(columns)], ends[len(columns) :], strict=True))
+        names = [held.problem.design.names[j] for j in columns]
+        _tell_monotone(names, both)
+        _tell_unknown(names, both)
+        return tops, both
+
+    def _adaptive(self, held: HeldFits, columns: list[int]) -> list[list[Any]]:
+        drop = 0.5 * float(stats.chi2.ppf(WIDE, 1))
+        tops, ends = self._ends(held, columns, drop, exact=ROUGHLY)
+        searches = []
+        for j, top, (a, b) in zip(columns, tops, ends, strict=True):
+            inside = {v.at: v for v in held.values.get(j, []) if a.last <= v.at <= b.last}
+            inside[top.point.at] = top.point
+            searches.append(refine([inside[at] for at in sorted(inside)]))
+        return run(held, columns, searches)
+
+
+def _at(held: HeldFits, j: int, points: np.ndarray) -> list[Any]:
+    """The profile at given values, from the estimate outwards."""
+    distinct, back = np.unique(points, return_inverse=True)
+    order = np.argsort(np.abs(distinct - held.beta[j]), kind="stable")
+    values: list[Any] = [None] * len(distinct)
+    found = held.at([j] * len(order), [float(distinct[k]) for k in order])
+    for k, value in zip(order, found, strict=True):
+        values[k] = value if value.sure else held.approach(j, value.at)
+    return [values[k] for k in back]
+
+
+def _points(points: Any) -> np.ndarray:
+    try:
+        values = np.atleast_1d(np.asarray(points, np.float64))
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+        raise DataError(f"points must be 'adaptive' or finite values, not {points!r}.")
+    return values
+
+
+def _tell_monotone(names: list[str], ends: list[tuple[End, End]]) -> None:
+    """Warn of sides without an end."""
+    said = []
+    for name, (a, b) in zip(names, ends, strict=True):
+        if np.isinf(a.at) or np.isinf(b.at):
+            where = [s for s, end in (("−∞", a), ("+∞", b)) if np.isinf(end.at)]
+            said.append(f"{name!r} (towards {' and '.join(where)})")
+    if said:
+        warnings.warn(
+            f"The profile likelihood has no end for {', '.join(said)}: it never falls by "
+            "enough there, and the data do not bound the coefficient on that side.",
+            MonotoneLikelihoodWarning,
+            stacklevel=5,
+        )
+
+
+def _at_zero(held: HeldFits, columns: list[int]) -> list[Value | None]:
+    """The profiles at zero; None where zero is further away than exp can hold."""
+    there = [j for j in columns if held.can_hold(j, 0.0)]
+    found: dict[int, Value] = dict(zip(there, held.at(there, [0.0] * len(there)), strict=True))
+    for j, value in found.items():
+        if not value.sure:
+            found[j] = held.approach(j, 0.0)
+    return [found.get(j) for j in columns]
+
+
+def _tell_short(names: list[str], profiles: list[list[Value]]) -> None:
+    """Warn of points whose fits stopped early."""
+    short = [
+        f"{name!r} at {', '.join(f'{v.at:.4g}' for v in values if not v.sure)}"
+        for name, values in zip(names, profiles, strict=True)
+        if not all(v.sure for v in values)
+    ]
+    if short:
+        warnings.warn(
+            f"Fits for the profile of {'; of '.join(short)} stopped before their tolerance, so it "
+            "is not known there (NaN).",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
+
+
+def _tell_unknown(names: list[str], ends: list[tuple[End, End]]) -> None:
+    """Warn of sides on which fits stopped early before an end was found."""
+    said = []
+    for name, (a, b) in zip(names, ends, strict=True):
+        said += [f"{name!r} beyond {end.last:.4g}" for end in (a, b) if np.isnan(end.at)]
+    if said:
+        warnings.warn(
+            f"Fits for the profile of {', '.join(said)} stopped before their tolerance, so it is "
+            "not known where its interval ends on that side (NaN).",
+            NotConvergedWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,102 @@
+"""One fit of a problem under its prior: what is refused before, and the trace of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from ..fit import Problem, certified_under
+from ..infer import refuse_undetermined
+from ..solve import Batch, Fit
+from ..solve.trace import Trace
+from .fixed_coefficients import begin_at
+
+__all__ = ["by_columns", "by_newton"]
+
+
+def by_columns(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, Trace]:
+    """Cyclic coordinate descent: see `steropes.solve.ccd`.
+
+    Raises
+    ------
+    DataError
+        Where the prior is not one of each coefficient by itself.
+    SeparationError
+        Where columns without penalty are collinear or say nothing.
+    """
+    from ..solve.ccd import solve_ccd
+
+    prior, trace = problem.prior, Trace()
+    if prior is not None and not prior.plain:
+        raise DataError(
+            f"solver='ccd' is for priors of each coefficient by itself; "
+            f"{type(prior).__name__} needs solver='newton'."
+        )
+    l1, l2 = problem.penalties(prior)
+    refuse_undetermined(problem, problem.batch(), l1, l2)
+    fit = solve_ccd(problem, l1, l2, tol, max_iter, trace)
+    _end(trace, problem, fit)
+    return fit, trace
+
+
+def by_newton(
+    problem: Problem, start: Any, tol: float, max_iter: int, step: Callable[[int, float], None]
+) -> tuple[Fit, Problem, Trace]:
+    """Newton steps over a working set, with the certificate.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+        Under its prior.
+    start : None, (p,) array or Batch
+        Coefficients, or a batch whose last fit is nearly the one wanted.
+    step : function
+        Told of progress.
+
+    Returns
+    -------
+    Fit, the problem under the prior as it ended (of one that follows β), Trace
+
+    Raises
+    ------
+    DataError
+        Where the objective is not finite at the start.
+    SeparationError
+        Where columns without penalty are collinear or say nothing.
+    """
+    prior = problem.prior
+    batch = start if isinstance(start, Batch) else problem.batch()
+    if not np.isfinite(batch.term.loss[0]):
+        _refuse_start(problem)
+    known = batch is start
+    batch.watch(trace := Trace())  # of this fit, not of the path that led to it
+    if not known:
+        refuse_undetermined(problem, batch, *problem.penalties(prior))
+        if start is not None:
+            begin_at(batch, start)
+    look = "after" if known else "during"
+    fit, problem = certified_under(problem, batch, prior, tol, max_iter, step, look)
+    _end(trace, problem, fit)
+    return fit, problem, trace
+
+
+def _end(trace: Trace, problem: Problem, fit: Fit) -> None:
+    nonzero = int(np.count_nonzero(fit.beta))
+    trace.record(fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian)
+
+
+def _refuse_start(problem: Problem) -> None:
+    """Say why the objective is not finite where the fit would start."""
+    plain = replace(problem, prior=None)  # that of Jeffreys is infinite here too
+    batch, nothing = plain.batch(), np.zeros(plain.design.p)
+    if np.isfinite(batch.term.loss[0]):
+        refuse_undetermined(plain, batch, nothing, nothing)
+        raise DataError("The information is singular at the start: columns of X are collinear.")
+    raise DataError(
+        "The log-likelihood is not finite at the start: the offsets are further apart than exp can "
+        "hold. Check their unit, or centre them."
+    )

@@ -1,0 +1,310 @@
+"""Tables of standardised survival: averages, differences, ratios, restricted means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..backends.face import Backend
+from ..design import Design
+from ..errors import DataError
+from ..infer.hazard_state import HazardState
+from ..infer.standardized import Averages, Population, averages
+from ..infer.survival_curves import log_log_limits
+from .coefficient_tables import positions, quantile
+from .fixed_coefficients import FixedCoefficients
+
+__all__ = [
+    "COLUMNS",
+    "GroupingColumn",
+    "StandardizedSurvival",
+    "people_of_groups",
+    "reaching",
+    "standardize",
+]
+
+SHOWN = 20  # rows of each table that are printed
+MOST_VALUES = 20  # of a covariate that everyone is given each value of
+COLUMNS = {  # of the tables, beside the one that says which group
+    "reference", "time", "survival", "mean", "difference", "ratio", "se", "lower", "upper",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class StandardizedSurvival:
+    """Survival averaged over people, and what follows from it.
+
+    Every table has ``time``, ``se``, ``lower``, ``upper``; where there are groups, the first
+    column says which, and of differences and ratios ``reference`` against which.
+
+    Attributes
+    ----------
+    survival : DataFrame
+        ``survival``, the average.
+    restricted_means : DataFrame
+        ``mean``: the average time lived up to ``time``.
+    differences, ratios, risk_ratios : DataFrame or None
+        ``difference`` of survival, its ``ratio``, and the ``ratio`` of one minus survival
+        (missing before the first event, where all risks are zero); None without groups.
+    restricted_mean_differences : DataFrame or None
+        ``difference`` of restricted means.
+    """
+
+    survival: pd.DataFrame
+    restricted_means: pd.DataFrame
+    differences: pd.DataFrame | None = None
+    ratios: pd.DataFrame | None = None
+    risk_ratios: pd.DataFrame | None = None
+    restricted_mean_differences: pd.DataFrame | None = None
+
+    def __repr__(self) -> str:
+        """The tables, one under the other."""
+        parts = (
+            f"{title}\n{t.to_string(max_rows=SHOWN, index=False)}" for title, t in self._tables()
+        )
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        """The tables as notebooks show them."""
+        return "".join(
+            f"<p><b>{title}</b></p>{table.to_html(max_rows=SHOWN, index=False, border=0)}"
+            for title, table in self._tables()
+        )
+
+    def _tables(self) -> list[tuple[str, pd.DataFrame]]:
+        named = [(key.replace("_", " ").capitalize(), t) for key, t in vars(self).items()]
+        return [(title, table) for title, table in named if table is not None]
+
+
+def people_of_groups(
+    designs: dict[Any, Design],
+    etas: dict[Any, np.ndarray],
+    column: GroupingColumn | None,
+    source: np.ndarray,
+    acts: np.ndarray,
+    state: HazardState,
+    backend: Any,
+) -> dict[Any, Population]:
+    """The people of each group, by its label.
+
+    Parameters
+    ----------
+    designs, etas : dict
+        By label: the columns of X whose coefficients are estimated, and the linear predictors
+        (n, Q). One of each where there is a ``column``.
+    column : GroupingColumn, optional
+        The column whose values make the groups.
+    source : (p,) int array
+        The column of the designs of each coefficient.
+    acts : (p, Q) bool array
+        Whether a coefficient acts in an interval of time.
+    state : HazardState
+    backend : Backend
+    """
+
+    def total_of(design: Design, given: dict[int, float]) -> Any:
+        def total(R: np.ndarray, q: int) -> np.ndarray:
+            whole = R.sum(axis=0)
+            padded = np.zeros((len(R), backend.lanes(R.shape[1])))
+            padded[:, : R.shape[1]] = R
+            of_x = design.rmatmul(padded, backend)[:, : R.shape[1]] * design.scale[:, None]
+            of_x += design.center[:, None] * whole
+            for j, value in given.items():
+                of_x[j] = value * whole
+            return acts[:, [q]] * (of_x[source] - state.center[:, None] * whole)
+
+        return total
+
+    if column is None:
+        return {
+            label: Population(etas[label] - state.center_predictor, total_of(design, {}))
+            for label, design in designs.items()
+        }
+    ((label, design),) = designs.items()
+    groups = {}
+    for value in np.unique(column.x):
+        eta = etas[label] + np.outer(value - column.x, column.effect) - state.center_predictor
+        given = {} if column.place is None else {column.place: float(value)}
+        groups[_plain(value)] = Population(eta, total_of(design, given))
+    return groups
+
+
+@dataclass(frozen=True)
+class GroupingColumn:
+    """A column that everyone is given each of its values of.
+
+    Attributes
+    ----------
+    x : (n,) array
+        Its values.
+    effect : (Q,) array
+        Its effect in each interval of time.
+    place : int or None
+        Its place among the columns whose coefficients are estimated; None where the coefficient
+        is given.
+    """
+
+    x: np.ndarray
+    effect: np.ndarray
+    place: int | None
+
+    @classmethod
+    def of(
+        cls,
+        by: str | int,
+        design: Design,
+        fixed: FixedCoefficients | None,
+        effects: np.ndarray,
+        backend: Backend,
+    ) -> GroupingColumn:
+        """Find the column by its name or its position among all columns of X.
+
+        Parameters
+        ----------
+        by : str or int
+        design : Design
+            All columns of X.
+        fixed : FixedCoefficients or None
+        effects : (k, Q) array
+            Effect of each column whose coefficient is estimated, in each interval of time.
+        backend : Backend
+
+        Raises
+        ------
+        DataError
+            If there is no such column, or it has too many values.
+        """
+        j = positions(by, design.names)[0]
+        unit = np.zeros((design.p, 1))
+        unit[j] = design.scale[j]
+        x = design.matmul(unit, backend)[:, 0] + design.center[j]
+        if (count := len(np.unique(x))) > MOST_VALUES:
+            raise DataError(
+                f"Column {design.names[j]!r} has {count} values, too many for groups. Give "
+                "the values that are meant: by={'low': X_low, 'high': X_high}."
+            )
+        if fixed is None:
+            return cls(x, effects[j], j)
+        row = int(fixed.row[j])
+        if row < 0:
+            return cls(x, np.full(effects.shape[1], fixed.values[j]), None)
+        return cls(x, effects[row], row)
+
+
+def _plain(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def standardize(
+    state: HazardState,
+    V: np.ndarray,
+    groups: dict[Any, Population],
+    codes: np.ndarray,
+    weight: np.ndarray,
+    times: np.ndarray,
+    level: float,
+    name: str,
+) -> StandardizedSurvival:
+    """Average each group and compare the others with the first.
+
+    Parameters
+    ----------
+    state, V, codes, times
+        As of `averages`.
+    groups : dict of Population
+    weight : (n,) array
+    level : float
+    name : str
+        What the groups are called.
+    """
+    share = weight / weight.sum()
+    found = averages(state, V, list(groups.values()), codes, share, times)
+    labels = list(groups)
+    z = quantile(level)
+    A, T = found.survival.shape
+    se = np.sqrt(np.maximum(np.diag(found.covariance), 0.0)).reshape(2, A, T)
+    lower, upper = log_log_limits(found.survival, se[0], level)
+    survival = {"survival": found.survival, "se": se[0], "lower": lower, "upper": upper}
+    area = {
+        "mean": found.area, "se": se[1],
+        "lower": np.maximum(found.area - z * se[1], 0.0),
+        "upper": np.minimum(found.area + z * se[1], times),
+    }  # fmt: skip
+    whole = [_table(x, times, labels, name) for x in (survival, area)]
+    if labels == [None]:
+        return StandardizedSurvival(*whole)
+    compared = [
+        _differences(found, 0, z), _ratios(found, z, 1.0), _ratios(found, z, -1.0),
+        _differences(found, 1, z),
+    ]  # fmt: skip
+    return StandardizedSurvival(
+        *whole, *(_table(x, times, labels[1:], name, labels[0]) for x in compared)
+    )
+
+
+def reaching(found: StandardizedSurvival, times: np.ndarray) -> StandardizedSurvival:
+    """The same tables with rows of NaN for times (ascending) that they have not."""
+    return StandardizedSurvival(
+        *(None if x is None else _with_rows(x, times) for x in vars(found).values())
+    )
+
+
+def _with_rows(table: pd.DataFrame, times: np.ndarray) -> pd.DataFrame:
+    before = list(table.columns[: table.columns.get_loc("time")])
+    wanted = pd.DataFrame({"time": times})
+    if before:
+        wanted = table[before].drop_duplicates().merge(wanted, how="cross")
+    return wanted.merge(table, how="left", on=[*before, "time"])
+
+
+def _differences(found: Averages, which: int, z: float) -> dict[str, np.ndarray]:
+    """Of survival (0) or areas (1), each group less the first, (A − 1, T)."""
+    values = (found.survival, found.area)[which]
+    a, b, ab = _spread(found, which)
+    difference = values[1:] - values[0]
+    se = np.sqrt(np.maximum(a + b - 2 * ab, 0.0))
+    lower, upper = difference - z * se, difference + z * se
+    return {"difference": difference, "se": se, "lower": lower, "upper": upper}
+
+
+def _ratios(found: Averages, z: float, side: float) -> dict[str, np.ndarray]:
+    """Of survival (1) or of its complement (−1), each group's over the first's, (A − 1, T)."""
+    value = found.survival if side > 0 else found.risk
+    a, b, ab = _spread(found, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = value[1:] / value[0]
+        of_log = a / value[1:] ** 2 + b / value[0] ** 2 - 2 * ab / (value[1:] * value[0])
+        width = np.exp(z * np.sqrt(np.maximum(of_log, 0.0)))
+        se = ratio * np.sqrt(np.maximum(of_log, 0.0))
+        return {"ratio": ratio, "se": se, "lower": ratio / width, "upper": ratio * width}
+
+
+def _spread(found: Averages, which: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Variances of each group but the first and of the first, and their covariance, (A − 1, T)."""
+    A, T = found.survival.shape
+    C = found.covariance.reshape(2, A, T, 2, A, T)[which, :, :, which]
+    t = np.arange(T)
+    at = C[:, t, :, t]  # (T, A, A)
+    own = np.stack([at[:, k, k] for k in range(1, A)]) if A > 1 else np.empty((0, T))
+    both = np.stack([at[:, k, 0] for k in range(1, A)]) if A > 1 else np.empty((0, T))
+    return own, np.broadcast_to(at[:, 0, 0], own.shape), both
+
+
+def _table(
+    columns: dict[str, np.ndarray],
+    times: np.ndarray,
+    labels: list,
+    name: str,
+    reference: Any = None,
+) -> pd.DataFrame:
+    long: dict[str, Any] = {}
+    if labels != [None]:
+        index = np.repeat(np.arange(len(labels)), len(times))
+        long[name] = pd.Series(labels, dtype=object).infer_objects().to_numpy()[index]
+        if reference is not None:
+            long["reference"] = [reference] * len(index)
+    long["time"] = np.tile(times, len(labels))
+    return pd.DataFrame(long | {key: x.ravel() for key, x in columns.items()})

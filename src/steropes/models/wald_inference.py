@@ -1,0 +1,279 @@
+"""Tables of a fitted model: coefficients, covariances, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import check_level, refuse_other_order
+from ..errors import DataError
+from ..fit import Problem
+from ..infer import Information
+from ..infer.draws import sampling_units
+from ..infer.sandwich import refuse_single_unit, robust_covariance
+from ..priors import Prior
+from .coefficient_tables import cluster_codes, coefficient_table, positions
+from .fixed_coefficients import FixedCoefficients
+from .setting_types import Kind
+from .single_threaded_methods import OneBlasThread
+
+__all__ = ["NO_COVARIANCE", "Inference"]
+
+NO_COVARIANCE = (
+    "Under a Laplace prior (or another that sets coefficients to zero) there are no standard "
+    "errors: shrunken coefficients have no normal distribution, and those without a prior beside "
+    "them none that allows for the selection. Use confint(method='profile') or "
+    "summary(kind='profile') for coefficients without a prior, and bootstrap() for all."
+)
+
+
+class Inference(OneBlasThread):
+    """Summary, covariance and Wald intervals of an estimator."""
+
+    # What `PenalizedModel` supplies.
+    _names: list[str]
+    _fixed: FixedCoefficients | None = None
+    _shrinks: bool | None = None  # of a fit that was unpickled without its data
+    _has_intercept: bool
+    _information: Any
+    _beta: np.ndarray
+    coef_: np.ndarray
+    intercept_: float
+    prior_: Prior | None
+    _needs_data: Any
+    _row_labels: pd.Index | None
+
+    @property
+    def _estimated(self) -> np.ndarray:
+        """Coefficients that are estimated, without those that are given."""
+        return self.coef_ if self._fixed is None else self.coef_[self._fixed.kept]
+
+    def _coefficient_names(self) -> list[str]:
+        return (["intercept"] if self._has_intercept else []) + list(self._names)
+
+    def _coefficients(self) -> np.ndarray:
+        own = self._estimated
+        return np.append(self.intercept_, own) if self._has_intercept else own
+
+    def _dispersion(self) -> float:
+        return 1.0
+
+    # Whether exp(coef) is a ratio of hazards, odds or rates, and is shown with its limits.
+    _has_ratio: bool = True
+
+    def _degrees(self) -> float | None:
+        """Degrees of freedom of t tests; None where tests are normal ones."""
+        return None
+
+    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
+        """Covariance matrix of the coefficients.
+
+        Parameters
+        ----------
+        kind : {"model", "robust"}
+            ``"model"``: the inverse of the Hessian of the negative log-likelihood (of Fine–Gray
+            models, pseudo-likelihood); with a normal prior of the negative log-posterior (the
+            normal approximation of the posterior).
+            ``"robust"``: that inverse around the sum of squared scores, HC0, without a
+            small-sample factor. Rows' scores of unconditional models; of Cox and Fine–Gray models
+            their influence on the partial likelihood, as R's ``coxph(robust=TRUE)`` and
+            ``cmprsk::crr``; of models that condition on strata the strata's. Weights multiply
+            the scores.
+        cluster : (n,) labels, optional
+            With ``"robust"``: rows whose scores are added up before they are squared, such as
+            those of one person. Where the model conditions on strata, clusters may cut them (a
+            person in several matched sets), as in R's ``clogit(…, cluster=)``; not with
+            ``method="exact"``, where rows of a stratum have no influence by themselves.
+
+        Returns
+        -------
+        DataFrame, (p, p)
+            Rows and columns named by coefficient, "intercept" first where there is one.
+
+        Raises
+        ------
+        DataError
+            Where a Laplace prior acts: shrunken coefficients have no covariance matrix, and those
+            beside them none that allows for the selection; use profiles or the bootstrap.
+
+        References
+        ----------
+        Huber (1967), Proc. Fifth Berkeley Symp. 1:221–233. White (1980), Econometrica
+        48:817–838. Liang and Zeger (1986), Biometrika 73:13–22. Lin and Wei (1989), JASA
+        84:1074–1078. Fine and Gray (1999), JASA 94:496–509.
+        """
+        check_is_fitted(self, "coef_")
+        if not isinstance(kind, str) or kind not in ("model", "robust"):
+            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        if cluster is not None and kind == "model":
+            raise DataError("cluster goes with kind='robust' only.")
+        if self._shrunken():
+            raise DataError(NO_COVARIANCE)
+        names = self._coefficient_names()
+        if kind == "robust":
+            return pd.DataFrame(self._robust_matrix(cluster), names, names)
+        if self._information is None:
+            problem = getattr(self, "_problem", None)
+            if problem is None:
+                raise DataError(
+                    "The fit was unpickled without its data, which standard errors need. Call "
+                    "summary() or vcov() before pickling, or fit again."
+                )
+            l1, l2 = problem.penalties(self.prior_)
+            self._information = Information(problem, self._beta, l1, l2).vcov()
+        return pd.DataFrame(self._dispersion() * self._information, names, names)
+
+    def _robust_matrix(self, cluster: Any) -> np.ndarray:
+        problem = self._needs_data("a robust covariance")
+        unit = self._codes_of_clusters(cluster, problem)
+        if unit is None or problem.likelihood.whole_strata:
+            unit, _ = sampling_units(problem, unit)
+        if unit is not None:
+            refuse_single_unit(unit, problem.weights, problem.likelihood.order)
+        l1, l2 = problem.penalties(self.prior_)
+        influence = Information(problem, self._beta, l1, l2).influence()
+        return robust_covariance(problem, self._beta, influence, unit)
+
+    def _codes_of_clusters(self, cluster: Any, problem: Any) -> np.ndarray | None:
+        """Codes of the clusters of the rows that the model was fitted to."""
+        if self._row_labels is not None:  # X itself is not kept
+            refuse_other_order(pd.Series(np.nan, self._row_labels), cluster=cluster)
+        return cluster_codes(cluster, problem.design.n, problem.weights)
+
+    def _batched(self, what: str) -> Problem:
+        """The fit's data as the replicates of `fit` take them."""
+        problem = self._needs_data(what)
+        if not isinstance(problem, Problem):
+            raise DataError(f"{type(self).__name__} does not have {what}.")
+        return problem
+
+    def _refuse_joined(self, problem: Problem, columns: Any, what: str) -> None:
+        """Refuse to hold coefficients that have a part in the prior of the others."""
+        prior = self.prior_
+        # What a prior makes of the information knows of offsets, and so of what is held.
+        if prior is None or prior.plain or prior.information_power:
+            return
+        term = None if prior.adaptive else problem.smooth_term()
+        at = np.asarray(columns, np.int64)
+        if term is not None and not np.any(term.hessian(self._beta, at)):
+            return
+        joined = problem.joined(prior)
+        if joined is not None and not joined.joins(at):
+            return
+        raise DataError(
+            f"Under a {type(prior).__name__} prior a coefficient that is held has a part in the "
+            f"prior of the others: there is no {what}. Leave it out of the prior (exclude=…), or "
+            "use bootstrap()."
+        )
+
+    def _shrunken(self) -> bool:
+        """Whether a Laplace or adaptive prior acts, so that there are no standard errors."""
+        check_is_fitted(self, "coef_")
+        if self.prior_ is None:
+            return False
+        problem = getattr(self, "_problem", None)
+        if isinstance(problem, Problem):
+            l1, l2 = problem.penalties(self.prior_)
+        elif self._shrinks is not None:
+            return self._shrinks
+        else:  # a pickle of an earlier version
+            names = self._coefficient_names()
+            penalty = self.prior_.separable(names[len(names) - len(self._estimated) :])
+            l1, l2 = penalty.l1, penalty.l2
+        # An adaptive prior's weights are made of the estimates: none is known by them.
+        acts = (l1 > 0) | ((l2 > 0) if self.prior_.adaptive else False)
+        return bool(acts.any())
+
+    def confint(
+        self,
+        params: str | int | Sequence[str | int] | None = None,
+        level: float = 0.95,
+        method: Literal["wald", "robust"] = "wald",
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        params : name, position, sequence of them, or mask, optional
+            Coefficients; default all. A position counts the intercept or baseline, where there
+            is one, and then the columns of X as they were given to ``fit``, those with a fixed
+            coefficient too. A mask has one entry for each coefficient.
+        level : float
+            Between 0 and 1.
+        method : {"wald", "robust"}
+            Coefficient ± normal quantile (of linear models, t) × standard error, the model's or
+            the robust one (see `vcov`). Refused where a Laplace prior acts.
+        cluster : (n,) labels, optional
+            With ``method="robust"``; see `vcov`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``.
+        """
+        check_is_fitted(self, "coef_")
+        if not isinstance(method, str) or method not in ("wald", "robust"):
+            raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
+        chosen = positions(params, self._coefficient_names(), self._fixed)
+        if self._shrunken():
+            raise DataError(NO_COVARIANCE)
+        kind: Kind = "model" if method == "wald" else "robust"
+        table = self.summary(level, kind=kind, cluster=cluster)
+        return table[["lower", "upper"]].iloc[chosen]
+
+    def summary(
+        self,
+        level: float = 0.95,
+        kind: Kind = "model",
+        cluster: Any = None,
+    ) -> pd.DataFrame:
+        """Table of the coefficients with Wald standard errors, tests and intervals.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        kind : str
+            Of the standard errors, as in `vcov`.
+        cluster : (n,) labels, optional
+            As in `vcov`.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``,
+            ``exp(coef)``, ``exp(lower)``, ``exp(upper)``, ``se``, ``z`` and ``p``. The
+            exponentials are the ratio (of hazards, odds or rates) and its limits; models without
+            a ratio lack them. Linear models have ``t``, with the residual degrees of freedom,
+            instead of ``z``. Under a Laplace prior the standard errors and all columns that
+            follow from them are NaN, and ``attrs["note"]`` of the table names an alternative.
+        """
+        check_level(level)
+        shrunken = self._shrunken()
+        estimate = np.asarray(self._coefficients())
+        if shrunken:
+            se = np.full(len(estimate), np.nan)
+        else:
+            se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
+        table = self._table(estimate, se, level, self._degrees())
+        if shrunken:
+            table.attrs["note"] = NO_COVARIANCE
+        return table
+
+    def _table(
+        self,
+        estimate: np.ndarray,
+        se: np.ndarray,
+        level: float,
+        df: float | None,
+        known: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> pd.DataFrame:
+        """The table; ``known`` are statistics and limits that do not follow from ``se``."""
+        return coefficient_table(
+            estimate, se, self._coefficient_names(), level, df, self._has_ratio, known
+        )

@@ -1,0 +1,243 @@
+"""Survival and incidence curves with bands and the numbers at risk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ..data.aalen_johansen import AalenJohansen
+from ..data.kaplan_meier import KaplanMeier
+from ..errors import DataError
+from .plot_style import FAINT, MUTED, axes_of, clean, colour_of, need_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["incidence_curves", "survival_curves"]
+
+LOWER, LEFT = 46, 26  # points below and left of the axes where the numbers at risk begin
+
+Line = tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # label, time, value, limits
+
+
+def survival_curves(
+    curves: KaplanMeier | dict[Any, KaplanMeier] | pd.DataFrame,
+    *,
+    level: float = 0.95,
+    at_risk: bool = True,
+    until: float | None = None,
+    time_label: str = "Time",
+    ax: Axes | None = None,
+) -> Axes:
+    """Survival curves with bands, and below them the numbers at risk.
+
+    Parameters
+    ----------
+    curves : KaplanMeier, dict of them by label, or DataFrame
+        What `steropes.kaplan_meier` gives; or a long table of ``time``, ``survival``, ``lower``
+        and ``upper``, as ``model.survival_curves(X)`` and
+        ``model.standardized_survival(...).survival`` give it, a curve for each value of its
+        first column (if that is not ``time``), without numbers at risk.
+    level : float
+        Of the bands of Kaplan–Meier curves.
+    at_risk : bool
+        Whether numbers at risk (weights) stand below.
+    until : float, optional
+        Where the time axis ends.
+    time_label : str
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if isinstance(curves, pd.DataFrame):
+        lines, counts = _of_table(curves, "survival"), {}
+    else:
+        of_group = {"": curves} if isinstance(curves, KaplanMeier) else dict(curves)
+        _check(of_group, KaplanMeier, "survival_curves", "kaplan_meier")
+        lines = [(str(k), c.times, c.survival, *c.interval(level)) for k, c in of_group.items()]
+        counts = {str(k): (c.times, c.at_risk) for k, c in of_group.items()}
+    ax = axes_of(ax, (7.0, 4.2 + 0.25 * len(counts) * at_risk))
+    _draw(ax, lines, 1.0, until)
+    ax.set(ylabel="Survival", xlabel=time_label)
+    _floor(ax, min(float(np.nanmin(low, initial=1.0)) for *_, low, _ in lines))
+    return _finish(ax, lines, counts if at_risk else {}, _emptier(ax, lines))
+
+
+def incidence_curves(
+    curves: AalenJohansen | dict[Any, AalenJohansen] | pd.DataFrame,
+    *,
+    cause: int | None = None,
+    level: float = 0.95,
+    at_risk: bool = True,
+    until: float | None = None,
+    time_label: str = "Time",
+    ax: Axes | None = None,
+) -> Axes:
+    """Cumulative incidence curves with bands, and below them the numbers at risk.
+
+    Parameters
+    ----------
+    curves : AalenJohansen, dict of them by label, or DataFrame
+        What `steropes.aalen_johansen` gives; or a long table of ``time``, ``incidence``, ``lower``
+        and ``upper``, as ``model.incidence_curves(X)`` of Fine–Gray models gives it, a curve for
+        each value of its first column (if that is not ``time``), without numbers at risk.
+    cause : int, optional
+        The event that is drawn. Without groups the default is a curve for each; groups are of
+        one, by default the first.
+    level : float
+    at_risk : bool
+        Whether numbers at risk (weights) stand below.
+    until : float, optional
+        Where the time axis ends.
+    time_label : str
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if isinstance(curves, pd.DataFrame):
+        if cause is not None:
+            raise DataError("A table of incidence is of one cause; leave cause out.")
+        table = _of_table(curves, "incidence")
+        return _incidence(axes_of(ax, (7.0, 4.2)), table, "", until, time_label, {})
+    alone = isinstance(curves, AalenJohansen)
+    of_group = {"": curves} if isinstance(curves, AalenJohansen) else dict(curves)
+    _check(of_group, AalenJohansen, "incidence_curves", "aalen_johansen")
+    causes = [int(k) for k in next(iter(of_group.values())).causes]
+    if cause is not None and cause not in causes:
+        raise DataError(f"There is no cause {cause}; there are {causes}.")
+    shown = causes if alone and cause is None else [causes[0] if cause is None else cause]
+    lines: list[Line] = []
+    for label, found in of_group.items():
+        limits = [x.to_numpy() for x in found.interval(level)]
+        for k in shown:
+            j = causes.index(k)
+            name = str(label) if not alone else f"cause {k}"
+            low, high = (x[:, j] for x in limits)
+            lines.append((name, found.times, found.incidence[:, j], low, high))
+    counts = {str(k): (c.times, c.at_risk) for k, c in of_group.items()}
+    ax = axes_of(ax, (7.0, 4.2 + 0.25 * len(counts) * at_risk))
+    of = "" if len(shown) > 1 else f" of cause {shown[0]}"
+    return _incidence(ax, lines, of, until, time_label, counts if at_risk else {})
+
+
+def _incidence(
+    ax: Axes,
+    lines: list[Line],
+    of: str,
+    until: float | None,
+    time_label: str,
+    counts: dict[str, tuple[np.ndarray, np.ndarray]],
+) -> Axes:
+    _draw(ax, lines, 0.0, until)
+    ax.set(ylabel=f"Cumulative incidence{of}", xlabel=time_label)
+    ax.set_ylim(0, 1.04 * max(float(np.nanmax(high, initial=1e-6)) for *_, high in lines))
+    return _finish(ax, lines, counts, "upper left")
+
+
+def _emptier(ax: Axes, lines: list[Line]) -> Literal["lower left", "upper right"]:
+    """Where a legend covers no curve: at the right, if one falls low before the middle."""
+    low, high = ax.get_ylim()
+    early = ax.get_xlim()[0] + 0.4 * np.diff(ax.get_xlim())[0]
+    lowest = min((float(x[t <= early].min(initial=high)) for _, t, x, *_ in lines), default=high)
+    return "upper right" if lowest < low + 0.4 * (high - low) else "lower left"
+
+
+def _check(of_group: dict[Any, Any], kind: type, what: str, made_by: str) -> None:
+    if not of_group or not all(isinstance(c, kind) for c in of_group.values()):
+        raise DataError(f"{what} draws what steropes.{made_by} gives, or a dict of such by label.")
+
+
+def _of_table(table: pd.DataFrame, value: Literal["survival", "incidence"]) -> list[Line]:
+    columns = ("time", value, "lower", "upper")
+    need_columns(table, columns, f"{value}_curves")
+    key = table.columns[0]
+    groups = [("", table)] if key == "time" else list(table.groupby(key, sort=False))
+    lines: list[Line] = []
+    for label, part in groups:
+        part = part.dropna(subset=[value]).sort_values("time")
+        name = "" if key == "time" else f"{key} {label}"
+        lines.append((name, *(part[k].to_numpy(float) for k in columns)))
+    return lines
+
+
+def _draw(ax: Axes, lines: list[Line], start: float, until: float | None) -> None:
+    last = max((float(t[-1]) for _, t, *_ in lines if len(t)), default=1.0)
+    end = last if until is None else float(until)
+    for i, (label, t, value, low, high) in enumerate(lines):
+        here = t <= end
+        x = np.concatenate([[min(0.0, float(t[0]) if len(t) else 0.0)], t[here]])
+        more = t[~here]
+        x = np.append(x, end if len(more) else x[-1])
+
+        def steps(v: np.ndarray, here: np.ndarray = here) -> np.ndarray:
+            seen = v[here]
+            return np.concatenate([[start], seen, [seen[-1] if len(seen) else start]])
+
+        ax.fill_between(
+            x, steps(low), steps(high), step="post", color=colour_of(i), alpha=0.15, lw=0
+        )
+        ax.step(x, steps(value), where="post", color=colour_of(i), lw=1.7, label=label)
+    ax.set_xlim(min(0.0, min((float(t[0]) for _, t, *_ in lines if len(t)), default=0.0)), end)
+    ax.grid(axis="y", color=FAINT, lw=0.6)
+    ax.set_axisbelow(True)
+
+
+def _floor(ax: Axes, lowest: float) -> None:
+    """A round lower end that leaves the curves most of the height."""
+    for room in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
+        if lowest >= 1 - 0.95 * room:
+            ax.set_ylim(1 - room, 1 + 0.01 * room)
+            return
+    ax.set_ylim(0, 1.01)
+
+
+def _finish(
+    ax: Axes,
+    lines: list[Line],
+    counts: dict[str, tuple[np.ndarray, np.ndarray]],
+    corner: Literal["lower left", "upper left", "upper right"],
+) -> Axes:
+    if any(label for label, *_ in lines):
+        ax.legend(loc=corner, frameon=False, handlelength=1.4)
+    clean(ax)
+    if counts:
+        _numbers(ax, counts)
+    return ax
+
+
+def _numbers(ax: Axes, counts: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    """Numbers at risk at the ticks, in lines below the axis's own label."""
+    from matplotlib.transforms import offset_copy
+
+    low, high = ax.get_xlim()
+    ticks = [t for t in ax.get_xticks() if low - 1e-9 <= t <= high * (1 + 1e-9)]
+    ax.set_xticks(ticks)
+    ax.set_xlim(low, high)
+    across, figure = ax.get_xaxis_transform(), ax.get_figure(root=True)
+    first = offset_copy(across, figure, 0, -LOWER, "points")
+    ax.text(
+        0, 0, "At risk", transform=offset_copy(ax.transAxes, figure, -LEFT, -LOWER, "points"),
+        ha="right", va="center", fontsize=9, color=MUTED,
+    )  # fmt: skip
+    grouped = len(counts) > 1 or any(counts)
+    for i, (label, (times, at_risk)) in enumerate(counts.items()):
+        down = -LOWER - 14 * (i + grouped)
+        row = offset_copy(across, figure, 0, down, "points") if grouped else first
+        colour = colour_of(i) if grouped else MUTED
+        if grouped:
+            name = label if len(label) <= 16 else label[:15] + "…"
+            ax.text(
+                0, 0, name, transform=offset_copy(ax.transAxes, figure, -LEFT, down, "points"),
+                ha="right", va="center", fontsize=9, color=colour,
+            )  # fmt: skip
+        for t in ticks:
+            k = int(np.searchsorted(times, t, side="left"))
+            number = at_risk[k] if k < len(at_risk) else 0.0
+            text = f"{number:.0f}" if abs(number - round(number)) < 1e-6 else f"{number:.1f}"
+            ax.text(t, 0, text, transform=row, ha="center", va="center", fontsize=9)

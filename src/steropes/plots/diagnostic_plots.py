@@ -1,0 +1,139 @@
+"""Pictures of how well a model fits: effects over time, and calibration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, stats
+
+from ..errors import DataError
+from .plot_style import COLOURS, FAINT, MUTED, axes_of, clean, colour_of, need_columns, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["calibration", "schoenfeld_residuals"]
+
+
+def schoenfeld_residuals(
+    model: Any,
+    param: str | int,
+    *,
+    df: int = 4,
+    level: float = 0.95,
+    log_time: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Scaled Schoenfeld residuals against time with a smooth: how the effect goes over time.
+
+    A level smooth speaks for proportional hazards; the dashed line is the estimate. The smooth
+    is a natural cubic spline, its band as R's ``plot.cox.zph`` has it.
+
+    Parameters
+    ----------
+    model : fitted CoxRegression or FineGrayRegression
+    param : name or position
+        The coefficient.
+    df : int
+        Degrees of freedom of the spline, default 4.
+    level : float
+        Of the band.
+    log_time : bool
+        Whether time is on a log scale, and the spline in log time.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    References
+    ----------
+    Grambsch and Therneau (1994), Biometrika 81:515–526.
+    """
+    residual = model.residuals("scaled_schoenfeld", param)
+    name, values = residual.columns[0], residual.iloc[:, 0].to_numpy()
+    time = residual.index.get_level_values("time").to_numpy(float)
+    if not (isinstance(df, int | np.integer) and df >= 2):
+        raise DataError(f"df must be a whole number from 2, not {df!r}.")
+    if len(np.unique(time)) <= df + 1:
+        raise DataError(f"A smooth of {df} degrees of freedom needs more event times; lower df.")
+    if log_time and (time <= 0).any():
+        raise DataError("There are events at time 0 or before; leave log_time=False.")
+    x = np.log(time) if log_time else time
+    grid = np.linspace(x.min(), x.max(), 200)
+    basis, fine = _natural_spline(x, x, df), _natural_spline(x, grid, df)
+    Q, R = linalg.qr(basis, mode="economic")
+    smooth = fine @ linalg.solve_triangular(R, Q.T @ values)
+    leverage = linalg.solve_triangular(R, fine.T, trans="T")
+    V = model.vcov().loc[name, name]
+    width = stats.norm.ppf(0.5 + level / 2) * np.sqrt(V * len(values) * (leverage**2).sum(axis=0))
+    ax = axes_of(ax, (7.0, 4.2))
+    back = np.exp(grid) if log_time else grid
+    ax.plot(time, values, "o", ms=3, color=MUTED, alpha=0.5, mew=0)
+    ax.fill_between(back, smooth - width, smooth + width, color=colour_of(0), alpha=0.15, lw=0)
+    ax.plot(back, smooth, color=colour_of(0), lw=1.8)
+    coef = float(np.asarray(model.summary()["coef"].loc[name]))
+    ax.axhline(coef, color=COLOURS[1], lw=1, ls=(0, (4, 3)))
+    ax.axhline(0, color=FAINT, lw=1, zorder=0)
+    if log_time:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    # All residuals, but for those so far out that nothing else could be told.
+    ends = np.percentile(values, [1, 99])
+    room = ends[1] - ends[0]
+    near = values[(values >= ends[0] - room) & (values <= ends[1] + room)]
+    low = min(float(near.min()), float((smooth - width).min()), coef, 0.0)
+    high = max(float(near.max()), float((smooth + width).max()), coef, 0.0)
+    ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    ax.set(xlabel="Time", ylabel=f"β(t) of {shortened(name)}")
+    return clean(ax)
+
+
+def _natural_spline(x: np.ndarray, at: np.ndarray, df: int) -> np.ndarray:
+    """Basis with intercept, (len(at), df + 1): knots at quantiles of x, linear beyond its ends.
+
+    Hastie, Tibshirani and Friedman (2009), The Elements of Statistical Learning, eq. 5.4–5.5.
+    """
+    low, high = x.min(), x.max()
+    knots = np.quantile(np.unique(x), np.linspace(0, 1, df + 1))
+    knots = (knots - low) / (high - low)
+    z = (at - low) / (high - low)
+
+    def d(k: int) -> np.ndarray:
+        cubes = np.maximum(z - knots[k], 0) ** 3 - np.maximum(z - knots[-1], 0) ** 3
+        return cubes / (knots[-1] - knots[k])
+
+    bent = [d(k) - d(len(knots) - 2) for k in range(len(knots) - 2)]
+    return np.column_stack([np.ones(len(z)), z, *bent])
+
+
+def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Observed against predicted risk, by groups of like risk.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What `steropes.calibration_table` gives: ``predicted``, ``observed``, ``lower``,
+        ``upper`` and ``people``, to which the dots' areas are proportional.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    need_columns(table, ("people", "predicted", "observed", "lower", "upper"), "calibration")
+    ax = axes_of(ax, (5.0, 5.0))
+    x, y = table["predicted"].to_numpy(float), table["observed"].to_numpy(float)
+    low, high = table["lower"].to_numpy(float), table["upper"].to_numpy(float)
+    end = 1.05 * max(float(x.max()), float(high.max()), 1e-6)
+    end = min(end, 1.02)
+    ax.plot([0, end], [0, end], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0, label="as predicted")
+    ax.legend(loc="upper left", frameon=False, fontsize=9)
+    ax.vlines(x, low, high, color=colour_of(0), lw=1.3)
+    size = table["people"].to_numpy(float)
+    ax.scatter(x, y, s=60 * size / size.max(), color=colour_of(0), zorder=3, lw=0)
+    ax.set(xlim=(0, end), ylim=(0, end), xlabel="Predicted risk", ylabel="Observed risk")
+    ax.set_aspect("equal")
+    return clean(ax)

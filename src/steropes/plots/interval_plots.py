@@ -1,0 +1,240 @@
+"""Pictures of intervals: one likelihood in full, and many estimates side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.interpolate import CubicHermiteSpline
+from scipy.stats import chi2
+
+from ..data import check_level
+from ..errors import DataError
+from ..infer.profile import flat_end
+from .plot_style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["forest", "profile_curve"]
+
+
+def profile_curve(
+    profile: pd.DataFrame, *, level: float = 0.95, name: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """A profile log-likelihood below its maximum, with the interval that it gives.
+
+    Parameters
+    ----------
+    profile : DataFrame
+        Of one coefficient, as ``model.profile(param)`` gives it: ``point``, ``log_likelihood``
+        and ``gradient``, with which the curve between the points is drawn (cubic Hermite).
+    level : float
+        Of the interval: where the profile is half the chi-squared quantile below its maximum. A
+        limit beyond the points of the profile is said to be there, and infinite only where the
+        profile is flat.
+    name : str, optional
+        What the axis is called; default "Coefficient".
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    need_columns(profile, ("point", "log_likelihood", "gradient"), "profile_curve")
+    if "param" in profile and profile["param"].nunique() > 1:
+        raise DataError("profile is of several coefficients; draw one at a time.")
+    check_level(level)
+    table = profile.sort_values("point").drop_duplicates("point")
+    table = table[np.isfinite(table["log_likelihood"])]
+    if len(table) < 2:
+        raise DataError("A curve needs the profile at two points at least.")
+    x, y, g = (table[k].to_numpy(float) for k in ("point", "log_likelihood", "gradient"))
+    curve = CubicHermiteSpline(x, y, g)
+    fine = np.unique(np.concatenate([np.linspace(x[0], x[-1], 800), x]))
+    inside = np.asarray(curve(fine))
+    at = int(inside.argmax())
+    top, cut = float(inside[at]), 0.5 * float(chi2.ppf(level, 1))
+    ax = axes_of(ax, (6.4, 4.0))
+    fallen = inside - top
+    ax.plot(fine, fallen, color=colour_of(0), lw=1.8)
+    ax.plot(x, y - top, "o", ms=3, color=colour_of(0), alpha=0.7)
+    ax.axhline(-cut, color=MUTED, lw=0.9, ls=(0, (4, 3)))
+    lower = _crossing(curve, x[0], fine[at], top - cut)
+    upper = _crossing(curve, x[-1], fine[at], top - cut)
+    flat = [flat_end(curve, x[k], x[-1 - k], g[k]) for k in (0, -1)]
+    ends = (x[0] if lower is None else lower, x[-1] if upper is None else upper)
+    within = (fine >= ends[0]) & (fine <= ends[1])
+    ax.fill_between(fine[within], fallen[within], -cut, color=colour_of(0), alpha=0.14, lw=0)
+    for end in (lower, upper):
+        if end is not None:
+            ax.vlines(end, -cut, 0, color=MUTED, lw=0.7)
+            ax.annotate(
+                _number(end), (end, 0), xytext=(0, 2), textcoords="offset points", ha="center",
+                va="bottom", fontsize=9, color=MUTED,
+            )  # fmt: skip
+    said = " to ".join(
+        _number(end) if end is not None else without if level_side
+        else f"beyond {_number(last)} (perhaps {without})"
+        for end, without, level_side, last in
+        ((lower, "−∞", flat[0], x[0]), (upper, "∞", flat[1], x[-1]))
+    )  # fmt: skip
+    if at in (0, len(fine) - 1) and not flat[0 if at == 0 else 1]:
+        said = f"not known, as the profile rises to its last point, {_number(fine[at])}"
+    shown = f"{100 * level:g} % interval: {said}"
+    floor = max(float(fallen.min()), -4.0 * cut)
+    of = shortened(name or "Coefficient", 70)
+    ax.set(xlabel=of, ylabel="Profile log-likelihood, less its maximum")
+    ax.set_title(shown, fontsize=10, color=INK, pad=16)
+    ax.set_ylim(floor - 0.04 * abs(floor), 0.03 * abs(floor))
+    ax.set_xlim(*_window(fine, fallen, floor, (lower is None, upper is None)))
+    ax.locator_params(axis="x", nbins=6)
+    return clean(ax)
+
+
+def _window(
+    x: np.ndarray, fallen: np.ndarray, floor: float, flat: tuple[bool, bool]
+) -> tuple[float, float]:
+    """The part of the axis that is shown: of a side that is level for ever, only its beginning."""
+    shown = x[fallen >= floor]
+    low, high = float(shown[0]), float(shown[-1])
+    moves = [np.abs(fallen - fallen[end]) > 0.02 for end in (0, -1)]
+    if flat[0] and moves[0].any():
+        first = float(x[moves[0].argmax()])
+        low = max(low, first - 0.4 * (high - first))
+    if flat[1] and moves[1].any():
+        last = float(x[len(x) - 1 - moves[1][::-1].argmax()])
+        high = min(high, last + 0.4 * (last - low))
+    pad = 0.03 * (high - low)
+    return low - pad, high + pad
+
+
+def _number(x: float) -> str:
+    return f"{x:.3g}".replace("-", "−")
+
+
+def _crossing(curve: Any, end: float, middle: float, height: float) -> float | None:
+    """Where the curve has the height between its maximum and one end, if it does."""
+    from scipy.optimize import brentq
+
+    if curve(end) > height:
+        return None
+    return float(brentq(lambda t: float(curve(t)) - height, min(end, middle), max(end, middle)))
+
+
+def forest(
+    table: pd.DataFrame,
+    *,
+    shade: Any = None,
+    exponentiate: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Estimates with their intervals, one a line, shaded by how sure it is that they are not zero.
+
+    Figure 3 of Suchard and others (2013) with a bootstrap's ``.nonzero`` as the shade.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Indexed by what is estimated, with ``coef``, ``lower`` and ``upper``: ``summary()``, or
+        ``coef_`` beside ``bootstrap().confint()``.
+    shade : (k,) array or Series, optional
+        Between 0 (pale) and 1 (dark), such as the share of draws in which a coefficient is not
+        zero; a Series is matched by its index.
+    exponentiate : bool
+        Draw exp(coef), a ratio, on a log scale.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    need_columns(table, ("coef", "lower", "upper"), "forest")
+    if len(table) == 0:
+        raise DataError("The table has no rows to draw.")
+    ax = axes_of(ax, (6.6, 1.1 + 0.27 * len(table)))
+    share = _shares(table, shade)
+    coef, lower, upper = (table[k].to_numpy(float) for k in ("coef", "lower", "upper"))
+    y = np.arange(len(table))[::-1]
+    finite = np.concatenate([v[np.isfinite(v)] for v in (coef, lower, upper)])
+    low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
+    pad = 0.06 * (high - low or 1.0)
+    low, high = low - pad, high + pad
+
+    def place(v: np.ndarray) -> np.ndarray:
+        return np.exp(v) if exponentiate else v
+
+    from matplotlib import colormaps
+
+    colours = [INK] * len(table) if share is None else colormaps["Greys"](0.2 + 0.8 * share)
+    for i in range(len(table)):
+        ends = np.clip([lower[i], upper[i]], low, high)
+        if np.isfinite(ends).all():
+            ax.plot(place(ends), [y[i], y[i]], color=colours[i], lw=2.2, solid_capstyle="butt")
+            for end, limit, mark in ((lower[i], low, "<"), (upper[i], high, ">")):
+                if np.isinf(end):
+                    at = place(np.array([limit]))
+                    ax.plot(at, [y[i]], mark, color=colours[i], ms=6, clip_on=False)
+        if np.isfinite(coef[i]):  # one without a finite estimate has its interval alone
+            at = place(coef[i : i + 1])
+            ax.plot(at, [y[i]], "o", ms=6, mfc=colours[i], mec=MUTED, mew=0.6, zorder=3)
+    ax.axvline(1.0 if exponentiate else 0.0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    if exponentiate:
+        _ratio_axis(ax, high - low)
+    ax.set_xlim(place(np.array([low]))[0], place(np.array([high]))[0])
+    ax.set_ylim(-0.7, len(table) - 0.3)
+    ax.set_yticks(y, [shortened(label) for label in table.index])
+    ax.set_xlabel("exp(coefficient), log scale" if exponentiate else "Coefficient")
+    ax.grid(axis="x", color=FAINT, lw=0.6, zorder=0)
+    ax.set_axisbelow(True)
+    if share is not None:
+        _shade_bar(ax)
+    clean(ax)
+    ax.tick_params(axis="y", length=0, pad=7)
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+def _shares(table: pd.DataFrame, shade: Any) -> np.ndarray | None:
+    if shade is None:
+        return None
+    values = shade.reindex(table.index) if isinstance(shade, pd.Series) else shade
+    share = np.asarray(values, float)
+    if share.shape != (len(table),) or not ((share >= 0) & (share <= 1)).all():
+        raise DataError("shade must be one number between 0 and 1 for each row of the table.")
+    return share
+
+
+def _ratio_axis(ax: Axes, width: float) -> None:
+    """A log scale with ticks at round ratios, as many as there is room for."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    subs = (1.0, 2.0, 5.0) if width > 2.5 else (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(10, subs=subs, numticks=40))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _shade_bar(ax: Axes) -> None:
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    greys = colormaps["Greys"](np.linspace(0.2, 1.0, 64))
+    mapped = ScalarMappable(Normalize(0, 1), LinearSegmentedColormap.from_list("shade", greys))
+    # Across the top, of one size whatever the number of lines.
+    figure = ax.get_figure(root=True)
+    height = 4.0 if figure is None else figure.get_figheight()
+    bar = ax.figure.colorbar(
+        mapped,
+        ax=ax,
+        location="top",
+        fraction=min(0.12 / height, 0.1),
+        pad=0.1 / height,
+        shrink=0.6,
+        aspect=30,
+    )
+    bar.set_label("Share of draws that are not zero", fontsize=9)
+    bar.outline.set_visible(False)

@@ -1,0 +1,193 @@
+"""Pictures of the choice of a prior's variance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ..errors import DataError
+from ..select import CrossValidation, InformationCriterion
+from .plot_style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["coefficient_paths", "cross_validation_curve"]
+
+TANGENT = 1.5  # from a score to either end of its slope, in variances
+
+
+def coefficient_paths(
+    path: pd.DataFrame,
+    *,
+    chosen: float | None = None,
+    label: int = 7,
+    ax: Axes | None = None,
+) -> Axes:
+    """Coefficients against the prior's variance.
+
+    Parameters
+    ----------
+    path : DataFrame
+        A row a variance, a column a coefficient: `steropes.coefficient_path`.
+    chosen : float, optional
+        A variance to mark, such as ``variance_``.
+    label : int
+        How many of the largest coefficients at the right end are coloured and named, default 7.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if not isinstance(path, pd.DataFrame) or len(path) < 2:
+        raise DataError("path must be a table of at least two variances: coefficient_path(...).")
+    ax = axes_of(ax, (7.0, 4.2))
+    path = path.sort_index()
+    x = path.index.to_numpy(float)
+    end = path.iloc[-1].abs()
+    named = list(end[end > 0].sort_values(ascending=False).index[:label])
+    for name in path.columns:
+        if name not in named:
+            ax.plot(x, path[name], color=MUTED, lw=0.7, alpha=0.5)
+    for i, name in enumerate(named):
+        ax.plot(x, path[name], color=colour_of(i), lw=1.6)
+    ax.axhline(0, color=FAINT, lw=1, zorder=0)
+    ax.set_xscale("log")
+    ax.set_xlim(x[0], x[-1])
+    ax.set(xlabel="Prior variance (log scale)", ylabel="Coefficient")
+    if chosen is not None:
+        ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)))
+        ax.annotate(
+            f"chosen: {chosen:.3g}", (chosen, 1), xycoords=("data", "axes fraction"),
+            xytext=(0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=9,
+        )  # fmt: skip
+    values = [float(path[name].iloc[-1]) for name in named]
+    low, high = ax.get_ylim()
+    for i, (name, y) in enumerate(zip(named, _apart(values, 0.055 * (high - low)), strict=True)):
+        ax.annotate(
+            shortened(name, 36), (1, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
+            textcoords="offset points", va="center", fontsize=9, color=colour_of(i),
+            annotation_clip=False,
+        )  # fmt: skip
+    return clean(ax)
+
+
+def _apart(values: list[float], least: float) -> np.ndarray:
+    """Heights near the values and at least ``least`` apart, for labels."""
+    order = np.argsort(values)
+    y = np.array(values, float)[order]
+    for _ in range(200):
+        gap = np.diff(y)
+        close = gap < least * (1 - 1e-6)
+        if not close.any():
+            break
+        push = np.where(close, (least - gap) / 2, 0.0)
+        y[:-1] -= push
+        y[1:] += push
+    out = np.empty(len(y))
+    out[order] = y
+    return out
+
+
+def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Held-out log-likelihood, or the criterion, against the prior's variance, with the choice.
+
+    Parameters
+    ----------
+    model : fitted estimator with ``cv``
+        Its ``cv_results_`` are drawn: the mean over folds and one standard error on either side;
+        of an `InformationCriterion` the criterion. Slopes that the search found are short lines.
+        Above the picture, how many coefficients are not zero.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    check_is_fitted(model, "coef_")
+    if not hasattr(model, "cv_results_"):
+        raise DataError("The model was fitted without cross-validation; there is no curve.")
+    table = model.cv_results_
+    if "criterion" in table:
+        return _criterion_curve(model, table.sort_values("variance"), axes_of(ax, (7.0, 4.2)))
+    need_columns(table, ("variance", "mean", "se"), "cross_validation_curve")
+    table = table.sort_values("variance")
+    ax = axes_of(ax, (7.0, 4.2))
+    x, mean, se = (table[name].to_numpy(float) for name in ("variance", "mean", "se"))
+    ax.set_xscale("log")
+    ax.vlines(x, mean - se, mean + se, color=FAINT, lw=2.5)
+    ax.plot(x, mean, "o-", color=colour_of(0), ms=4, lw=1.2)
+    chosen = float(np.ravel(model.variance_)[0])
+    at = int(np.argmin(np.abs(np.log(x / chosen))))
+    best = bool(mean[at] >= np.nanmax(mean) - 1e-9 * abs(np.nanmax(mean)))
+    simplest = isinstance(model.cv, CrossValidation) and model.cv.rule != "best"
+    other = "within one standard error of the best" if simplest else "the search's own choice"
+    rule = "the best mean" if best else other
+    ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=f"chosen: {chosen:.3g}, {rule}")
+    ax.plot([x[at]], [mean[at]], "o", ms=8, mfc="none", mec=INK)
+    ax.set(xlabel="Prior variance (log scale)", ylabel="Held-out log-likelihood")
+    if "slope" in table:  # of mean in log variance: where a curve that ends at its top is heading
+        slope = table["slope"].to_numpy(float)
+        ax.plot(
+            [x / TANGENT, x * TANGENT],
+            [mean - slope * np.log(TANGENT), mean + slope * np.log(TANGENT)],
+            color=INK, lw=1,
+        )  # fmt: skip
+    finite = np.isfinite(mean)
+    half = np.nan_to_num(se)  # one fold has none
+    low, high = float((mean - half)[finite].min()), float((mean + half)[finite].max())
+    best_se = float(se[at]) if np.isfinite(se[at]) else high - low
+    # Far variances may be so bad that nothing could be told near the best.
+    low = max(low, float(mean[at]) - 12 * max(best_se, 1e-12))
+    ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    _legend(ax, "lower center")
+    if "nonzero" in table:
+        _counts_above(ax, x, table["nonzero"].to_numpy())
+    return clean(ax)
+
+
+def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
+    x, value = (table[name].to_numpy(float) for name in ("variance", "criterion"))
+    ax.set_xscale("log")
+    ax.plot(x, value, "o-", color=colour_of(0), ms=4, lw=1.2)
+    chosen = float(model.variance_)
+    kind = model.cv.kind.upper() if isinstance(model.cv, InformationCriterion) else "criterion"
+    label = f"chosen: {chosen:.3g}, the smallest {kind}"
+    ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=label)
+    ax.plot([chosen], [value.min()], "o", ms=8, mfc="none", mec=INK)
+    ax.set(xlabel="Prior variance (log scale)", ylabel=kind)
+    _legend(ax, "upper center")
+    _counts_above(ax, x, table["nonzero"].to_numpy())
+    return clean(ax)
+
+
+def _legend(ax: Axes, where: Literal["lower center", "upper center"]) -> None:
+    """A legend that the line of the choice does not run through."""
+    ax.legend(loc=where, fontsize=9, framealpha=1.0, edgecolor="none", fancybox=False)
+
+
+def _counts_above(ax: Axes, x: np.ndarray, nonzero: np.ndarray) -> None:
+    """How many coefficients are not zero, on an axis above."""
+    top = ax.twiny()
+    top.set_xscale("log")
+    top.set_xlim(ax.get_xlim())
+    some = _spread(np.log(x), 8)
+    top.set_xticks(x[some], [str(int(k)) for k in nonzero[some]])
+    top.set_xticks([], minor=True)
+    top.set_xlabel("Coefficients that are not zero", fontsize=9, color=MUTED)
+    top.tick_params(length=0, labelsize=8, labelcolor=MUTED)
+    top.spines[:].set_visible(False)
+
+
+def _spread(x: np.ndarray, count: int) -> np.ndarray:
+    """Places of some of the ascending points, none of them crowded."""
+    least = (x[-1] - x[0]) / count if len(x) > 1 else 0.0
+    kept = [0]
+    for i in range(1, len(x)):
+        if x[i] - x[kept[-1]] >= least:
+            kept.append(i)
+    return np.array(kept)
