@@ -5,6 +5,7 @@ import datetime as dt
 import duckdb
 import numpy as np
 import pytest
+from tests.parity.r_settings import settings_from_r
 from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes.errors import DataError
@@ -18,7 +19,6 @@ from steropes.studies import (
 from steropes.studies.dates import age_sql, birthday, birthday_sql
 from steropes.studies.presets import cohort_method
 from steropes.studies.sccs.population import find_cases
-from steropes.studies.sccs.r_settings import settings_from_r
 from steropes.studies.sccs.sources import Sources
 
 OPEN = {"washout_days": 0, "common_period": False}

@@ -166,13 +166,12 @@ def test_matching_hangs_on_ties_and_r_lies_within_their_range(results):
 
 
 def test_the_command_compares_every_number(capsys):
+    from tests.parity.__main__ import app
     from tests.studies.oracle import folder
-
-    from steropes.studies.cli import run
 
     if folder() is None:
         pytest.skip("R's results are not at hand")
-    assert run(["cohort-parity", str(folder())]) == 0
+    app(["cohort-method", str(folder())], standalone_mode=False)
     said = capsys.readouterr().out
     assert "1  log_rr: 0.125810500071, here 0.125810500071" in said
     assert "covariates with the same id: 388, here 388" in said

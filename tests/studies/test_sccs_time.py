@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
+from tests.parity.r_conventions import r_age_spans, r_calendar_spans
 from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes import DataError
@@ -20,7 +21,6 @@ from steropes.studies.sccs.observation import (
     fit_censoring,
 )
 from steropes.studies.sccs.population import Population
-from steropes.studies.sccs.r_conventions import r_age_spans, r_calendar_spans
 from steropes.studies.sccs.settings import Spline
 from steropes.studies.sccs.splines import (
     TimeEffect,

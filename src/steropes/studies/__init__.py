@@ -99,7 +99,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         SeriesQuestion,
         run_case_series_grid,
     )
-    from .sccs.parity import compare_with_r
     from .sccs.presets import case_series_settings
     from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
     from .sccs.specification import case_series_grid_schema, read_case_series_grid
@@ -221,7 +220,6 @@ _WHERE = {
     "case_series_grid_schema": "sccs.specification",
     "read_case_series_grid": "sccs.specification",
     "run_case_series_grid": "sccs.grid",
-    "compare_with_r": "sccs.parity",
     "case_series_settings": "sccs.presets",
     "CaseRules": "sccs.settings",
     "CaseSeriesSettings": "sccs.settings",
@@ -310,7 +308,6 @@ __all__ = [
     "combine_profiles",
     "comparative_study",
     "compare_cohorts",
-    "compare_with_r",
     "condition_cohorts",
     "control_performance",
     "control_window",

@@ -14,7 +14,7 @@ from steropes.studies.core_commands import print_environment
 from steropes.studies.disclosure import site_rules
 from steropes.studies.federation.commands import federate_app
 from steropes.studies.grid_commands import DATABASE, Disclosure, add_commands
-from steropes.studies.sccs.command import sccs, sccs_grid, sccs_parity
+from steropes.studies.sccs.command import sccs, sccs_grid
 
 __all__ = ["app"]
 
@@ -176,7 +176,6 @@ def info() -> None:
 add_commands(app)
 app.command()(sccs)
 app.command("sccs-grid")(sccs_grid)
-app.command("sccs-parity")(sccs_parity)
 app.add_typer(federate_app, name="federate")
 
 

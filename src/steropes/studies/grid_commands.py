@@ -34,7 +34,6 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(grid)
     app.command()(concepts)
     app.command()(combine)
-    app.command("cohort-parity")(cohort_parity)
 
 
 def grid(
@@ -228,19 +227,3 @@ def combine(
         )
     if output is not None:
         print(output)
-
-
-def cohort_parity(
-    folder: Annotated[Path, typer.Argument(help="Folder with the cm_*.csv files of R.")],
-    database: Annotated[
-        str | None, typer.Option(help="The same database elsewhere, such as in PostgreSQL.")
-    ] = None,
-) -> None:
-    """Run CohortMethod's own demonstration, and compare every number with R's."""
-    from steropes.studies.grid.parity import compare_with_cohort_method
-
-    found = compare_with_cohort_method(folder, database)
-    for line in found.itertuples(index=False):
-        print(f"{line.analysis}  {line.quantity}: {line.r:.12g}, here {line.here:.12g}")
-    worst = found.loc[found["difference"].idxmax()]
-    print(f"largest difference {worst['difference']:.2g}: {worst['quantity']}")

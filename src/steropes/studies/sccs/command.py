@@ -1,4 +1,4 @@
-"""The commands ``steropes sccs``, ``sccs-grid`` and ``sccs-parity``."""
+"""The commands ``steropes sccs`` and ``steropes sccs-grid``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import typer
 
 from steropes.errors import DataError
 from steropes.studies.grid_commands import DATABASE, Disclosure
-from steropes.studies.plain_text import csv_text
 from steropes.studies.sccs import options as option
 
 if TYPE_CHECKING:
     from steropes.studies.grid.cohorts import CohortSources
 
-__all__ = ["sccs", "sccs_grid", "sccs_parity"]
+__all__ = ["sccs", "sccs_grid"]
 
 
 def sccs(
@@ -96,40 +95,6 @@ def _splines(**wanted: bool) -> dict[str, Any]:
     from steropes.studies.sccs.settings import Spline
 
     return {name: Spline() for name, yes in wanted.items() if yes}
-
-
-def sccs_parity(
-    reference: Annotated[
-        Path, typer.Argument(help="Folder with the sccs_*.csv that R's package exported.")
-    ],
-    database: Annotated[
-        str | None, typer.Option(help="The database R was run on. Default: the demonstration's.")
-    ] = None,
-    cohort_table: Annotated[
-        str | None, typer.Option(help="Its cohort table (schema.table); of the demo, made anew.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="CSV file for the whole comparison, number by number.")
-    ] = None,
-) -> None:
-    """Compare with results of R's SelfControlledCaseSeries 6 on the same database."""
-    from steropes.studies.demo import demo_database
-    from steropes.studies.omop import OmopDatabase
-    from steropes.studies.page.files import write_files
-    from steropes.studies.sccs.cohorts import make_cohorts
-    from steropes.studies.sccs.parity import compare_with_r
-    from steropes.studies.sccs.terminal import print_parity
-
-    with OmopDatabase(database or demo_database()) as db:
-        cohorts = make_cohorts(db, _sources(cohort_table, None, None))
-        if database is not None and cohorts is None:
-            raise DataError("name the cohort table that R was run on: --cohort-table")
-        parity = compare_with_r(db, reference, cohorts)
-    print_parity(parity)
-    if output is not None:
-        write_files(output.parent, {output.name: csv_text(parity.table)})
-    if len(parity.disagreements):
-        raise typer.Exit(1)
 
 
 def sccs_grid(

@@ -16,13 +16,11 @@ from steropes.studies.wording import count, decimals, p_value, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.grid import CaseSeriesGridResults
-    from steropes.studies.sccs.parity import Parity
     from steropes.studies.sccs.study import CaseSeries
 
 __all__ = [
     "interval_words",
     "print_grid",
-    "print_parity",
     "print_series",
     "ratio_text",
     "shown_estimates",
@@ -151,26 +149,6 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
     console.print(f"[bold]{escape(str(page))}[/]")
     console.print(f"[bold]{escape(str(page.parent / 'results.zip'))}[/]")
     console.print(f"{escape(str(results.path))} (exact numbers, not to be released)")
-
-
-def print_parity(parity: Parity) -> None:
-    """Print how many numbers agree, and which do not and why."""
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(highlight=False)
-    heads = ("Table", "Compared", "Agree", "Explained", "Differ")
-    table = _table("SelfControlledCaseSeries beside this package", heads)
-    for name, line in parity.summary().iterrows():
-        table.add_row(str(name), *(f"{int(n):,}" for n in line))
-    console.print(table)
-    other = parity.table[~parity.table["agrees"]]
-    table = _table("Numbers that differ", ("Number", "Ours", "R's", "Why"))
-    for _, line in other.iterrows():
-        cells = (f"{x:.6g}" if isinstance(x, float) else str(x) for x in line[["ours", "theirs"]])
-        table.add_row(escape(f"{line['question']} {line['item']}"), *cells, line["note"] or "?")
-    if len(other):
-        console.print(table)
 
 
 def _table(title: str, heads: tuple[str, ...]) -> Any:

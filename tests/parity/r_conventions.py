@@ -1,7 +1,4 @@
-"""What SelfControlledCaseSeries 6.1 counts otherwise than one should, for comparisons only.
-
-Each function says what R's package does; the study itself never uses these.
-"""
+"""Counts by conventions of SelfControlledCaseSeries 6.1 that differ from this package's."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ __all__ = ["r_age_spans", "r_calendar_spans", "r_detectable", "r_monthly_rates",
 
 
 def r_monthly_rates(population: Population) -> pd.DataFrame:
-    """Monthly rates where each case's time is one month longer than it is.
+    """Compute monthly rates with each case's time one month too long, as R does.
 
     The first and the last month count for their shares of 31 days and the months between for one,
     but a case's outcomes are divided by the number of months from first to last plus both shares;
@@ -50,14 +47,14 @@ def r_monthly_rates(population: Population) -> pd.DataFrame:
 
 
 def r_detectable(line: Any) -> float:
-    """Detectable ratio where time before the first day that counts is taken for unexposed time."""
+    """Compute the detectable ratio with excluded early time counted as unexposed time."""
     total = line["observed_days"] + line["days_before"]
     share = line["days"] / total if total else 0.0
     return minimal_detectable_ratio(float(share), int(line["observed_events"]))
 
 
 def r_p_values(log_rr: float, se: float) -> tuple[float, float]:
-    """Two- and one-sided Wald p-values, of a standard error from the interval's width."""
+    """Compute two- and one-sided Wald p-values with the standard error of the interval's width."""
     if not math.isfinite(se):
         return math.nan, math.nan
     z = log_rr / se
@@ -65,7 +62,7 @@ def r_p_values(log_rr: float, se: float) -> tuple[float, float]:
 
 
 def r_calendar_spans(population: Population) -> pd.DataFrame:
-    """Cases that cover a month and those around it, less those who leave in the next but one."""
+    """Count cases that cover a month and its neighbours, less those who leave two months later."""
     first = month_of(population.observed + population.start) + 1
     last = month_of(population.observed + population.end) - 1
     table = _r_cover(first, last)
@@ -75,7 +72,7 @@ def r_calendar_spans(population: Population) -> pd.DataFrame:
 
 
 def r_age_spans(population: Population) -> pd.DataFrame:
-    """The same by age, where the age in days is added to months as though it were one of them."""
+    """Count cases by month of age, adding the age in days to months without conversion."""
     month = DAYS_A_YEAR / 12
     first = np.ceil(population.age + population.start / month).astype(np.int64) + 1
     last = np.floor((population.age + population.end) / month).astype(np.int64) - 1
@@ -83,7 +80,7 @@ def r_age_spans(population: Population) -> pd.DataFrame:
 
 
 def _r_cover(first: NDArray, last: NDArray) -> pd.DataFrame:
-    """Running sum of starts less ends, months with more than none; gaps filled from before."""
+    """Count the running sum of starts minus ends, filling gaps with the previous month's count."""
     low = int(min(first.min(), last.min()))
     high = int(max(first.max(), last.max()))
     steps = np.bincount(first - low, minlength=high - low + 1)
@@ -99,5 +96,6 @@ def _r_cover(first: NDArray, last: NDArray) -> pd.DataFrame:
 
 
 def _day(day: NDArray) -> NDArray:
+    """Return the day of the month, counted from one."""
     dates = np.asarray(day, "datetime64[D]")
     return (dates - dates.astype("datetime64[M]")).astype(np.int64) + 1

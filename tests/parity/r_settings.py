@@ -1,4 +1,4 @@
-"""Settings as SelfControlledCaseSeries 6 writes them (JSON) to those of this package."""
+"""Translation of SelfControlledCaseSeries 6 settings (JSON) to this package's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def settings_from_r(
     outcome : int
         Id of the outcome.
     exposures : mapping of str to int
-        What ``exposureId`` and the like stand for.
+        Ids of R's placeholders, such as ``exposureId``.
     nesting_cohort : int, optional
     outcomes_from, exposures_from
         As in `CaseRules`.
@@ -44,7 +44,7 @@ def settings_from_r(
     Raises
     ------
     DataError
-        A setting that has no counterpart.
+        A setting has no counterpart.
     """
     given = json.loads(definition) if isinstance(definition, str) else definition
     data, people = given["getDbSccsDataArgs"], given["createStudyPopulationArgs"]
@@ -121,14 +121,14 @@ def _control(
 
 
 def _loaded(ids: tuple[int, ...] | None, loaded: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Of the ids asked for, those whose eras R loads."""
+    """Keep the requested ids whose eras R loads."""
     if loaded is None:
         return ids
     return loaded if ids is None else tuple(i for i in ids if i in loaded)
 
 
 def _ids(given: Any, exposures: Mapping[str, int]) -> tuple[int, ...] | None:
-    """Ids, or references to the exposures of the question; those it does not have are left out."""
+    """Resolve ids and placeholders for exposures; placeholders without an exposure are dropped."""
     if given is None:
         return None
     found = [exposures.get(i) if isinstance(i, str) else int(i) for i in _list(given)]
@@ -144,7 +144,7 @@ def _spline(given: Mapping[str, Any] | None, name: str) -> Spline | None:
         return None
     knots = given[name]
     if isinstance(knots, Sequence) and any(isinstance(k, str) for k in knots):
-        raise DataError(f"{name}: knots that are dates are given as months since year 0 here")
+        raise DataError(f"{name}: give knots that are dates as months since year 0")
     return Spline(
         int(knots) if not isinstance(knots, Sequence) else tuple(knots),
         penalized=bool(given["allowRegularization"]),
@@ -154,7 +154,7 @@ def _spline(given: Mapping[str, Any] | None, name: str) -> Spline | None:
 def _prior(given: Mapping[str, Any]) -> Any:
     kind = given["priorType"]
     if kind not in ("laplace", "normal", "none"):
-        raise DataError(f"there is no prior {kind!r} here")
+        raise DataError(f"prior {kind!r} has no counterpart")
     return kind
 
 

@@ -1,9 +1,8 @@
-"""Results of SelfControlledCaseSeries 6 next to ours, number by number.
+"""Compare results of SelfControlledCaseSeries 6 with this package's, number by number.
 
-R's exported tables say what was asked (``sccs_analysis``, ``sccs_exposure``,
-``sccs_exposures_outcome_set``) and what was found. The same questions are asked of the database
-here, and every number of R's is set beside the one that this package gives, and beside what R's
-convention gives where that is another.
+R's exported tables contain the analyses (``sccs_analysis``, ``sccs_exposure``,
+``sccs_exposures_outcome_set``) and their results. The same analyses are run here on the same
+database, and every number is compared; where R's convention differs, R's convention is computed.
 """
 
 from __future__ import annotations
@@ -15,6 +14,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tests.parity.r_conventions import (
+    r_age_spans,
+    r_calendar_spans,
+    r_detectable,
+    r_monthly_rates,
+    r_p_values,
+)
+from tests.parity.r_settings import settings_from_r
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.entries import CohortTable
@@ -26,14 +33,6 @@ from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
 from steropes.studies.sccs.model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.population import Population, find_cases
-from steropes.studies.sccs.r_conventions import (
-    r_age_spans,
-    r_calendar_spans,
-    r_detectable,
-    r_monthly_rates,
-    r_p_values,
-)
-from steropes.studies.sccs.r_settings import settings_from_r
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.sources import Sources
 from steropes.studies.sccs.study import exposures_of_interest
@@ -43,7 +42,7 @@ from steropes.studies.sccs.timing import time_to_event
 __all__ = ["Parity", "compare_with_r", "demo_cohorts"]
 
 CLOSE = 1e-5
-STEPS = 1e-4  # R ends the search of a limit early
+STEPS = 1e-4  # R stops the search for a confidence limit early.
 WANTED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set", "sccs_result")
 LIMIT = "R's search of the limit ended early; ours is where the likelihood is 1.92 lower"
 NO_EVENT = "no event in the window: the estimate is zero, R's is where its iterations ended"
@@ -52,7 +51,7 @@ ENDLESS = "the estimate is infinite, and R gives none"
 
 @dataclass(frozen=True)
 class Parity:
-    """What was compared.
+    """The numbers that were compared.
 
     Attributes
     ----------
@@ -78,7 +77,7 @@ class Parity:
 
 
 def demo_cohorts(db: OmopDatabase) -> CohortTable:
-    """The cohorts with which R's results on the demonstration database were made.
+    """Build the cohorts of R's results on the demonstration database.
 
     1 celecoxib, 2 diclofenac, 3 gastrointestinal haemorrhage, 4 either of the drugs.
     """
@@ -94,14 +93,14 @@ def demo_cohorts(db: OmopDatabase) -> CohortTable:
 def compare_with_r(
     database: str | Path | OmopDatabase, folder: str | Path, cohorts: CohortTable | None = None
 ) -> Parity:
-    """Ask R's questions of a database and set the answers beside R's.
+    """Run R's analyses on a database and compare the results.
 
     Parameters
     ----------
     database : path, connection or OmopDatabase
         The database that R was run on.
     folder : str or Path
-        With R's exported tables, ``sccs_*.csv``.
+        Folder of R's exported tables, ``sccs_*.csv``.
     cohorts : CohortTable, optional
         The cohorts that R was run on. Default: those of the demonstration, `demo_cohorts`.
     """
@@ -117,6 +116,7 @@ def compare_with_r(
 
 
 def _read(folder: Path) -> dict[str, pd.DataFrame]:
+    """Read R's exported tables by name."""
     tables = {}
     for path in sorted([*folder.glob("sccs_*.csv"), *folder.glob("sccs_*.csv.gz")]):
         tables[path.name.split(".")[0]] = pd.read_csv(path)
@@ -128,7 +128,7 @@ def _read(folder: Path) -> dict[str, pd.DataFrame]:
 
 @dataclass
 class _Rows:
-    """Collects comparisons of one question after another."""
+    """Comparisons collected over questions."""
 
     tables: dict[str, pd.DataFrame]
     found: list[tuple] = field(default_factory=list)
@@ -136,7 +136,7 @@ class _Rows:
     outcome_set: int = 0
 
     def theirs(self, table: str) -> pd.DataFrame:
-        """R's rows of this question."""
+        """Return R's rows of the current question."""
         t = self.tables.get(table)
         if t is None:
             return pd.DataFrame()
@@ -157,6 +157,7 @@ class _Rows:
 
 
 def _agree(ours: Any, theirs: Any, close: float) -> bool:
+    """Check that two values are equal, or close relative to R's where they are numbers."""
     if isinstance(theirs, str) or isinstance(ours, str):
         return str(ours) == str(theirs)
     a, b = float(ours), float(theirs)
@@ -169,6 +170,7 @@ def _compare(
     db: OmopDatabase, cohorts: CohortTable, tables: dict[str, pd.DataFrame], analysis: pd.Series,
     question: pd.Series, rows: _Rows,
 ) -> None:  # fmt: skip
+    """Run one analysis of one question and compare all its tables."""
     rows.analysis = int(analysis["analysis_id"])
     rows.outcome_set = int(question["exposures_outcome_set_id"])
     exposures = tables["sccs_exposure"]
@@ -201,7 +203,7 @@ def _compare(
 
 
 def _nobody(population: Population, rows: _Rows) -> None:
-    """R counts zeros and gives no estimate."""
+    """Compare a question without cases, where R counts zeros and gives no estimate."""
     zero = [0] * 4
     lines = rows.theirs("sccs_attrition")
     for _, line in lines.iterrows():
@@ -228,11 +230,13 @@ COUNTED = ("outcome_subjects", "outcome_events", "outcome_observation_periods", 
 
 
 def _count(rows: _Rows, line: pd.Series, ours: list[Any]) -> None:
+    """Compare the four counts of a row of attrition."""
     for name, n in zip(COUNTED, ours, strict=True):
         rows.add("sccs_attrition", f"{line['description']}: {name}", n, line[name], 0.0)
 
 
 def _attrition(population: Population, intervals: Intervals, rows: _Rows) -> None:
+    """Compare attrition."""
     theirs = rows.theirs("sccs_attrition")
     ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
     ours.append(list(intervals.attrition[1:]))
@@ -246,6 +250,7 @@ def _attrition(population: Population, intervals: Intervals, rows: _Rows) -> Non
 
 
 def _results(intervals: Intervals, model: CaseSeriesModel, rows: _Rows) -> None:
+    """Compare counts and estimates of the exposures of interest."""
     interest = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.of_interest]
     for name, (_, line) in zip(interest, rows.theirs("sccs_result").iterrows(), strict=False):
         stats, e = intervals.statistics.loc[name], model.estimates.loc[name]
@@ -278,7 +283,7 @@ def _results(intervals: Intervals, model: CaseSeriesModel, rows: _Rows) -> None:
 def _covariates(
     settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: _Rows
 ) -> None:
-    """R's numbers of covariates: 99 the probe, 1000 and on the windows."""
+    """Compare covariates, which R numbers 99 (end of observation) and from 1000 (windows)."""
     names = {99: PROBE}
     at = 1000
     for name, c in zip(intervals.names, intervals.columns, strict=True):
@@ -301,7 +306,7 @@ def _covariates(
 
 
 def _profiles(model: CaseSeriesModel, rows: _Rows) -> None:
-    """Profiles point by point, where R's points are those of ours or lie within the grid."""
+    """Compare profiles at the points that both have."""
     theirs = rows.theirs("sccs_likelihood_profile")
     if not len(theirs) or not model.profiles:
         return
@@ -309,7 +314,7 @@ def _profiles(model: CaseSeriesModel, rows: _Rows) -> None:
     for _, line in theirs.iterrows():
         near = int(np.abs(ours["log_rr"] - line["log_rr"]).argmin())
         if abs(ours["log_rr"].iloc[near] - line["log_rr"]) > 1e-9:
-            continue  # R has added points of its own to the grid
+            continue  # R adds points that our grid lacks
         value = float(ours["log_likelihood"].iloc[near])
         rows.add(
             "sccs_likelihood_profile", f"at {line['log_rr']:.4f}", value, line["log_likelihood"]
@@ -319,6 +324,7 @@ def _profiles(model: CaseSeriesModel, rows: _Rows) -> None:
 def _diagnostics(
     population: Population, intervals: Intervals, model: CaseSeriesModel, rows: _Rows
 ) -> None:
+    """Compare the diagnostics and their verdicts."""
     table = "sccs_diagnostics_summary"
     interest = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.of_interest]
     probe = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
@@ -351,7 +357,7 @@ def _diagnostics(
 
 
 def _time(population: Population, seen: dict[str, Any], rows: _Rows) -> None:
-    """Weeks around exposure and months of the calendar; counts below five are −5 in R's tables."""
+    """Compare weeks around exposure and calendar months; R writes −5 for counts below five."""
     theirs = rows.theirs("sccs_time_to_event")
     if len(theirs) and seen:
         ours = time_to_event(population, next(iter(seen.values()))).set_index("week")
@@ -382,7 +388,7 @@ def _time(population: Population, seen: dict[str, Any], rows: _Rows) -> None:
 
 
 def _spans(population: Population, rows: _Rows) -> None:
-    """Spans of age and calendar time, by R's conventions."""
+    """Compare spans of age and calendar time, computed by R's conventions."""
     for table, ours, key in (
         ("sccs_age_spanning", r_age_spans, ["age_month"]),
         ("sccs_calendar_time_spanning", r_calendar_spans, ["calendar_year", "calendar_month"]),
@@ -402,4 +408,5 @@ def _spans(population: Population, rows: _Rows) -> None:
 
 
 def _censored(n: Any) -> int:
+    """Replace counts of one to four by −5, as R does."""
     return -5 if 0 < int(n) < 5 else int(n)

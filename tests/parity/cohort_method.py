@@ -1,4 +1,4 @@
-"""The demonstration against the results that R's CohortMethod ships: number by number."""
+"""Compare the demonstration with the results that R's CohortMethod ships, number by number."""
 
 from __future__ import annotations
 
@@ -27,36 +27,37 @@ __all__ = ["compare_with_cohort_method"]
 
 Line = tuple[int, str, float, float]
 OUTCOME = 3
-TIED = (2, 4)  # analyses that hang on the order of equal scores
+TIED = (2, 4)  # Analyses that depend on the order of people with equal scores.
 ORDERS = 20
-# R leaves the balance of an outcome's own people out of this demonstration, and so its verdict.
+# R does not evaluate the balance of each outcome's people in this demonstration.
 NOT_EVALUATED = {"balance_diagnostic"}
 
 
 def compare_with_cohort_method(
     folder: str | Path, database: str | Path | OmopDatabase | Any = None
 ) -> pd.DataFrame:
-    """Run the four analyses of CohortMethod's own demonstration, and compare them with R's.
+    """Run the four analyses of CohortMethod's demonstration and compare the results.
 
     Parameters
     ----------
     folder : str or Path
-        Holds R's ``cm_*.csv`` files (plain or gzipped).
+        Folder of R's ``cm_*.csv`` files (plain or gzipped).
     database : str, Path, connection or OmopDatabase, optional
         The demonstration's database. Default: the one that comes with ``steropes[demo]``.
 
     Returns
     -------
     DataFrame
-        ``analysis``, ``quantity``, ``r``, ``here`` and ``difference``. Of tables with many numbers
+        ``analysis``, ``quantity``, ``r``, ``here`` and ``difference``. For tables with many numbers
         the largest difference is given. Analyses 2 and 4 match people with equal scores, whom R
-        takes in the order of its rows: what hangs on that is told as the range over 20 orders of
-        the tied, and ``here`` is R's number if the range holds it, else the nearer end.
+        takes in the order of its rows: quantities that depend on this order are given as the range
+        over 20 orders of the ties, and ``here`` is R's number if it lies in the range, else the
+        nearer end.
 
     Raises
     ------
     DataError
-        A file is not there.
+        A file is missing.
     """
     tables = {
         name: _read(Path(folder), f"cm_{name}")
@@ -76,7 +77,7 @@ def compare_with_cohort_method(
         everybody: pd.DataFrame | None = None  # before matching; the first analysis has no scores
         for analysis in cohort_method_demo():
             result = bench.run(question, OUTCOME, analysis)
-            of = {name: _of(table, analysis.id) for name, table in tables.items()}
+            of = {name: _rows(table, analysis.id) for name, table in tables.items()}
             lines += _compare(result, of)
             if everybody is None:
                 everybody = pd.DataFrame(result.people)
@@ -87,14 +88,15 @@ def compare_with_cohort_method(
 
 
 def _read(folder: Path, name: str) -> pd.DataFrame:
+    """Read one of R's tables."""
     for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz"):
         if path.exists():
             return pd.read_csv(path)
     raise DataError(f"{folder} holds no {name}.csv")
 
 
-def _of(table: pd.DataFrame, analysis: int) -> pd.DataFrame:
-    """Rows of an analysis, of the first comparison, which is the one that has people."""
+def _rows(table: pd.DataFrame, analysis: int) -> pd.DataFrame:
+    """Select an analysis in the first comparison, the only one with people."""
     rows = table[table["analysis_id"] == analysis]
     if "outcome_id" in rows:
         rows = rows[rows["outcome_id"] == OUTCOME]
@@ -103,6 +105,7 @@ def _of(table: pd.DataFrame, analysis: int) -> pd.DataFrame:
 
 
 def _compare(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Line]:
+    """Compare everything of an analysis that does not depend on the order of ties."""
     number = result.analysis.id
     for exposure, arm in ((1, "target"), (2, "comparator")):
         rules = of["attrition"][of["attrition"]["exposure_id"] == exposure]
@@ -120,9 +123,9 @@ def _compare(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Li
     if result.shared.balance is not None:
         theirs = float(checks["shared_max_sdm"])
         yield number, "largest difference", theirs, result.diagnostics.shared_difference
-    told = [n for n in verdicts if n.endswith("_diagnostic")]
-    same = sum(str(checks[n]) == str(verdicts[n]) for n in told if n not in NOT_EVALUATED)
-    yield number, "verdicts", float(len({*told} - NOT_EVALUATED)), float(same)
+    judged = [n for n in verdicts if n.endswith("_diagnostic")]
+    same = sum(str(checks[n]) == str(verdicts[n]) for n in judged if n not in NOT_EVALUATED)
+    yield number, "verdicts", float(len({*judged} - NOT_EVALUATED)), float(same)
     wanted, estimate = of["result"].iloc[0], result.estimate
     for name, mine in result.counts.items():
         yield number, name, float(wanted[name]), float(mine)
@@ -154,6 +157,7 @@ def _compare(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Li
 
 
 def _profile(result: AnalysisResult, profile: pd.DataFrame) -> Iterator[Line]:
+    """Compare the profile likelihood and its slope."""
     people = result.people
     weights = people.get("weight")
     groups = TwoGroups.of(people["time"], people["event"], people["treated"], weights)
@@ -165,6 +169,7 @@ def _profile(result: AnalysisResult, profile: pd.DataFrame) -> Iterator[Line]:
 
 
 def _curves(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Line]:
+    """Compare Kaplan–Meier curves."""
     known = [c for c in result.curves if c in of["kaplan_meier_dist"]]
     curves = of["kaplan_meier_dist"][known].to_numpy(float)
     worst = np.nanmax(np.abs(curves - result.curves[known].to_numpy(float)))
@@ -174,7 +179,7 @@ def _curves(result: AnalysisResult, of: dict[str, pd.DataFrame]) -> Iterator[Lin
 def _over_orders(
     result: AnalysisResult, people: pd.DataFrame, of: dict[str, pd.DataFrame]
 ) -> Iterator[Line]:
-    """The range of what is estimated over orders of people with equal scores."""
+    """Compare R's estimates with their range over orders of people with equal scores."""
     analysis, shared = result.analysis, result.shared
     assert analysis.match is not None
     assert shared.scores is not None
@@ -197,26 +202,28 @@ def _over_orders(
         yield _within(number, "ratio of ratios", theirs, products)
 
 
-def _within(number: int, what: str, theirs: float, found: list[float]) -> Line:
+def _within(number: int, quantity: str, theirs: float, found: list[float]) -> Line:
+    """Compare R's number with a range."""
     low, high = min(found), max(found)
-    said = f"{what}; {low:.3f} to {high:.3f} over {ORDERS} orders of equal scores"
-    return number, said, theirs, min(max(theirs, low), high)
+    label = f"{quantity}; {low:.3f} to {high:.3f} over {ORDERS} orders of equal scores"
+    return number, label, theirs, min(max(theirs, low), high)
 
 
 def _balance(result: AnalysisResult, table: pd.DataFrame) -> Iterator[Line]:
+    """Compare standardised differences and means of covariates."""
     assert result.shared.balance is not None
     both = table.merge(result.shared.balance.table, on="covariate_id", suffixes=("", "_here"))
     yield result.analysis.id, "covariates with the same id", float(len(table)), float(len(both))
     for when in ("before", "after"):
         apart = (both[f"std_diff_{when}"] - both[f"smd_{when}"]).abs().max()
-        said = f"standardised differences {when} (R's have 3 digits), largest difference"
-        yield result.analysis.id, said, 0.0, float(apart)
+        label = f"standardised differences {when} (R's have 3 digits), largest difference"
+        yield result.analysis.id, label, 0.0, float(apart)
     worst = 0.0
     for name in (
         f"{arm}_mean_{w}" for arm in ("target", "comparator") for w in ("before", "after")
     ):
-        told = both[both[name] >= 0]  # small cells are not
-        worst = max(worst, float((told[name] - told[f"{name}_here"]).abs().max()))
+        shown = both[both[name] >= 0]  # R writes negative numbers for small cells.
+        worst = max(worst, float((shown[name] - shown[f"{name}_here"]).abs().max()))
     yield (
         result.analysis.id,
         "means of covariates (R's have 3 digits), largest difference",
