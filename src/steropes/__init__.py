@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .data.kaplan_meier import KaplanMeier, kaplan_meier
     from .design import Design, as_design
     from .fit.shards import ShardedDesign
-    from .infer.calibration import calibration_table
+    from .infer.calibration_table import calibration_table
     from .infer.logrank import logrank_test
     from .models import (
         ConditionalLogisticRegression,

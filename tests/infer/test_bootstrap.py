@@ -24,7 +24,7 @@ from steropes import (
     Surv,
 )
 from steropes.infer import bootstrap
-from steropes.infer.draws import Draws, sampling_units
+from steropes.infer.bootstrap_draws import Draws, sampling_units
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 PRIORS = [None, Laplace(0.05, exclude=[0]), Normal(0.2)]

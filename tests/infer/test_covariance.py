@@ -21,7 +21,7 @@ from steropes import (
     SelfControlledCaseSeries,
     Surv,
 )
-from steropes.infer.information import Information
+from steropes.infer.information_matrix import Information
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 

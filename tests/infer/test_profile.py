@@ -28,8 +28,8 @@ from steropes import (
     Surv,
     demo_database,
 )
-from steropes.infer.held import HeldFits, Value
-from steropes.infer.profile import Maximum, find_end, find_maximum, run
+from steropes.infer.profile_fits import HeldFits, Value
+from steropes.infer.profile_search import Maximum, find_end, find_maximum, run
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 HALF = 0.5 * stats.chi2.ppf(0.95, 1)

@@ -19,7 +19,7 @@ from steropes import (
     PooledLogisticRegression,
     Surv,
 )
-from steropes.infer.held import HeldFits
+from steropes.infer.profile_fits import HeldFits
 
 FAMILIES = {
     "poisson": PoissonRegression,

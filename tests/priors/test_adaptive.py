@@ -20,7 +20,7 @@ from steropes import (
     Normal,
     NotConvergedWarning,
 )
-from steropes.infer.draws import Draws
+from steropes.infer.bootstrap_draws import Draws
 
 
 def test_orthogonal_columns_have_the_roots_of_a_quadratic():

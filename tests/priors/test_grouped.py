@@ -22,8 +22,8 @@ from steropes import (
     PoissonRegression,
 )
 from steropes.fit import solve_under
-from steropes.infer.information import Information
-from steropes.infer.scores import UnitScores
+from steropes.infer.information_matrix import Information
+from steropes.infer.score_contributions import UnitScores
 from steropes.priors import Joined
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import reference
 from every_family import EVERY, case
 from steropes import CrossValidation, DataError, Hierarchical, LogisticRegression, Normal
-from steropes.infer.draws import Draws
+from steropes.infer.bootstrap_draws import Draws
 
 GROUPS = [0, 0, 1, 1, None]
 MEMBER = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [0, 0]])

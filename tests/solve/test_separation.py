@@ -136,7 +136,7 @@ def test_the_look_for_separation_under_a_ridge_makes_no_matrix_of_all_columns(rn
     n, p = 40, 1500
     X = sparse.random_array((n, p), density=0.02, format="csc", rng=rng)
     y = np.arange(n) % 2
-    from steropes.infer.information import refuse_separated
+    from steropes.infer.information_matrix import refuse_separated
 
     m = steropes.LogisticRegression(prior=steropes.Normal(0.1)).fit(X, y)
     l1, l2 = m._problem.penalties(m.prior_)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError
-from ..infer.information import refuse_dependent
+from ..infer.information_matrix import refuse_dependent
 from ..solve import Batch
 from ..solve.certificate import informative, units, violations
 from .choose import Chosen, choose_variance

@@ -19,10 +19,10 @@ from ..errors import DataError, SeparationError
 from ..fit import Replicates, certified_under
 from ..fit.replicates import lanes_of_draws
 from ..solve import Fit
-from .draws import Draws
-from .information import Information
-from .loose import LooseColumns
-from .scores import UnitScores
+from .bootstrap_draws import Draws
+from .information_matrix import Information
+from .score_contributions import UnitScores
+from .unidentified_coefficients import LooseColumns
 
 __all__ = ["Choose", "DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
 

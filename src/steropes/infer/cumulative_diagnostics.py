@@ -9,9 +9,9 @@ from scipy import stats
 from ..design import Design
 from ..errors import DataError, listed
 from ..likelihoods.cumulative import Interval
-from .cumulative import CumulativeInformation, FittedPart, profiled_scores
-from .cumulative_predict import probabilities
-from .wald import wald_statistic
+from .cumulative_information import CumulativeInformation, FittedPart, profiled_scores
+from .cumulative_predictions import probabilities
+from .wald_statistic import wald_statistic
 
 __all__ = ["equality_test", "influence", "scale_residuals"]
 

@@ -13,7 +13,7 @@ from ..data.group_labels import check_groups, people_of
 from ..data.row_labels import refuse_other_order
 from ..data.survival_outcome import check_survival
 from ..errors import DataError
-from .wald import wald_statistic
+from .wald_statistic import wald_statistic
 
 __all__ = ["logrank_test"]
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from .baseline import fitted_state
-from .information import Information
-from .sandwich import COLUMNS
-from .scores import UnitScores
+from .baseline_hazard import fitted_state
+from .information_matrix import Information
+from .robust_covariance import COLUMNS
+from .score_contributions import UnitScores
 
 __all__ = [
     "deviance_of_martingale",

@@ -23,7 +23,7 @@ from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem
 from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined
-from ..infer.faint import refuse_faint
+from ..infer.weak_information import refuse_faint
 from ..likelihoods import Likelihood
 from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
 from ..errors import DataError, listed
-from ..infer.resampled import spread
+from ..infer.bootstrap_intervals import spread
 from .coefficient_tables import positions, quantile
 from .hypothesis_tests import Hypotheses
 from .profile_likelihood import Profiling

@@ -14,8 +14,8 @@ from ..data import check_level, check_weights, refuse_other_order
 from ..data.vector_checks import vector
 from ..design import Design
 from ..errors import DataError
-from ..infer.hazard_state import HazardState
-from ..infer.survival_curves import cumulative_hazards, log_hazards, log_log_limits, time_grid
+from ..infer.hazard_with_variance import HazardState
+from ..infer.survival_standard_errors import cumulative_hazards, log_hazards, log_log_limits, time_grid
 from .coefficient_tables import quantile
 from .counterfactual_tables import everyone_given, named_column
 from .formula_parsing import Formula, table_of

@@ -21,7 +21,7 @@ from ..design import Design
 from ..design.piecewise import PiecewiseDesign, StepEffects
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
-from ..infer.proportionality import proportionality_test
+from ..infer.proportional_hazards_test import proportionality_test
 from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
 from ..priors import Prior

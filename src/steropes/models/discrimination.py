@@ -13,7 +13,7 @@ from ..data import check_level
 from ..data.vector_checks import vector
 from ..errors import DataError
 from ..infer.concordance import censoring_share, concordance_influence
-from ..infer.ties import tied
+from ..infer.tied_scores import tied
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
 from .coefficient_tables import cluster_codes, quantile
 

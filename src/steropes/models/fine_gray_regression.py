@@ -13,9 +13,9 @@ from ..data import check_level, check_strata, check_survival, check_weights, ref
 from ..data.vector_checks import vector
 from ..design import Design
 from ..errors import DataError
-from ..infer.hazard_state import HazardState
-from ..infer.incidence_curves import IncidenceErrors
-from ..infer.survival_curves import time_grid
+from ..infer.fine_gray_standard_errors import IncidenceErrors
+from ..infer.hazard_with_variance import HazardState
+from ..infer.survival_standard_errors import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from .cox_curves import curve_table, dense_columns, in_order_of_rows

@@ -12,15 +12,15 @@ from scipy import linalg, stats
 
 from ..errors import DataError
 from ..fit import Problem
-from ..infer.degrees import degrees_of_freedom
-from ..infer.restricted import (
+from ..infer.degrees_of_freedom import degrees_of_freedom
+from ..infer.restricted_fits import (
     RestrictedFit,
     centred_equations,
     held_fit,
     restricted_fit,
     score_statistic,
 )
-from ..infer.wald import wald_statistic
+from ..infer.wald_statistic import wald_statistic
 from ..select import Measured
 from ..solve import Fit
 from .coefficient_tables import positions

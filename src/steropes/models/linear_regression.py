@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from ..backends.face import Backend
 from ..data import check_response, refuse_other_order
 from ..design import Design
-from ..infer.held import FromObjective
+from ..infer.profile_fits import FromObjective
 from ..likelihoods import Likelihood, LinearLikelihood
 from ..priors import Prior
 from .base import PenalizedModel, Problem

@@ -16,7 +16,7 @@ from ..data import (
 )
 from ..design import Design
 from ..errors import DataError
-from ..infer.unconditional_residuals import of_response
+from ..infer.glm_residuals import of_response
 from ..likelihoods import Likelihood, PoissonLikelihood
 from ..priors import Prior
 from .base import PenalizedModel

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
 from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, listed
-from ..infer.held import FromObjective, HeldFits, Value
-from ..infer.profile import End, Maximum, find_end, find_maximum, refine, run
+from ..infer.profile_fits import FromObjective, HeldFits, Value
+from ..infer.profile_search import End, Maximum, find_end, find_maximum, refine, run
 from .coefficient_tables import positions
 from .wald_inference import Inference
 

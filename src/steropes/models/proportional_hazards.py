@@ -12,7 +12,7 @@ from ..data import refuse_other_order
 from ..data.vector_checks import in_order, label_strata, vector
 from ..design import Design
 from ..errors import DataError
-from ..infer.baseline import Baseline
+from ..infer.baseline_hazard import Baseline
 from ..likelihoods import CoxLikelihood
 from ..priors import Prior
 from ..solve import Fit

@@ -24,8 +24,8 @@ from ..infer.bootstrap import (
     fit_draws,
     fit_draws_reselecting,
 )
-from ..infer.draws import Draws, sampling_units
-from ..infer.resampled import Bootstrap
+from ..infer.bootstrap_draws import Draws, sampling_units
+from ..infer.bootstrap_intervals import Bootstrap
 from ..select import InformationCriterion
 from ..select.folds import random_generator
 from .progress import Progress

@@ -19,8 +19,8 @@ from ..infer.survival_residuals import (
     row_scores,
     schoenfeld,
 )
-from ..infer.unconditional_residuals import Family, of_response, outcome_and_predictor
-from ..infer.unconditional_residuals import row_scores as unconditional_scores
+from ..infer.glm_residuals import Family, of_response, outcome_and_predictor
+from ..infer.glm_residuals import row_scores as unconditional_scores
 from .coefficient_tables import positions
 from .fixed_coefficients import FixedCoefficients
 from .single_threaded_methods import OneBlasThread

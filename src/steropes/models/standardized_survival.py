@@ -11,9 +11,9 @@ import pandas as pd
 from ..backends.face import Backend
 from ..design import Design
 from ..errors import DataError
-from ..infer.hazard_state import HazardState
-from ..infer.standardized import Averages, Population, averages
-from ..infer.survival_curves import log_log_limits
+from ..infer.hazard_with_variance import HazardState
+from ..infer.standardized_curves import Averages, Population, averages
+from ..infer.survival_standard_errors import log_log_limits
 from .coefficient_tables import positions, quantile
 from .fixed_coefficients import FixedCoefficients
 

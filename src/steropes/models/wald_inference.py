@@ -13,8 +13,8 @@ from ..data import check_level, refuse_other_order
 from ..errors import DataError
 from ..fit import Problem
 from ..infer import Information
-from ..infer.draws import sampling_units
-from ..infer.sandwich import refuse_single_unit, robust_covariance
+from ..infer.bootstrap_draws import sampling_units
+from ..infer.robust_covariance import refuse_single_unit, robust_covariance
 from ..priors import Prior
 from .coefficient_tables import cluster_codes, coefficient_table, positions
 from .fixed_coefficients import FixedCoefficients

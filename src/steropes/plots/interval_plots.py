@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from ..data import check_level
 from ..errors import DataError
-from ..infer.profile import flat_end
+from ..infer.profile_search import flat_end
 from .plot_style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
 
 if TYPE_CHECKING:

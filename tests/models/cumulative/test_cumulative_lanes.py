@@ -128,8 +128,8 @@ def test_what_rows_add_to_the_profiled_score_sums_to_its_derivative(data, rng):
 
 def test_profiled_scores_of_rows_are_those_of_the_robust_errors(data):
     """The sandwich made of what any family's bootstrap uses equals the family's own."""
-    from steropes.infer.information import Information
-    from steropes.infer.scores import UnitScores
+    from steropes.infer.information_matrix import Information
+    from steropes.infer.score_contributions import UnitScores
     from steropes.models.cumulative import CumulativeProbabilityModel
 
     X, y = data

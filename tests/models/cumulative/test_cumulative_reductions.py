@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes import DataError, SeparationError
-from steropes.infer.cumulative_divide import (
+from steropes.infer.cumulative_subsets import (
     DividedInformation,
     combine_thresholds,
     subset_positions,

@@ -6,7 +6,7 @@ from dense_hessian import dense_negative_hessian
 from scipy import sparse, stats
 
 from steropes import DataError, Normal
-from steropes.infer import cumulative_robust as module
+from steropes.infer import cumulative_robust_variances as module
 from steropes.likelihoods.cumulative import CODES, Thresholds
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
 

@@ -8,7 +8,7 @@ from test_cox_against_r import CASES, fit
 
 from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, Laplace, Normal, Surv
-from steropes.infer.survival_curves import log_log_limits
+from steropes.infer.survival_standard_errors import log_log_limits
 
 AT = {"lung weights": [50, 200, 600], "veteran strata": [10, 50, 150], "heart": [10, 50, 400]}
 COLUMNS = ["survival", "se", "lower", "upper"]

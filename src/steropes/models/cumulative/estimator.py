@@ -13,7 +13,7 @@ from ...data.vector_checks import APART
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
-from ...infer.faint import FAINT, has_light, too_faint
+from ...infer.weak_information import FAINT, has_light, too_faint
 from ...likelihoods.cumulative import (
     CODES,
     CumulativeLikelihood,

@@ -11,7 +11,7 @@ from ...backends.threads import ThreadPool
 from ...data import refuse_other_order
 from ...design import Design
 from ...errors import DataError
-from ...infer.cumulative_predict import (
+from ...infer.cumulative_predictions import (
     densities,
     means,
     probabilities,

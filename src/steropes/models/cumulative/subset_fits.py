@@ -10,8 +10,8 @@ import numpy as np
 
 from ...errors import DataError, SeparationError
 from ...fit import Problem, certified_under
-from ...infer.cumulative import FittedPart
-from ...infer.cumulative_divide import combine_thresholds, subset_positions
+from ...infer.cumulative_information import FittedPart
+from ...infer.cumulative_subsets import combine_thresholds, subset_positions
 from ...likelihoods.cumulative import CumulativeLikelihood
 from ...priors import Prior
 from ...solve import Batch

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.infer.profile import FLAT_END
+from steropes.infer.profile_search import FLAT_END
 from steropes.studies.evidence.profile import Profile
 
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]

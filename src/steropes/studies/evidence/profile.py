@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.infer.profile import flat_end
+from steropes.infer.profile_search import flat_end
 
 __all__ = ["NormalProfile", "Profile"]
 

@@ -14,7 +14,7 @@ from ..priors import HELD
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
-from .held import hessian_of_support
+from .profile_fits import hessian_of_support
 
 __all__ = [
     "RestrictedFit",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .baseline import fitted_state
+from .baseline_hazard import fitted_state
 
 __all__ = ["HazardState", "relative_hazard"]
 

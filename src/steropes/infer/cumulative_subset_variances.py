@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cumulative import CumulativeInformation
-from .cumulative_divide import DividedInformation
+from .cumulative_information import CumulativeInformation
+from .cumulative_subsets import DividedInformation
 
 __all__ = ["CombinedInformation"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cumulative import CumulativeInformation
+from .cumulative_information import CumulativeInformation
 
 __all__ = ["DividedInformation", "combine_thresholds", "subset_positions"]
 

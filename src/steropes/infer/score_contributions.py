@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .baseline import fitted_state
+from .baseline_hazard import fitted_state
 
 __all__ = ["UnitScores"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .held import HeldFits, Value
+from .profile_fits import HeldFits, Value
 
 __all__ = ["FLAT_END", "End", "Maximum", "find_end", "find_maximum", "flat_end", "refine", "run"]
 

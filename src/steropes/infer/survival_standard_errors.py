@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from .hazard_state import TOP, HazardState
+from .hazard_with_variance import TOP, HazardState
 
 __all__ = ["cumulative_hazards", "log_hazards", "log_log_limits", "time_grid"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .baseline import fitted_state
-from .hazard_state import HazardState, relative_hazard
-from .scores import UnitScores
+from .baseline_hazard import fitted_state
+from .hazard_with_variance import HazardState, relative_hazard
+from .score_contributions import UnitScores
 
 __all__ = ["IncidenceErrors"]
 

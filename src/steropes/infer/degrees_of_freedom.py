@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from ..priors import Joined
-from .information import Information
+from .information_matrix import Information
 
 __all__ = ["degrees_of_freedom"]
 

@@ -2,7 +2,7 @@
 
 The influence of row i on a function with gradient (c, d) in (α, β) is its score times the
 inverse Hessian times that gradient. With J = T⁻¹C and β's covariance V from the factorisation
-(`steropes.infer.cumulative`) it is
+(`steropes.infer.cumulative_information`) it is
 
     u_i(T⁻¹c) + B_i'(d − J'c),    u_i(t) = −(ℓ_a t_up + ℓ_b t_low),    B = (s X − u(J)) V,
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .cumulative import at_optimum
+from .cumulative_information import at_optimum
 
 __all__ = ["RobustInformation"]
 

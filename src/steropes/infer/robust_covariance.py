@@ -16,8 +16,8 @@ import numpy as np
 from ..errors import DataError
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
-from .draws import cut_rows
-from .scores import UnitScores
+from .bootstrap_draws import cut_rows
+from .score_contributions import UnitScores
 
 __all__ = ["refuse_single_unit", "robust_covariance", "score_products"]
 

@@ -14,7 +14,7 @@ from ..data.kaplan_meier import product_limit
 from ..data.survival_outcome import check_survival
 from ..data.vector_checks import vector
 from ..errors import DataError
-from .ties import tied
+from .tied_scores import tied
 
 __all__ = ["calibration_table"]
 

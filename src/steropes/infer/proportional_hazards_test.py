@@ -23,7 +23,7 @@ from scipy import linalg, stats
 from ..data.kaplan_meier import product_limit
 from ..errors import DataError, listed
 from ..solve.hessian import hessian
-from .baseline import fitted_state
+from .baseline_hazard import fitted_state
 
 __all__ = ["proportionality_test"]
 
