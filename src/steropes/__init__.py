@@ -79,7 +79,7 @@ _HOMES = {
     "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
     "data.kaplan_meier": ["KaplanMeier", "kaplan_meier"],
     "design": ["Design", "as_design"],
-    "infer.calibration": ["calibration_table"],
+    "infer.calibration_table": ["calibration_table"],
     "infer.logrank": ["logrank_test"],
     "models": [
         "ConditionalLogisticRegression",

@@ -115,8 +115,8 @@ def sparse_problem(rng, family):
 def test_sparse_columns_of_any_unit_whatever_goes_together(
     family, model, most, many, rng, monkeypatch
 ):
-    monkeypatch.setattr("steropes.fit.outcomes.MOST", most)
-    monkeypatch.setattr("steropes.fit.outcomes.MANY", many)  # near ones: there is a way
+    monkeypatch.setattr("steropes.fit.multiple_outcomes.MOST", most)
+    monkeypatch.setattr("steropes.fit.multiple_outcomes.MANY", many)  # near ones: there is a way
     X, outcomes, prior = sparse_problem(rng, family)
     table = fit_many(model(prior=prior), sparse.csc_matrix(X), outcomes).set_index("outcome")
     assert table["converged"].all()

@@ -12,7 +12,7 @@ import pytest
 
 import steropes
 from steropes import CrossValidation, Laplace
-from steropes.fit import tasks
+from steropes.fit import parallel_tasks as tasks
 from steropes.fit.result_folder import Packing, ResultFolder
 from steropes.models import resampling
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, as_design
-from steropes.fit.shards.problem import ShardedProblem, sharded_problem
+from steropes.fit.shards.sharded_problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
 from steropes.models.fit_inputs import Given
 from steropes.solve.hessian import profiled

@@ -13,7 +13,8 @@ import pytest
 
 import steropes
 from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
-from steropes.fit import sending, tasks
+from steropes.fit import dask_transfer as sending
+from steropes.fit import parallel_tasks as tasks
 from steropes.models.cumulative import CumulativeProbabilityModel
 
 distributed = pytest.importorskip("distributed")
@@ -69,7 +70,7 @@ def test_the_number_of_workers_changes_no_bit(data):
             traffic = there._problem.design.blocks.traffic
             assert traffic.made == 4
             if workers == 2:  # a worker that has lost its blocks is given them again
-                from steropes.fit.shards import dask
+                from steropes.fit.shards import dask_blocks as dask
 
                 lost = list(dask._here)[-1]
                 del dask._here[lost]

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import steropes
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, Surv
-from steropes.fit.shards.problem import ShardedProblem
+from steropes.fit.shards.sharded_problem import ShardedProblem
 
 CUTS = (0, 150, 160, 400)
 

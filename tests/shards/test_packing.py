@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.fit.shards.packing import packed, unpacked
+from steropes.fit.shards.symmetric_packing import packed, unpacked
 
 
 @pytest.mark.parametrize("first", [0, 3, 6])

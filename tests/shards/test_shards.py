@@ -10,7 +10,7 @@ from scipy import sparse
 
 import steropes
 from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
-from steropes.fit.shards.problem import ShardedProblem
+from steropes.fit.shards.sharded_problem import ShardedProblem
 
 CUTS = (0, 130, 270, 400)
 STRATA = np.repeat(np.arange(40), [10] * 40)  # whole within the blocks

@@ -23,7 +23,7 @@ from ..solve.data_term import (
 from ..solve.determinant import LogDeterminant
 from ..solve.joined import JoinedBatch
 from ..solve.shared_hessian import SharedHessian
-from .smooth import BehindFree
+from .shifted_smooth_term import BehindFree
 
 __all__ = ["Problem"]
 

@@ -17,7 +17,7 @@ from ..likelihoods.nuisance import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from .problem import Problem
-from .reweighted import solve_under
+from .solve_with_prior import solve_under
 
 __all__ = ["Group", "Replicates", "lanes_of_draws"]
 

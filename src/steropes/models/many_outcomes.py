@@ -22,11 +22,11 @@ from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
-from ..fit.outcomes import Outcome, fit_outcomes
+from ..fit.multiple_outcomes import Outcome, fit_outcomes
+from ..fit.parallel_tasks import over_tasks, spread_out
 from ..fit.replicates import LANES
 from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
-from ..fit.tasks import over_tasks, spread_out
 from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
 from .fit_inputs import Given as OfOutcome

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
+from ..fit.parallel_tasks import over_tasks, spread_out
 from ..fit.result_folder import Packing, ResultFolder
-from ..fit.shards.lifted import rows_in_blocks
-from ..fit.tasks import over_tasks, spread_out
+from ..fit.shards.model_columns_by_block import rows_in_blocks
 from ..infer.bootstrap import (
     Choose,
     DrawnFits,

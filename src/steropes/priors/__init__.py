@@ -1,14 +1,14 @@
 """Prior distributions of the coefficients (penalties): what they cost and leave alone."""
 
-from .adaptive import BrokenAdaptiveRidge
 from .base import HELD, Penalty, Prior, SmoothTerm
-from .columns import AllColumns, CopiedColumns, KeptColumns, PriorColumns
-from .convert import glmnet_lambda, variance_from_glmnet
-from .grouped import FusedLaplace, GroupLaplace
+from .broken_adaptive_ridge import BrokenAdaptiveRidge
+from .column_mapping import AllColumns, CopiedColumns, KeptColumns, PriorColumns
+from .glmnet_conversion import glmnet_lambda, variance_from_glmnet
+from .group_and_fused_laplace import FusedLaplace, GroupLaplace
+from .group_penalty import Joined
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
-from .joined import Joined
-from .separable import ElasticNet, Laplace, Normal
+from .separable_priors import ElasticNet, Laplace, Normal
 
 __all__ = [
     "HELD",

@@ -9,7 +9,7 @@ kinds say more.
   (`Prior.joined`), which take the place of λ.
 * A prior whose weights depend on the coefficients (`Prior.adaptive`) says with `Prior.next` what
   its penalty is around given ones; the fit is a fixed point of that, found by an outer loop
-  (`steropes.fit.reweighted`), for each replicate by itself.
+  (`steropes.fit.solve_with_prior`), for each replicate by itself.
 
 A prior never sees data.
 """
@@ -26,7 +26,7 @@ import numpy as np
 
 from ..data.column_lookup import ColumnPlaces
 from ..errors import DataError
-from .joined import Joined
+from .group_penalty import Joined
 
 # One number, or one for each column: in their order, or by name.
 Variance = float | Sequence[float] | np.ndarray | Mapping[str, float]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Columns, Penalty, Prior
-from .grouping import members
+from .group_membership import members
 
 __all__ = ["Hierarchical", "WithinGroups"]
 

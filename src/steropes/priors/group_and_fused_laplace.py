@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Columns, Penalty, Prior
-from .grouping import members
-from .joined import Joined
+from .group_membership import members
+from .group_penalty import Joined
 
 __all__ = ["FusedLaplace", "GroupLaplace"]
 

@@ -26,10 +26,10 @@ from ...solve.data_term.messages import Answer, Request, Told
 from ...solve.data_term.together import Bindings
 from ...solve.shared_hessian import SharedHessian
 from ..problem import Problem
-from .face import Blocks
-from .lifted import Lift, lifts, rows_in_blocks, rows_of_eta
-from .packing import unpacked
-from .rows import split
+from .model_columns_by_block import Lift, lifts, rows_in_blocks, rows_of_eta
+from .protocols import Blocks
+from .sharded_rows import split
+from .symmetric_packing import unpacked
 
 _numbers = itertools.count()  # models of one design keep their weights apart
 
@@ -45,7 +45,7 @@ class FamilyInBlocks:
     parts : sequence of callables
         Each makes the likelihood of a block's rows; see `Likelihood.parts`.
     lifts : sequence of callables, optional
-        Each makes the model's columns of a block of X; see `lifted`.
+        Each makes the model's columns of a block of X; see `model_columns_by_block`.
     eta : list of int arrays, optional
         The rows of η that each block has, where these are others than those of X.
     """

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ..sending import ROUNDS, found, workers
-from ..sending import sent as scattered
-from .block import Block, Lost
-from .sources import Recipe, Source, Survey, survey
+from ..dask_transfer import ROUNDS, found, workers
+from ..dask_transfer import sent as scattered
+from .block_sources import Recipe, Source, Survey, survey
+from .row_block import Block, Lost
 
 __all__ = ["BlocksOnDask", "Traffic", "partitions", "surveys"]
 

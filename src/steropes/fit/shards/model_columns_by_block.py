@@ -18,7 +18,7 @@ from ...design import Design
 from ...design.channels import ChannelDesign
 from ...design.face import DesignLike
 from ...design.piecewise import PiecewiseDesign, StepEffects
-from .design import ShardedDesign
+from .sharded_design import ShardedDesign
 
 __all__ = ["Lift", "lifts", "rows_in_blocks", "rows_of_eta"]
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...backends.face import Backend
-from .face import Blocks
+from .protocols import Blocks
 
 __all__ = ["ShardedRows", "split"]
 

@@ -13,7 +13,7 @@ from ...backends import get_backend
 from ...design import Design, as_design
 from ...design.common_scale import Moments, moments_of, rescaled
 from ...errors import DataError
-from .block import Block
+from .row_block import Block
 
 __all__ = [
     "Given",

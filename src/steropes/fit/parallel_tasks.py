@@ -25,8 +25,8 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
+from .dask_transfer import PAUSE, ROUNDS, sent
 from .result_folder import ResultFolder
-from .sending import PAUSE, ROUNDS, sent
 
 __all__ = ["over_tasks", "spread_out"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Penalty, Prior, SmoothTerm
-from .joined import Joined
+from .group_penalty import Joined
 
 __all__ = ["AllColumns", "CopiedColumns", "KeptColumns", "PriorColumns"]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .block import Block
-from .files import MappedDesign, write_design
-from .sources import Recipe
+from .block_sources import Recipe
+from .mapped_design import MappedDesign, write_design
+from .row_block import Block
 
 __all__ = ["BlocksHere"]
 

@@ -15,10 +15,10 @@ from ...design.common_scale import Moments, pooled
 from ...design.estimate import Columns, Estimated
 from ...design.words import refuse_extreme
 from ...errors import DataError
-from .face import Blocks
-from .here import BlocksHere
-from .rows import ShardedRows, split
-from .sources import Given, Made, Recipe, Source, Survey, parquet_sources, survey
+from .block_sources import Given, Made, Recipe, Source, Survey, parquet_sources, survey
+from .local_blocks import BlocksHere
+from .protocols import Blocks
+from .sharded_rows import ShardedRows, split
 
 __all__ = ["ShardedDesign"]
 
@@ -74,7 +74,7 @@ class _Store:
     def _place(self, recipes: list[Recipe]) -> Blocks:
         if self.client is None:
             return BlocksHere(recipes, self.rows, self.folder, self.memory)
-        from .dask import BlocksOnDask
+        from .dask_blocks import BlocksOnDask
 
         return BlocksOnDask(self.client, recipes, self.rows)
 
@@ -198,7 +198,7 @@ class ShardedDesign(Estimated):
             Workers compute their partitions, again where one is lost; not yet persisted.
         client : dask.distributed.Client
         """
-        from .dask import partitions
+        from .dask_blocks import partitions
 
         return cls._of([Made(part) for part in partitions(collection)], None, client, None, None)
 
@@ -338,7 +338,7 @@ def _surveyed(
 ) -> list[Survey]:
     """What blocks say of themselves, wherever they are; see `survey`."""
     if client is not None:
-        from .dask import surveys
+        from .dask_blocks import surveys
 
         return surveys(client, sources, counted)
     if counted is None:

@@ -16,7 +16,7 @@ from ...likelihoods.cumulative import LevelPart
 from ...likelihoods.risk_part import RiskPart
 from ...solve.data_term import ActiveColumns, LevelShard, LocalShard, RiskShard
 from ...solve.data_term.messages import Answer, Request
-from .packing import packed
+from .symmetric_packing import packed
 
 __all__ = ["Block", "Lost"]
 
