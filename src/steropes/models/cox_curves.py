@@ -15,7 +15,12 @@ from ..data.vector_checks import vector
 from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_with_variance import HazardState
-from ..infer.survival_standard_errors import cumulative_hazards, log_hazards, log_log_limits, time_grid
+from ..infer.survival_standard_errors import (
+    cumulative_hazards,
+    log_hazards,
+    log_log_limits,
+    time_grid,
+)
 from .coefficient_tables import quantile
 from .counterfactual_tables import everyone_given, named_column
 from .formula_parsing import Formula, table_of

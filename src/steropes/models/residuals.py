@@ -10,6 +10,8 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
+from ..infer.glm_residuals import Family, of_response, outcome_and_predictor
+from ..infer.glm_residuals import row_scores as unconditional_scores
 from ..infer.survival_residuals import (
     deviance_of_martingale,
     deviances_of_people,
@@ -19,8 +21,6 @@ from ..infer.survival_residuals import (
     row_scores,
     schoenfeld,
 )
-from ..infer.glm_residuals import Family, of_response, outcome_and_predictor
-from ..infer.glm_residuals import row_scores as unconditional_scores
 from .coefficient_tables import positions
 from .fixed_coefficients import FixedCoefficients
 from .single_threaded_methods import OneBlasThread

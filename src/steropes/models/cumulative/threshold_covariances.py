@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...errors import DataError
 from ...infer.cumulative_information import CumulativeInformation, robust_covariance
+from ...infer.cumulative_robust_variances import RobustInformation
 from ...infer.cumulative_subset_variances import CombinedInformation
 from ...infer.cumulative_subsets import subset_positions
-from ...infer.cumulative_robust_variances import RobustInformation
 from ..coefficient_tables import quantile
 from ..setting_types import Kind
 from ..wald_inference import NO_COVARIANCE, Inference
