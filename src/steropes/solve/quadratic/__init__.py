@@ -7,7 +7,7 @@ and penalties come in, steps go out.
 from .column_matrix import ColumnMatrix, OfColumns
 from .coordinates import Coordinates
 from .low_rank import LowRank
-from .model import Quadratic, minimize_quadratic
+from .model import Quadratic
 from .shared import SharedMatrix
 
 __all__ = [
@@ -17,5 +17,4 @@ __all__ = [
     "OfColumns",
     "Quadratic",
     "SharedMatrix",
-    "minimize_quadratic",
 ]

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...backends.tall import row_any
-from ...backends.threads import ThreadPool
 from ..certificate import violations
 from .coordinates import Coordinates, Part
 from .factors import Factors
 from .low_rank import LowRank
 from .polish import cholesky_solve
 from .search import Models, Search
-from .shared import SharedMatrix
 
-__all__ = ["Quadratic", "minimize_quadratic"]
+__all__ = ["Quadratic"]
 
 NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at from the start
 ROUNDS = 8
@@ -193,18 +191,3 @@ class Quadratic:
         if any(step is None for step in steps):
             return None
         return np.stack(steps, axis=1)
-
-
-def minimize_quadratic(
-    G: Any, scale: float, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: float
-) -> Any:
-    """Minimise for one replicate with curvature ``scale`` G, which is kept; vectors are (k,)."""
-    sigma = np.full((len(g), 1), np.sqrt(scale))
-    free = (l1 == 0) & (l2 == 0)
-    some = free if l1.any() else np.zeros(len(g), bool)
-    model = Quadratic(SharedMatrix(G, some, ThreadPool(1)))
-    step = model.minimize(
-        sigma, g[:, None], beta[:, None], l1[:, None], l2[:, None], unit[:, None],
-        np.array([tolerance]), alone=True,
-    )  # fmt: skip
-    return step[:, 0]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-__all__ = ["Estimand", "effective_size", "propensity_weights", "set_weights"]
+__all__ = ["Estimand", "propensity_weights", "set_weights"]
 
 Estimand = Literal["att", "ate", "atu", "ato"]
 
@@ -133,9 +133,3 @@ def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att")
         "ato": np.where(t, n0 / n, n1 / n),
     }[estimand]
     return np.where(both, weight, 0.0)
-
-
-def effective_size(weight: ArrayLike) -> float:
-    """People that equal weights would need for the same precision: (Σw)² / Σw² (Kish 1965)."""
-    w = np.asarray(weight, dtype=float)
-    return float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0

@@ -281,11 +281,3 @@ def require(table: CohortTable, cohorts: Sequence[int], what: str) -> None:
     if gone:
         have = ", ".join(map(str, table.ids[:20])) or "none"
         raise DataError(f"{what}: cohort {gone[0]} has no entries (cohorts with entries: {have})")
-
-
-def first_entries(keys: ArrayLike) -> NDArray:
-    """Where a sorted array of keys changes: True at the first of each."""
-    keys = np.asarray(keys)
-    first = np.ones(len(keys), dtype=bool)
-    first[1:] = keys[1:] != keys[:-1]
-    return first
