@@ -24,8 +24,8 @@ from steropes.studies import (
 )
 from steropes.studies.cohorts import ConceptSet
 from steropes.studies.cohorts.new_users import RULES, CohortRules, find_new_users
-from steropes.studies.covariates.concepts import CovariateRules, NothingLeftError
-from steropes.studies.covariates.features import FeatureRules, extract_features
+from steropes.studies.covariates.concept_covariates import CovariateRules, NothingLeftError
+from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
 
 from . import reference
 from .case_series import case_series_findings

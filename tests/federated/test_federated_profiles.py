@@ -9,8 +9,8 @@ from federated_data import plan_of, pooled_fit, site_tables
 from federated_data import run as federated_run
 from scipy.optimize import minimize_scalar
 
-from steropes.studies.federation.profiles import _combined
-from steropes.studies.outcomes.two_groups import TwoGroups
+from steropes.studies.federation.site_profiles import _combined
+from steropes.studies.outcomes.two_group_cox import TwoGroups
 
 SMALL = {"north": 90, "south": 120, "west": 60}
 

@@ -24,20 +24,20 @@ from tests.parity.r_conventions import (
 from tests.parity.r_settings import settings_from_r
 
 from steropes.errors import DataError
-from steropes.studies.cohorts.entries import CohortTable
-from steropes.studies.cohorts.sources import ConceptSet, condition_cohorts, drug_era_cohorts
+from steropes.studies.cohorts.cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts
+from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.omop import OmopDatabase, opened
-from steropes.studies.sccs.columns import CONTROL, era_columns
-from steropes.studies.sccs.diagnostics import diagnose
+from steropes.studies.sccs.case_population import Population, find_cases
+from steropes.studies.sccs.era_covariates import CONTROL, era_columns
+from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.eras import Eras
+from steropes.studies.sccs.event_timing import time_to_event
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
-from steropes.studies.sccs.model import CaseSeriesModel, fit_model
-from steropes.studies.sccs.population import Population, find_cases
+from steropes.studies.sccs.sccs_diagnostics import diagnose
+from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
+from steropes.studies.sccs.sccs_study import exposures_of_interest
+from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.sources import Sources
-from steropes.studies.sccs.study import exposures_of_interest
-from steropes.studies.sccs.thresholds import Thresholds
-from steropes.studies.sccs.timing import time_to_event
 
 __all__ = ["Parity", "compare_with_r", "demo_cohorts"]
 

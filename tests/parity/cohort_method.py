@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.adjust.matching import match_scores
-from steropes.studies.cohorts.sources import condition_cohorts, drug_era_cohorts
+from steropes.studies.adjust.score_matching import match_scores
+from steropes.studies.cohorts.cohort_builders import condition_cohorts, drug_era_cohorts
 from steropes.studies.demo import DEMO, demo_database
+from steropes.studies.grid.analysis_cache import Workbench
 from steropes.studies.grid.answer import AnalysisResult
 from steropes.studies.grid.results import diagnostics_row
 from steropes.studies.grid.settings import Outcome, Question
-from steropes.studies.grid.workbench import Workbench
 from steropes.studies.omop import OmopDatabase, opened
-from steropes.studies.outcomes.estimate import estimate_effect
-from steropes.studies.outcomes.two_groups import TwoGroups
+from steropes.studies.outcomes.effect_estimate import estimate_effect
+from steropes.studies.outcomes.two_group_cox import TwoGroups
 from steropes.studies.presets import cohort_method_demo
 
 __all__ = ["compare_with_cohort_method"]

@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from steropes.studies.sccs.population import DAYS_A_YEAR, Population
-from steropes.studies.sccs.power import minimal_detectable_ratio
+from steropes.studies.sccs.case_population import DAYS_A_YEAR, Population
+from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio
+from steropes.studies.sccs.event_timing import observed_months, observed_outcomes, rates_table
 from steropes.studies.sccs.splines import month_of
-from steropes.studies.sccs.timing import observed_months, observed_outcomes, rates_table
 
 __all__ = ["r_age_spans", "r_calendar_spans", "r_detectable", "r_monthly_rates", "r_p_values"]
 

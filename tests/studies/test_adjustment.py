@@ -19,7 +19,7 @@ from steropes.studies import (
     score_strata,
     trim,
 )
-from steropes.studies.adjust.weights import set_weights
+from steropes.studies.adjust.propensity_weights import set_weights
 from steropes.studies.diagnostics import Diagnostics
 
 RNG = np.random.default_rng(7)

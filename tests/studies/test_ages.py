@@ -18,8 +18,8 @@ from steropes.studies import (
 )
 from steropes.studies.dates import age_sql, birthday, birthday_sql
 from steropes.studies.presets import cohort_method
-from steropes.studies.sccs.population import find_cases
-from steropes.studies.sccs.sources import Sources
+from steropes.studies.sccs.case_population import find_cases
+from steropes.studies.sccs.era_sources import Sources
 
 OPEN = {"washout_days": 0, "common_period": False}
 

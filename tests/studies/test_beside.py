@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import steropes as st
-from steropes.studies.adjust.strata import Stratify, score_strata
-from steropes.studies.adjust.weights import propensity_weights
+from steropes.studies.adjust.propensity_weights import propensity_weights
+from steropes.studies.adjust.score_strata import Stratify, score_strata
 from steropes.studies.beside import beside, e_values
 
 

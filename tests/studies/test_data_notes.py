@@ -18,7 +18,7 @@ from steropes.studies.data_notes import (
 )
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.report import study_page
-from steropes.studies.sccs.terminal import print_series
+from steropes.studies.sccs.sccs_terminal import print_series
 from steropes.studies.terminal import print_study
 
 JOINED = "Observation periods that overlap or touch were joined"

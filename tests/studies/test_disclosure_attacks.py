@@ -31,8 +31,8 @@ from steropes.studies import (
     case_series_settings,
     comparative_study,
 )
-from steropes.studies.adjust.matching import Match
-from steropes.studies.adjust.scores import PropensityRules
+from steropes.studies.adjust.propensity_scores import PropensityRules
+from steropes.studies.adjust.score_matching import Match
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.folder import MANIFEST
 from steropes.studies.disclosure.rounding import STEPS

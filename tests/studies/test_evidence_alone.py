@@ -11,9 +11,9 @@ import pytest
 from steropes.errors import DataError
 from steropes.studies.evidence import Profile, combine_profiles, random_effects
 from steropes.studies.evidence.archives import combine_archives
-from steropes.studies.outcomes.estimate import estimate_effect
+from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.outcomes.two_groups import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroups
 from steropes.studies.ratios import ratio_of
 
 NOT_BAYESIAN = ["fixed, profile", "fixed, normal", "random, normal"]

@@ -13,8 +13,8 @@ from steropes.errors import DataError
 from steropes.studies.cli import run as command
 from steropes.studies.evidence import Profile, combine_normal, combine_profiles, random_effects
 from steropes.studies.evidence.archives import combine_archives
-from steropes.studies.evidence.profile import NormalProfile
-from steropes.studies.outcomes.estimate import estimate_effect
+from steropes.studies.evidence.profile_interpolation import NormalProfile
+from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
 
 EFFECT = ["log_rr", "ci_95_lb", "ci_95_ub"]

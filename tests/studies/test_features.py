@@ -18,7 +18,7 @@ from steropes.studies import (
     extract_features,
     tidy,
 )
-from steropes.studies.covariates.columns import Columns
+from steropes.studies.covariates.covariate_columns import Columns
 
 TABLES = {
     "condition_era": "person_id BIGINT, condition_concept_id BIGINT, condition_era_start_date DATE,"

@@ -26,7 +26,7 @@ from steropes.studies import (
     extract_features,
     new_user_cohort,
 )
-from steropes.studies.cohorts.sources import condition_cohorts
+from steropes.studies.cohorts.cohort_builders import condition_cohorts
 from steropes.studies.report import study_page
 
 OTHER = 51

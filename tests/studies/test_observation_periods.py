@@ -21,9 +21,9 @@ from steropes.studies import (
     new_user_cohort,
     study_population,
 )
-from steropes.studies.sccs.population import find_cases
+from steropes.studies.sccs.case_population import find_cases
+from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.settings import CaseRules
-from steropes.studies.sccs.sources import Sources
 
 PERIODS = {
     "overlap": [(-400, 50), (-10, 300)],

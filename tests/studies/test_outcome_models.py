@@ -9,7 +9,7 @@ import pytest
 import steropes as st
 from steropes.errors import DataError
 from steropes.studies import Features, OutcomeModel, curve_table, detectable_ratio, estimate_effect
-from steropes.studies.outcomes.two_groups import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroups
 
 
 def population(n=300, seed=1, effect=0.5):

@@ -23,8 +23,8 @@ from steropes.studies import (
     run_grid,
 )
 from steropes.studies.controls import Synthesis, add_outcomes, outcome_rates
+from steropes.studies.grid.analysis_cache import Workbench
 from steropes.studies.grid.positive import add_positive_controls
-from steropes.studies.grid.workbench import Workbench
 
 NEGATIVE = (5, 6, 7, 8, 9, 10)
 YEAR = TimeAtRisk(start=1, end=365, end_anchor="cohort start")

@@ -35,7 +35,7 @@ from steropes.studies import (
     run_grid,
 )
 from steropes.studies.cli import run
-from steropes.studies.covariates.features import FeatureRules, extract_features
+from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
 from steropes.studies.databases.results import write_results
 from steropes.studies.omop import RecordsOf
 

@@ -17,10 +17,10 @@ from steropes.studies import (
     case_series_settings,
 )
 from steropes.studies.cli import run
-from steropes.studies.sccs import pictures
+from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
-from steropes.studies.sccs.terminal import print_series, ratio_text, shown_estimates
+from steropes.studies.sccs.sccs_terminal import print_series, ratio_text, shown_estimates
 
 OTHER = 2
 LENIENT = Thresholds(pre_exposure=(0.8, 3), prevalence=1, time_ratio=9)

@@ -9,17 +9,17 @@ from tests.studies.conftest import OUTCOME, TARGET, day
 from tests.studies.sccs_by_day import rows_by_day
 
 from steropes.studies import CohortTable, OmopDatabase, case_series_settings
-from steropes.studies.sccs.columns import era_columns
+from steropes.studies.sccs.case_population import find_cases
+from steropes.studies.sccs.era_covariates import era_columns
+from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import make_intervals
-from steropes.studies.sccs.population import find_cases
 from steropes.studies.sccs.settings import (
     CaseRules,
     CaseSeriesSettings,
     ExposureWindow,
     control_window,
 )
-from steropes.studies.sccs.sources import Sources
 
 DAY0 = dt.date(2010, 1, 1)
 RULES = CaseRules(9, outcomes_from="cohort", exposures_from="cohort")

@@ -24,16 +24,16 @@ from steropes.studies import (
     case_series_grid_schema,
 )
 from steropes.studies.cli import run
-from steropes.studies.sccs.grid import (
+from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
+from steropes.studies.sccs.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
     read_case_series_grid,
     run_case_series_grid,
 )
-from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
-from steropes.studies.sccs.positive import SeriesPositives, add_to_exposed_time
-from steropes.studies.sccs.terminal import print_grid
+from steropes.studies.sccs.sccs_positive_controls import SeriesPositives, add_to_exposed_time
+from steropes.studies.sccs.sccs_terminal import print_grid
 
 CONTROLS = (61, 62, 63, 64, 65, 66)
 FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}
@@ -303,7 +303,7 @@ def test_an_interrupted_grid_says_that_it_goes_on(database, tmp_path, monkeypatc
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("steropes.studies.sccs.grid.case_series", stop)
+    monkeypatch.setattr("steropes.studies.sccs.sccs_grid.case_series", stop)
     spec = tmp_path / "grid.toml"
     spec.write_text(
         f'database_id = "tiny"\n[[question]]\nexposure = {TARGET}\noutcome = {OUTCOME}\n'

@@ -22,8 +22,8 @@ from steropes.studies import (
     demo_database,
 )
 from steropes.studies.evidence import Profile, combine_profiles
-from steropes.studies.sccs.model import fit_model
-from steropes.studies.sccs.profile import log_likelihood
+from steropes.studies.sccs.sccs_model import fit_model
+from steropes.studies.sccs.sccs_profile import log_likelihood
 
 ORACLE = oracle.folder()
 COMPARATOR_DRUG = 2

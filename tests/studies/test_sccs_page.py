@@ -19,11 +19,11 @@ from steropes.studies import (
     case_series,
     case_series_settings,
 )
-from steropes.studies.sccs import pictures
+from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
-from steropes.studies.sccs.model import fit_model
-from steropes.studies.sccs.page import bands
-from steropes.studies.sccs.terminal import print_series, ratio_text
+from steropes.studies.sccs.sccs_model import fit_model
+from steropes.studies.sccs.sccs_page import bands
+from steropes.studies.sccs.sccs_terminal import print_series, ratio_text
 from steropes.studies.wording import decimals
 
 DOCS = Path(__file__).parents[2] / "docs"

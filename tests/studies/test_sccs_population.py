@@ -9,9 +9,9 @@ from tests.studies.conftest import OUTCOME, TARGET, day
 
 from steropes import DataError
 from steropes.studies import CohortTable, OmopDatabase, case_series, case_series_settings
-from steropes.studies.sccs.population import find_cases
+from steropes.studies.sccs.case_population import find_cases
+from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.settings import CaseRules, Spline
-from steropes.studies.sccs.sources import Sources
 
 
 def found(path, cohorts=None, **rules):

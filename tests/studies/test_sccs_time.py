@@ -12,15 +12,22 @@ from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes import DataError
 from steropes.studies import case_series, case_series_settings, demo_database
-from steropes.studies.sccs.diagnostics import time_stability
-from steropes.studies.sccs.observation import (
+from steropes.studies.sccs.case_population import Population
+from steropes.studies.sccs.event_dependent_observation import (
     MODELS,
     CensorModel,
     _fit,
     _log_of_day,
     fit_censoring,
 )
-from steropes.studies.sccs.population import Population
+from steropes.studies.sccs.event_timing import (
+    Exposures,
+    age_spans,
+    calendar_spans,
+    monthly_rates,
+    time_to_event,
+)
+from steropes.studies.sccs.sccs_diagnostics import time_stability
 from steropes.studies.sccs.settings import Spline
 from steropes.studies.sccs.splines import (
     TimeEffect,
@@ -29,13 +36,6 @@ from steropes.studies.sccs.splines import (
     first_day,
     month_of,
     segmented,
-)
-from steropes.studies.sccs.timing import (
-    Exposures,
-    age_spans,
-    calendar_spans,
-    monthly_rates,
-    time_to_event,
 )
 
 

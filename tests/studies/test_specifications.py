@@ -11,7 +11,7 @@ from steropes.errors import DataError
 from steropes.studies import ConceptSet, ControlSet, Outcome, Question, StudyAnalysis
 from steropes.studies.cli import run
 from steropes.studies.grid.spec import read_spec
-from steropes.studies.sccs.specification import read_case_series_grid
+from steropes.studies.sccs.sccs_specification import read_case_series_grid
 
 SERIES = """
 database_id = "tiny"

@@ -34,10 +34,10 @@ from steropes.studies import (
     read_spec,
     study_population,
 )
-from steropes.studies.databases import local
+from steropes.studies.databases import duckdb_tables as local
 from steropes.studies.dates import as_days, calendar_date
-from steropes.studies.sccs.population import find_cases
-from steropes.studies.sccs.sources import Sources
+from steropes.studies.sccs.case_population import find_cases
+from steropes.studies.sccs.era_sources import Sources
 
 ZONES = ("America/New_York", "Asia/Tokyo", "Pacific/Kiritimati")
 EARLY, LATE = "2010-06-15 00:00:00", "2010-06-15 23:59:59"

@@ -15,8 +15,8 @@ from steropes.studies import (
 )
 from steropes.studies.cohorts import find_new_users
 from steropes.studies.observation_periods import DATED
-from steropes.studies.sccs.population import find_cases
-from steropes.studies.sccs.sources import Sources
+from steropes.studies.sccs.case_population import find_cases
+from steropes.studies.sccs.era_sources import Sources
 
 LOST = {
     "no end": (day(-500), None),

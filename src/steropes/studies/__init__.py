@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
-    from .adjust.comparability import Balance, covariate_balance
-    from .adjust.matching import Match, match_scores, matched_weights
-    from .adjust.scores import PropensityRules, PropensityScores, fit_scores
-    from .adjust.strata import Stratify, score_strata
+    from .adjust.covariate_balance import Balance, covariate_balance
+    from .adjust.propensity_scores import PropensityRules, PropensityScores, fit_scores
+    from .adjust.propensity_weights import propensity_weights
+    from .adjust.score_matching import Match, match_scores, matched_weights
+    from .adjust.score_strata import Stratify, score_strata
     from .adjust.table_one import table_one
     from .adjust.trimming import Trim, trim
-    from .adjust.weights import propensity_weights
     from .balance import balance_table, standardized_differences
     from .cohorts import (
         Cohort,
@@ -52,15 +52,14 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         leave_one_out,
     )
     from .covariates import CovariateRules, Covariates, extract_covariates
-    from .covariates.features import FeatureRules, Features, extract_features
-    from .covariates.tidy import Tidied, TidyRules, tidy
+    from .covariates.feature_extraction import FeatureRules, Features, extract_features
+    from .covariates.preprocessing import Tidied, TidyRules, tidy
     from .demo import DEMO, demo_database
     from .diagnostics import Diagnostics, DiagnosticThresholds
     from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
     from .evidence import combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
-    from .federation.profiles import FederatedProfiles
-    from .federation.run import (
+    from .federation.federated_runs import (
         federate,
         federate_answer,
         federate_finish,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         federate_step,
         federate_withdraw,
     )
+    from .federation.site_profiles import FederatedProfiles
     from .grid import (
         AnalysisResult,
         Outcome,
@@ -92,34 +92,34 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         estimate_effect,
     )
     from .propensity import Propensity, auc, fit_propensity, preference_score
-    from .sccs.grid import (
+    from .sccs.sccs_grid import (
         CaseSeriesGrid,
         CaseSeriesGridResults,
         SeriesAnalysis,
         SeriesQuestion,
         run_case_series_grid,
     )
-    from .sccs.presets import case_series_settings
+    from .sccs.sccs_presets import case_series_settings
+    from .sccs.sccs_specification import case_series_grid_schema, read_case_series_grid
+    from .sccs.sccs_study import CaseSeries, case_series
+    from .sccs.sccs_thresholds import Thresholds
     from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
-    from .sccs.specification import case_series_grid_schema, read_case_series_grid
-    from .sccs.study import CaseSeries, case_series
-    from .sccs.thresholds import Thresholds
 
 _WHERE = {
-    "Balance": "adjust.comparability",
-    "covariate_balance": "adjust.comparability",
-    "Match": "adjust.matching",
-    "match_scores": "adjust.matching",
-    "matched_weights": "adjust.matching",
-    "PropensityRules": "adjust.scores",
-    "PropensityScores": "adjust.scores",
-    "fit_scores": "adjust.scores",
-    "Stratify": "adjust.strata",
-    "score_strata": "adjust.strata",
+    "Balance": "adjust.covariate_balance",
+    "covariate_balance": "adjust.covariate_balance",
+    "Match": "adjust.score_matching",
+    "match_scores": "adjust.score_matching",
+    "matched_weights": "adjust.score_matching",
+    "PropensityRules": "adjust.propensity_scores",
+    "PropensityScores": "adjust.propensity_scores",
+    "fit_scores": "adjust.propensity_scores",
+    "Stratify": "adjust.score_strata",
+    "score_strata": "adjust.score_strata",
     "table_one": "adjust.table_one",
     "Trim": "adjust.trimming",
     "trim": "adjust.trimming",
-    "propensity_weights": "adjust.weights",
+    "propensity_weights": "adjust.propensity_weights",
     "balance_table": "balance",
     "standardized_differences": "balance",
     "Cohort": "cohorts",
@@ -155,12 +155,12 @@ _WHERE = {
     "CovariateRules": "covariates",
     "Covariates": "covariates",
     "extract_covariates": "covariates",
-    "FeatureRules": "covariates.features",
-    "Features": "covariates.features",
-    "extract_features": "covariates.features",
-    "Tidied": "covariates.tidy",
-    "TidyRules": "covariates.tidy",
-    "tidy": "covariates.tidy",
+    "FeatureRules": "covariates.feature_extraction",
+    "Features": "covariates.feature_extraction",
+    "extract_features": "covariates.feature_extraction",
+    "Tidied": "covariates.preprocessing",
+    "TidyRules": "covariates.preprocessing",
+    "tidy": "covariates.preprocessing",
     "DEMO": "demo",
     "demo_database": "demo",
     "DiagnosticThresholds": "diagnostics",
@@ -173,18 +173,18 @@ _WHERE = {
     "combine_profiles": "evidence",
     "random_effects": "evidence",
     "combine_archives": "evidence.archives",
-    "FederatedPlan": "federation.run",
-    "FederatedProfiles": "federation.profiles",
-    "FederatedResult": "federation.run",
-    "FederatedSite": "federation.run",
-    "federate": "federation.run",
-    "federate_answer": "federation.run",
-    "federate_finish": "federation.run",
-    "federate_init": "federation.run",
-    "federate_step": "federation.run",
-    "federate_withdraw": "federation.run",
-    "Owner": "federation.run",
-    "OwnerRules": "federation.run",
+    "FederatedPlan": "federation.federated_runs",
+    "FederatedProfiles": "federation.site_profiles",
+    "FederatedResult": "federation.federated_runs",
+    "FederatedSite": "federation.federated_runs",
+    "federate": "federation.federated_runs",
+    "federate_answer": "federation.federated_runs",
+    "federate_finish": "federation.federated_runs",
+    "federate_init": "federation.federated_runs",
+    "federate_step": "federation.federated_runs",
+    "federate_withdraw": "federation.federated_runs",
+    "Owner": "federation.federated_runs",
+    "OwnerRules": "federation.federated_runs",
     "AnalysisResult": "grid",
     "Outcome": "grid",
     "Question": "grid",
@@ -213,22 +213,22 @@ _WHERE = {
     "auc": "propensity",
     "fit_propensity": "propensity",
     "preference_score": "propensity",
-    "CaseSeriesGrid": "sccs.grid",
-    "CaseSeriesGridResults": "sccs.grid",
-    "SeriesAnalysis": "sccs.grid",
-    "SeriesQuestion": "sccs.grid",
-    "case_series_grid_schema": "sccs.specification",
-    "read_case_series_grid": "sccs.specification",
-    "run_case_series_grid": "sccs.grid",
-    "case_series_settings": "sccs.presets",
+    "CaseSeriesGrid": "sccs.sccs_grid",
+    "CaseSeriesGridResults": "sccs.sccs_grid",
+    "SeriesAnalysis": "sccs.sccs_grid",
+    "SeriesQuestion": "sccs.sccs_grid",
+    "case_series_grid_schema": "sccs.sccs_specification",
+    "read_case_series_grid": "sccs.sccs_specification",
+    "run_case_series_grid": "sccs.sccs_grid",
+    "case_series_settings": "sccs.sccs_presets",
     "CaseRules": "sccs.settings",
     "CaseSeriesSettings": "sccs.settings",
     "ExposureWindow": "sccs.settings",
     "Spline": "sccs.settings",
     "control_window": "sccs.settings",
-    "CaseSeries": "sccs.study",
-    "case_series": "sccs.study",
-    "Thresholds": "sccs.thresholds",
+    "CaseSeries": "sccs.sccs_study",
+    "case_series": "sccs.sccs_study",
+    "Thresholds": "sccs.sccs_thresholds",
 }
 
 __all__ = [

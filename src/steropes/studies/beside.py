@@ -16,10 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.adjust.matching import Match, match_scores
-from steropes.studies.adjust.strata import Stratify, score_strata
-from steropes.studies.adjust.weights import Estimand, propensity_weights, set_weights
-from steropes.studies.outcomes.estimate import Estimate, estimate_effect
+from steropes.studies.adjust.propensity_weights import Estimand, propensity_weights, set_weights
+from steropes.studies.adjust.score_matching import Match, match_scores
+from steropes.studies.adjust.score_strata import Stratify, score_strata
+from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.ratios import ratio_of
 

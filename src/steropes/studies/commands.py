@@ -12,9 +12,9 @@ from steropes.errors import DataError
 from steropes.studies.comparative import StudySettings, comparative_study
 from steropes.studies.core_commands import print_environment
 from steropes.studies.disclosure import site_rules
-from steropes.studies.federation.commands import federate_app
+from steropes.studies.federation.federate_commands import federate_app
 from steropes.studies.grid_commands import DATABASE, Disclosure, add_commands
-from steropes.studies.sccs.command import sccs, sccs_grid
+from steropes.studies.sccs.sccs_command import sccs, sccs_grid
 
 __all__ = ["app"]
 
@@ -186,7 +186,7 @@ def _run(
     disclosure: str | None,
     quiet: bool,
 ) -> None:
-    from steropes.studies.databases.opening import require_database
+    from steropes.studies.databases.open_database import require_database
     from steropes.studies.page.files import output_folder
     from steropes.studies.terminal import Progress, print_study
 

@@ -23,7 +23,7 @@ from steropes.studies.covariates import (
     extract_covariates,
 )
 from steropes.studies.data_notes import DataNote, distinct, explained
-from steropes.studies.databases.conforming import require_time_zone
+from steropes.studies.databases.column_types import require_time_zone
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.effects import (

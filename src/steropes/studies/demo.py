@@ -63,8 +63,8 @@ def demo_grid(min_cell: int | None = None) -> Any:
     -------
     GridSpec
     """
-    from steropes.studies.cohorts.population import TimeAtRisk
-    from steropes.studies.cohorts.sources import ConceptSet
+    from steropes.studies.cohorts.cohort_builders import ConceptSet
+    from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.grid.settings import Outcome, Question
     from steropes.studies.grid.spec import CohortSources, ControlSet, GridSpec
     from steropes.studies.presets import cohort_method_demo
@@ -105,7 +105,7 @@ def demo_controls(min_cell: int | None = None) -> Any:
     The design is that of chapter 6 of Yang (2023), dissertation, University of California, Los
     Angeles; positive controls follow Schuemie and others (2018), PNAS 115:2571.
     """
-    from steropes.studies.cohorts.sources import ConceptSet
+    from steropes.studies.cohorts.cohort_builders import ConceptSet
     from steropes.studies.grid.positive import PositiveControls
     from steropes.studies.grid.settings import Outcome, Question
     from steropes.studies.grid.spec import CohortSources, ControlSet, GridSpec
@@ -129,12 +129,12 @@ def demo_controls(min_cell: int | None = None) -> Any:
 
 def _both_models(competing: int) -> tuple[Any, ...]:
     """Ways to adjust, each with Cox's model and with Fine and Gray's (ids 1 and on, 101 and on)."""
-    from steropes.studies.adjust.matching import Match
-    from steropes.studies.adjust.scores import PropensityRules
-    from steropes.studies.adjust.strata import Stratify
+    from steropes.studies.adjust.propensity_scores import PropensityRules
+    from steropes.studies.adjust.score_matching import Match
+    from steropes.studies.adjust.score_strata import Stratify
     from steropes.studies.adjust.trimming import Trim
     from steropes.studies.cohorts.comparison import ComparisonRules
-    from steropes.studies.cohorts.population import TimeAtRisk
+    from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.grid.settings import StudyAnalysis
     from steropes.studies.outcomes.settings import OutcomeModel
 

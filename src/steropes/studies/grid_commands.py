@@ -59,7 +59,7 @@ def grid(
 
     An interrupted run goes on where it was when the same command is given again.
     """
-    from steropes.studies.databases.opening import require_database
+    from steropes.studies.databases.open_database import require_database
     from steropes.studies.databases.results import require_results_place, write_results
     from steropes.studies.grid.references import require_database_id
     from steropes.studies.grid.spec import grid_schema, read_spec
@@ -171,7 +171,7 @@ def concepts(
 ) -> None:
     """Find concepts by name in the vocabulary of a database, the most recorded first."""
     from steropes.studies.concepts import find_concepts
-    from steropes.studies.databases.opening import require_database
+    from steropes.studies.databases.open_database import require_database
     from steropes.studies.omop import OmopDatabase
 
     require_database(database)

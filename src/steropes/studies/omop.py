@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.databases.conforming import MARK, require_time_zone
-from steropes.studies.databases.face import Condition, Layout, Naming, RecordsOf, Workspace
-from steropes.studies.databases.opening import open_place
+from steropes.studies.databases.column_types import MARK, require_time_zone
+from steropes.studies.databases.open_database import open_place
+from steropes.studies.databases.protocols import Condition, Layout, Naming, RecordsOf, Workspace
 from steropes.studies.plain_text import plain_text
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
@@ -62,7 +62,8 @@ class OmopDatabase:
         - a folder with a Parquet file, or a folder of Parquet files, for each table;
         - the URL of a server, such as ``postgresql://user@host/database?schema=cdm`` (also
           ``snowflake://``, ``bigquery://``, ``databricks://``, ``mssql://``). Passwords are better
-          kept out of it: ``steropes.studies.databases.address`` says where they are looked for;
+          kept out of it: ``steropes.studies.databases.server_address`` lists where else they are
+          looked for;
         - an open DuckDB connection; then the CDM is that of its current catalog. Tables that
           belong to the connection alone (temporary ones) are not seen;
         - an open connection of an ADBC driver for PostgreSQL, Snowflake or BigQuery.

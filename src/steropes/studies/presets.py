@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from steropes.studies.adjust.matching import Match
-from steropes.studies.adjust.scores import PropensityRules
+from steropes.studies.adjust.propensity_scores import PropensityRules
+from steropes.studies.adjust.score_matching import Match
 from steropes.studies.cohorts.comparison import ComparisonRules
-from steropes.studies.cohorts.population import TimeAtRisk
+from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.grid.settings import StudyAnalysis
 from steropes.studies.outcomes.settings import OutcomeModel
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from steropes.studies.adjust.comparability import Balance
-from steropes.studies.covariates.analyses import ANALYSES
+from steropes.studies.adjust.covariate_balance import Balance
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
 
 __all__ = ["characteristics", "table_one"]
 

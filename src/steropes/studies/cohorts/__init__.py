@@ -1,8 +1,9 @@
 """Who is studied: cohorts as tables, new users of two drugs, study populations, attrition."""
 
 from .circe import circe_cohorts
+from .cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts, read_cohorts
+from .cohort_table import CohortTable
 from .comparison import Comparison, ComparisonRules, compare_cohorts
-from .entries import CohortTable
 from .new_users import (
     RULES,
     Cohort,
@@ -11,8 +12,7 @@ from .new_users import (
     new_user_cohort,
     why_empty,
 )
-from .population import StudyPopulation, TimeAtRisk, study_population
-from .sources import ConceptSet, condition_cohorts, drug_era_cohorts, read_cohorts
+from .study_population import StudyPopulation, TimeAtRisk, study_population
 
 __all__ = [
     "RULES",

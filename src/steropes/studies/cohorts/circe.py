@@ -20,7 +20,7 @@ from steropes.studies._extras import need
 from steropes.studies.cohorts.circe_schema import check_definition
 from steropes.studies.cohorts.circe_tables import regular_tables
 from steropes.studies.cohorts.circe_vocabulary import concept_set_notes
-from steropes.studies.cohorts.entries import COLUMNS, CohortTable, cohort_id
+from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
 from steropes.studies.data_notes import DataNote, distinct
 from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
 

@@ -12,8 +12,8 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.cohorts.entries import CohortTable, require
-from steropes.studies.cohorts.narrowing import (
+from steropes.studies.cohorts.cohort_table import CohortTable, require
+from steropes.studies.cohorts.inclusion_rules import (
     NEVER,
     Keep,
     Persons,

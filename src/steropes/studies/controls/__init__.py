@@ -1,6 +1,7 @@
 """Controls: outcomes whose effect is known tell of systematic error, and calibrate the others."""
 
-from .calibration import (
+from .control_performance import ControlEstimates, control_performance, performance_by_ratio
+from .empirical_calibration import (
     Calibrated,
     SystematicError,
     calibrate,
@@ -8,8 +9,7 @@ from .calibration import (
     leave_one_out,
 )
 from .error_model import ErrorModel, calibrate_interval, fit_error_model, leave_one_group_out
-from .performance import ControlEstimates, control_performance, performance_by_ratio
-from .synthesis import Added, Synthesis, add_outcomes, outcome_rates
+from .signal_injection import Added, Synthesis, add_outcomes, outcome_rates
 
 __all__ = [
     "Added",

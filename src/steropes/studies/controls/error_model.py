@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.blas import single_threaded_blas
 from steropes.errors import DataError
-from steropes.studies.controls.calibration import (
+from steropes.studies.controls.empirical_calibration import (
     LEAST_CONTROLS,
     Calibrated,
     SystematicError,

@@ -1,5 +1,5 @@
 """What was known of people at the start: columns of concepts, and R's default set of covariates."""
 
-from .concepts import CovariateRules, Covariates, NothingLeftError, extract_covariates
+from .concept_covariates import CovariateRules, Covariates, NothingLeftError, extract_covariates
 
 __all__ = ["CovariateRules", "Covariates", "NothingLeftError", "extract_covariates"]

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.databases.address import Address
+from steropes.studies.databases.server_address import Address
 
 __all__ = ["AdbcServer", "Server", "connect"]
 

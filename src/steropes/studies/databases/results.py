@@ -13,8 +13,8 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.databases.address import Address, is_address, read_address
 from steropes.studies.databases.drivers import AdbcServer, connect
+from steropes.studies.databases.server_address import Address, is_address, read_address
 
 __all__ = ["require_results_place", "write_results"]
 

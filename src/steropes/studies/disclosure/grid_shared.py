@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.covariates.analyses import ANALYSES
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.plots import density_of_bars

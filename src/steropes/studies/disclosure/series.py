@@ -16,7 +16,7 @@ from steropes.studies.disclosure.grid_counts import column, signed
 from steropes.studies.disclosure.rounding import Effect, effect_step, significant, withheld
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.ratios import ratio_of
-from steropes.studies.sccs.layout import TABLES
+from steropes.studies.sccs.sccs_results_schema import TABLES
 
 __all__ = ["CovariateCounts", "binned", "release_series", "released_counts", "rounded_effect"]
 

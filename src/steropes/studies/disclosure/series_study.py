@@ -20,12 +20,12 @@ from steropes.studies.disclosure.series import (
     rounded_effect,
 )
 from steropes.studies.disclosure.study import WITHHELD
-from steropes.studies.sccs.diagnostics import Diagnostics, Verdict
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.results import covariate_ids, exact_tables
+from steropes.studies.sccs.sccs_diagnostics import Diagnostics, Verdict
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.study import CaseSeries
+    from steropes.studies.sccs.sccs_study import CaseSeries
 
 __all__ = ["SeriesRelease", "release_study"]
 

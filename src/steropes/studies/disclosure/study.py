@@ -30,7 +30,7 @@ from steropes.studies.disclosure.rounding import (
 )
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.outcomes.e_values import is_common
-from steropes.studies.outcomes.summaries import informative_events
+from steropes.studies.outcomes.outcome_summaries import informative_events
 from steropes.studies.plots import density
 from steropes.studies.ratios import ratio_of
 from steropes.studies.verdicts import Judged, blind, judge, without_lone_crude

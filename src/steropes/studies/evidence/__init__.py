@@ -1,6 +1,6 @@
 """Evidence of several databases put together: fixed and random effects."""
 
-from .combine import Combined, Profile, combine_normal, combine_profiles
+from .meta_analysis import Combined, Profile, combine_normal, combine_profiles
 from .random_effects import RandomEffects, random_effects
 
 __all__ = [

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.evidence.names import ArchiveNames
-from steropes.studies.evidence.synthesis import COUNTS, DatabaseResult, synthesis_lines
+from steropes.studies.evidence.archive_names import ArchiveNames
+from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_lines
 
 __all__ = ["combine_archives"]
 

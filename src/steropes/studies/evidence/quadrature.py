@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.evidence.profile import Profile
+from steropes.studies.evidence.profile_interpolation import Profile
 
 __all__ = [
     "KnownLikelihood",

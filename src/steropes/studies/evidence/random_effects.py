@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.evidence.profile import Profile
+from steropes.studies.evidence.profile_interpolation import Profile
 from steropes.studies.evidence.quadrature import (
     KnownLikelihood,
     Likelihood,

@@ -20,7 +20,7 @@ from steropes.federated.encoding import decode, encode, write_new
 from steropes.federated.envelope import pack_envelope, read_envelope
 from steropes.federated.exchange import check_answer
 from steropes.federated.program import LeadProgram
-from steropes.studies.federation.run import combined
+from steropes.studies.federation.federated_runs import combined
 
 if TYPE_CHECKING:
     from flwr.app import Context

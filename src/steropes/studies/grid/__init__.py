@@ -1,8 +1,8 @@
 """Grids of analyses: questions × outcomes × analyses on the cohorts of one database."""
 
+from .analysis_cache import Workbench
 from .answer import AnalysisResult, Prepared, Shared
 from .settings import Outcome, Question, StudyAnalysis
-from .workbench import Workbench
 
 __all__ = [
     "AnalysisResult",

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.adjust.matching import match_scores, matched_weights
-from steropes.studies.adjust.scores import PropensityScores
-from steropes.studies.adjust.strata import score_strata
+from steropes.studies.adjust.propensity_scores import PropensityScores
+from steropes.studies.adjust.propensity_weights import Estimand, propensity_weights, set_weights
+from steropes.studies.adjust.score_matching import match_scores, matched_weights
+from steropes.studies.adjust.score_strata import score_strata
 from steropes.studies.adjust.trimming import trim
-from steropes.studies.adjust.weights import Estimand, propensity_weights, set_weights
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.covariates.features import Features
+from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.grid.settings import StudyAnalysis
 
 __all__ = ["Adjusted", "adjust"]

@@ -14,21 +14,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.adjust.comparability import Balance, covariate_balance
-from steropes.studies.adjust.scores import PropensityScores
-from steropes.studies.adjust.weights import set_weights
+from steropes.studies.adjust.covariate_balance import Balance, covariate_balance
+from steropes.studies.adjust.propensity_scores import PropensityScores
+from steropes.studies.adjust.propensity_weights import set_weights
+from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
-from steropes.studies.cohorts.entries import CohortTable
-from steropes.studies.cohorts.population import StudyPopulation, study_population
+from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.convergence import convergence, quiet_fits
-from steropes.studies.covariates.features import Features
+from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.adjustment import Adjusted, adjust
 from steropes.studies.grid.settings import Question, StudyAnalysis
-from steropes.studies.outcomes.absolute import AbsoluteEffect, absolute_effect
-from steropes.studies.outcomes.engine import clusters_of
-from steropes.studies.outcomes.estimate import Estimate, estimate_effect, why_none
-from steropes.studies.outcomes.summaries import (
+from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect, why_none
+from steropes.studies.outcomes.outcome_regression import clusters_of
+from steropes.studies.outcomes.outcome_summaries import (
     arm_counts,
     curve_table,
     detectable_ratio,

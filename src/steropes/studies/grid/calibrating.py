@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.controls.calibration import LEAST_CONTROLS, fit_systematic_error
+from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS, fit_systematic_error
 from steropes.studies.controls.error_model import ErrorModel, calibrate_interval, fit_error_model
 from steropes.studies.diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.grid.results import diagnostics_row

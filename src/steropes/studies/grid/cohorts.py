@@ -9,14 +9,14 @@ from pathlib import Path
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.circe import circe_cohorts, definition_text, entry_records
-from steropes.studies.cohorts.entries import CohortTable
-from steropes.studies.cohorts.sources import (
+from steropes.studies.cohorts.cohort_builders import (
     ConceptSet,
     cohort_records,
     condition_cohorts,
     drug_era_cohorts,
     read_cohorts,
 )
+from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.descendants import Descendants
 from steropes.studies.grid.reading import Source
 from steropes.studies.omop import OmopDatabase, RecordsOf

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from steropes.studies.controls.shown import performance_parts, performance_words
+from steropes.studies.controls.control_figures import performance_parts, performance_words
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.grid.controls import analysis_performance, control_estimates
 from steropes.studies.page import html

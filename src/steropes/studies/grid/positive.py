@@ -12,14 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import ComparisonRules
-from steropes.studies.cohorts.entries import CohortTable
-from steropes.studies.cohorts.population import TimeAtRisk, study_population
-from steropes.studies.controls.synthesis import Synthesis, add_outcomes, outcome_rates
-from steropes.studies.covariates.features import FeatureRules
+from steropes.studies.cohorts.study_population import TimeAtRisk, study_population
+from steropes.studies.controls.signal_injection import Synthesis, add_outcomes, outcome_rates
+from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.grid.analysis_cache import Workbench
 from steropes.studies.grid.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.grid.shared_tables import comparison_id
-from steropes.studies.grid.workbench import Workbench
 
 __all__ = ["PositiveControls", "WithPositives", "add_positive_controls"]
 

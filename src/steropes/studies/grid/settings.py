@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from steropes.errors import DataError
-from steropes.studies.adjust.matching import Match
-from steropes.studies.adjust.scores import PropensityRules
-from steropes.studies.adjust.strata import Stratify
+from steropes.studies.adjust.propensity_scores import PropensityRules
+from steropes.studies.adjust.propensity_weights import Estimand
+from steropes.studies.adjust.score_matching import Match
+from steropes.studies.adjust.score_strata import Stratify
 from steropes.studies.adjust.trimming import Trim
-from steropes.studies.adjust.weights import Estimand
 from steropes.studies.cohorts.comparison import ComparisonRules
-from steropes.studies.cohorts.population import TimeAtRisk
-from steropes.studies.covariates.features import FeatureRules
+from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.requirements import concepts, real, whole, yes_or_no
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.adjust.comparability import Balance
-from steropes.studies.covariates.analyses import ANALYSES
-from steropes.studies.covariates.naming import CUSTOM
+from steropes.studies.adjust.covariate_balance import Balance
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_names import CUSTOM
 from steropes.studies.grid.answer import Shared
 from steropes.studies.grid.settings import Question, StudyAnalysis
 

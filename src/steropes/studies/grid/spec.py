@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.cohorts.population import TimeAtRisk
-from steropes.studies.cohorts.sources import ConceptSet
-from steropes.studies.databases.conforming import require_time_zone
+from steropes.studies.cohorts.cohort_builders import ConceptSet
+from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.databases.column_types import require_time_zone
 from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.grid.cohorts import CohortSources, MadeCohorts, with_texts
 from steropes.studies.grid.positive import PositiveControls

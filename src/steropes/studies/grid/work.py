@@ -18,6 +18,7 @@ import numpy as np
 from steropes.errors import DataError, SeparationError
 from steropes.studies.data_notes import DataNote, distinct, note_rows
 from steropes.studies.diagnostics import Diagnostics
+from steropes.studies.grid.analysis_cache import Workbench
 from steropes.studies.grid.answer import Prepared
 from steropes.studies.grid.positive import add_positive_controls
 from steropes.studies.grid.results import (
@@ -29,7 +30,6 @@ from steropes.studies.grid.settings import Question, StudyAnalysis
 from steropes.studies.grid.shared_tables import comparison_id, shared_tables
 from steropes.studies.grid.spec import GridSpec
 from steropes.studies.grid.store import ResultStore
-from steropes.studies.grid.workbench import Workbench
 from steropes.studies.omop import OmopDatabase
 
 __all__ = ["work_through"]

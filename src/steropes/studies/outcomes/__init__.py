@@ -1,9 +1,9 @@
 """The outcome in two arms: models of the effect, and what is told besides."""
 
-from .absolute import AbsoluteEffect, absolute_effect
-from .estimate import Estimate, estimate_effect
+from .absolute_effects import AbsoluteEffect, absolute_effect
+from .effect_estimate import Estimate, estimate_effect
+from .outcome_summaries import arm_counts, curve_table, detectable_ratio, follow_up
 from .settings import OutcomeModel
-from .summaries import arm_counts, curve_table, detectable_ratio, follow_up
 
 __all__ = [
     "AbsoluteEffect",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.kaplan_meier import product_limit
-from steropes.studies.outcomes.two_groups import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroups
 
 __all__ = ["TRANSFORM", "proportionality_p", "robust_error"]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from steropes.studies.sccs.diagnostics import FAIL
+from steropes.studies.sccs.sccs_diagnostics import FAIL
 from steropes.studies.verdicts import NOT_SHOWN
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.study import CaseSeries
+    from steropes.studies.sccs.sccs_study import CaseSeries
 
 __all__ = ["blinding_words", "hidden_covariates", "public_estimates"]
 

@@ -13,7 +13,7 @@ from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.wording import decimals, title_case
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.study import CaseSeries
+    from steropes.studies.sccs.sccs_study import CaseSeries
 
 __all__ = ["drug_forest", "forest_lines"]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from steropes.studies.data_notes import DataNote
 from steropes.studies.omop import Workspace
+from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow, Kind
-from steropes.studies.sccs.sources import Sources
 
 __all__ = ["Eras"]
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from steropes.studies.controls.performance import ControlEstimates, before_and_after
-from steropes.studies.controls.shown import performance_parts, performance_words
+from steropes.studies.controls.control_figures import performance_parts, performance_words
+from steropes.studies.controls.control_performance import ControlEstimates, before_and_after
 from steropes.studies.data_notes import table_sentences
 from steropes.studies.digits import Relation, deciding, limit_text
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.page import html
 from steropes.studies.page.forest import Row, forest
-from steropes.studies.sccs.presets import EXPOSURE
+from steropes.studies.sccs.sccs_presets import EXPOSURE
+from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import Spline
-from steropes.studies.sccs.thresholds import Thresholds
 from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.grid import CaseSeriesGridResults
+    from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
 
 __all__ = ["case_series_grid_page", "member_name", "series_controls", "write_case_series_grid"]
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.databases.conforming import require_time_zone
+from steropes.studies.databases.column_types import require_time_zone
 from steropes.studies.grid.cohorts import CohortSources
 from steropes.studies.requirements import concept, real, text, whole
-from steropes.studies.sccs.cohorts import cohort_settings
-from steropes.studies.sccs.positive import SeriesPositives
-from steropes.studies.sccs.presets import case_series_settings, words_of_analyses
+from steropes.studies.sccs.sccs_cohorts import cohort_settings
+from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
+from steropes.studies.sccs.sccs_presets import case_series_settings, words_of_analyses
+from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
-from steropes.studies.sccs.thresholds import Thresholds
 
 __all__ = ["CaseSeriesGrid", "SeriesAnalysis", "SeriesQuestion"]
 

@@ -12,16 +12,22 @@ from scipy import sparse
 import steropes
 from steropes.design.blocks import SparseBlock
 from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.sccs.columns import CONTROL, Column, refuse_no_windows, unique_names
-from steropes.studies.sccs.contrast import looked_at, refuse_no_contrast
-from steropes.studies.sccs.cutting import Cut, Pieces, cut_time, merge_alike, sorted_distinct
+from steropes.studies.sccs.case_population import Population
+from steropes.studies.sccs.era_covariates import CONTROL, Column, refuse_no_windows, unique_names
 from steropes.studies.sccs.eras import Eras
-from steropes.studies.sccs.observation import CensorModel
-from steropes.studies.sccs.population import Population
-from steropes.studies.sccs.rows import Rows
+from steropes.studies.sccs.event_dependent_observation import CensorModel
+from steropes.studies.sccs.exposure_contrast import looked_at, refuse_no_contrast
+from steropes.studies.sccs.interval_splitting import (
+    Cut,
+    Pieces,
+    cut_time,
+    merge_alike,
+    sorted_distinct,
+)
+from steropes.studies.sccs.risk_windows import Spans, stream_spans
+from steropes.studies.sccs.row_accumulator import Rows
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
 from steropes.studies.sccs.splines import TimeEffects
-from steropes.studies.sccs.windows import Spans, stream_spans
 
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 

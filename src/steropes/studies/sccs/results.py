@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.data_notes import note_rows
-from steropes.studies.sccs.diagnostics import NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.intervals import PROBE
+from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, Diagnostics
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.study import CaseSeries
+    from steropes.studies.sccs.sccs_study import CaseSeries
 
 __all__ = [
     "covariate_ids",

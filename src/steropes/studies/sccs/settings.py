@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from steropes.errors import DataError
-from steropes.studies.databases.conforming import require_time_zone
+from steropes.studies.databases.column_types import require_time_zone
 from steropes.studies.dates import AgeRule, calendar_date
 from steropes.studies.requirements import (
     LONGEST,
@@ -19,7 +19,7 @@ from steropes.studies.requirements import (
     whole,
     yes_or_no,
 )
-from steropes.studies.sccs.thresholds import Thresholds
+from steropes.studies.sccs.sccs_thresholds import Thresholds
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]
 

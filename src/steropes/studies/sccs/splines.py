@@ -15,7 +15,7 @@ from scipy.interpolate import BSpline
 
 from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.sccs.population import Population
+from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
 
 __all__ = ["TimeEffect", "TimeEffects", "bspline", "cyclic_spline", "time_effects"]

@@ -6,7 +6,7 @@ from html import escape
 
 import pandas as pd
 
-from steropes.studies.covariates.analyses import ANALYSES
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.digits import deciding, deciding_p, limit_text
 from steropes.studies.grid.report.characteristics import characteristics_html
 from steropes.studies.grid.report.view import Comparison, View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from steropes.studies.controls.calibration import fit_systematic_error, leave_one_out
+from steropes.studies.controls.empirical_calibration import fit_systematic_error, leave_one_out
 from steropes.studies.digits import deciding
 from steropes.studies.grid.report.view import KEY, Comparison, View
 from steropes.studies.page.controls import calibration_plot

@@ -1,0 +1,210 @@
+"""Balance of covariates before and after adjustment, and whom the adjusted arms represent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.studies.covariates.feature_extraction import Features
+
+__all__ = ["Balance", "covariate_balance"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Balance:
+    """Covariates before and after adjustment.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row a covariate, the most unequal before coming first: ``covariate_id``, ``name``,
+        ``analysis_id``; and for ``_before`` and ``_after`` ``target_mean``, ``comparator_mean``,
+        ``mean`` (of both arms), ``smd`` (standardised mean difference), ``smd_variance`` and
+        ``p`` (that the difference is within the threshold); then how far adjustment has moved
+        the ``target_smd``, the ``comparator_smd`` and ``both_smd``.
+    threshold : float
+    people : dict of str to (int, int)
+        How many of target and comparator count ``before`` and ``after`` adjustment.
+    """
+
+    table: pd.DataFrame
+    threshold: float
+    people: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        name, smd = self.worst()
+        return f"Balance({len(self.table):,} covariates, largest difference {smd:.3f}: {name})"
+
+    def worst(self) -> tuple[str, float]:
+        """The covariate most unequal after adjustment, and its difference."""
+        smd = self.table["smd_after"].abs()
+        if not smd.notna().any():
+            return "", float("nan")
+        line = self.table.loc[smd.idxmax()]
+        return str(line["name"]), float(line["smd_after"])
+
+    @property
+    def largest(self) -> float:
+        """Largest absolute standardised difference after adjustment."""
+        return float(self.table["smd_after"].abs().max())
+
+    @property
+    def smallest_p(self) -> float:
+        """Smallest p value after adjustment, times the number of covariates (at most 1).
+
+        The significance rule: a covariate counts as unequal only if its difference is beyond the
+        threshold by more than chance, over all covariates.
+        """
+        p = self.table["p_after"].dropna()
+        return min(1.0, float(p.min()) * len(p)) if len(p) else float("nan")
+
+    def families(self) -> pd.DataFrame:
+        """Balance of each family of covariates, those of one analysis.
+
+        Returns
+        -------
+        DataFrame
+            One row a family, ordered by its number: ``analysis_id``, ``covariates``; how many of
+            them are beyond the threshold and the largest absolute difference, ``over_`` and
+            ``largest_`` ``before`` and ``after``; ``p_after``, the smallest p value after
+            adjustment times the number of covariates in the family (at most 1); ``worst``, the
+            covariate most unequal after it.
+        """
+        rows = []
+        for number, of in self.table.groupby("analysis_id", sort=True):
+            part = Balance(of.reset_index(drop=True), self.threshold)
+            row: dict[str, object] = {"analysis_id": int(str(number)), "covariates": len(of)}
+            for when in ("before", "after"):
+                size = of[f"smd_{when}"].abs()
+                row[f"over_{when}"] = int((size > self.threshold).sum())
+                row[f"largest_{when}"] = float(size.max())
+            rows.append({**row, "p_after": part.smallest_p, "worst": part.worst()[0]})
+        columns = ["analysis_id", "covariates", "over_before", "largest_before", "over_after"]
+        return pd.DataFrame(rows, columns=[*columns, "largest_after", "p_after", "worst"])
+
+    def generalizability(self, estimand: str) -> float:
+        """How far the population of an estimand was moved: the largest difference to before."""
+        column = {"att": "target_smd", "atu": "comparator_smd"}.get(estimand, "both_smd")
+        return float(self.table[column].abs().max())
+
+
+def covariate_balance(
+    features: Features,
+    treated: ArrayLike,
+    after: ArrayLike,
+    *,
+    before: ArrayLike | None = None,
+    threshold: float = 0.1,
+) -> Balance:
+    """Compare the arms covariate by covariate.
+
+    The standardised difference divides by the root of the mean of both arms' variances: those
+    before adjustment for before, those after for after. Where both are zero it is 0 if the means
+    agree, and infinite if not: what all of one arm have and nobody of the other. Weighted variances
+    are Σw(x − m)² / (1 − Σw²) with weights that sum to one (the usual n − 1 for equal ones; without
+    weights the denominator is n).
+
+    Parameters
+    ----------
+    features : Features
+        Covariates of n people.
+    treated : array_like, shape (n,)
+    after : array_like, shape (n,)
+        Weights after adjustment; 0 for people left out.
+    before : array_like, shape (n,), optional
+        Weights before it; default 1.
+    threshold : float, default 0.1
+        Of the p value: that the true difference is no larger.
+
+    References
+    ----------
+    Austin and Stuart (2015), Stat Med 34:3661.
+    """
+    t = np.asarray(treated).astype(bool)
+    w1 = np.asarray(after, dtype=float)
+    w0 = np.ones(len(t)) if before is None else np.asarray(before, dtype=float)
+    for w, when in ((w0, "before"), (w1, "after")):
+        if w.shape != t.shape:
+            raise DataError(f"balance: {len(w)} weights {when} for {len(t)} people")
+        if not ((w >= 0) & np.isfinite(w)).all():
+            raise DataError(f"balance: weights {when} must be numbers of 0 or more")
+        if not (w[t].any() and w[~t].any()):
+            raise DataError(f"balance: an arm has nobody {when} adjustment")
+    x = features.matrix().T.tocsr()
+    square = x.copy()
+    square.data = square.data**2
+    first, second = (_summary(x, square, t, w, threshold) for w in (w0, w1))
+    table = features.columns[["covariate_id", "name", "analysis_id"]].reset_index(drop=True)
+    for name, found in (("before", first), ("after", second)):
+        shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
+        table = table.assign(**{f"{k}_{name}": found[k] for k in shown})
+    table["target_smd"] = _shift(first, second, "target")
+    table["comparator_smd"] = _shift(first, second, "comparator")
+    # the spread before adjustment alone, as R has it
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = _difference(first["mean"], second["mean"]) / first["sd"]
+    table["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
+    order = np.argsort(-table["smd_before"].abs().fillna(-1).to_numpy(), kind="stable")
+    people = {
+        when: (int((w[t] > 0).sum()), int((w[~t] > 0).sum()))
+        for when, w in (("before", w0), ("after", w1))
+    }
+    return Balance(table.iloc[order].reset_index(drop=True), threshold, people)
+
+
+def _summary(
+    x: NDArray, square: NDArray, treated: NDArray, weight: NDArray, threshold: float
+) -> dict[str, NDArray]:
+    from scipy.special import ndtr
+
+    found: dict[str, NDArray] = {}
+    plain = bool(((weight == 0) | (weight == 1)).all())
+    numerator = 0.0
+    for arm, of_arm in (("target", treated), ("comparator", ~treated)):
+        w = np.where(of_arm, weight, 0.0)
+        mean, sd = _moments(x, square, w / w.sum(), plain)
+        found[f"{arm}_mean"], found[f"{arm}_sd"] = mean, sd
+        u = (w / w.sum()) ** 2
+        numerator = numerator + (square @ u - 2 * mean * (x @ u) + mean**2 * u.sum())
+    found["mean"], found["sd"] = _moments(x, square, weight / weight.sum(), False)
+    spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
+    difference = _difference(found["target_mean"], found["comparator_mean"])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smd = np.where(difference == 0, 0.0, difference / spread)
+        variance = numerator / spread**2
+        if plain:  # Hedges and Olkin's for two samples
+            n1, n0 = (float(weight[a].sum()) for a in (treated, ~treated))
+            variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
+        root = np.sqrt(variance)
+        p = ndtr(-(np.abs(smd) - threshold) / root) + ndtr((-np.abs(smd) - threshold) / root)
+        p = np.where(np.isinf(smd), 0.0, p)
+    found |= {"smd": smd, "smd_variance": variance, "p": p}
+    return found
+
+
+def _moments(x: NDArray, square: NDArray, w: NDArray, plain: bool) -> tuple[NDArray, NDArray]:
+    """Mean and standard deviation of every covariate, with weights that sum to one."""
+    mean = np.asarray(x @ w)
+    variance = np.maximum(np.asarray(square @ w) - mean**2, 0)
+    variance[variance < 1e-14 * np.maximum(mean**2, 1e-300)] = 0.0
+    rest = 1 - float((w**2).sum())
+    if not plain:
+        variance = variance / rest if rest > 0 else variance * 0
+    return mean, np.sqrt(variance)
+
+
+def _difference(a: NDArray, b: NDArray) -> NDArray:
+    """Of two means; none where only the last bits of their sums tell them apart."""
+    difference = a - b
+    return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+
+
+def _shift(first: dict[str, NDArray], second: dict[str, NDArray], arm: str) -> NDArray:
+    spread = np.sqrt((first[f"{arm}_sd"] ** 2 + second[f"{arm}_sd"] ** 2) / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = _difference(first[f"{arm}_mean"], second[f"{arm}_mean"]) / spread
+    return np.where(np.isfinite(moved), moved, np.where(np.isnan(moved), 0.0, np.nan))

@@ -1,0 +1,298 @@
+"""Where cohorts come from: a cohort table that a site keeps, drug eras, condition records."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
+from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.descendants import Descendants, recorded_tables
+from steropes.studies.domains import domain_hint
+from steropes.studies.irregular_rows import last_day, reversed_eras
+from steropes.studies.omop import OmopDatabase, RecordsOf
+from steropes.studies.requirements import concepts, whole, yes_or_no
+
+__all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
+
+
+ALONE = "list the descendants too in a ConceptSet with descendants=False (descendants = false)"
+
+
+@dataclass(frozen=True)
+class ConceptSet:
+    """Concepts, as a rule with all their descendants, less some others.
+
+    Attributes
+    ----------
+    include : tuple of int
+        Concept ids.
+    exclude : tuple of int
+        Concept ids to leave out again, with their descendants where ``descendants`` is set.
+    descendants : bool, default True
+        Whether a concept stands for its descendants in ``concept_ancestor`` too.
+    """
+
+    include: tuple[int, ...]
+    exclude: tuple[int, ...] = ()
+    descendants: bool = True
+
+    def __post_init__(self) -> None:
+        one = isinstance(self.include, int) and not isinstance(self.include, bool)
+        object.__setattr__(
+            self, "include", concepts("include", (self.include,) if one else self.include)
+        )
+        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
+        yes_or_no("descendants", self.descendants)
+        if not self.include:
+            raise DataError("a concept set must include a concept")
+        if {*self.include} <= {*self.exclude}:
+            raise DataError(
+                f"the concept set of {list(self.include)} holds nothing: all is excluded"
+            )
+
+    def resolve(self, db: OmopDatabase) -> list[int]:
+        """Find the concepts that are meant, in ascending order.
+
+        Raises
+        ------
+        DataError
+            A concept that the vocabulary does not hold, a vocabulary without links to tell
+            descendants by, or nothing left.
+        """
+        return self.members(Descendants(db), recorded_tables(db), "the concept set")
+
+    def members(self, family: Descendants, tables: Collection[str], purpose: str) -> list[int]:
+        """Find the concepts that are meant among the records of some tables.
+
+        Parameters
+        ----------
+        family : Descendants
+            Collects notes on missing links.
+        tables : collection of str
+        purpose : str
+            The use of the set, to begin a message with.
+        """
+        for concept in (*self.include, *self.exclude):
+            family.db.concept_name(concept)
+
+        def stand_for(listed: tuple[int, ...]) -> set[int]:
+            if not (self.descendants and listed):
+                return {*listed}
+            return {*family.members(listed, tables, purpose, ALONE)}
+
+        found = stand_for(self.include) - stand_for(self.exclude)
+        if not found:
+            raise DataError(
+                f"the concept set of {list(self.include)} holds nothing: all is excluded"
+            )
+        return sorted(found)
+
+
+def read_cohorts(
+    db: OmopDatabase,
+    cohorts: Iterable[int] | None = None,
+    *,
+    table: str = "cohort",
+    schema: str | None = None,
+    names: Mapping[int, str] | None = None,
+    allow_empty: bool = False,
+) -> CohortTable:
+    """Read entries of an existing cohort table.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    cohorts : iterable of int, optional
+        Ids of the cohorts to read. Default: all.
+    table : str, default "cohort"
+        Name of the table; its columns are ``cohort_definition_id``, ``subject_id``,
+        ``cohort_start_date`` and ``cohort_end_date``.
+    schema : str, optional
+        Its schema. Default: that of the CDM tables.
+    names : mapping of int to str, optional
+        Names of the cohorts.
+    allow_empty : bool, default False
+        Whether a cohort that was asked for may have no entries.
+
+    Raises
+    ------
+    DataError
+        No such table, missing columns or dates, or a cohort without entries.
+    """
+    wanted = None if cohorts is None else sorted({cohort_id(c) for c in cohorts})
+    if wanted == []:
+        raise DataError("no cohort was asked for; name one or more ids, or leave cohorts out")
+    where = f"{db.schema if schema is None else schema}.{table}"
+    columns = db.columns(table, schema)
+    if not columns:
+        raise DataError(f"there is no table {where} in {db.name}")
+    gone = [c for c in COLUMNS if c not in columns]
+    if gone:
+        raise DataError(f"{where} is not a cohort table: it lacks the columns {', '.join(gone)}")
+    found = _entries(db, wanted, table, schema)
+    absent = [c for c in wanted or () if c not in found.ids]
+    if absent and not allow_empty:
+        raise DataError(f"{where} has no entries of cohort {absent[0]}")
+    return _named(found, names or {})
+
+
+def drug_era_cohorts(
+    db: OmopDatabase,
+    drugs: Mapping[int, ConceptSet | int],
+    *,
+    gap: int = 0,
+    names: Mapping[int, str] | None = None,
+) -> CohortTable:
+    """Make cohorts of drug eras: one entry an era, from its first day through its last.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    drugs : mapping of int to ConceptSet or int
+        The concepts of each cohort, by the id that the cohort is to have. A bare concept stands
+        for its descendants too.
+    gap : int, default 0
+        Eras of one cohort and person are joined if the next begins at most this many days after
+        the last day of the one before. With 0, eras that overlap or touch on a day are joined.
+    names : mapping of int to str, optional
+        Names of the cohorts. Default: that of the first concept.
+
+    Raises
+    ------
+    DataError
+        A concept that does not exist or is of another domain and in nobody's records, or a
+        vocabulary without links to tell its descendants by.
+
+    Notes
+    -----
+    An era that lacks an end, or ends before it starts, is one day, its first; the ``notes`` of the
+    cohorts count the latter.
+    """
+    whole("gap", gap, 0)
+    return _from_records(db, drugs, "drug_era", "drug_era", gap, names)
+
+
+def condition_cohorts(
+    db: OmopDatabase,
+    conditions: Mapping[int, ConceptSet | int],
+    *,
+    table: str = "condition_occurrence",
+    names: Mapping[int, str] | None = None,
+) -> CohortTable:
+    """Make cohorts of condition records: one entry for each day on which one begins.
+
+    Parameters
+    ----------
+    db, conditions, names
+        As for :func:`drug_era_cohorts`.
+    table : str, default "condition_occurrence"
+        Or "condition_era". An entry of an occurrence is its first day; of an era, all its days.
+
+    Raises
+    ------
+    DataError
+        A concept or table that does not exist, or a concept of another domain that is in nobody's
+        records.
+    """
+    if table not in ("condition_occurrence", "condition_era"):
+        raise DataError(f'table must be "condition_occurrence" or "condition_era", not {table!r}')
+    return _from_records(db, conditions, table, "condition", None, names)
+
+
+def _entries(
+    db: OmopDatabase, wanted: Iterable[int] | None, table: str, schema: str | None
+) -> CohortTable:
+    """Entries of a cohort table, of some cohorts or of all."""
+    if wanted is None:
+        source = db.table(table, schema)
+    else:
+        source = db.records(cohort_records(wanted, table, schema))
+    ids = ", ".join(f"{name}::BIGINT AS {name}" for name in COLUMNS[:2])
+    with db.workspace() as work:
+        frame = work.frame(f"SELECT {ids}, {', '.join(COLUMNS[2:])} FROM {source} AS entries")
+    return CohortTable.from_frame(frame, db.identity)
+
+
+def cohort_records(wanted: Iterable[int], table: str, schema: str | None) -> RecordsOf:
+    """The entries of some cohorts in a cohort table."""
+    return RecordsOf(table, COLUMNS[0], tuple(sorted({*wanted})), COLUMNS[1], schema)
+
+
+def _from_records(
+    db: OmopDatabase,
+    wanted: Mapping[int, ConceptSet | int],
+    table: str,
+    prefix: str,
+    gap: int | None,
+    names: Mapping[int, str] | None,
+) -> CohortTable:
+    if not wanted:
+        raise DataError("no cohort was asked for: give an id and its concepts")
+    sets = {
+        cohort_id(cohort): s if isinstance(s, ConceptSet) else ConceptSet((s,))
+        for cohort, s in wanted.items()
+    }
+    concept = "drug_concept_id" if prefix == "drug_era" else "condition_concept_id"
+    dates = {
+        "drug_era": ("drug_era_start_date", "drug_era_end_date"),
+        "condition_occurrence": ("condition_start_date", "condition_start_date"),
+        "condition_era": ("condition_era_start_date", "condition_era_end_date"),
+    }
+    first, last = dates[table]
+    have = db.columns(table)
+    gone = [c for c in ("person_id", concept, first, last) if c not in have]
+    if gone:
+        raise DataError(f"{db.name}: table {table} lacks the columns {', '.join(gone)}")
+    parts = []
+    notes: list[DataNote] = []
+    family = Descendants(db, (c for s in sets.values() for c in (*s.include, *s.exclude)))
+    for cohort, concept_set in sets.items():
+        members = concept_set.members(family, [table], f"cohort {cohort}")
+        source = db.records(RecordsOf(table, concept, tuple(members)))
+        parts.append(
+            f"SELECT DISTINCT {cohort}::BIGINT AS cohort_definition_id, "
+            f"person_id::BIGINT AS subject_id, {first} AS cohort_start_date, "
+            f"{last_day(first, last)} AS cohort_end_date "
+            f"FROM {source} AS records WHERE {first} IS NOT NULL"
+        )
+        with db.workspace() as work:
+            notes += reversed_eras(work, source, f"{table}, cohort {cohort},", (first, last))
+    with db.workspace() as work:
+        frame = work.frame(" UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
+    found = CohortTable.from_frame(frame, db.identity)
+    default = {cohort: db.concept_name(s.include[0]) for cohort, s in sets.items()}
+    for cohort in {*sets} - {*found.ids}:
+        hints = [domain_hint(db, c, table) for c in sets[cohort].include]
+        if all(hints):  # a cohort of the right records may be empty
+            named = f"{sets[cohort].include[0]} ({default[cohort]})"
+            raise DataError(f"cohort {cohort}: nobody has a record of {named}{hints[0]}")
+    found = replace(found, notes=distinct((*family.notes, *notes)))
+    return _named(found, {**default, **(names or {})})
+
+
+def _joined(parts: list[str], gap: int) -> str:
+    """Eras that lie at most ``gap`` days apart as one."""
+    return f"""
+    WITH eras AS ({" UNION ALL ".join(parts)}),
+    breaks AS (
+        SELECT *, coalesce(cohort_start_date > {int(gap)} + max(cohort_end_date) OVER (
+                      PARTITION BY cohort_definition_id, subject_id
+                      ORDER BY cohort_start_date, cohort_end_date
+                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), TRUE)::INTEGER AS new
+        FROM eras),
+    numbered AS (
+        SELECT *, sum(new) OVER (
+                      PARTITION BY cohort_definition_id, subject_id
+                      ORDER BY cohort_start_date, cohort_end_date
+                      ROWS UNBOUNDED PRECEDING) AS era
+        FROM breaks)
+    SELECT cohort_definition_id, subject_id, min(cohort_start_date) AS cohort_start_date,
+           max(cohort_end_date) AS cohort_end_date
+    FROM numbered GROUP BY cohort_definition_id, subject_id, era
+    """
+
+
+def _named(table: CohortTable, names: Mapping[int, str]) -> CohortTable:
+    return replace(table, names={cohort_id(i): str(name) for i, name in names.items()})

@@ -1,0 +1,281 @@
+"""Who is at risk of an outcome, from when until when, and whether it came: a study population."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.attrition import Attrition
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.cohorts.comparison import Comparison
+from steropes.studies.cohorts.inclusion_rules import NEVER, days
+from steropes.studies.people import People
+from steropes.studies.requirements import LONGEST, whole, yes_or_no
+
+__all__ = ["StudyPopulation", "TimeAtRisk", "study_population"]
+
+Anchor = Literal["cohort start", "cohort end"]
+
+
+@dataclass(frozen=True)
+class TimeAtRisk:
+    """From which day through which a person is at risk, and who counts as free of the outcome.
+
+    Both days are counted: at risk from day 0 through day 30 are 31 days, and an outcome on the
+    first of them has time 1.
+
+    Attributes
+    ----------
+    start, end : int, default 0
+        First and last day at risk, counted from their anchors. The end is never later than the
+        end of observation. "On treatment" with a gap of 30 days is ``end=30`` from the cohort's
+        end.
+    start_anchor, end_anchor : "cohort start" or "cohort end"
+        Default: from the start to the end of the cohort.
+    day_zero : bool, default True
+        Whether the first day of the window is at risk. Without it the window begins a day later,
+        and an outcome on that first day is a prior one.
+    min_days : int, default 1
+        Days at risk that a person must have.
+    max_days : int, optional
+        Days at risk after which everybody is censored.
+    censor_at_new_window : bool, default False
+        Of one person's entries, each is censored the day before the next one's risk begins.
+    censor_at_switch : bool, default False
+        Censor the day before the first entry into the other cohort after the start.
+    remove_prior : bool, default True
+        Leave out entries with the outcome before the first day at risk, in the same observation
+        period.
+    look_back : int, default 99999
+        How many days before the start such an outcome counts: on day -d if d < ``look_back``.
+    """
+
+    start: int = 0
+    start_anchor: Anchor = "cohort start"
+    end: int = 0
+    end_anchor: Anchor = "cohort end"
+    day_zero: bool = True
+    min_days: int = 1
+    max_days: int | None = None
+    censor_at_new_window: bool = False
+    censor_at_switch: bool = False
+    remove_prior: bool = True
+    look_back: int = 99999
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            whole(name, getattr(self, name), -LONGEST, LONGEST)
+        for name in ("start_anchor", "end_anchor"):
+            if getattr(self, name) not in get_args(Anchor):
+                raise DataError(
+                    f'{name} must be "cohort start" or "cohort end", not {getattr(self, name)!r}'
+                )
+        for name in ("day_zero", "censor_at_new_window", "censor_at_switch", "remove_prior"):
+            yes_or_no(name, getattr(self, name))
+        whole("min_days", self.min_days, 0, LONGEST)
+        whole("look_back", self.look_back, 0, LONGEST)
+        if self.max_days is not None:
+            whole("max_days", self.max_days, 1, LONGEST)
+        if self.start_anchor == self.end_anchor and self.end < self.start:
+            raise DataError(
+                f"the time at risk ends on day {self.end}, before it begins on day {self.start}"
+            )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class StudyPopulation:
+    """The entries of a comparison that are at risk of an outcome.
+
+    Attributes
+    ----------
+    people : DataFrame
+        One row an entry: ``row`` (its place in ``Comparison.entries``), ``person_id``,
+        ``treated``, ``start``, ``risk_start`` and ``risk_end`` (days from the start),
+        ``days_at_risk`` (both days counted), ``outcomes`` (distinct days with one at risk),
+        ``event`` (1 if there is one; 2 if a competing outcome came before) and ``time`` (days
+        until it, or at risk).
+    attrition : DataFrame
+        That of the comparison, and a row for each rule of the outcome.
+    outcome : int or None
+        Id of the outcome's cohort.
+    name : str
+        Its name.
+    """
+
+    people: pd.DataFrame
+    attrition: pd.DataFrame
+    outcome: int | None
+    name: str
+
+    def __repr__(self) -> str:
+        from steropes.studies.disclosure import LEAST, shown
+
+        n, events = len(self.people), int(self.people["event"].sum())
+        counts = f"{shown(n, LEAST)} entries, {shown(events, LEAST)} with it"
+        return f"StudyPopulation({self.name}: {counts})"
+
+
+def study_population(
+    comparison: Comparison,
+    cohorts: CohortTable,
+    outcome: int | None,
+    at_risk: TimeAtRisk | None = None,
+    *,
+    competing: int | None = None,
+) -> StudyPopulation:
+    """Say who is at risk of an outcome, how long, and who has it.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    cohorts : CohortTable
+        Holds the outcome's cohort; the start of an entry is the day of the outcome. A cohort
+        without entries is an outcome that nobody has.
+    outcome : int or None
+        Id of that cohort. None says who is at risk, whatever the outcome.
+    at_risk : TimeAtRisk, optional
+    competing : int, optional
+        Id of the cohort of a competing outcome, such as death: ``event`` is 2 where it came
+        first, and the time ends there.
+
+    Returns
+    -------
+    StudyPopulation
+        It may be empty; the attrition says why.
+
+    Raises
+    ------
+    DataError
+        Cohorts of another database.
+    """
+    rule = at_risk or TimeAtRisk()
+    if cohorts.database and cohorts.database != comparison.database:
+        raise DataError(
+            f"the outcomes are of the database {cohorts.database}, the people of "
+            f"{comparison.database}"
+        )
+    entries = pd.DataFrame(comparison.entries)
+    entries.insert(0, "row", np.arange(len(entries)))
+    events = _outcome_days(entries, cohorts.only([] if outcome is None else outcome))
+    first = rule.start + (0 if rule.day_zero else 1)
+    entries["risk_start"] = first + _anchor(entries, rule.start_anchor)
+    attrition = Attrition(comparison.attrition.to_dict("records"))
+
+    def count(rule_text: str) -> None:
+        attrition.count(rule_text, entries["person_id"].to_numpy(), entries["treated"].to_numpy())
+
+    if rule.remove_prior and outcome is not None:
+        start = entries["risk_start"].to_numpy()[events["row"]]
+        prior = (events["day"] > -rule.look_back) & (events["day"] < start)
+        entries = entries[~np.isin(entries["row"], events["row"][prior])].copy()
+        count("No prior outcome")
+    entries["risk_end"] = _risk_end(entries, rule)
+    if rule.censor_at_new_window:
+        entries = _censor_at_next(entries)
+        count("Censoring at start of new time-at-risk")
+    if rule.min_days:
+        length = entries["risk_end"] - entries["risk_start"] + 1
+        entries = entries[length >= rule.min_days].copy()
+        count(f"Have at least {rule.min_days} days at risk")
+    else:
+        entries = entries[entries["risk_end"] >= entries["risk_start"]].copy()
+        count("Have a day at risk")
+    people = _with_outcomes(entries, events)
+    if competing is not None:
+        people = _with_competing(people, _outcome_days(entries, cohorts.only(int(competing))))
+    name = "any outcome" if outcome is None else cohorts.name(outcome)
+    return StudyPopulation(people, attrition.frame(), outcome, name)
+
+
+def _anchor(entries: pd.DataFrame, anchor: str) -> NDArray:
+    """Days from the start to the anchor."""
+    if anchor == "cohort end":
+        return entries["to_end"].to_numpy()
+    return np.zeros(len(entries), dtype=np.int64)
+
+
+def _risk_end(entries: pd.DataFrame, rule: TimeAtRisk) -> NDArray:
+    end = np.minimum(
+        rule.end + _anchor(entries, rule.end_anchor), entries["to_observation_end"].to_numpy()
+    )
+    if rule.max_days is not None:
+        end = np.minimum(end, entries["risk_start"].to_numpy() + rule.max_days - 1)
+    if rule.censor_at_switch:
+        end = np.minimum(end, entries["to_switch"].to_numpy() - 1)
+    return end
+
+
+def _outcome_days(entries: pd.DataFrame, outcome: CohortTable) -> dict[str, NDArray]:
+    """Each entry's outcomes within its observation period: ``row``, and ``day`` from the start."""
+    recorded = pd.DataFrame({"person_id": outcome.subject, "on": days(outcome.start)})
+    people = entries[["row", "person_id", "to_observation_end", "observed_before"]].assign(
+        from_day=days(entries["start"].to_numpy())
+    )
+    both = people.merge(recorded.drop_duplicates(), on="person_id")
+    both["day"] = both["on"] - both["from_day"]
+    both = both[
+        (both["day"] >= -both["observed_before"]) & (both["day"] <= both["to_observation_end"])
+    ]
+    both = both.sort_values(["row", "day"])
+    return {name: both[name].to_numpy(np.int64) for name in ("row", "day")}
+
+
+def _censor_at_next(entries: pd.DataFrame) -> pd.DataFrame:
+    """End each entry's risk the day before that of the person's next entry begins."""
+    began = days(entries["start"].to_numpy())
+    first = began + entries["risk_start"].to_numpy()
+    order = np.lexsort((first, entries["person_id"].to_numpy()))
+    person = entries["person_id"].to_numpy()[order]
+    following = np.full(len(order), NEVER)
+    same = person[1:] == person[:-1]
+    following[:-1][same] = first[order][1:][same]
+    end = entries["risk_end"].to_numpy().copy()
+    end[order] = np.minimum(end[order], following - 1 - began[order])
+    cut = entries.assign(risk_end=end)
+    return cut[cut["risk_end"] >= np.minimum(cut["risk_start"], entries["risk_end"])].copy()
+
+
+def _with_outcomes(entries: pd.DataFrame, events: dict[str, NDArray]) -> People:
+    """The entries with their days at risk and what came in them."""
+    start = pd.Series(entries["risk_start"].to_numpy(), entries["row"].to_numpy())
+    end = pd.Series(entries["risk_end"].to_numpy(), entries["row"].to_numpy())
+    known = np.isin(events["row"], entries["row"].to_numpy())
+    row, day = events["row"][known], events["day"][known]
+    inside = (day >= start[row].to_numpy()) & (day <= end[row].to_numpy())
+    found = pd.DataFrame({"row": row[inside], "day": day[inside]}).groupby("row")["day"]
+    counts = found.size().reindex(start.index, fill_value=0).to_numpy()
+    first = found.min().reindex(start.index).to_numpy(float)
+    length = (end - start + 1).to_numpy(float)
+    return People(
+        {
+            **{c: entries[c].to_numpy() for c in ("row", "person_id", "treated", "start")},
+            "risk_start": start.to_numpy(),
+            "risk_end": end.to_numpy(),
+            "days_at_risk": length.astype(np.int64),
+            "outcomes": counts.astype(np.int64),
+            "event": (counts > 0).astype(np.int64),
+            "time": np.where(counts > 0, first - start.to_numpy() + 1, length),
+        }
+    )
+
+
+def _with_competing(people: People, others: dict[str, NDArray]) -> People:
+    """End the time of those who had a competing outcome at risk before any other."""
+    first = pd.Series(others["day"], others["row"])
+    start = pd.Series(people["risk_start"].to_numpy(), people["row"].to_numpy())
+    at_risk = first[first.index.isin(start.index)]
+    at_risk = at_risk[at_risk >= start[at_risk.index]]
+    time = (at_risk.groupby(level=0).min() - start + 1).reindex(people["row"]).to_numpy(float)
+    came = time < people["time"].to_numpy()
+    # on the last day of somebody censored it did come too
+    came |= (time == people["time"].to_numpy()) & (people["event"].to_numpy() == 0)
+    return People(
+        people.assign(
+            event=np.where(came, 2, people["event"]), time=np.where(came, time, people["time"])
+        )
+    )

@@ -1,0 +1,134 @@
+"""How analyses fare on controls, as parts of a page: tables, and pictures of the error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.controls.control_performance import ControlEstimates
+from steropes.studies.controls.empirical_calibration import fit_systematic_error
+from steropes.studies.page import html
+from steropes.studies.page.controls import calibration_plot
+from steropes.studies.page.forest import Row, forest
+
+__all__ = ["performance_parts", "performance_words"]
+
+Z = 1.959963984540054
+HEAD = (
+    "Analysis",
+    "Positive above negative",
+    "Coverage",
+    "Calibrated",
+    "Precision",
+    "Squared error",
+    "Type 1",
+    "Type 2",
+    "Without estimate",
+)
+
+
+def performance_parts(
+    table: pd.DataFrame,
+    found: Mapping[int, ControlEstimates],
+    labels: Mapping[int, str],
+    name: str,
+) -> list[str]:
+    """Tables and pictures of the analyses of one comparison or exposure, as HTML.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``analysis_id`` and the columns of ``before_and_after``.
+    found : mapping of int to ControlEstimates
+        By analysis.
+    labels : mapping of int to str
+        What analyses are called.
+    name : str
+        Of the pictures' files.
+    """
+    parts = [_table(table[table["ratio"].isna()], labels, "All controls.")]
+    rows = [_error_row(labels[a], f) for a, f in found.items()]
+    picture = forest(f"error-{name}", rows, "estimated over true ratio")
+    if picture:
+        parts.append(
+            picture.figure(
+                "Systematic error of each analysis over all its controls: its middle, and where "
+                "95% of it lie, chance apart."
+            )
+        )
+    for ratio in sorted(table["ratio"].dropna().unique()):
+        own = table[table["ratio"] == ratio]
+        parts.append(html.fold(f"Controls of ratio {ratio:g}", _table(own, labels, "")))
+    for a, f in found.items():
+        parts.append(html.fold(labels[a], _pictures(f, f"controls-{name}-{a}")))
+    return parts
+
+
+def _table(table: pd.DataFrame, labels: Mapping[int, str], caption: str) -> str:
+    plain = table[~table["calibrated"]].set_index("analysis_id")
+    after = table[table["calibrated"]].set_index("analysis_id")
+    lines = [
+        (
+            labels[a],
+            html.number(line["auc"], 2),
+            _percent(line["coverage"]),
+            _percent(after.loc[a, "coverage"]),
+            html.number(line["precision"], 1),
+            html.number(line["mse"], 3),
+            _percent(line["type_1"]),
+            _percent(line["type_2"]),
+            _percent(line["without"]),
+        )
+        for a, line in plain.iterrows()
+    ]
+    return html.table(HEAD, lines, text=(0,), caption=caption)
+
+
+def _error_row(label: str, found: ControlEstimates) -> Row:
+    """Middle and spread of the systematic error, as a line of a forest plot."""
+    good = found.usable
+    if not good.any():
+        return Row(label)
+    e = fit_systematic_error(found.log_rr[good], found.se[good], found.true_log_rr[good])
+    low, high = (math.exp(e.mean + side * Z * e.sd) for side in (-1, 1))
+    return Row(label, math.exp(e.mean), low, high)
+
+
+def _pictures(found: ControlEstimates, name: str) -> str:
+    """A funnel for each ratio."""
+    parts = []
+    for ratio in np.unique(found.target):
+        own = (found.target == ratio) & found.usable
+        if not own.any():
+            continue
+        y, s, truth = (v[own] for v in (found.log_rr, found.se, found.true_log_rr))
+        error = fit_systematic_error(y, s, truth)
+        points = pd.DataFrame({"log_rr": y, "se_log_rr": s})
+        plot = calibration_plot(f"{name}-{ratio:g}", points, error.mean, error.sd, float(ratio))
+        if plot:
+            parts.append(
+                plot.figure(
+                    f"Controls of ratio {ratio:g}. Between the dashed lines an interval holds the "
+                    "true ratio; 95% of the estimates are expected between the solid ones."
+                )
+            )
+    return "".join(parts)
+
+
+def performance_words(ratio: str) -> str:
+    """What the columns of the tables say, and a sentence on what a positive control's ratio is."""
+    return (
+        "<h2>What the columns say</h2><p>Positive above negative: the chance that a positive "
+        "control has a larger estimate than a negative one. Coverage: intervals of 95% that hold "
+        "the truth, and how many do when each is calibrated by the controls of all other outcomes. "
+        "Precision: the geometric mean of 1 / se². Squared error: of the log ratio, on average. "
+        "Type 1: negative controls whose interval excludes no effect; type 2: positive ones whose "
+        f"does not.</p><p>{ratio}</p>"
+    )
+
+
+def _percent(x: float) -> str:
+    return "–" if math.isnan(x) else f"{100 * x:.0f}%"

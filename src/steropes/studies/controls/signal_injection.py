@@ -1,0 +1,194 @@
+"""Outcomes added to one arm until its hazard is a known multiple: synthetic positive controls.
+
+From an outcome that the treatment does not change, and a model of its rate among the treated, one
+is made that the treatment changes by a ratio r: each treated person has, besides their own, the
+rate (r − 1) λ(x) of outcomes that are added. As λ depends on the covariates, what confounds the
+negative control confounds the positive one too, as far as it was measured.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.studies.covariates.concept_covariates import NothingLeftError
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.covariates.preprocessing import tidy
+from steropes.studies.requirements import real, whole
+
+__all__ = ["Added", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rates"]
+
+
+def checked_ratios(ratios: Iterable[float]) -> tuple[float, ...]:
+    """Ratios of positive controls as numbers: each above 1 and at most 100, none twice."""
+    out = tuple(float(r) for r in ratios)
+    for ratio in out:
+        real("a ratio of positive controls", ratio, 1.0, 100.0)
+        if ratio == 1:
+            raise DataError("a positive control of ratio 1 is the negative control itself")
+    if len({*out}) < len(out):
+        raise DataError("a ratio of positive controls is listed twice")
+    return out
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """How outcomes are added.
+
+    Attributes
+    ----------
+    ratios : tuple of float, default (1.5, 2, 4)
+        The ratios to make of each negative control; empty makes none.
+    min_outcomes : int, default 25
+        Treated people with the outcome that a negative control must have.
+    min_for_model : int, default 100
+        Of them, from how many on their rates are modelled; with fewer all have the same rate.
+    variance : float, optional
+        Of the model's Laplace prior. Default: chosen by cross-validation.
+    folds, seed : int, default 10 and 1
+        Of that cross-validation; the seed is also that of the outcomes.
+    precision : float, default 0.01
+        How far, on the log scale, the ratio among the treated may be from the one that was asked.
+    tries : int, default 100
+        Draws to look for that; the closest is taken.
+    """
+
+    ratios: tuple[float, ...] = (1.5, 2.0, 4.0)
+    min_outcomes: int = 25
+    min_for_model: int = 100
+    variance: float | None = None
+    folds: int = 10
+    seed: int = 1
+    precision: float = 0.01
+    tries: int = 100
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ratios", checked_ratios(self.ratios))
+        whole("min_outcomes", self.min_outcomes, 1)
+        whole("min_for_model", self.min_for_model, 1)
+        if self.variance is not None:
+            real("variance", self.variance)
+        whole("folds", self.folds, 2)
+        whole("seed", self.seed, 0)
+        real("precision", self.precision)
+        whole("tries", self.tries, 1, 100_000)
+
+
+@dataclass(frozen=True)
+class Added:
+    """Outcomes that were added.
+
+    Attributes
+    ----------
+    person : ndarray of int, shape (m,)
+        Which of the treated people has one, ascending.
+    day : ndarray of int, shape (m,)
+        On which of their days at risk, the first being 1.
+    ratio : float
+        Of the rate among the treated with them to the rate that the model expects without.
+    """
+
+    person: NDArray
+    day: NDArray
+    ratio: float
+
+
+def outcome_rates(people: pd.DataFrame, features: Features | None, rule: Synthesis) -> NDArray:
+    """The rate of the first outcome a day, of each person, (n,).
+
+    A Poisson regression of the first outcome on the covariates, with the days until then as
+    exposure and a Laplace prior: the likelihood is that of a constant hazard. Its intercept has no
+    prior, so that as many outcomes are expected as there are.
+
+    Parameters
+    ----------
+    people : DataFrame
+        ``time`` and ``event`` of the treated, as in ``StudyPopulation.people``.
+    features : Features or None
+        Their covariates; None gives all the same rate.
+    rule : Synthesis
+    """
+    had = (people["event"] == 1).to_numpy().astype(float)
+    time = people["time"].to_numpy(dtype=float)
+    same = np.full(len(had), had.sum() / time.sum())
+    if features is None or had.sum() < rule.min_for_model:
+        return same
+    import steropes as st
+
+    try:
+        design = tidy(features).design
+    except NothingLeftError:
+        return same
+    settings: dict[str, Any] = {"prior": st.Laplace()}
+    if rule.variance is not None:
+        settings["prior"] = st.Laplace(variance=rule.variance)
+    else:
+        settings["cv"] = st.CrossValidation(folds=rule.folds, random_state=rule.seed)
+    fitted = st.PoissonRegression(**settings).fit(design, had, exposure=time)
+    return fitted.predict(design)
+
+
+def add_outcomes(
+    time: ArrayLike,
+    event: ArrayLike,
+    rate: ArrayLike,
+    ratio: float,
+    rule: Synthesis,
+    *,
+    key: tuple[int | float, ...] = (),
+) -> Added:
+    """Add outcomes at the rate (ratio − 1) λ until each person's own outcome or end of risk.
+
+    Times are exponential, rounded up to whole days. Draws are repeated until the rate among the
+    treated is ``ratio`` times the expected one to within ``precision``; of ``tries`` that all miss
+    it, the closest counts. What comes out depends on the arguments alone.
+
+    Parameters
+    ----------
+    time : array_like, shape (n,)
+        Days until the first outcome or the end of risk.
+    event : array_like of bool, shape (n,)
+        Whether it was the outcome.
+    rate : array_like, shape (n,)
+        Outcomes a day, as ``outcome_rates`` gives them.
+    ratio : float
+    rule : Synthesis
+    key : tuple of numbers
+        What else tells one positive control from another; part of the seed.
+
+    References
+    ----------
+    Schuemie, Hripcsak, Ryan, Madigan and Suchard (2018), PNAS 115:2571.
+    """
+    t, had = np.asarray(time, dtype=float), np.asarray(event).astype(bool)
+    extra = (ratio - 1) * np.asarray(rate, dtype=float)
+    if not (extra > 0).all() or not np.isfinite(extra).all():
+        raise DataError("outcomes can be added only at rates above zero, and to a ratio above one")
+    seed = zlib.crc32(repr((rule.seed, float(ratio), *key)).encode())
+    best: Added | None = None
+    for attempt in range(rule.tries):
+        draw = np.random.Generator(np.random.Philox(key=[seed, attempt]))
+        day = np.ceil(draw.standard_exponential(len(t)) / extra)
+        # an outcome that was there anyway stays; one that comes before it takes its place
+        new = (day < t) | ((day == t) & ~had)
+        expected = float((np.asarray(rate) * np.where(new, day, t)).sum())
+        reached = float((new | had).sum()) / expected
+        found = Added(np.flatnonzero(new), day[new].astype(np.int64), reached)
+        if best is None or _miss(found, ratio) < _miss(best, ratio):
+            best = found
+        if _miss(best, ratio) <= rule.precision:
+            break
+    assert best is not None
+    return best
+
+
+def _miss(added: Added, ratio: float) -> float:
+    return abs(math.log(added.ratio / ratio))

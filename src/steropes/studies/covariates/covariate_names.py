@@ -1,0 +1,117 @@
+"""What the covariates of the catalogue are called."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.omop import UNNAMED, OmopDatabase
+
+__all__ = ["CUSTOM", "covariate_table"]
+
+CUSTOM = 999  # the analysis of cohorts that serve as covariates
+WINDOW = {
+    "any": "ever before",
+    "long": "long term",
+    "medium": "medium term",
+    "short": "short term",
+    "overlap": "on the last day",
+    "": "",
+}
+RANGE = {1: "below the normal range", 2: "within the normal range", 3: "above the normal range"}
+MONTHS = "January February March April May June July August September October November December"
+LENGTHS = {2: "age in years", 8: "days of observation before"}
+SCORES = {
+    901: "Charlson comorbidity index",
+    902: "Diabetes complications severity index",
+    903: "CHADS2",
+    904: "CHA2DS2-VASc",
+}
+
+
+def covariate_table(
+    db: OmopDatabase, ids: NDArray, cohorts: CohortTable | None = None
+) -> pd.DataFrame:
+    """Id, name, analysis and concept of covariates.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+        Names of concepts come from here.
+    ids : ndarray of int, shape (p,)
+    cohorts : CohortTable, optional
+        Names of cohorts that serve as covariates.
+
+    Returns
+    -------
+    DataFrame
+        ``covariate_id``, ``name``, ``analysis_id``, ``concept_id`` (0 where there is none).
+    """
+    analysis = ids % 1000
+    concept = np.array([_concept(int(i), int(a)) for i, a in zip(ids, analysis, strict=True)])
+    names = db.concept_names(np.unique(concept)) if len(concept) else {}
+    return pd.DataFrame(
+        {
+            "covariate_id": ids,
+            "name": [
+                _name(int(i), int(a), int(c), names, cohorts)
+                for i, a, c in zip(ids, analysis, concept, strict=True)
+            ],
+            "analysis_id": analysis,
+            "concept_id": concept.astype(np.int64),
+        }
+    )
+
+
+def _concept(covariate: int, number: int) -> int:
+    """The concept in an id; 0 if it holds none that can be read off."""
+    if number == CUSTOM or number in (3, 6, 7, 11):
+        return 0
+    kind = ANALYSES[number].kind
+    if kind in ("length", "score", "distinct", "count", "value as concept"):
+        return 0
+    return covariate // {"range": 10_000, "value": 1_000_000}.get(kind, 1000)
+
+
+def _name(
+    covariate: int, number: int, concept: int, names: dict[int, str], cohorts: CohortTable | None
+) -> str:
+    code = covariate // 1000
+    if number == CUSTOM:
+        return cohorts.name(code) if cohorts is not None else f"cohort {code}"
+    analysis = ANALYSES[number]
+    if analysis.kind == "score":
+        return SCORES[number]
+    if analysis.kind == "demographic":
+        return _demographic(number, code, names)
+    if analysis.kind == "length":
+        return LENGTHS[number]
+    when = WINDOW[analysis.window] + (", begun then" if analysis.begins else "")
+    if analysis.kind in ("distinct", "count"):
+        what = "visits" if analysis.kind == "count" else f"different {analysis.domain.lower()}s"
+        return f"number of {what}, {when}"
+    about = f"{analysis.domain.lower()}{' group' if analysis.kind == 'group' else ''}, {when}: "
+    if analysis.kind == "value as concept":
+        return f"{about}value {covariate}"
+    text = about + names.get(concept, UNNAMED)
+    if analysis.kind == "range":
+        return f"{text}, {RANGE.get(covariate // 1000 % 10, '')}"
+    if analysis.kind == "value":
+        return f"{text}, value"
+    return f"{text}, visits" if analysis.kind == "by concept" else text
+
+
+def _demographic(number: int, code: int, names: dict[int, str]) -> str:
+    if number == 3:
+        return f"age group: {5 * code}-{5 * code + 4}"
+    if number == 6:
+        return f"index year: {code}"
+    if number == 7:
+        return f"index month: {MONTHS.split()[code - 1]}"
+    if number == 11:
+        return f"index month: {MONTHS.split()[code % 100 - 1]} {code // 100}"
+    what = {1: "gender", 4: "race", 5: "ethnicity"}[number]
+    return f"{what}: {names.get(code, UNNAMED)}"

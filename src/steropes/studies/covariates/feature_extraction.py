@@ -1,0 +1,327 @@
+"""The covariates of FeatureExtraction's catalogue, with their ids, collected by the database.
+
+The database finds each (person, covariate, value) once and sorts them, one analysis after the
+other; they arrive as Arrow batches and are kept by columns. No dense matrix and no Python loop over
+people ever exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
+from steropes.studies.covariates.analysis_catalogue import ANALYSES, DEFAULT, Analysis
+from steropes.studies.covariates.covariate_columns import Columns
+from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
+from steropes.studies.covariates.covariate_sql import Statements
+from steropes.studies.covariates.vocabulary_checks import check_vocabulary
+from steropes.studies.data_notes import DataNote, distinct
+from steropes.studies.dates import as_days
+from steropes.studies.descendants import Descendants, recorded_tables
+from steropes.studies.irregular_rows import repeated_people, repeated_visits, reversed_eras
+from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
+
+__all__ = ["FeatureRules", "Features", "extract_features"]
+
+ALONE = "list the descendants too and set descendants=False of the covariates (features)"
+# What the statements of an analysis fill, and how it is read.
+EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
+SORTED = (
+    "SELECT covariate_id, row_id, value::FLOAT AS value FROM features WHERE value::FLOAT <> 0 "
+    "ORDER BY covariate_id, row_id"
+)
+
+
+@dataclass(frozen=True)
+class FeatureRules:
+    """Which covariates to make.
+
+    Attributes
+    ----------
+    analyses : tuple of int
+        Numbers of the analyses, as FeatureExtraction has them. Default: its default set.
+    long_days, medium_days, short_days : int, default 365, 180, 30
+        How many days before the start each window begins.
+    end_day : int, default 0
+        The last day of every window, counted from the start: 0 the start itself, −1 the day before.
+    exclude, include : tuple of int
+        Concepts to leave out, or (if any are given) the only ones to use. They do not touch
+        demographics and scores.
+    descendants : bool, default True
+        Whether these concepts stand for all their descendants too.
+    """
+
+    analyses: tuple[int, ...] = DEFAULT
+    long_days: int = 365
+    medium_days: int = 180
+    short_days: int = 30
+    end_day: int = 0
+    exclude: tuple[int, ...] = ()
+    include: tuple[int, ...] = ()
+    descendants: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "analyses", tuple(sorted({int(a) for a in self.analyses})))
+        unknown = [a for a in self.analyses if a not in ANALYSES]
+        if unknown:
+            raise DataError(
+                f"there is no covariate analysis {unknown[0]}; there are {list(ANALYSES)}"
+            )
+        for name in ("long_days", "medium_days", "short_days"):
+            whole(name, getattr(self, name), 0, LONGEST)
+        whole("end_day", self.end_day, -LONGEST, 0)
+        yes_or_no("descendants", self.descendants)
+        for name in ("exclude", "include"):
+            object.__setattr__(self, name, concepts(name, getattr(self, name)))
+
+    def first_day(self, analysis: Analysis) -> int | None:
+        """First day of an analysis's window, counted from the start; None for any time before."""
+        lengths = {"long": self.long_days, "medium": self.medium_days, "short": self.short_days}
+        if analysis.window in lengths:
+            return -lengths[analysis.window]
+        return None if analysis.window == "any" else self.end_day
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Features:
+    """Covariates of people, by columns, as they were recorded: nothing dropped or scaled.
+
+    Attributes
+    ----------
+    n : int
+        People.
+    indptr, rows, values : ndarray
+        Column j holds ``values[indptr[j]:indptr[j + 1]]`` in the same of ``rows``; zeros are not
+        stored.
+    columns : DataFrame
+        One row a column, ordered by id: ``covariate_id``, ``name``, ``analysis_id``,
+        ``concept_id``, ``people`` (who have a value), ``largest`` and ``binary``.
+    unusable : dict of int to int
+        By analysis, how many records of the entries were left out because their value is not a
+        finite number that single precision can hold.
+    notes : tuple of DataNote
+        Properties of the data that the covariates met.
+
+    Raises
+    ------
+    DataError
+        A value that is not finite.
+    """
+
+    n: int
+    indptr: NDArray
+    rows: NDArray
+    values: NDArray
+    columns: pd.DataFrame
+    unusable: Mapping[int, int] = field(default_factory=dict)
+    notes: tuple[DataNote, ...] = ()
+
+    def __post_init__(self) -> None:
+        finite = np.isfinite(self.values)
+        if not finite.all():
+            at = int(np.argmin(finite))
+            column = int(np.searchsorted(self.indptr, at, side="right")) - 1
+            raise DataError(
+                f"covariate {self.columns['covariate_id'].iloc[column]} has a value that is not "
+                f"finite in row {self.rows[at]}; leave the value out or correct it"
+            )
+
+    def __repr__(self) -> str:
+        return f"Features({len(self.columns):,} covariates)"
+
+    def take(self, people: NDArray) -> Features:
+        """Those of some people, given by row numbers that ascend; all columns stay."""
+        place = np.full(self.n, -1, dtype=np.int32)
+        place[people] = np.arange(len(people), dtype=np.int32)
+        kept = place[self.rows] >= 0
+        indptr = np.concatenate(([0], np.cumsum(kept)))[self.indptr]
+        rows, values = place[self.rows[kept]], self.values[kept]
+        return replace(
+            self,
+            n=len(people),
+            indptr=indptr,
+            rows=rows,
+            values=values,
+            columns=_described(self.columns, indptr, values),
+        )
+
+    def select(self, columns: NDArray) -> Features:
+        """Some of the columns, by positions."""
+        sizes = np.diff(self.indptr)[columns]
+        indptr = np.concatenate(([0], np.cumsum(sizes)))
+        at = np.repeat(self.indptr[columns] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        table = self.columns.iloc[columns].reset_index(drop=True)
+        return replace(
+            self, indptr=indptr, rows=self.rows[at], values=self.values[at], columns=table
+        )
+
+    def column(self, covariate_id: int) -> NDArray:
+        """One covariate as an array, (n,)."""
+        found = np.flatnonzero(self.columns["covariate_id"] == covariate_id)
+        if len(found) == 0:
+            raise DataError(f"there is no covariate {covariate_id} among these people")
+        at = slice(self.indptr[found[0]], self.indptr[found[0] + 1])
+        dense = np.zeros(self.n)
+        dense[self.rows[at]] = self.values[at]
+        return dense
+
+    def matrix(self) -> Any:
+        """The covariates as a scipy CSC matrix, (n, p)."""
+        from scipy.sparse import csc_array
+
+        shape = (self.n, len(self.columns))
+        return csc_array((self.values.astype(float), self.rows, self.indptr), shape=shape)
+
+
+def extract_features(
+    db: OmopDatabase,
+    entries: pd.DataFrame,
+    rules: FeatureRules | None = None,
+    *,
+    cohorts: CohortTable | None = None,
+    as_covariates: Iterable[int] = (),
+) -> Features:
+    """Collect the covariates of people who start on given days.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    entries : DataFrame
+        ``person_id`` and ``start``, one row a person and start; row i of the result is row i. Of
+        a start with a time the date that it shows counts.
+    rules : FeatureRules, optional
+    cohorts : CohortTable, optional
+        Cohorts that serve as covariates.
+    as_covariates : iterable of int
+        Which of them: 1 for those who are in the cohort on a day of the long window. Their ids
+        are the cohort's times 1000 plus 999.
+
+    Raises
+    ------
+    DataError
+        An unknown concept to exclude or include, a table that lacks a column that is needed, or a
+        vocabulary without the links that groups, scores or descendants are told by, or a start that
+        is not a date.
+
+    Notes
+    -----
+    A recorded value that is NaN, infinite, larger than single precision holds (3.4e38) or text that
+    is no number is left out before the last value of a person is chosen; ``Features.unusable``
+    counts such records. A record without a value makes no covariate of its value or range.
+    """
+    rules = rules or FeatureRules()
+    lacking = check_vocabulary(db, rules.analyses)
+    with db.workspace() as work:
+        _bring(work, entries)
+        family = Descendants(db)
+        _bring_concepts(work, rules, family)
+        statements = Statements(db, rules.end_day, bool(rules.include))
+        columns = Columns()
+        unusable: dict[int, int] = {}
+        for number in rules.analyses:
+            analysis = ANALYSES[number]
+            work.run(EMPTY)
+            for sql in statements.of(analysis, rules.first_day(analysis)):
+                work.run(sql)
+            columns.add(work.stream(SORTED))
+            counting = statements.unusable(analysis, rules.first_day(analysis))
+            left_out = work.rows(counting)[0][0] if counting is not None else 0
+            if left_out:
+                unusable[number] = int(left_out)
+        custom = [int(c) for c in as_covariates]
+        if custom:
+            work.run(EMPTY)
+            _collect_cohorts(work, cohorts, custom, rules)
+            columns.add(work.stream(SORTED))
+        notes = distinct((*family.notes, *lacking, *_irregular(db, work, rules)))
+    ids, indptr, rows, values = columns.together()
+    table = covariate_table(db, ids, cohorts)
+    described = _described(table, indptr, values)
+    return Features(len(entries), indptr, rows, values, described, unusable, notes)
+
+
+def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[DataNote]:
+    """Count the records of these people that break OMOP's conventions."""
+    people = "SELECT person_id FROM people"
+    read = [ANALYSES[number] for number in rules.analyses]
+    found = [*repeated_people(db, work, people)]
+    for table, *dates in dict.fromkeys((a.table, a.first, a.last) for a in read if a.table):
+        if {"person_id", *dates} <= {*db.columns(table)}:
+            where, both = f"person_id IN ({people})", (dates[0], dates[1])
+            found += reversed_eras(work, db.table(table), table, both, where)
+    if any(a.table == "visit_occurrence" for a in read):
+        found += repeated_visits(db, work, people)
+    return found
+
+
+def _bring(work: Workspace, entries: pd.DataFrame) -> None:
+    """Make the temporary table ``people`` of row numbers, persons and starts."""
+    start = as_days(entries["start"], "entries: start")
+    if np.isnat(start).any():
+        raise DataError(f"entries: start is missing in row {int(np.argmax(np.isnat(start)))}")
+    brought = pd.DataFrame(
+        {
+            "row_id": np.arange(len(entries), dtype=np.int32),
+            "person_id": whole_numbers("person_id", entries["person_id"], "entries"),
+            "start": start.astype("datetime64[s]"),
+        }
+    )
+    work.connection.register("brought", brought)
+    work.run(
+        "CREATE TEMP TABLE people AS SELECT row_id, person_id, start::DATE AS start FROM brought"
+    )
+    work.connection.unregister("brought")
+
+
+def _bring_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -> None:
+    """Make the temporary tables ``excluded`` and ``included``."""
+    db = family.db
+    read = {ANALYSES[number].table for number in rules.analyses}
+    tables = [table for table in recorded_tables(db) if table in read]
+    for name, listed in (("excluded", rules.exclude), ("included", rules.include)):
+        for concept_id in listed:
+            db.concept_name(concept_id)  # refuses an unknown one
+        members = [*listed]
+        if rules.descendants and listed:
+            purpose = f"the concepts to {name[:-1]}"
+            members = family.members(listed, tables, purpose, ALONE)
+        work.run(
+            f"CREATE TEMP TABLE {name} AS SELECT unnest($1::BIGINT[]) AS concept_id", [members]
+        )
+
+
+def _collect_cohorts(
+    work: Workspace, cohorts: CohortTable | None, wanted: list[int], rules: FeatureRules
+) -> None:
+    if cohorts is None:
+        raise DataError("covariates of cohorts need the cohorts themselves")
+    cohorts.only(wanted).place(work, "of_cohorts")
+    work.run(f"""
+    INSERT INTO features
+    SELECT DISTINCT cohort_definition_id * 1000 + {CUSTOM}, p.row_id, 1
+    FROM people p JOIN of_cohorts c ON c.subject_id = p.person_id
+    WHERE c.cohort_start_date <= p.start + {rules.end_day}
+      AND c.cohort_end_date >= p.start - {rules.long_days}
+    """)
+
+
+def _described(columns: pd.DataFrame, indptr: NDArray, values: NDArray) -> pd.DataFrame:
+    """The table of columns with what these people have of them."""
+    sizes = np.diff(indptr)
+    filled = np.flatnonzero(sizes)
+    largest = np.zeros(len(sizes))
+    smallest = np.zeros(len(sizes))
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(values, indptr[filled])
+        smallest[filled] = np.minimum.reduceat(values, indptr[filled])
+    return columns.assign(
+        people=sizes, largest=largest, binary=(sizes == 0) | ((largest == 1) & (smallest == 1))
+    )

@@ -1,0 +1,199 @@
+"""One question over databases: their results put together by each method, and what to know of it.
+
+Where a single database takes part nothing is put together: its own estimate and limits stand,
+whatever kind of interval they are. (The Bayesian method has priors, and is an answer of its own.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.evidence.meta_analysis import Combined, combine_normal, combine_profiles
+from steropes.studies.evidence.profile_interpolation import NormalProfile, Profile
+from steropes.studies.evidence.random_effects import RandomEffects, random_effects
+from steropes.studies.ratios import ratio_of
+
+__all__ = ["COUNTS", "DatabaseResult", "synthesis_lines"]
+
+COUNTS = "that takes its weights for counts of people"  # a standard error that is not robust
+NO_FINITE = "the likelihood rises for ever, so no finite ratio fits best"
+NAMED = 5  # databases that a note lists; more are counted
+
+
+@dataclass(frozen=True)
+class DatabaseResult:
+    """The result of one database.
+
+    Attributes
+    ----------
+    database : str
+    log_rr, se, lower, upper : float
+        On the log scale, with 95 % limits; missing or infinite where there is none.
+    profile : DataFrame or None
+        ``log_rr``, ``log_likelihood`` and, if it is known, ``gradient``.
+    error : str
+        Kind of standard error by which the result takes part where its profile is no likelihood,
+        as that of a weighted analysis: "robust", "bootstrap", or `COUNTS`. Empty where it is one.
+    weighted : bool
+        Whether that is because the analysis is weighted.
+    """
+
+    database: str
+    log_rr: float
+    se: float
+    lower: float
+    upper: float
+    profile: pd.DataFrame | None
+    error: str = ""
+    weighted: bool = False
+
+    @property
+    def has_estimate(self) -> bool:
+        """Whether there is an estimate with a standard error."""
+        return math.isfinite(self.log_rr) and math.isfinite(self.se) and self.se > 0
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether there is an interval that excludes anything."""
+        known = not (math.isnan(self.lower) or math.isnan(self.upper))
+        return known and (math.isfinite(self.lower) or math.isfinite(self.upper))
+
+    @property
+    def has_likelihood(self) -> bool:
+        """Whether it takes part where likelihoods are put together."""
+        if self.error:
+            return self.has_estimate
+        return self.profile is not None and len(self.profile) > 1
+
+    def likelihood(self) -> Profile:
+        """Return the profile, or the likelihood of a normal estimate where it is none.
+
+        Raises
+        ------
+        DataError
+            Points of the profile that are missing.
+        """
+        if self.error or self.profile is None:
+            return NormalProfile(self.log_rr, self.se, name=self.database)
+        p = self.profile.drop_duplicates("log_rr")
+        slope = p["gradient"] if "gradient" in p and p["gradient"].notna().all() else None
+        try:
+            return Profile(p["log_rr"], p["log_likelihood"], slope, name=self.database)
+        except DataError as error:
+            raise DataError(f"database {self.database}: {error}") from None
+
+
+def synthesis_lines(results: Sequence[DatabaseResult]) -> list[dict[str, Any]]:
+    """Put the results of databases together by each method.
+
+    Parameters
+    ----------
+    results : sequence of DatabaseResult
+        Of one question, outcome and analysis.
+
+    Returns
+    -------
+    list of dict
+        A line for each method: its numbers, missing where there are none, and a note.
+    """
+    having = [r for r in results if r.has_likelihood]
+    exact = [r for r in results if r.has_estimate]
+    log_rr, se = [r.log_rr for r in exact], [r.se for r in exact]
+
+    def likelihoods() -> list[Profile]:
+        return [r.likelihood() for r in having]
+
+    no_profile, no_estimate = "a likelihood", "an estimate with a standard error"
+    return [
+        _line("fixed, profile", results, having, no_profile,
+              lambda: combine_profiles(likelihoods())),
+        _line("fixed, normal", results, exact, no_estimate, lambda: combine_normal(log_rr, se)),
+        _line("random, normal", results, exact, no_estimate,
+              lambda: combine_normal(log_rr, se, random=True)),
+        _line("random, Bayesian", results, having, no_profile,
+              lambda: random_effects(likelihoods())),
+    ]  # fmt: skip
+
+
+def _line(
+    method: str,
+    results: Sequence[DatabaseResult],
+    part: list[DatabaseResult],
+    lacking: str,
+    make: Callable[[], Combined | RandomEffects],
+) -> dict[str, Any]:
+    """The numbers of one method."""
+    by_likelihood, bayesian = lacking == "a likelihood", method == "random, Bayesian"
+    if not bayesian and len(results) == 1 and results[0].has_limits:
+        part = list(results)  # it is not put together with anything, whatever it has
+    out = [r.database for r in results if r not in part]
+    notes = [f"left out, without {lacking}: {_listed(out)}"] if part and out else []
+    if not bayesian and len(part) == 1 and part[0].has_limits:
+        return {"method": method, **_own(part[0], notes)}
+    notes += _kinds(part, by_likelihood)
+    line: dict[str, Any] = {"method": method, "databases": 0}
+    try:
+        found = make()
+    except DataError as error:
+        return {**line, "note": "; ".join([str(error), *notes])}
+    has = math.isfinite(found.log_rr)
+    return {
+        **line,
+        "databases": found.databases,
+        **_numbers(found.log_rr if has else math.nan, found.lower, found.upper),
+        "se_log_rr": found.se if math.isfinite(found.se) else math.nan,
+        "i_squared": found.i_squared if isinstance(found, Combined) else math.nan,
+        "tau": found.tau,
+        "note": "; ".join([*([] if has else [NO_FINITE]), *notes]),
+    }
+
+
+def _own(r: DatabaseResult, notes: list[str]) -> dict[str, Any]:
+    """The line of a single database: its own numbers."""
+    kind = f", with the standard error {r.error}" if r.error == COUNTS else ""
+    return {
+        "databases": 1,
+        **_numbers(r.log_rr, r.lower, r.upper),
+        "se_log_rr": r.se if math.isfinite(r.se) else math.nan,
+        "tau": 0.0,
+        "note": "; ".join([f"the estimate and limits of the one database{kind}", *notes]),
+    }
+
+
+def _numbers(log_rr: float, lower: float, upper: float) -> dict[str, float]:
+    return {
+        "rr": ratio_of(log_rr),
+        "ci_95_lb": ratio_of(lower),
+        "ci_95_ub": ratio_of(upper),
+        "log_rr": log_rr,
+    }
+
+
+def _kinds(part: list[DatabaseResult], by_likelihood: bool) -> list[str]:
+    """Which databases take part by a standard error, where others do by their profile."""
+    notes = []
+    for error in dict.fromkeys(r.error for r in part if r.error):
+        of = [r for r in part if r.error == error]
+        kind = f"the {error} standard error" if error != COUNTS else f"a standard error {error}"
+        why = (
+            "weighted, so that the profile is no likelihood"
+            if of[0].weighted
+            else "with an interval that is not the profile's"
+        )
+        names = _listed([r.database for r in of])
+        if by_likelihood:
+            notes.append(f"{names}, {why}: normal approximation with {kind}")
+        elif error == COUNTS:
+            notes.append(f"{names}: {kind}")
+    return notes
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} others" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,0 +1,183 @@
+"""One effect for all databases: from estimates with standard errors, or from whole profiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.infer.profile_search import FLAT_END
+from steropes.studies.evidence.profile_interpolation import Profile
+
+__all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
+
+HALF = 3.8414588206941227 / 2  # fall of a log-likelihood to its 95 % limits
+Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+RISE = "likelihoods may rise for ever: they rise to"
+STARTS = 4001  # points among which the maximum is bracketed, beside the stored ones
+
+
+@dataclass(frozen=True)
+class Combined:
+    """An effect on the log scale, with its 95 % limits.
+
+    Attributes
+    ----------
+    log_rr, se, lower, upper : float
+        The estimate is infinite where the likelihoods rise towards a finite limit without end, as
+        where no database has events in one of the arms; its interval then has one finite limit.
+        ``se`` is the width of the interval over 2 × 1.96, infinite where the interval has an open
+        side.
+    databases : int
+    i_squared : float
+        Share of the variation that is between databases (Higgins and Thompson 2002).
+    tau : float
+        Standard deviation of the effect between databases; 0 for fixed effects.
+    """
+
+    log_rr: float
+    se: float
+    lower: float
+    upper: float
+    databases: int
+    i_squared: float
+    tau: float = 0.0
+
+
+def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) -> Combined:
+    """Combine estimates that are normal, weighted by their inverse variances.
+
+    Parameters
+    ----------
+    log_rr, se : array_like, shape (k,)
+        One a database; those without a finite value are left out.
+    random : bool, default False
+        Let the effect differ between databases, with the variance τ² of DerSimonian and Laird
+        (1986).
+
+    Raises
+    ------
+    DataError
+        No usable estimate, or lengths that differ.
+    """
+    y, s = (
+        np.atleast_1d(np.asarray(log_rr, dtype=float)),
+        np.atleast_1d(np.asarray(se, dtype=float)),
+    )
+    if y.ndim != 1 or y.shape != s.shape:
+        raise DataError(f"{y.shape} log ratios and {s.shape} standard errors; one each a database")
+    good = np.isfinite(y) & np.isfinite(s) & (s > 0)
+    y, s = y[good], s[good]
+    if not len(y):
+        raise DataError("no database has an estimate with a standard error")
+    w = 1 / s**2
+    fixed = float((w * y).sum() / w.sum())
+    q, df = float((w * (y - fixed) ** 2).sum()), len(y) - 1
+    i_squared = max(0.0, (q - df) / q) if q > 0 and df else 0.0
+    tau2 = 0.0
+    if random and df:
+        tau2 = max(0.0, (q - df) / float(w.sum() - (w**2).sum() / w.sum()))
+        w = 1 / (s**2 + tau2)
+    centre, spread = float((w * y).sum() / w.sum()), 1 / math.sqrt(float(w.sum()))
+    return Combined(
+        centre, spread, centre - Z * spread, centre + Z * spread, len(y), i_squared, math.sqrt(tau2)
+    )
+
+
+def combine_profiles(profiles: Sequence[Profile]) -> Combined:
+    """Combine whole likelihoods: the maximum of their sum, and the interval of effects near it.
+
+    No database needs an estimate of its own: one without events in an arm takes part. The sum is
+    known where all profiles are, and nothing is guessed beyond.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+
+    Raises
+    ------
+    DataError
+        No profile; profiles that say nothing of the effect; or a maximum or a limit that lies
+        beyond the points at which a profile is stored.
+    """
+    from scipy.optimize import minimize_scalar
+
+    if not profiles:
+        raise DataError("no database has a profile")
+    total = _Sum(profiles)
+    grid = total.grid()
+    values = total(grid)
+    at, top = int(np.argmax(values)), float(values.max())
+    level = [total.open(side) and top - values[end] <= FLAT_END for side, end in ((-1, 0), (1, -1))]
+    if all(level):
+        raise DataError("the profiles are flat: the data say nothing of the effect")
+    if any(level):
+        best = math.copysign(math.inf, -1 if level[0] else 1)
+        centre, top = float(grid[0 if level[0] else -1]), float(values[0 if level[0] else -1])
+    else:
+        if at in (0, len(grid) - 1):
+            raise DataError(total.too_narrow(-1 if at == 0 else 1, RISE))
+        found = minimize_scalar(
+            lambda b: -float(total(b)), bounds=(grid[at - 1], grid[at + 1]), method="bounded",
+            options={"xatol": 1e-12 * float(grid[-1] - grid[0])},
+        )  # fmt: skip
+        best = centre = float(found.x)
+        top = max(top, -float(found.fun))
+    lower, upper = (
+        side * math.inf if level[k] else total.limit(side, centre, top - HALF)
+        for k, side in enumerate((-1, 1))
+    )
+    return Combined(best, (upper - lower) / (2 * Z), lower, upper, len(profiles), math.nan)
+
+
+class _Sum:
+    """The sum of profiles, where all of them are known."""
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self.profiles = profiles
+        points = np.concatenate([p.points for p in profiles])
+        # beyond the outermost points of profiles that are flat there the sum is constant
+        self.left = max(max(p.low for p in profiles), float(points.min()))
+        self.right = min(min(p.high for p in profiles), float(points.max()))
+        if not self.left < self.right:
+            ranges = ", ".join(f"{p.described()} {p.stored_range()}" for p in profiles)
+            raise DataError(f"the profiles are stored at no effect in common: {ranges}")
+        self.points = points[(points > self.left) & (points < self.right)]
+
+    def __call__(self, b: ArrayLike) -> NDArray:
+        return np.asarray(np.sum([p.nearest(b) for p in self.profiles], axis=0))
+
+    def grid(self) -> NDArray:
+        """Effects among which the maximum is bracketed, however narrow one of the profiles is."""
+        return np.union1d(np.linspace(self.left, self.right, STARTS), self.points)
+
+    def open(self, side: int) -> bool:
+        """Return whether every profile is flat on a side, so that the sum is known without end."""
+        return all(math.isinf(p.low if side < 0 else p.high) for p in self.profiles)
+
+    def limit(self, side: int, inner: float, floor: float) -> float:
+        """Find the effect on a side at which the sum has fallen to the floor."""
+        from scipy.optimize import brentq
+
+        end = self.left if side < 0 else self.right
+        if float(self(end)) > floor:
+            if self.open(side):
+                return side * math.inf
+            raise DataError(self.too_narrow(side, "interval reaches beyond"))
+        width = self.right - self.left
+        low, high = sorted((inner, end))
+        return float(brentq(lambda b: float(self(b)) - floor, low, high, xtol=1e-14 * width))
+
+    def too_narrow(self, side: int, what: str) -> str:
+        """Say which profile ends too early on a side."""
+        end = self.left if side < 0 else self.right
+        short = [p for p in self.profiles if (p.low if side < 0 else p.high) == end]
+        which = ", ".join(dict.fromkeys(f"{p.described()} ({p.stored_range()})" for p in short))
+        return (
+            f"the {what} the {'lower' if side < 0 else 'upper'} end of the points at which {which} "
+            "is stored, and nothing is known beyond; store profiles over a wider range"
+        )

@@ -1,0 +1,195 @@
+"""A federated analysis from its plan: in one process, or step by step in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.federated import (
+    FederatedPlan,
+    FederatedResult,
+    FederatedSite,
+    Message,
+    Owner,
+    OwnerRules,
+    PublicKeys,
+    WaitingError,
+)
+from steropes.federated.folder import (
+    history,
+    read_plan,
+    run_in_folder,
+    start_folder,
+    write_answer,
+)
+from steropes.federated.memory import Answering, run_in_memory
+from steropes.federated.program import Found, Profiles
+from steropes.studies.federation.site_profiles import FederatedProfiles, combine_site_profiles
+
+__all__ = [
+    "FederatedPlan",
+    "FederatedResult",
+    "FederatedSite",
+    "Owner",
+    "OwnerRules",
+    "combined",
+    "federate",
+    "federate_answer",
+    "federate_finish",
+    "federate_init",
+    "federate_step",
+    "federate_withdraw",
+]
+
+
+def federate(
+    plan: FederatedPlan,
+    sites: Mapping[str, FederatedSite | Answering],
+    peers: Mapping[str, PublicKeys] | None = None,
+) -> FederatedResult | FederatedProfiles:
+    """Run a plan on sites that this process can call.
+
+    Parameters
+    ----------
+    plan : FederatedPlan
+    sites : dict of str to FederatedSite or callable
+        A callable takes the plan, a request (a ``Message``) and the finished rounds, and returns
+        the site's signed answer: a connection to wherever the site is. If it raises a
+        ``ConnectionError`` the site is taken to have left.
+    peers : dict of str to PublicKeys, optional
+        Public keys of sites that are callables.
+
+    Returns
+    -------
+    FederatedResult
+        Of profiles, a `FederatedProfiles`.
+
+    Raises
+    ------
+    DataError
+        A refusal of a site, or an answer that is none.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from steropes.studies import FederatedPlan, FederatedSite, federate
+    >>> rng = np.random.default_rng(1)
+    >>> def site(n):
+    ...     x = rng.normal(size=n)
+    ...     return pd.DataFrame({"x": x, "y": (rng.random(n) < 1 / (1 + np.exp(-x))).astype(int)})
+    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
+    >>> found = federate(plan, {s: FederatedSite(s, site(400)) for s in plan.sites})
+    >>> found.summary().index.tolist()
+    ['x']
+    """
+    return combined(run_in_memory(plan, sites, peers))
+
+
+def combined(found: Found) -> FederatedResult | FederatedProfiles:
+    """The result of a finished run, with profiles of sites put together."""
+    return combine_site_profiles(found) if isinstance(found, Profiles) else found
+
+
+def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
+    """Begin an analysis in a folder that all sites can read and write: plan and first request."""
+    start_folder(folder, plan)
+    found = federate_step(folder)
+    assert isinstance(found, WaitingError)
+    return history(folder)[0]
+
+
+def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str | Path) -> Message:
+    """Answer the last request of a folder for a site, and write the answer into it.
+
+    Parameters
+    ----------
+    folder : path
+    site : str
+    data : data frame, Arrow table, path to a Parquet or CSV file, or dict
+        See `FederatedSite`.
+    owner : Owner, or path of an owner's folder
+        Rules, keys, public keys of the other sites, and the ledger; see `Owner.create`.
+
+    Returns
+    -------
+    Message
+        The answer, or a refusal, which is written too so that the lead reads why.
+
+    Raises
+    ------
+    DataError
+        A request that an honest lead does not make, data that the model cannot use, or rows that
+        are not those of the site's earlier answers: nothing is written.
+    """
+    plan = read_plan(folder)
+    request, rounds = history(folder)
+    own = FederatedSite(site, data, _owner(owner))
+    message = own.answer(plan, request, rounds, str(Path(folder).resolve()))
+    write_answer(folder, message)
+    return message
+
+
+def federate_withdraw(
+    folder: str | Path, site: str, data: Any, owner: Owner | str | Path
+) -> Message:
+    """State in a folder that a site takes no further part, so that the others go on without it.
+
+    The parameters are those of `federate_answer`.
+    """
+    plan = read_plan(folder)
+    request, _ = history(folder)
+    own = FederatedSite(site, data, _owner(owner))
+    message = own.withdraw(plan, request, str(Path(folder).resolve()))
+    write_answer(folder, message)
+    return message
+
+
+def _owner(owner: Owner | str | Path) -> Owner:
+    return owner if isinstance(owner, Owner) else Owner.open(owner)
+
+
+def federate_step(
+    folder: str | Path,
+    without: Sequence[str] = (),
+    peers: Mapping[str, PublicKeys] | None = None,
+) -> WaitingError | FederatedResult | FederatedProfiles:
+    """Take the lead's next step: write the next request, once all sites have answered the last.
+
+    Parameters
+    ----------
+    folder : path
+    without : sequence of str
+        Sites that have not answered the last request and are not waited for any longer. The round
+        is repeated without them, if the owners of the others confirm that they are gone.
+    peers : dict of str to PublicKeys, optional
+        Public keys of the sites, to check their signatures. Sites check them in any case.
+
+    Returns
+    -------
+    WaitingError or FederatedResult or FederatedProfiles
+        Which round waits for which sites, or the result when nothing is left to ask.
+
+    Raises
+    ------
+    DataError
+        A refusal, or a file that is no answer to its request, by name.
+    """
+    try:
+        return combined(run_in_folder(folder, without, peers))
+    except WaitingError as waiting:
+        return waiting
+
+
+def federate_finish(
+    folder: str | Path, output: str | Path | None = None
+) -> FederatedResult | FederatedProfiles:
+    """Write the result of a folder as JSON, by default ``result.json`` there."""
+    found = federate_step(folder)
+    if isinstance(found, WaitingError):
+        raise DataError(
+            f"{found}: let these sites answer, and take steps until there is nothing left to ask"
+        )
+    found.write(Path(folder) / "result.json" if output is None else output)
+    return found

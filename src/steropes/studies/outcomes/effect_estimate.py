@@ -1,0 +1,333 @@
+"""The effect of the treatment on an outcome: fitted, with its interval and its profile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies.checked import require_people, require_weights
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
+from steropes.studies.outcomes.outcome_regression import Fitted, clusters_of, fit_with_engine
+from steropes.studies.outcomes.outcome_summaries import arm_counts
+from steropes.studies.outcomes.settings import Kind, OutcomeModel
+from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
+from steropes.studies.stored_profile import store_profile
+
+__all__ = ["Estimate", "estimate_effect", "why_none"]
+
+Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+STEP = 0.1  # between points of a stored profile whose likelihood is cheap, see `store_profile`
+COUNTED = ("subjects", "days", "outcomes")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Estimate:
+    """The effect of target against comparator on an outcome.
+
+    Attributes
+    ----------
+    log_rr, se, lower, upper : float
+        On the log scale; the limits are those of 95 %. Of a profile interval ``se`` is its width
+        over 2 × 1.96. Not-a-number, and infinite limits, where there is no estimate.
+    p, one_sided_p : float
+        Two-sided, and that the ratio is no larger than one, from ``log_rr / se``.
+    llr : float
+        Log-likelihood at the estimate less that at no effect.
+    interval : str
+        Which interval it is.
+    profile : DataFrame
+        ``log_rr``, ``log_likelihood`` (less its maximum) and ``gradient``; empty if none.
+    interactions : DataFrame
+        ``covariate_id``, ``log_rr``, ``se``, ``lower``, ``upper``, ``p``: how much larger the
+        log ratio is with the covariate (by one) than without.
+    subgroups : DataFrame
+        The effect within the levels of each 0/1 covariate of the interactions, at the average of
+        the others: ``covariate_id``, ``level`` (0, 1), ``log_rr``, ``se``, ``lower``, ``upper``,
+        ``p``, and the level's ``target_subjects``, ``comparator_subjects``, ``target_days``,
+        ``comparator_days``, ``target_outcomes``, ``comparator_outcomes``.
+    proportional_p : float
+        P value of the test that the hazards are proportional, with time transformed to one minus
+        the Kaplan–Meier curve of everybody.
+    kind : str
+        What the ratio is of: the kind of the outcome model.
+    common : bool
+        Whether 15 % of the people or more had the outcome, which decides the form of E-values.
+    converged : bool
+        Whether every fit behind the numbers ended at its optimum.
+    note : str
+        Why there is no estimate; empty if there is one.
+    """
+
+    log_rr: float = math.nan
+    se: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    llr: float = math.nan
+    interval: str = ""
+    profile: pd.DataFrame = field(default_factory=lambda: empty_profile())
+    interactions: pd.DataFrame = field(default_factory=lambda: empty_interactions())
+    subgroups: pd.DataFrame = field(default_factory=lambda: empty_subgroups())
+    proportional_p: float = math.nan
+    kind: Kind = "cox"
+    common: bool = False
+    converged: bool = True
+    note: str = ""
+
+    def __repr__(self) -> str:
+        if self.note:
+            return f"Estimate(none: {self.note})"
+        low, high = (math.exp(min(x, 700)) for x in (self.lower, self.upper))
+        return f"Estimate({math.exp(self.log_rr):.3f}, {low:.3f} to {high:.3f})"
+
+    @property
+    def p(self) -> float:
+        """Two-sided p value."""
+        from scipy.special import ndtr
+
+        return float(2 * ndtr(-abs(self.log_rr / self.se))) if self.se > 0 else math.nan
+
+    @property
+    def one_sided_p(self) -> float:
+        """P value that the ratio is one or less."""
+        from scipy.special import ndtr
+
+        return float(ndtr(-self.log_rr / self.se)) if self.se > 0 else math.nan
+
+    @property
+    def e_value(self) -> float:
+        """How strong a confounder must be, with arm and outcome, to explain the estimate.
+
+        VanderWeele and Ding (2017), Ann Intern Med 167:268, by the form for common outcomes where
+        ``common``.
+        """
+        return e_value(self.log_rr, self.kind, self.common)
+
+    @property
+    def e_value_limit(self) -> float:
+        """The same for the limit that is nearer to no effect; 1 where the interval holds it."""
+        if math.isnan(self.log_rr):
+            return math.nan
+        return e_value_of_limit(self.lower, self.upper, self.kind, self.common)
+
+
+def empty_profile() -> pd.DataFrame:
+    """A profile without points."""
+    return pd.DataFrame({c: np.empty(0) for c in ("log_rr", "log_likelihood", "gradient")})
+
+
+def empty_interactions() -> pd.DataFrame:
+    """No interactions."""
+    columns = ("covariate_id", "log_rr", "se", "lower", "upper", "p")
+    return pd.DataFrame({c: np.empty(0) for c in columns})
+
+
+def empty_subgroups() -> pd.DataFrame:
+    """No subgroups."""
+    counts = [f"{arm}_{c}" for c in COUNTED for arm in ("target", "comparator")]
+    columns = ("covariate_id", "level", "log_rr", "se", "lower", "upper", "p", *counts)
+    return pd.DataFrame({c: np.empty(0) for c in columns})
+
+
+def estimate_effect(
+    people: pd.DataFrame,
+    model: OutcomeModel | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    sets: ArrayLike | None = None,
+    features: Features | None = None,
+) -> Estimate:
+    """Estimate the effect of the treatment.
+
+    What cannot be estimated is not an error: the result says why.
+
+    Parameters
+    ----------
+    people : DataFrame
+        As in ``StudyPopulation.people``: ``person_id``, ``treated``, ``time``, ``event``,
+        ``outcomes``, ``days_at_risk``.
+    model : OutcomeModel, optional
+    weights : array_like, shape (n,), optional
+        Propensity weights, for ``weighted``.
+    sets : array_like of int, shape (n,), optional
+        Matched sets or strata, for ``stratified``; also the clusters of robust intervals.
+    features : Features, optional
+        Covariates of the same people.
+
+    Raises
+    ------
+    DataError
+        The model needs weights, sets or covariates that were not given.
+    """
+    model = model or OutcomeModel()
+    for needed, given, what in (
+        (model.weighted, weights, "propensity weights"),
+        (model.stratified, sets, "matched sets or strata"),
+        (model.covariates or bool(model.interactions), features, "covariates"),
+    ):
+        if needed and given is None:
+            raise DataError(f"the outcome model needs {what}, but the analysis makes none")
+    require_people(people, "treated", "time", "event")
+    if model.kind == "poisson" or model.stratified:
+        require_people(people, "outcomes", "days_at_risk")
+    require_weights(weights, len(people))
+    note = why_none(people)
+    if note:
+        return Estimate(note=note)
+    w = None if not model.weighted or weights is None else np.asarray(weights, dtype=float)
+    s = None if sets is None else np.asarray(sets)
+    common = is_common(people)
+    try:
+        if model.plain and model.interval_used != "bootstrap":
+            found = _from_counts(people, model, w, s)
+        else:
+            found = _from_engine(people, model, w, s, features)
+        return replace(found, kind=model.kind, common=common)
+    except (SeparationError, DataError, np.linalg.LinAlgError) as error:
+        return Estimate(note=str(error))
+
+
+def why_none(people: pd.DataFrame) -> str:
+    """Why there can be no estimate; nothing if it can be tried."""
+    arms = {
+        name: people[people["treated"] == value]
+        for value, name in ((1, "target"), (0, "comparator"))
+    }
+    without = [name for name, arm in arms.items() if len(arm) == 0]
+    if without:
+        return "nobody is left" if len(without) == 2 else f"nobody is left in the {without[0]} arm"
+    if not (people["event"] == 1).any():
+        return "nobody had the outcome during the time at risk"
+    return ""
+
+
+def _counted(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> TwoGroups:
+    return TwoGroups.of(people["time"], people["event"] == 1, people["treated"], w, s)
+
+
+def _from_counts(
+    people: pd.DataFrame, model: OutcomeModel, w: NDArray | None, s: NDArray | None
+) -> Estimate:
+    """Cox's model of the treatment alone, from its exact likelihood."""
+    strata = s if model.stratified else None
+    groups = _counted(people, w, strata)
+    best = groups.maximum()
+    if math.isnan(best):
+        return Estimate(note="no set or stratum has an outcome and people of both arms at risk")
+    lower, upper = groups.interval()
+    profile = _profile(groups, model, best, (lower, upper))
+    if math.isinf(best):
+        arm = "comparator" if best > 0 else "target"
+        return Estimate(
+            lower=lower,
+            upper=upper,
+            interval="profile",
+            profile=profile,
+            note=f"nobody in the {arm} arm had the outcome during the time at risk, "
+            "so no finite hazard ratio fits best",
+        )
+    happened = (people["event"] == 1).to_numpy()
+    if model.interval_used == "profile":
+        se = (upper - lower) / (2 * Z)
+    else:
+        se = 1 / math.sqrt(groups.information(best))
+        if model.interval_used == "robust":
+            clusters = clusters_of(people, s)
+            se = robust_error(
+                groups, best, people["time"], happened, people["treated"], w, strata, clusters
+            )
+        lower, upper = best - Z * se, best + Z * se
+    at_best = float(groups.log_likelihood(best)[0])
+    return Estimate(
+        log_rr=best,
+        se=se,
+        lower=lower,
+        upper=upper,
+        llr=at_best - float(groups.log_likelihood(0.0)[0]),
+        interval=model.interval_used,
+        profile=profile,
+        proportional_p=proportionality_p(groups, best, people["time"], happened, w),
+    )
+
+
+def _profile(
+    groups: TwoGroups, model: OutcomeModel, best: float, limits: tuple[float, float]
+) -> pd.DataFrame:
+    """Log-likelihood, less its supremum, and slope, as far as the likelihood matters."""
+    table = store_profile(
+        lambda b: (groups.log_likelihood(b), groups.gradient(b)),
+        best,
+        *limits,
+        lowest=math.log(model.lowest),
+        highest=math.log(model.highest),
+        step=STEP,
+    )
+    return table.assign(log_likelihood=table["log_likelihood"] - table["log_likelihood"].max())
+
+
+def _from_engine(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    w: NDArray | None,
+    s: NDArray | None,
+    features: Features | None,
+) -> Estimate:
+    """Any other model, fitted by an estimator of the library."""
+    fitted = fit_with_engine(people, model, w, s, features)
+    profile, llr = empty_profile(), fitted.llr
+    if fitted.profile is not None:
+        profile = fitted.profile[["log_rr", "log_likelihood", "gradient"]].reset_index(drop=True)
+        profile["log_likelihood"] -= profile["log_likelihood"].max()
+    proportional = fitted.proportional_p
+    if model.plain:  # its likelihood is known whatever the interval
+        groups = _counted(people, w, s if model.stratified else None)
+        profile = _profile(groups, model, fitted.log_rr, groups.interval())
+        at = groups.log_likelihood([fitted.log_rr, 0.0])
+        llr = float(at[0] - at[1])
+        happened = (people["event"] == 1).to_numpy()
+        proportional = proportionality_p(groups, fitted.log_rr, people["time"], happened, w)
+    return Estimate(
+        log_rr=fitted.log_rr,
+        se=fitted.se,
+        lower=fitted.lower,
+        upper=fitted.upper,
+        llr=llr,
+        interval=model.interval_used,
+        profile=profile,
+        interactions=_interactions(fitted),
+        subgroups=_subgroups(fitted, people, features),
+        proportional_p=proportional,
+        converged=fitted.converged,
+    )
+
+
+def _interactions(fitted: Fitted) -> pd.DataFrame:
+    if not fitted.interactions:
+        return empty_interactions()
+    from scipy.special import ndtr
+
+    table = pd.DataFrame(
+        fitted.interactions, columns=["covariate_id", "log_rr", "se", "lower", "upper"]
+    )
+    return table.assign(p=2 * ndtr(-np.abs(table["log_rr"] / table["se"])))
+
+
+def _subgroups(fitted: Fitted, people: pd.DataFrame, features: Features | None) -> pd.DataFrame:
+    if not fitted.subgroups or features is None:
+        return empty_subgroups()
+    from scipy.special import ndtr
+
+    names = ["covariate_id", "level", "log_rr", "se", "lower", "upper"]
+    table = pd.DataFrame(fitted.subgroups, columns=names)
+    table["p"] = 2 * ndtr(-np.abs(table["log_rr"] / table["se"]))
+    counts = [
+        arm_counts(people[features.column(line.covariate_id) == line.level])
+        for line in table.itertuples(index=False)
+    ]
+    return table.join(pd.DataFrame(counts))

@@ -1,0 +1,93 @@
+"""The columns of an outcome model: treatment, interactions, covariates.
+
+The effect within a level of a characteristic a is a coefficient of the same model told in other
+columns: the treatment of those without a and of those with a, in place of the treatment and its
+product with a. Products with other characteristics b are centred then, T (b − mean b), so that it
+is the effect at the average of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.covariates.preprocessing import TidyRules, tidy
+from steropes.studies.outcomes.settings import OutcomeModel
+
+__all__ = ["LEVELS", "TREATMENT", "outcome_columns", "product"]
+
+TREATMENT = "treatment"
+LEVELS = ("treatment, without", "treatment, with")  # of those who lack and have a characteristic
+
+
+def product(covariate: int) -> str:
+    """What the product of the treatment with a covariate is called."""
+    return f"{TREATMENT}:{covariate}"
+
+
+def outcome_columns(
+    people: pd.DataFrame, model: OutcomeModel, features: Features | None, within: int | None = None
+) -> tuple[Any, list[str]]:
+    """X with the treatment first, and the names of the columns that have no prior.
+
+    Parameters
+    ----------
+    people : DataFrame
+        With ``treated``.
+    model : OutcomeModel
+    features : Features or None
+        Of the same people.
+    within : int, optional
+        A 0/1 covariate among the interactions, by whose levels the treatment is told (``LEVELS``).
+
+    Raises
+    ------
+    DataError
+        A covariate of an interaction that does not vary.
+    """
+    from steropes.design import Design
+
+    treated = (people["treated"].to_numpy() == 1).astype(float)
+    made: dict[str, NDArray] = {TREATMENT: treated}
+    if model.interactions and features is not None:
+        values = {c: np.asarray(features.column(c), dtype=float) for c in model.interactions}
+        if within is not None:
+            has = values[within]
+            made = {LEVELS[0]: treated * (1 - has), LEVELS[1]: treated * has}
+        for covariate, own in values.items():
+            made[str(covariate)] = own
+            if within is None:
+                made[product(covariate)] = treated * own
+            elif covariate != within:
+                made[product(covariate)] = treated * (own - own.mean())
+    blocks = [_block(name, column) for name, column in made.items()]
+    names = list(made)
+    if model.covariates and features is not None:
+        others = tidy(
+            features,
+            TidyRules(),
+            include=model.include,
+            exclude=(*model.exclude, *model.interactions),
+        ).design
+        blocks += others.blocks
+        names += others.names
+    return Design(blocks, names), list(made)
+
+
+def _block(name: str, column: NDArray) -> Any:
+    """A sparse column; of interactions one that varies."""
+    from steropes.design.blocks import SparseBlock
+
+    n, rows = len(column), np.flatnonzero(column).astype(np.int32)
+    ends = np.array([0, len(rows)])
+    if name != TREATMENT and (len(rows) == 0 or np.ptp(column) == 0):
+        covariate = name.removeprefix(f"{TREATMENT}:")
+        raise DataError(f"interaction with covariate {covariate}: it does not vary")
+    if (column[rows] == 1).all():
+        return SparseBlock.indicator(n, ends, rows)
+    return SparseBlock.valued(n, ends, rows, column[rows])

@@ -1,0 +1,253 @@
+"""Outcome models that the library's estimators fit: with covariates, robust, or of other kinds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
+from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.stored_profile import profile_of, store_profile
+
+__all__ = ["Fitted", "clusters_of", "fit_with_engine"]
+
+Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+STEP = 0.2  # between points of a stored profile that take a refit each, see `store_profile`
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit says of the treatment, on the log scale, of its interactions and of subgroups.
+
+    ``converged`` says whether every fit behind them ended at its optimum. Lines of ``interactions``
+    are (covariate, coefficient, standard error, lower, upper limit);
+    of ``subgroups`` the same after (covariate, whether they have it).
+    """
+
+    log_rr: float
+    se: float
+    lower: float
+    upper: float
+    interactions: tuple[tuple[int, float, float, float, float], ...]
+    subgroups: tuple[tuple[int, int, float, float, float, float], ...] = ()
+    llr: float = math.nan
+    profile: pd.DataFrame | None = None
+    proportional_p: float = math.nan
+    converged: bool = True
+
+
+def fit_with_engine(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    weights: NDArray | None,
+    sets: NDArray | None,
+    features: Features | None,
+) -> Fitted:
+    """Fit the outcome model and read off the treatment's line.
+
+    Parameters are those of ``estimate_effect``, checked.
+    """
+    rows = _informative(people, sets) if model.stratified else np.arange(len(people))
+    people = people.iloc[rows]
+    weights = None if weights is None else weights[rows]
+    sets = None if sets is None else sets[rows]
+    features = None if features is None else features.take(rows)
+    clusters = clusters_of(people, sets)
+    x, free = outcome_columns(people, model, features)
+    fitted, y, fit = _fitted(people, model, x, free, weights, sets)
+    lines, ended = _lines(fitted, model, free, clusters)
+    converged = bool(fitted.converged_) and ended
+    interactions = tuple((c, *lines[product(c)]) for c in model.interactions)
+    by_cv = model.covariates and model.variance is None
+    chosen = replace(model, variance=fitted.variance_) if by_cv else model
+    subgroups: list[tuple[int, int, float, float, float, float]] = []
+    for c in model.interactions:
+        if features is not None and np.isin(features.column(c), (0, 1)).all():
+            parts, own = outcome_columns(people, chosen, features, within=c)
+            refitted, _, _ = _fitted(people, chosen, parts, own, weights, sets)
+            told, ended = _lines(refitted, chosen, own, clusters, [*LEVELS])
+            converged &= bool(refitted.converged_) and ended
+            subgroups += [(c, k, *told[level]) for k, level in enumerate(LEVELS)]
+    log_rr, se, lower, upper = lines[TREATMENT]
+    if model.plain:  # the profile of the treatment alone is known without refits
+        # and without interactions
+        return Fitted(log_rr, se, lower, upper, interactions, converged=converged)
+    profile = _profile(fitted, model, lines[TREATMENT])
+    llr = _value_at(profile, log_rr) - _value_at(profile, 0.0)
+    proportional = math.nan
+    if model.kind == "cox":
+        rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
+        proportional = _proportional(people, rest, y, fit)
+    return Fitted(
+        log_rr,
+        se,
+        lower,
+        upper,
+        interactions,
+        tuple(subgroups),
+        llr,
+        profile,
+        proportional,
+        converged,
+    )
+
+
+def _fitted(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    x: Any,
+    free: list[str],
+    weights: NDArray | None,
+    sets: NDArray | None,
+) -> tuple[Any, Any, dict[str, Any]]:
+    """The fitted estimator, its y, and what ``fit`` was given besides."""
+    estimator, y, fit = _estimator(people, model, free)
+    if weights is not None:
+        fit["sample_weight"] = weights
+    if model.stratified:
+        fit["strata"] = sets
+    return estimator.fit(x, y, **fit), y, fit
+
+
+def _proportional(people: pd.DataFrame, rest: NDArray, y: Any, fit: dict[str, Any]) -> float:
+    """P value that the treatment's hazards are proportional, given what the covariates add."""
+    import steropes as st
+
+    treated = (people["treated"].to_numpy(dtype=float) == 1).astype(float)[:, None]
+    try:
+        alone = st.CoxRegression(ties="breslow").fit(treated, y, offset=rest, **fit)
+        return float(alone.test_proportionality()["p"].iloc[0])
+    except (SeparationError, DataError, np.linalg.LinAlgError):  # say, one event time alone
+        return math.nan
+
+
+def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
+    """Rows of the sets with an outcome; the others have no part in a conditional likelihood."""
+    of_set = pd.Series(np.asarray(sets))
+    return np.flatnonzero(
+        (people["outcomes"].groupby(of_set.to_numpy()).transform("sum") > 0).to_numpy()
+    )
+
+
+def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tuple[Any, Any, dict]:
+    """The estimator, its y, and what ``fit`` is given besides."""
+    import steropes as st
+
+    settings: dict[str, Any] = {}
+    if model.covariates:
+        exclude = tuple(free)
+        if model.variance is not None:
+            settings["prior"] = st.Laplace(variance=model.variance, exclude=exclude)
+        else:
+            settings["prior"] = st.Laplace(exclude=exclude)
+            settings["cv"] = st.CrossValidation(folds=model.folds, random_state=model.seed)
+            settings["random_state"] = model.seed
+    happened = (people["event"] == 1).to_numpy().astype(int)
+    if model.kind == "cox":
+        return (
+            st.CoxRegression(ties="breslow", **settings),
+            st.Surv(people["time"].to_numpy(), happened),
+            {},
+        )
+    if model.kind == "fine-gray":
+        y = st.Surv(people["time"].to_numpy(), people["event"].to_numpy())
+        return st.FineGrayRegression(**settings), y, {}
+    if model.kind == "logistic":
+        if model.stratified:
+            return st.ConditionalLogisticRegression(**settings), happened, {}
+        return st.LogisticRegression(**settings), happened, {}
+    exposure = {"exposure": people["days_at_risk"].to_numpy(dtype=float)}
+    counts = people["outcomes"].to_numpy(dtype=float)
+    if model.stratified:
+        return st.ConditionalPoissonRegression(**settings), counts, exposure
+    return st.PoissonRegression(**settings), counts, exposure
+
+
+def _profile(
+    fitted: Any, model: OutcomeModel, line: tuple[float, float, float, float]
+) -> pd.DataFrame:
+    """The profile of the treatment, about its estimate and the interval of the likelihood."""
+    log_rr, se, lower, upper = line
+    if model.interval_used != "profile":  # whatever the interval, it says how wide the profile is
+        lower, upper = log_rr - Z * se, log_rr + Z * se
+    return store_profile(
+        profile_of(fitted, TREATMENT),
+        log_rr,
+        *(x if math.isfinite(x) else side * math.inf for side, x in ((-1, lower), (1, upper))),
+        lowest=math.log(model.lowest),
+        highest=math.log(model.highest),
+        step=STEP,
+    )
+
+
+def _value_at(profile: pd.DataFrame, log_rr: float) -> float:
+    """The stored log-likelihood at a log ratio that is among the points; missing if it is not."""
+    apart = (profile["log_rr"] - log_rr).abs()
+    near = profile["log_likelihood"][apart < 1e-8]
+    return float(near.iloc[0]) if len(near) else math.nan
+
+
+def clusters_of(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
+    """Whose rows belong together: those of a matched set, else those of a person."""
+    if sets is None or len(np.unique(sets)) < 20:  # score strata are not clusters
+        return people["person_id"].to_numpy()
+    return sets
+
+
+def _lines(
+    fitted: Any,
+    model: OutcomeModel,
+    free: list[str],
+    clusters: NDArray,
+    wanted: list[str] | None = None,
+) -> tuple[dict[str, tuple[float, float, float, float]], bool]:
+    """Coefficient, standard error and limits of each column without a prior, or of some.
+
+    With them comes whether the refits of an interval, if it takes any, ended at their optimum.
+    """
+    wanted = free if wanted is None else wanted
+    kind = model.interval_used
+    if kind == "bootstrap":
+        units = None if model.stratified else clusters  # sets are drawn whole as it is
+        draws = fitted.bootstrap(n=model.draws, random_state=model.seed, cluster=units)
+        limits, coef = draws.confint(0.95), pd.DataFrame(draws.coef, columns=draws.names)
+        spread = coef.replace([np.inf, -np.inf], np.nan).std()
+        point = fitted.summary()["coef"]
+        lines = {
+            name: (
+                float(point[name]),
+                float(spread[name]),
+                float(limits.loc[name, "lower"]),
+                float(limits.loc[name, "upper"]),
+            )
+            for name in wanted
+        }
+        return lines, bool(draws.converged.all())
+    if kind == "robust":
+        table = fitted.summary(0.95, kind="robust", cluster=clusters)
+    else:
+        table = fitted.summary(0.95)
+    if kind == "profile":
+        limits = fitted.confint(wanted, level=0.95, method="profile")
+        width = limits["upper"] - limits["lower"]
+        table = pd.DataFrame(
+            {
+                "coef": table.loc[wanted, "coef"],
+                "se": width / (2 * Z),
+                "lower": limits["lower"],
+                "upper": limits["upper"],
+            }
+        )
+    coef, se, lower, upper = (table[c] for c in ("coef", "se", "lower", "upper"))
+    lines = {
+        name: (float(coef[name]), float(se[name]), float(lower[name]), float(upper[name]))
+        for name in wanted
+    }
+    return lines, True

@@ -1,0 +1,77 @@
+"""Whether the assumptions hold, in a page: those of the study, and those of each exposure."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING
+
+from steropes.studies.digits import deciding
+from steropes.studies.page import html
+from steropes.studies.sccs.sccs_diagnostics import FAIL, Diagnostics, Verdict, own_verdicts
+from steropes.studies.sccs.sccs_terminal import shown_estimates
+from steropes.studies.wording import title_case
+
+if TYPE_CHECKING:
+    from steropes.studies.sccs.sccs_study import CaseSeries
+
+__all__ = ["verdict_parts"]
+
+
+def verdict_parts(study: CaseSeries) -> list[str]:
+    """Tables of the verdicts, and whether the result may be read."""
+    if not study.diagnostics:
+        return []
+    told = study.release.diagnostics
+    first, several = told[0], len(told) > 1
+    own = own_verdicts(told) if several else []
+    rows = [
+        (title_case(v.name), _number(v.value, v), _ends(v), _said(v))
+        for k, v in first.verdicts.items()
+        if k not in own
+    ]
+    head = ("Question", "Found", "Interval", "Verdict")
+    parts = [html.table(head, rows, text=(0,), raw=(3,))]
+    if not several:
+        blind = "is not shown" if not study.settings.unblind else "should not be read as it is"
+        use = "may be read" if first.unblind else blind
+        return [*parts, f"<p>By these verdicts the result {use}.</p>"]
+    return [*parts, *_by_exposure(study, told)]
+
+
+def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> list[str]:
+    """What is each exposure's own, of those that are shown, and how many pass everything."""
+    found = {d.covariate: d for d in diagnostics}
+    window = "pre-exposure" in own_verdicts(diagnostics)
+    rows = []
+    for name in shown_estimates(study):
+        if name in found:
+            before, power = (found[name].verdicts[k] for k in ("pre-exposure", "detectable ratio"))
+            title = title_case(name.partition(": ")[2] or name)
+            cells = [(_ends(before), _said(before))] * window + [
+                (_number(power.value, power), _said(power))
+            ]
+            read = "yes" if found[name].unblind else "no"
+            rows.append((title, *(c for pair in cells for c in pair), read))
+    passed = sum(d.unblind for d in diagnostics)
+    head = ["Exposure", *["Before exposure", "Verdict"] * window, "Detectable ratio", "Verdict"]
+    raw = (2, 4) if window else (2,)
+    return [
+        html.table([*head, "May be read"], rows, text=(0,), raw=raw) if rows else "",
+        f"<p>{passed:,} of {len(diagnostics):,} exposures pass all of these questions.</p>",
+    ]
+
+
+def _said(v: Verdict) -> str:
+    kind = ' class="FAIL"' if v.verdict == FAIL else ""
+    return f"<span{kind}>{escape(v.verdict.lower())}</span>"
+
+
+def _number(x: float, of: Verdict) -> str:
+    return deciding(x, *of.limits)
+
+
+def _ends(v: Verdict) -> str:
+    if math.isnan(v.lower) and math.isnan(v.upper):
+        return "–"
+    return f"{_number(v.lower, v)} to {_number(v.upper, v)}"

@@ -1,0 +1,201 @@
+"""Where outcomes and eras come from, as SQL: condition records, eras, a cohort table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_table import CohortTable, require
+from steropes.studies.data_notes import DataNote
+from steropes.studies.descendants import Descendants
+from steropes.studies.irregular_rows import last_day, reversed_eras
+from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
+from steropes.studies.sccs.settings import CaseRules, ExposureWindow
+
+__all__ = ["Sources", "concept_members"]
+
+# table: concept, first day, last day
+ERAS = {
+    "drug_era": ("drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
+    "condition_era": (
+        "condition_concept_id",
+        "condition_era_start_date",
+        "condition_era_end_date",
+    ),
+    "condition_occurrence": (
+        "condition_concept_id",
+        "condition_start_date",
+        "condition_start_date",
+    ),
+}
+
+
+ALONE = "take concepts alone with descendants=False (--no-descendants, or descendants = false)"
+
+
+class Sources:
+    """The tables of a study: what an id means, which eras it has, and its name.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    work : Workspace
+        Where the cohorts are placed.
+    rules : CaseRules
+    cohorts : CohortTable, optional
+        Needed where outcomes, exposures or nesting are cohorts.
+
+    Attributes
+    ----------
+    family : Descendants
+        Finds the descendants of concepts, and holds notes on links that are missing.
+    """
+
+    def __init__(
+        self, db: OmopDatabase, work: Workspace, rules: CaseRules, cohorts: CohortTable | None
+    ) -> None:
+        self.db, self.work, self.rules, self.cohorts = db, work, rules, cohorts
+        self.family = Descendants(db)
+        uses = [rules.outcomes_from, rules.exposures_from]
+        if "cohort" in uses or rules.nesting_cohort is not None:
+            if cohorts is None:
+                raise DataError(
+                    "the settings name cohorts, but there is no cohort table: pass cohorts="
+                )
+            if cohorts.database and cohorts.database != db.identity:
+                raise DataError(
+                    f"the cohorts are of {cohorts.database}, not of {db.identity}: person ids of "
+                    "one mean nothing in the other"
+                )
+            cohorts.place(work, "cohort_entries")
+        for table in {*uses, *(["condition_era"] if "condition_era" in uses else [])}:
+            self.check(table)
+
+    def check(self, table: str) -> None:
+        """Refuse a table that is not there or lacks a column."""
+        if table == "cohort":
+            return
+        have = self.db.columns(table)
+        if not have:
+            raise DataError(f"{self.db.name} has no table {table}, which the study reads")
+        gone = [c for c in ("person_id", *ERAS[table]) if c not in have]
+        if gone:
+            raise DataError(f"{self.db.name}: table {table} lacks the columns {', '.join(gone)}")
+
+    # -- ids -------------------------------------------------------------------------------------
+
+    def members(self, table: str, ids: Iterable[int]) -> list[int]:
+        """The ids that eras may have which these ids stand for."""
+        return concept_members(self.family, self.rules, table, ids)
+
+    def name(self, table: str, era: int) -> str:
+        """Name of an id."""
+        if table == "cohort":
+            assert self.cohorts is not None
+            return self.cohorts.name(era)
+        return self.db.concept_names([era]).get(era, f"concept {era}")
+
+    def names(self, table: str, ids: list[int]) -> dict[int, str]:
+        """Names of many ids."""
+        if table == "cohort":
+            return {i: self.name(table, i) for i in ids}
+        found = self.db.concept_names(ids)
+        return {i: found.get(i, f"concept {i}") for i in ids}
+
+    def table_of(self, window: ExposureWindow) -> str:
+        """The table that the eras of a window are in."""
+        return "condition_era" if window.kind == "condition" else self.rules.exposures_from
+
+    # -- relations -------------------------------------------------------------------------------
+
+    def _records(self, table: str, concept: str, ids: Iterable[int] | None) -> str:
+        """Records of some concepts, or all of the people who have the outcome."""
+        if ids is not None:
+            return self.db.records(RecordsOf(table, concept, tuple(sorted({*ids}))))
+        of, rules = self.rules.outcomes_from, self.rules
+        if of == "cohort":
+            return self.db.table(table)
+        outcome = RecordsOf(of, ERAS[of][0], tuple(self.members(of, [rules.outcome])))
+        return self.db.narrowed([outcome]).table(table)
+
+    def relation(self, table: str, ids: Iterable[int] | None = None) -> str:
+        """A SELECT of ``person_id``, ``era_id``, ``first``, ``last`` (dates), without id 0."""
+        ids = None if ids is None else sorted({*ids})
+        if table == "cohort":
+            concept, first, last = "cohort_definition_id", "cohort_start_date", "cohort_end_date"
+            person, place = "subject_id", "cohort_entries"
+        else:
+            concept, first, last = ERAS[table]
+            person, place = "person_id", self._records(table, concept, ids)
+        some = "" if ids is None else f" AND {concept} IN ({_list(ids)})"
+        return (
+            f"SELECT {person}::BIGINT AS person_id, {concept}::BIGINT AS era_id, "
+            f"{first} AS first, {last_day(first, last)} AS last FROM {place} AS records "
+            f"WHERE {first} IS NOT NULL AND {concept} <> 0{some}"
+        )
+
+    def reversed_eras(self, table: str, ids: Iterable[int] | None) -> tuple[DataNote, ...]:
+        """Count the cases' eras of some ids, or of all, that end before they start."""
+        if table == "cohort":  # whose entries have been checked
+            return ()
+        concept, *dates = ERAS[table]
+        source = self._records(table, concept, ids)
+        of_cases = "person_id IN (SELECT person_id FROM cases)"
+        return reversed_eras(self.work, source, table, (dates[0], dates[1]), of_cases)
+
+    def outcomes(self) -> str:
+        """A SELECT of the outcomes, one a person and day: ``person_id``, ``on_day``."""
+        table, outcome = self.rules.outcomes_from, self.rules.outcome
+        if table == "cohort":
+            assert self.cohorts is not None
+        ids = self.members(table, [outcome])
+        return f"SELECT DISTINCT person_id, first AS on_day FROM ({self.relation(table, ids)})"
+
+    def outcome_and_nesting(self, table: str) -> set[int]:
+        """Ids in a table that are no exposures: the outcome and the nesting cohort."""
+        same = {
+            "cohort": ("cohort",),
+            "drug_era": ("drug_era",),
+            "condition_era": ("condition_era", "condition_occurrence"),
+        }
+        found: set[int] = set()
+        if self.rules.outcomes_from in same.get(table, ()):
+            found |= {*self.members(self.rules.outcomes_from, [self.rules.outcome])}
+        if table == "cohort" and self.rules.nesting_cohort is not None:
+            found.add(self.rules.nesting_cohort)
+        return found
+
+    def outcome_name(self) -> str:
+        """Name of the outcome."""
+        return self.name(self.rules.outcomes_from, self.rules.outcome)
+
+    def nesting(self) -> str:
+        """A SELECT of the spells of the nesting cohort."""
+        assert self.cohorts is not None
+        assert self.rules.nesting_cohort is not None
+        require(self.cohorts, [self.rules.nesting_cohort], "nesting_cohort")
+        return self.relation("cohort", [self.rules.nesting_cohort])
+
+
+def concept_members(
+    family: Descendants, rules: CaseRules, table: str, ids: Iterable[int]
+) -> list[int]:
+    """Find the ids that records of a table may have which these ids stand for.
+
+    Raises
+    ------
+    DataError
+        An unknown concept, or a vocabulary without links to tell its descendants by.
+    """
+    ids = sorted({int(i) for i in ids})
+    if table == "cohort":
+        return ids
+    for i in ids:
+        family.db.concept_name(i)
+    if not rules.descendants or not ids:
+        return ids
+    return family.members(ids, [table], f"the concepts of {table}", ALONE)
+
+
+def _list(values: Iterable[int]) -> str:
+    return ", ".join(str(int(v)) for v in values) or "NULL"

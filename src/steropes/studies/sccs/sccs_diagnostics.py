@@ -1,0 +1,292 @@
+"""What has to hold before a case series is believed, each with its limit and verdict.
+
+The method assumes that events change neither later exposure nor the end of observation, that the
+rate is constant but for what is in the model, and that an outcome counted once is rare (Whitaker,
+Ghebremichael-Weldeselassie, Douglas, Smeeth and Farrington 2018).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize_scalar
+from scipy.stats import chi2, poisson
+
+from steropes.studies.convergence import convergence
+from steropes.studies.digits import deciding, deciding_p, limit_text
+from steropes.studies.sccs.case_population import Population
+from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio
+from steropes.studies.sccs.era_covariates import Column
+from steropes.studies.sccs.event_dependent_observation import CensorModel
+from steropes.studies.sccs.intervals import PROBE, Intervals
+from steropes.studies.sccs.sccs_model import CaseSeriesModel
+from steropes.studies.sccs.sccs_thresholds import Thresholds
+from steropes.studies.wording import decimals
+
+__all__ = ["Diagnostics", "Verdict", "diagnose", "findings_of", "own_verdicts", "time_stability"]
+
+PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One question and its answer.
+
+    Attributes
+    ----------
+    name : str
+    value, lower, upper : float
+        What was found, with its interval where it has one.
+    p : float
+    verdict : {"PASS", "FAIL", "NOT EVALUATED"}
+    finding : str
+        The same as a sentence.
+    limits : tuple of float
+        What the numbers are held against, beside which they have the digits that decide.
+    """
+
+    name: str
+    value: float
+    lower: float
+    upper: float
+    p: float
+    verdict: str
+    finding: str
+    limits: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """All verdicts on one exposure of interest.
+
+    Attributes
+    ----------
+    covariate : str
+    verdicts : dict
+        "convergence", "time stability", "pre-exposure", "end of observation", "rarity",
+        "detectable ratio" and "EASE".
+    """
+
+    covariate: str
+    verdicts: dict[str, Verdict]
+
+    @property
+    def unblind_for_evidence_synthesis(self) -> bool:
+        """Whether nothing but power speaks against using the estimate."""
+        return all(v.verdict != FAIL for k, v in self.verdicts.items() if k != "detectable ratio")
+
+    @property
+    def unblind(self) -> bool:
+        """Whether nothing speaks against it."""
+        return all(v.verdict != FAIL for v in self.verdicts.values())
+
+    def table(self) -> pd.DataFrame:
+        """One row a verdict."""
+        rows = [vars(v) for v in self.verdicts.values()]
+        return pd.DataFrame(rows).set_index("name")
+
+
+def own_verdicts(diagnostics: list[Diagnostics]) -> list[str]:
+    """Names of the verdicts that each of several exposures of a study has for itself."""
+    always = ("detectable ratio", "EASE")
+    first = diagnostics[0].verdicts
+    return [k for k in first if k in always or any(d.verdicts[k] != first[k] for d in diagnostics)]
+
+
+def findings_of(diagnostics: list[Diagnostics]) -> list[tuple[str, str]]:
+    """Verdicts with their sentences: of the exposure, or of what several exposures share."""
+    if not diagnostics:
+        return []
+    own = own_verdicts(diagnostics) if len(diagnostics) > 1 else []
+    return [(v.verdict, v.finding) for k, v in diagnostics[0].verdicts.items() if k not in own]
+
+
+def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, float]:
+    """Mean ratio of observed to expected events of a month, and p of its being below ``limit``.
+
+    Each month's events are Poisson with mean x or 1/x times those expected, with equal odds; the
+    ratio x ≥ 1 is the most likely one, and p comes from the likelihood ratio against ``limit``.
+
+    Parameters
+    ----------
+    monthly : DataFrame
+        As `monthly_rates` returns it.
+
+    Returns
+    -------
+    (ratio, p) : floats
+        NaN and 1 where there are fewer than two months; p is 1 where the ratio is below the limit.
+    """
+    if len(monthly) < 2:
+        return math.nan, 1.0
+    seen = monthly["observed"].to_numpy(float)
+    mean = np.maximum(monthly["adjusted"].to_numpy(float), np.finfo(float).eps)
+
+    def loss(log_x: float) -> float:
+        up, down = (
+            poisson.logpmf(seen, mean * np.exp(log_x)),
+            poisson.logpmf(seen, mean * np.exp(-log_x)),
+        )
+        return -float(np.logaddexp(up, down).sum())
+
+    grid = np.linspace(0, math.log(10), 231)
+    values = np.array([loss(g) for g in grid])
+    at = int(np.nanargmin(values))
+    low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+    best = float(found.x) if found.fun < values[at] else float(grid[at])
+    edge = math.log(limit)
+    if best <= edge:  # below the limit: nothing speaks against it
+        return math.exp(best), 1.0
+    return math.exp(best), float(chi2.sf(2 * (loss(edge) - loss(best)), 1))
+
+
+def diagnose(
+    population: Population,
+    intervals: Intervals,
+    model: CaseSeriesModel,
+    monthly: pd.DataFrame,
+    thresholds: Thresholds,
+    ease: float = math.nan,
+    censoring: CensorModel | None = None,
+) -> list[Diagnostics]:
+    """The verdicts on each exposure of interest."""
+    fits = _convergence(model, censoring)
+    stability, probe = _stability(monthly, thresholds), _probe(model, thresholds)
+    rarity = _rarity(population, thresholds)
+    found = []
+    for name, column in zip(intervals.names, intervals.columns, strict=True):
+        if column.of_interest:
+            verdicts = {
+                "convergence": fits,
+                "time stability": stability,
+                "pre-exposure": _pre_exposure(intervals, model, thresholds, column),
+                "end of observation": probe,
+                "rarity": rarity,
+                "detectable ratio": _detectable(intervals, name, thresholds),
+                "EASE": _ease(ease, thresholds),
+            }
+            found.append(Diagnostics(name, verdicts))
+    return found
+
+
+def _convergence(model: CaseSeriesModel, censoring: CensorModel | None) -> Verdict:
+    """Whether the fits behind the estimates ended at their optimum."""
+    held, missed = convergence(
+        case_series_model=model.converged if model.status == "OK" else None,
+        censoring_model=None if censoring is None else censoring.converged,
+    )
+    said = "Every fit ended at its optimum." if held else f"The {missed} did not converge."
+    if held is None:
+        said = "There is no fit that could converge."
+    verdict = NOT_EVALUATED if held is None else PASS if held else FAIL
+    nan = math.nan
+    return Verdict("convergence", nan, nan, nan, nan, verdict, said)
+
+
+def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
+    ratio, p = time_stability(monthly, limits.time_ratio)
+    if math.isnan(ratio):
+        nan = math.nan
+        return Verdict(
+            "time stability", nan, nan, nan, nan, NOT_EVALUATED,
+            "Whether the rate of the outcome is stable over calendar time cannot be told: all "
+            "time lies within one month.",
+        )  # fmt: skip
+    passed = p > limits.time_alpha
+    how = "is stable" if passed else "is not stable"
+    return Verdict(
+        "time stability", ratio, math.nan, math.nan, p, PASS if passed else FAIL,
+        f"The rate of the outcome {how} over calendar time (observed to expected events of a month "
+        f"differ {deciding(ratio, limits.time_ratio)}-fold on average; that they do so by more "
+        f"than {limit_text(limits.time_ratio)}-fold: p {deciding_p(p, limits.time_alpha)}).",
+        (limits.time_ratio,),
+    )  # fmt: skip
+
+
+def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, float]) -> Verdict:
+    nan = math.nan
+    if line is None or not np.isfinite([line["lower"], line["upper"]]).any():
+        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, f"{text}: no estimate.")
+    if line["interval"] != "profile":  # limits of a shrunken estimate say little of the effect
+        said = f"{text}: under the prior, without an interval by profile."
+        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, said)
+    low, high = float(line["lower"]), float(line["upper"])
+    passed = low <= bounds[1] and high >= bounds[0]
+    return Verdict(
+        name, float(line["rr"]), low, high, float(line["p"]), PASS if passed else FAIL,
+        f"{text}: rate ratio {decimals(line['rr'])} ({deciding(low, *bounds)} to "
+        f"{deciding(high, *bounds)}); the interval {'meets' if passed else 'does not meet'} "
+        f"{limit_text(bounds[0])} to {limit_text(bounds[1])}.",
+        bounds,
+    )  # fmt: skip
+
+
+def _pre_exposure(
+    intervals: Intervals, model: CaseSeriesModel, limits: Thresholds, of: Column
+) -> Verdict:
+    """The window before the same exposure, or before any; the first of several that fails."""
+    text = "Events just before exposure"
+    pairs = zip(intervals.names, intervals.columns, strict=True)
+    before = {name: column for name, column in pairs if column.pre_exposure}
+    own = [name for name, column in before.items() if column.eras == of.eras]
+    found = [
+        _meets("pre-exposure", text, model.estimates.loc[name], limits.pre_exposure)
+        for name in own or before
+    ]
+    ranked = sorted(found, key=lambda v: (FAIL, PASS, NOT_EVALUATED).index(v.verdict))
+    return ranked[0] if ranked else _meets("pre-exposure", text, None, limits.pre_exposure)
+
+
+def _probe(model: CaseSeriesModel, limits: Thresholds) -> Verdict:
+    line = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
+    return _meets(
+        "end of observation", "Events just before observation ends", line,
+        limits.end_of_observation,
+    )  # fmt: skip
+
+
+def _rarity(population: Population, limits: Thresholds) -> Verdict:
+    share = population.prevalence
+    passed = not population.first_only or share <= limits.prevalence
+    once = "counts once a person" if population.first_only else "may recur"
+    said = f"{100 * share:.2g}" if share < 0.095 else f"{100 * share:.0f}"
+    return Verdict(
+        "rarity", share, math.nan, math.nan, math.nan, PASS if passed else FAIL,
+        f"The outcome {once}, and {said}% of people have it "
+        f"(limit where it counts once: {limit_text(100 * limits.prevalence)}%).",
+        (limits.prevalence,),
+    )  # fmt: skip
+
+
+def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
+    line = intervals.statistics.loc[name]
+    share = line["compared_days"] / line["compared_total"] if line["compared_total"] else 0.0
+    ratio = minimal_detectable_ratio(float(share), int(line["compared_events"]))
+    passed = ratio < limits.detectable
+    said = deciding(ratio, limits.detectable) if math.isfinite(ratio) else "none"
+    return Verdict(
+        "detectable ratio", ratio, math.nan, math.nan, math.nan, PASS if passed else FAIL,
+        f"Rate ratio found with a probability of 80%: {said} "
+        f"(limit {limit_text(limits.detectable)}).",
+        (limits.detectable,),
+    )  # fmt: skip
+
+
+def _ease(ease: float, limits: Thresholds) -> Verdict:
+    nan = math.nan
+    if math.isnan(ease):
+        return Verdict(
+            "EASE", nan, nan, nan, nan, NOT_EVALUATED,
+            "Systematic error was not measured: there are too few negative controls.",
+        )  # fmt: skip
+    passed = ease < limits.ease
+    return Verdict(
+        "EASE", ease, nan, nan, nan, PASS if passed else FAIL,
+        f"Expected absolute systematic error {deciding(ease, limits.ease)} "
+        f"(limit {limit_text(limits.ease)}).",
+        (limits.ease,),
+    )  # fmt: skip

@@ -1,0 +1,329 @@
+"""The pictures of a case series, in the style of all pages; they show published numbers only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from steropes.errors import DataError
+from steropes.studies.disclosure.rounding import significant
+from steropes.studies.page.canvas import Axes, Canvas, Picture
+from steropes.studies.sccs.blinding import hidden_covariates
+from steropes.studies.sccs.splines import TimeEffect
+from steropes.studies.wording import decimals
+
+if TYPE_CHECKING:
+    from steropes.studies.sccs.sccs_study import CaseSeries
+
+__all__ = [
+    "before_alone",
+    "event_to_end",
+    "profile",
+    "profiled",
+    "rates",
+    "spans",
+    "spline_curve",
+    "splines",
+    "time_to_event",
+]
+
+HEIGHT = 220  # of a plot area, in pixels
+FARTHEST = math.log(1000)  # log rate ratio that is drawn
+
+
+def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | None:
+    """Outcomes week by week around the first exposure; small counts as hollow bars.
+
+    None if there are none, or several exposures and none of them is named. Of an exposure whose
+    effect is hidden the weeks before it alone: with those after it they would tell the effect.
+    """
+    if covariate is None and len(study.exposures) != 1:
+        return None
+    t = study.time_to_event(covariate)
+    before = before_alone(study, covariate)
+    if before:
+        t = t[t["week"] < 0]
+    if not t["outcomes"].any():
+        return None
+    least = study.rules.least
+    weeks = t["week"].to_numpy()
+    told = np.array([study.release.binned(n) for n in t["outcomes"]])
+    outcomes, few = np.abs(told), told < 0
+    end = "to it" if before else "to half a year after it"
+    said = (
+        "Bars of outcomes in each week, from half a year before the start of the first exposure "
+        f"{end}."
+    )
+
+    def draw(c: Canvas) -> None:
+        top = 1.08 * float(max(outcomes.max(), least))
+        axes = Axes(c, (-26, 0 if before else 26), (0, top), 8, 8 + HEIGHT)
+        for week, n, hidden in zip(weeks, outcomes, few, strict=True):
+            if n:
+                kind = "few" if hidden else "before" if week < 0 else "after"
+                _bar(axes, week + 0.06, week + 0.94, float(least if hidden else n), kind)
+        axes.across("weeks from the start of the first exposure")
+        axes.up("outcomes")
+        c.line(axes.x(0), axes.top, axes.x(0), axes.bottom, "guide")
+        if few.any():
+            y = axes.bottom + 58
+            _swatch(c, axes.left, y, "few", f"fewer than {least}")
+
+    return Picture("time-to-event", said, draw)
+
+
+def before_alone(study: CaseSeries, covariate: str | None = None) -> bool:
+    """Whether only the weeks before the (one) exposure are drawn, because its effect is hidden."""
+    name = next(iter(study.exposures), None) if covariate is None else covariate
+    return name in hidden_covariates(study)
+
+
+def event_to_end(study: CaseSeries) -> Picture | None:
+    """Time from the outcome to the end of observation, where that is the person's and where not."""
+    p = study.population
+    years = (p.end[p.outcome_case] - p.outcome_day) / 365.25
+    known = p.end_known[p.outcome_case]
+    if not len(years):
+        return None
+    edges = np.linspace(0, max(float(np.quantile(years, 0.95)), 1 / 12), 41)
+    shown = []
+    for chosen, kind, label in (
+        (~known, "comparator", "observation ended"),
+        (known, "middle", "the data or the study ended"),
+    ):
+        counts, _ = np.histogram(years[chosen], edges)
+        counts = np.maximum([study.release.binned(n) for n in counts], 0)
+        if counts.any():
+            shown.append((counts, kind, label))
+    if not shown:
+        return None
+
+    def draw(c: Canvas) -> None:
+        top = 1.08 * float(max(counts.max() for counts, _, _ in shown))
+        axes = Axes(c, (0, float(edges[-1])), (0, top), 8, 8 + HEIGHT)
+        y = axes.bottom + 58
+        for counts, kind, label in shown:
+            corners = np.repeat(edges, 2)[1:-1], np.repeat(counts, 2)
+            ground = axes.at((edges[-1], edges[0]), (0, 0))
+            c.curve([*axes.at(*corners), *ground], f"area {kind}", closed=True)
+            _swatch(c, axes.left, y, kind, label)
+            y += 20
+        axes.across("years from an outcome to the end of time that counts")
+        axes.up("outcomes")
+
+    said = "Outcomes by the time that was left until observation ended."
+    return Picture("event-to-end", said, draw)
+
+
+def spans(study: CaseSeries) -> Picture | None:
+    """How many cases' time spans each month of age and of the calendar."""
+    c = study.calendar_spans()
+    panels = [("calendar year", c["year"] + (c["month"] - 0.5) / 12, c["cases"])]
+    if len(study.population) and not np.isnan(study.population.age).any():
+        a = study.age_spans()
+        panels.insert(0, ("age in years", (a["age_month"] + 0.5) / 12, a["cases"]))
+    drawn = [
+        (
+            label,
+            x.to_numpy(float),
+            np.maximum([study.release.binned(k) for k in n], 0).astype(float),
+        )
+        for label, x, n in panels
+    ]
+    drawn = [(label, x, n) for label, x, n in drawn if n.any()]
+    if not drawn:
+        return None
+
+    def draw(c: Canvas) -> None:
+        y = 8.0
+        for label, x, n in drawn:
+            axes = Axes(c, (x[0], max(x[-1], x[0] + 1)), (0, 1.08 * n.max()), y, y + 150)
+            ground = axes.at((x[-1], x[0]), (0, 0))
+            c.curve([*axes.at(x, n), *ground], "area target", closed=True)
+            axes.across(label, plain=True)
+            axes.up("cases")
+            y = axes.bottom + 56
+
+    said = "Cases whose time covers a month and the months before and after it, by " + (
+        " and by ".join(label for label, _, _ in drawn)
+    )
+    return Picture("spans", said + ".", draw)
+
+
+def rates(study: CaseSeries) -> Picture | None:
+    """Observed over expected outcomes by year, before and after the model's effects of time."""
+    yearly = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
+    yearly = yearly[~yearly["observed"].map(study.rules.small).astype(bool)]
+    same = np.allclose(yearly["expected"], yearly["adjusted"])
+    series = []
+    for column, kind, label in (
+        ("expected", "hollow", "at a constant rate"),
+        ("adjusted", "target", "with the model’s effects of time"),
+    ):
+        of = yearly[yearly[column] > 0]
+        if len(of) and not (same and column == "adjusted"):
+            ratio = (of["observed"] / of[column]).to_numpy(float)
+            if not study.rules.open:
+                ratio = np.array([significant(r, 2) for r in ratio])
+            series.append((of.index.to_numpy(float) + 0.5, ratio, kind, label))
+    if not series:
+        return None
+
+    def draw(c: Canvas) -> None:
+        years = np.concatenate([x for x, *_ in series])
+        top = 1.1 * max(1.0, *(float(v.max()) for _, v, *_ in series))
+        ends = (math.floor(years.min()), math.ceil(years.max()))
+        axes = Axes(c, ends, (0, top), 8, 8 + HEIGHT)
+        c.line(axes.left, axes.y(1), axes.right, axes.y(1), "guide")
+        y = axes.bottom + 58
+        for x, ratio, kind, label in series:
+            for a, b in axes.at(x, ratio):
+                c.dot(a, b, kind, 3.5)
+            c.dot(axes.left + 5, y - 4, kind)
+            c.text(axes.left + 16, y, label)
+            y += 20
+        axes.across("calendar year", plain=True)
+        axes.up("observed over expected")
+
+    return Picture("rates", "Outcomes of each calendar year over those expected.", draw)
+
+
+def splines(study: CaseSeries) -> Picture | None:
+    """The effects of age, season and calendar time, against their mean, with bands."""
+    if study.effects is None or study.model.status != "OK":
+        return None
+    panels = [*_curves(study)]
+    if not panels:
+        return None
+
+    def draw(c: Canvas) -> None:
+        y = 8.0
+        for x, curve, se, label in panels:
+            z = float(norm.ppf(0.5 + study.settings.level / 2))
+            width = 0.0 if se is None else z * se
+            low, high = (float((curve - width).min()), float((curve + width).max()))
+            # of an effect that few outcomes say anything of, a band may have next to no end
+            ends = (
+                max(min(low, math.log(0.9)), -FARTHEST),
+                min(max(high, math.log(1.1)), FARTHEST),
+            )
+            axes = Axes(c, (float(x[0]), float(x[-1])), ends, y, y + 180, log_y=True)
+            c.line(axes.left, axes.y(0), axes.right, axes.y(0), "guide")
+            if se is not None:
+                upper, lower = (np.clip(curve + side * width, *ends) for side in (1, -1))
+                around = [*axes.at(x, upper), *axes.at(x, lower)[::-1]]
+                c.curve(around, "band target", closed=True)
+            c.curve(axes.at(x, np.clip(curve, *ends)), "curve target")
+            axes.across(label, plain=True)
+            axes.up("rate ratio")
+            y = axes.bottom + 56
+
+    labels = " and ".join(label for *_, label in panels)
+    return Picture("splines", f"Rate ratio by {labels}, against its mean.", draw)
+
+
+def _curves(study: CaseSeries) -> Iterator[tuple[NDArray, NDArray, NDArray | None, str]]:
+    assert study.effects is not None
+    for effect in study.effects.effects:
+        x, shown, label = _abscissa(effect)
+        curve, se = spline_curve(study, effect, x)
+        if np.isfinite(curve).all():
+            yield shown, curve, se, label
+
+
+def spline_curve(
+    study: CaseSeries, effect: TimeEffect, x: NDArray
+) -> tuple[NDArray, NDArray | None]:
+    """Log rate ratio at x against its mean over x, and its standard error where there is one."""
+    basis = effect.basis(x)
+    centred = basis - basis.mean(axis=0)
+    beta = study.effect_coefficients(effect)
+    if study.model.estimator is None or not np.isfinite(beta).all():
+        return np.full(len(x), np.nan), None
+    names = study.effect_names(effect)
+    try:
+        V = study.model.estimator.vcov().loc[names, names].to_numpy()
+    except DataError:  # beside covariates under a Laplace prior there are no standard errors
+        return centred @ beta, None
+    return centred @ beta, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, V, centred), 0))
+
+
+def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
+    """The likelihood profile of an exposure, less its maximum, with the interval.
+
+    Default: of the first whose effect is shown. None where there is none that is shown.
+    """
+    shown = profiled(study)
+    name = covariate or next(iter(shown), "")
+    if name not in shown:
+        return None
+    table, line = study.model.profiles[name], study.estimates.loc[name]
+    x = table["log_rr"].to_numpy(float)
+    top = study.model.log_likelihood - study.model.penalty
+    fall = np.minimum(table["log_likelihood"].to_numpy(float) - top, 0.0)
+    drop = -(float(norm.ppf(0.5 + study.settings.level / 2)) ** 2) / 2
+    ends = [float(line[side]) for side in ("lower", "upper")]
+    if not np.isfinite(fall).any():
+        return None
+    # so deep that the limits are seen, and not so deep that they are not
+    least = min(max(float(np.nanmin(fall)), 6 * drop), 1.25 * drop)
+    near = np.isfinite(fall) & (fall >= least)
+    if near.sum() < 2:  # an estimate without end lies far from all points
+        near = np.isfinite(fall)
+        least = min(least, float(fall[near].min()))
+    x, fall = x[near], fall[near]
+
+    def draw(c: Canvas) -> None:
+        axes = Axes(
+            c, (x.min(), max(x.max(), x.min() + 0.1)), (least, 0.0), 8, 8 + HEIGHT, log=True
+        )
+        c.line(axes.left, axes.y(drop), axes.right, axes.y(drop), "guide")
+        for end in ends:
+            if 0 < end < math.inf and axes.xs[0] <= math.log(end) <= axes.xs[1]:
+                c.line(axes.x(math.log(end)), axes.top, axes.x(math.log(end)), axes.bottom, "grid")
+        c.curve(axes.at(x, fall), "curve target")
+        for a, b in axes.at(x, fall):
+            c.dot(a, b, "target", 2.5)
+        axes.across("rate ratio")
+        axes.up("log-likelihood below its maximum")
+
+    said = "Likelihood profile of the rate ratio."
+    if all(0 < end < math.inf for end in ends):
+        said += f" The interval is {decimals(ends[0])} to {decimals(ends[1])}."
+    return Picture("profile", said, draw)
+
+
+def profiled(study: CaseSeries) -> list[str]:
+    """The covariates whose profiles there are and may be shown."""
+    hidden = hidden_covariates(study)
+    return [
+        name for name in study.model.profiles if name not in hidden and study.release.profiled(name)
+    ]
+
+
+def _abscissa(effect: TimeEffect) -> tuple[NDArray, NDArray, str]:
+    """Points of a curve, the same in the reader's unit, and its label."""
+    if effect.kind == "season":
+        x = np.linspace(0.5, 12.5, 145)
+        return x, x, "month"
+    x = np.linspace(effect.knots[0], effect.knots[-1], 200)
+    if effect.kind == "age":
+        return x, x / 365.25, "age in years"
+    return x, x / 12, "calendar year"
+
+
+def _bar(axes: Axes, left: float, right: float, height: float, kind: str) -> None:
+    corners = axes.at((left, left, right, right), (0, height, height, 0))
+    axes.canvas.curve(corners, f"bar {kind}", closed=True)
+
+
+def _swatch(c: Canvas, x: float, y: float, kind: str, label: str) -> None:
+    """A line of a legend: a small area and what it is."""
+    square = [(x, y - 11), (x + 14, y - 11), (x + 14, y + 1), (x, y + 1)]
+    c.curve(square, f"bar {kind}" if kind == "few" else f"area {kind}", closed=True)
+    c.text(x + 22, y, label)

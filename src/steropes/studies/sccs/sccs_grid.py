@@ -1,0 +1,406 @@
+"""Many case series from one specification into one file: exposures × outcomes × analyses.
+
+Negative controls, questions whose true ratio is known to be one, tell of systematic error: their
+estimates calibrate the others of the same exposure and analysis, and give the EASE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.descendants import Descendants
+from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.series import release_series
+from steropes.studies.grid.store import ResultStore, archive_of
+from steropes.studies.omop import OmopDatabase, opened
+from steropes.studies.sccs.era_sources import concept_members
+from steropes.studies.sccs.grid_controls import (
+    CHECKS,
+    calibrate_series,
+    calibrated_series,
+    with_positives,
+)
+from steropes.studies.sccs.grid_settings import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesQuestion,
+)
+from steropes.studies.sccs.results import exact_tables
+from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
+from steropes.studies.sccs.sccs_diagnostics import FAIL, NOT_EVALUATED
+from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
+from steropes.studies.sccs.sccs_specification import read_case_series_grid
+from steropes.studies.sccs.sccs_study import case_series
+from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
+from steropes.studies.verdicts import NOT_SHOWN
+
+__all__ = [
+    "CaseSeriesGrid",
+    "CaseSeriesGridResults",
+    "SeriesAnalysis",
+    "SeriesQuestion",
+    "read_case_series_grid",
+    "run_case_series_grid",
+]
+
+RESULTS, ARCHIVE = "results.duckdb", "results.zip"
+REFUSED = (DataError, SeparationError, np.linalg.LinAlgError)
+COUNTED = ("subjects", "events", "periods", "days", "eras", "outcomes")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CaseSeriesGridResults:
+    """The results of a grid.
+
+    Attributes
+    ----------
+    path : Path
+        The DuckDB file, which holds exact numbers and is not to be released.
+    tables : dict of str to DataFrame
+        The released tables, sorted by their keys.
+    grid : CaseSeriesGrid
+    rules : DisclosureRules
+        What has been applied to the tables.
+    """
+
+    path: Path
+    tables: dict[str, pd.DataFrame]
+    grid: CaseSeriesGrid
+    rules: DisclosureRules = field(default_factory=DisclosureRules)
+
+    def __repr__(self) -> str:
+        found = self.tables["sccs_result"]
+        shown = int(self.tables["sccs_diagnostics_summary"]["unblind"].sum())
+        return (
+            f"CaseSeriesGridResults({len(found):,} results, "
+            f"{int(found['log_rr'].notna().sum()):,} with an estimate, "
+            f"{shown:,} that pass all diagnostics)"
+        )
+
+    def estimates(self, unblind: bool = False) -> pd.DataFrame:
+        """Estimates of the questions of interest; blinded where a diagnostic fails.
+
+        ``era_id`` is the exposure that was asked for; where each of its concepts is a covariate of
+        its own, ``covariate_name`` says which one a row is of.
+
+        Parameters
+        ----------
+        unblind : bool, default False
+            Show those too that fail a diagnostic.
+        """
+        key = ["analysis_id", "exposures_outcome_set_id"]
+        t = self.tables
+        found = t["sccs_result"].merge(
+            t["sccs_diagnostics_summary"][[*key, "covariate_id", "unblind"]],
+            on=[*key, "covariate_id"],
+        )
+        found = found.merge(t["sccs_exposures_outcome_set"], on="exposures_outcome_set_id")
+        found = found.merge(t["sccs_exposure"], on="exposures_outcome_set_id")
+        found = found.merge(t["note"][[*key, "note", "unconverged"]], on=key, how="left")
+        named = t["sccs_covariate"][[*key, "covariate_id", "covariate_name"]]
+        found = found.merge(named, on=[*key, "covariate_id"], how="left")
+        found = found[found["true_effect_size"].isna()].reset_index(drop=True)
+        if not unblind:
+            hidden = [
+                c for c in found if any(p in c for p in ("rr", "ci_95", "llr")) or c.endswith("p")
+            ]
+            found = found.astype({"covariate_outcomes": "Int64"})  # the effect follows from them
+            failed = found["unblind"] == 0
+            # that all or no outcomes fell in the time at risk is an effect too
+            found.loc[failed & found["log_rr"].notna(), "note"] = NOT_SHOWN
+            found.loc[failed, hidden] = np.nan
+            found.loc[failed, "covariate_outcomes"] = pd.NA
+        return found
+
+
+def run_case_series_grid(
+    database: str | Path | Any,
+    grid: CaseSeriesGrid,
+    output: str | Path,
+    *,
+    cohorts: CohortTable | None = None,
+    disclosure: str | DisclosureRules | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> CaseSeriesGridResults:
+    """Run a grid; go on where an earlier run of the same was interrupted.
+
+    Parameters
+    ----------
+    database : str, Path, connection or OmopDatabase
+        Whatever `OmopDatabase` opens, or one that is open.
+    grid : CaseSeriesGrid
+    output : str or Path
+        Folder for ``results.duckdb``, which holds exact numbers, and for ``release/results.zip``,
+        the tables that may be released as CSV files.
+    cohorts : CohortTable, optional
+        Where outcomes or exposures are cohorts that ``grid.cohorts`` does not define.
+    disclosure : str, optional
+        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
+        "opensafely" or "none"; see `site_rules`.
+    progress : callable, optional
+        Told each step.
+
+    Raises
+    ------
+    DataError
+        A setting that cannot be used, or a folder that holds results of something else. What goes
+        wrong with one question is told in the table ``note``, and the rest goes on.
+    """
+    say = progress or (lambda _: None)
+    rules = site_rules(disclosure, grid.min_cell)
+    for q in grid.questions:
+        for a in grid.analyses:
+            a.settings_for(q, grid)  # what cannot be used is refused before the work
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    with opened(database, grid.schema, grid.time_zone) as db:
+        made = attempted_cohorts(db, grid.cohorts)
+        for why in made.refused.values():
+            say(f"left out: {why}")
+        known = _together(made.table, cohorts)
+        _refuse_all_blocked(db, grid, known, made.refused)
+        return _run(db, grid, folder, known, made.refused, rules, say)
+
+
+def _refuse_all_blocked(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    cohorts: CohortTable | None,
+    refused: Mapping[int, str],
+) -> None:
+    """Refuse a grid of which no question of interest can be answered."""
+    asked = [q for q in grid.questions if q.true_ratio is None] or grid.questions
+    family = Descendants(db)
+    whys = []
+    for question in asked:
+        for analysis in grid.analyses:
+            rules = analysis.settings_for(question, grid).cases
+            why = _blocked(question, rules, refused) or _unknown(family, question, rules, cohorts)
+            if not why:
+                return
+            whys.append(why)
+    raise DataError("; ".join(dict.fromkeys(whys)))
+
+
+def _unknown(
+    family: Descendants, question: SeriesQuestion, rules: CaseRules, cohorts: CohortTable | None
+) -> str:
+    """Why concepts or cohorts of a question are not known; nothing if they are."""
+    used = [
+        (rules.outcomes_from, question.outcome),
+        (rules.exposures_from, question.exposure),
+        (rules.exposures_from, rules.restrict_to_exposure),
+        ("cohort", rules.nesting_cohort),
+    ]
+    entered = () if cohorts is None else cohorts.ids
+    try:
+        for table, number in used:
+            if number is None:
+                continue
+            if table == "cohort" and number not in entered:
+                return f"cohort {number} is neither defined nor has it entries in a cohort table"
+            concept_members(family, rules, table, [number])
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, str]) -> str:
+    """The cohort that cannot be made, of those that a question needs; nothing if all are there."""
+    exposures = (question.exposure, rules.restrict_to_exposure)
+    needed = [
+        question.outcome if rules.outcomes_from == "cohort" else None,
+        rules.nesting_cohort,
+        *(exposures if rules.exposures_from == "cohort" else ()),
+    ]
+    return next((refused[i] for i in needed if i is not None and i in refused), "")
+
+
+def _together(made: CohortTable | None, given: CohortTable | None) -> CohortTable | None:
+    return given if made is None else made if given is None else made + given
+
+
+def _run(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    folder: Path,
+    cohorts: CohortTable | None,
+    refused: Mapping[int, str],
+    rules: DisclosureRules,
+    say: Callable[[str], None],
+) -> CaseSeriesGridResults:
+    signature = _signature(db, grid, cohorts)
+    with ResultStore(folder / RESULTS, signature, EXACT, EXACT_KEYS) as store:
+        if "all" not in store.done:
+            _work(db, grid, cohorts, refused, store, say)
+            say("calibrating")
+            calibrate_series(store, grid)
+            store.finish()
+        exact = {name: store.table(name) for name in EXACT}
+    say("disclosure control")
+    tables = release_series(exact, rules)
+    if not rules.open:  # calibrated ones come from released estimates alone
+        results, checks = calibrated_series(tables, grid)
+        tables |= {"sccs_result": results, "sccs_diagnostics_summary": checks}
+    tables = {name: tables[name] for name in TABLES}
+    write_release(folder, {ARCHIVE: archive_of(tables)}, rules, exact=True)
+    return CaseSeriesGridResults(folder / RESULTS, tables, grid, rules)
+
+
+def _signature(db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None) -> str:
+    """What results depend on: the specification, the database, cohorts, the software's version."""
+    from steropes import __version__
+
+    settings = {k: v for k, v in asdict(grid).items() if k != "min_cell"}
+    parts: list[Any] = [__version__, db.identity, db.time_zone, settings]
+    if cohorts is not None:
+        entries = (cohorts.definition, cohorts.subject, cohorts.start, cohorts.end)
+        parts.append([hashlib.sha256(v.tobytes()).hexdigest() for v in entries])
+    return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()
+
+
+def _work(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    cohorts: CohortTable | None,
+    refused: Mapping[int, str],
+    store: ResultStore,
+    say: Callable[[str], None],
+) -> None:
+    done = store.done
+    questions, made, controls = with_positives(db, grid, cohorts, say)
+    if "specification" not in done:
+        tables = _specification(grid, questions, made)
+        tables["question_name"] = [_named(db, grid, cohorts, q, controls) for q in questions]
+        store.add("specification", tables)
+    steps = [(q, a) for q in questions for a in grid.analyses if _name(q, a) not in done]
+    for k, (question, analysis) in enumerate(steps):
+        say(f"{analysis.description} ({k + 1} of {len(steps)})")
+        own = controls.get(question.number)
+        settings = analysis.settings_for(question, grid, made=own is not None)
+        known = cohorts
+        if own is not None:
+            known = own if cohorts is None else cohorts + own
+        why = _blocked(question, settings.cases, {} if own is not None else refused)
+        found = (
+            _refusal(grid, question, analysis, why)
+            if why
+            else _step(db, grid, question, analysis, settings, known)
+        )
+        store.add(_name(question, analysis), found)
+
+
+def _named(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    cohorts: CohortTable | None,
+    question: SeriesQuestion,
+    controls: Mapping[int, CohortTable],
+) -> dict[str, Any]:
+    """What exposure and outcome of a question are called."""
+    rules = grid.analyses[0].settings_for(question, grid).cases
+
+    def name(table: str, of: int) -> str:
+        if table == "cohort":
+            return cohorts.name(of) if cohorts is not None else f"cohort {of}"
+        return db.concept_names([of]).get(of, f"concept {of}")
+
+    own = controls.get(question.number)
+    outcome = question.outcome
+    return {
+        "exposures_outcome_set_id": question.number,
+        "era_id": question.exposure,
+        "exposure_name": name(rules.exposures_from, question.exposure),
+        "outcome_id": outcome,
+        "outcome_name": own.name(outcome) if own else name(rules.outcomes_from, outcome),
+    }
+
+
+def _name(question: SeriesQuestion, analysis: SeriesAnalysis) -> str:
+    return f"{question.exposure} {question.outcome} {analysis.id}"
+
+
+SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
+
+
+def _specification(
+    grid: CaseSeriesGrid, questions: Sequence[SeriesQuestion], made: list[dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    return {
+        "positive_control": made,
+        "sccs_analysis": [
+            {"analysis_id": a.id, "description": a.description,
+             "definition": json.dumps(a.settings, default=str, sort_keys=True)}
+            for a in grid.analyses
+        ],
+        "sccs_exposure": [
+            {"exposures_outcome_set_id": q.number, "era_id": q.exposure,
+             "true_effect_size": q.true_ratio} for q in questions
+        ],
+        "sccs_exposures_outcome_set": [
+            {"exposures_outcome_set_id": q.number, "outcome_id": q.outcome}
+            for q in questions
+        ],
+    }  # fmt: skip
+
+
+def _step(
+    db: OmopDatabase,
+    grid: CaseSeriesGrid,
+    question: SeriesQuestion,
+    analysis: SeriesAnalysis,
+    settings: CaseSeriesSettings,
+    cohorts: CohortTable | None,
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of one case series; those of a refusal say why."""
+    key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
+    try:
+        study = case_series(db, settings, cohorts=cohorts, disclosure=DisclosureRules("none", 0))
+        tables = {
+            name: table.to_dict("records")
+            for name, table in exact_tables(
+                study, analysis.id, question.number, grid.database_id
+            ).items()
+            if name not in (*SPECIFIED, "sccs_covariate_analysis")
+        }
+        said = study.estimates.loc[study.of_interest, "note"].unique()
+        # of several exposures the one note is told beside each, and so must be true of each
+        own = str(said[0]) if len(said) == 1 else ""
+        note = study.model.status if study.model.status != "OK" else own
+    except REFUSED as error:
+        return _refusal(grid, question, analysis, str(error))
+    line = {**key, "note": note, "database_id": grid.database_id}
+    if study.diagnostics:
+        fits = study.diagnostics[0].verdicts["convergence"]
+        line["convergence_diagnostic"] = fits.verdict
+        line["unconverged"] = fits.finding if fits.verdict == FAIL else None
+    line["sampling"] = None if study.sampling is None else study.sampling.sentence()
+    return {**tables, "note": [line]}
+
+
+def _refusal(
+    grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of what could not be answered: they say why."""
+    key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
+    line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
+    nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
+    unknown = {f"{c}_diagnostic": NOT_EVALUATED for c in (*CHECKS, "ease", "mdrr")}
+    none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
+    return {
+        "sccs_result": [{**line, **nobody}],
+        "sccs_diagnostics_summary": [{**line, **unknown, **none}],
+        "note": [{**key, "note": why, "database_id": grid.database_id}],
+    }

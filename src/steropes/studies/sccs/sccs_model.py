@@ -1,0 +1,294 @@
+"""The rate ratios: the fit, columns whose estimate is zero or infinite, profile intervals.
+
+A window without any event (or with all of them) has no finite estimate. The likelihood has a limit
+there all the same, in which its rows (or those it is compared with) are absent; the other
+estimates are those of that limit, and the window has one finite limit of its interval.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
+from steropes.studies.ratios import ratio_of
+from steropes.studies.sccs.infinite_estimates import find_ends
+from steropes.studies.sccs.intervals import Intervals
+from steropes.studies.sccs.sccs_profile import Fit, Profile
+from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.stored_profile import Evaluate, evaluated, profile_of, store_profile
+
+__all__ = ["CaseSeriesModel", "fit_model"]
+
+NUMBERS = ("log_rr", "rr", "lower", "upper", "se", "p", "one_sided_p", "llr")
+R_POINTS = tuple(np.linspace(math.log(0.1), math.log(10), 10).tolist())
+# Steps between points of a stored profile, see `store_profile`: of refits in one batch, and of ones
+# that start anew.
+STEP, LONG_STEP = 0.2, 0.4
+FARTHEST = 700.0  # log rate ratio whose exponential is still a number
+NO_DAYS = "no case has a day of it"
+NO_CONTRAST = "it does not change within any case with an event"
+NO_EVENTS = "no event in it; the estimate is zero"
+ALL_EVENTS = "all events in it; the estimate is infinite"
+
+
+@dataclass(frozen=True, repr=False)
+class CaseSeriesModel:
+    """A fitted case series.
+
+    Attributes
+    ----------
+    estimates : DataFrame
+        Indexed by covariate: ``log_rr``; ``rr`` with its limits ``lower`` and ``upper``;
+        ``interval``, "profile" (of the columns without penalty that the study reads: windows and
+        probe), "bootstrap" (percentiles, of penalised windows where there are draws) or empty;
+        ``se`` from the width of a profile interval on the log scale; ``p`` and ``one_sided_p``
+        (ratio above one), of the signed root of the likelihood ratio; ``llr``, the log-likelihood
+        above that at a ratio of one; ``note`` says why a number is missing or infinite.
+    log_likelihood : float
+        Σ y log[t exp(x'β) / Σ t exp(x'β)], the sums within cases.
+    variance : float or None
+        The prior's, where there is one.
+    status : str
+        "OK", or why there is no fit.
+    profiles : dict
+        For the columns with ``profile``: DataFrame ``log_rr``, ``log_likelihood``, ``gradient``.
+    estimator : SelfControlledCaseSeries or None
+    bootstrap : DataFrame or None
+        Indexed by covariate: ``share`` of the draws in which it is not zero, and the limits
+        ``lower`` and ``upper`` of its rate ratio (percentiles).
+    penalty : float
+        What the prior takes off: profiles reach ``log_likelihood - penalty``.
+    converged : bool
+        Whether every fit behind the estimates ended at its optimum.
+    """
+
+    estimates: pd.DataFrame
+    log_likelihood: float
+    variance: float | None
+    status: str
+    profiles: dict[str, pd.DataFrame] = field(default_factory=dict)
+    estimator: Any = None
+    bootstrap: pd.DataFrame | None = None
+    penalty: float = 0.0
+    converged: bool = True
+
+    def __repr__(self) -> str:
+        return f"CaseSeriesModel({len(self.estimates)} covariates, {self.status})"
+
+
+def fit_model(
+    intervals: Intervals, settings: CaseSeriesSettings, grid: Sequence[float] | None = None
+) -> CaseSeriesModel:
+    """Fit the model and the intervals of its unpenalised covariates.
+
+    Parameters
+    ----------
+    intervals : Intervals
+    settings : CaseSeriesSettings
+    grid : sequence of float, optional
+        Log rate ratios at which profiles are computed. Default: those of R's package, ten from log
+        0.1 to log 10, and others over the interval and as far beyond as the likelihood matters.
+    """
+    columns = intervals.columns
+    free = np.array([not c.penalized for c in columns])
+    status, present = _without_days(intervals)
+    ends, rows = find_ends(intervals, free & present)
+    for j, end in ends.items():
+        if math.isnan(end):
+            present[j] = False
+            status[j] = NO_CONTRAST
+    estimates = pd.DataFrame(np.nan, index=intervals.names, columns=list(NUMBERS))
+    estimates = estimates.assign(interval="", note=status)
+    infinite = {j: e for j, e in ends.items() if not math.isnan(e)}
+    for j, end in infinite.items():
+        estimates.loc[intervals.names[j], ["log_rr", "rr"]] = end, ratio_of(end)
+        estimates.loc[intervals.names[j], "note"] = NO_EVENTS if end < 0 else ALL_EVENTS
+    finite = present.copy()
+    finite[list(infinite)] = False
+    profile = Profile(intervals, finite, rows, settings)
+    try:
+        best = profile.maximum()
+    except (SeparationError, DataError) as error:
+        return CaseSeriesModel(estimates, math.nan, None, f"no estimate: {error}")
+    fitted = np.array(intervals.names)[finite]
+    estimates.loc[fitted, "log_rr"] = best.beta[finite]
+    estimates.loc[fitted, "rr"] = np.exp(best.beta[finite])
+    read = [int(j) for j in np.flatnonzero(free & present) if columns[j].window != -2]
+    _limits_of_finite(estimates, best, [intervals.names[j] for j in read if finite[j]], settings)
+    held = {
+        k: _limits_of_infinite(estimates, profile, k, infinite, settings)
+        for k in read
+        if k in infinite
+    }
+    profiles = {}
+    for j in np.flatnonzero(present).tolist():
+        if columns[j].profile:
+            name, model = intervals.names[j], held.get(j) if j in infinite else best.estimator
+            evaluate = profile_of(model, name) if model else _refitted(profile, j, infinite)
+            around = _around(model, name, estimates.loc[name], settings.level)
+            profiles[name] = _stored(evaluate, around, grid, STEP if model else LONG_STEP)
+    draws = _bootstrap(best, settings)
+    if draws is not None:
+        _limits_of_draws(estimates, draws, intervals)
+    return CaseSeriesModel(
+        estimates,
+        best.log_likelihood,
+        best.variance,
+        "OK",
+        profiles,
+        best.estimator,
+        draws,
+        best.penalty,
+        profile.converged,
+    )
+
+
+def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> pd.DataFrame | None:
+    """People drawn with replacement, the prior as it is."""
+    if not settings.bootstrap or best.estimator is None:
+        return None
+    draws = best.estimator.bootstrap(settings.bootstrap, random_state=settings.seed)
+    with np.errstate(over="ignore"):
+        limits = np.exp(draws.confint(settings.level))
+    return limits.assign(share=draws.nonzero)[["share", "lower", "upper"]]
+
+
+def _limits_of_draws(estimates: pd.DataFrame, draws: pd.DataFrame, intervals: Intervals) -> None:
+    """Enter percentiles over draws as the limits of windows that have none by profile."""
+    windows = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.window >= 0]
+    names = [n for n in windows if n in draws.index and estimates.loc[n, "interval"] == ""]
+    names = [n for n in names if not estimates.loc[n, "note"]]
+    estimates.loc[names, ["lower", "upper"]] = draws.loc[names, ["lower", "upper"]]
+    estimates.loc[names, "interval"] = "bootstrap"
+
+
+def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
+    """A note for each column, and which columns have days at all."""
+    p = intervals.X.shape[1]
+    present = np.ones(len(intervals.columns), bool)
+    present[:p] = np.diff(intervals.X.indptr) > 0
+    return ["" if there else NO_DAYS for there in present], present
+
+
+def _around(estimator: Any, name: str, line: pd.Series, level: float) -> tuple[float, float, float]:
+    """The log rate ratio of largest likelihood and its limits, about which a profile is stored."""
+    best, lower, upper = (
+        math.log(x) if 0 < x < math.inf else side * math.inf
+        for side, x in ((np.sign(line["log_rr"]), line["rr"]), (-1, line["lower"]),
+                        (1, line["upper"]))
+    )  # fmt: skip
+    if math.isnan(line["lower"]) and estimator is not None:  # a profile leaves its own prior out
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+            limits = estimator.confint([name], level, method="profile")
+        lower, upper = (float(x) for x in limits.iloc[0])
+        best = 0.5 * (lower + upper)
+    return best, lower, upper
+
+
+def _stored(
+    evaluate: Evaluate,
+    around: tuple[float, float, float],
+    grid: Sequence[float] | None,
+    step: float,
+) -> pd.DataFrame:
+    """The profile at the points of a grid; else at R's, and as far as the likelihood matters."""
+    if grid is not None:
+        return evaluated(evaluate, np.asarray(grid, dtype=float))
+    return store_profile(
+        evaluate, *around, lowest=R_POINTS[0], highest=R_POINTS[-1], step=step, also=R_POINTS
+    )
+
+
+def _refitted(profile: Profile, j: int, infinite: dict[int, float]) -> Evaluate:
+    """The profile of a covariate by a fit of all others at each value of it."""
+
+    def evaluate(points: NDArray) -> tuple[NDArray, NDArray]:
+        found = np.full((len(points), 2), np.nan)
+        for k, value in enumerate(points):
+            with contextlib.suppress(SeparationError, DataError):  # of the others, at this value
+                found[k] = profile.at(j, float(value), infinite)
+        return found[:, 0], found[:, 1]
+
+    return evaluate
+
+
+def _limits_of_finite(
+    estimates: pd.DataFrame, best: Fit, names: list[str], settings: CaseSeriesSettings
+) -> None:
+    """Profile limits, likelihood ratios and p-values, of all covariates at once."""
+    if not names:
+        return
+    with warnings.catch_warnings():  # a side without an end is an infinite limit, and seen
+        warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+        limits = best.estimator.confint(names, settings.level, method="profile").to_numpy()
+    null = best.estimator.profile(names, [0.0]).set_index("param")["log_likelihood"]
+    top = best.log_likelihood - best.penalty
+    for name, (lower, upper) in zip(names, limits, strict=True):
+        _enter(estimates, name, lower, upper, top - null[name], settings)
+
+
+def _limits_of_infinite(
+    estimates: pd.DataFrame,
+    profile: Profile,
+    j: int,
+    infinite: dict[int, float],
+    settings: CaseSeriesSettings,
+) -> Any:
+    """Its finite limit; returns the estimator whose profile of it is used, if there is one."""
+    name = profile.intervals.names[j]
+    held = None
+    try:
+        held = profile.held(j, infinite)
+        if held is not None:
+            with warnings.catch_warnings():  # it rises for ever, as is known
+                warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+                limits = held.confint([name], settings.level, method="profile")
+            lower, upper = (float(x) for x in limits.iloc[0])
+            null = float(held.profile(name, [0.0])["log_likelihood"].iloc[0])
+        else:
+            drop = float(norm.ppf(0.5 + settings.level / 2)) ** 2 / 2
+            lower, upper = profile.interval(j, drop, infinite)
+            null = profile.at(j, 0.0, infinite)[0]
+    except (SeparationError, DataError) as error:  # of the others, at a value of this one
+        estimates.loc[name, "note"] = f"no interval: {error}"
+        return None
+    best = profile.maximum()
+    fall = best.log_likelihood - best.penalty - null
+    _enter(estimates, name, lower, upper, fall, settings)
+    return held
+
+
+def _enter(
+    estimates: pd.DataFrame,
+    name: str,
+    lower: float,
+    upper: float,
+    fall: float,
+    settings: CaseSeriesSettings,
+) -> None:
+    """Fill in what follows from the limits and from the fall of the profile at a ratio of one."""
+    # a profile that is flat as far as numbers go has no limit there
+    lower, upper = (math.copysign(math.inf, x) if abs(x) >= FARTHEST else x for x in (lower, upper))
+    llr = max(fall, 0.0)
+    root = math.copysign(math.sqrt(2 * llr), float(estimates.loc[name, "log_rr"]))
+    width = (upper - lower) / (2 * float(norm.ppf(0.5 + settings.level / 2)))
+    estimates.loc[name, "interval"] = "profile"
+    estimates.loc[name, ["lower", "upper", "se", "p", "one_sided_p", "llr"]] = (
+        ratio_of(lower),
+        ratio_of(upper),
+        width if math.isfinite(width) else math.nan,
+        2 * norm.sf(abs(root)),
+        norm.sf(root),
+        llr,
+    )

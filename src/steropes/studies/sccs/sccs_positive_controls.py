@@ -1,0 +1,213 @@
+"""Positive controls of case series: outcomes added to exposed time until its rate is a multiple."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.controls.signal_injection import checked_ratios
+from steropes.studies.observation_periods import joined_periods, joined_spells
+from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.requirements import real, whole
+from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.settings import CaseRules
+
+if TYPE_CHECKING:
+    from steropes.studies.sccs.grid_settings import SeriesQuestion
+
+__all__ = ["SeriesPositives", "add_to_exposed_time"]
+
+FIRST = 1 << 32  # beyond the ids that a cohort table of 32 bits can have
+Anchor = Literal["start", "end"]
+
+
+@dataclass(frozen=True)
+class SeriesPositives:
+    """Positive controls to make of every negative control of a grid of case series.
+
+    Attributes
+    ----------
+    ratios : tuple of float, default (1.5, 2, 4)
+    min_outcomes : int, default 25
+        Outcomes in exposed time that a negative control must have.
+    risk_start, risk_end : int, default 0
+        First and last exposed day: from the first day of an era, and from its last
+        (``risk_end_at="end"``, the default) or first day (``"start"``).
+    risk_end_at : {"end", "start"}
+    precision : float, default 0.01
+        How far, on the log scale, the ratio reached may be from the one that was asked.
+    tries : int, default 100
+        Draws to look for that; the closest is taken.
+    seed : int, default 1
+    """
+
+    ratios: tuple[float, ...] = (1.5, 2.0, 4.0)
+    min_outcomes: int = 25
+    risk_start: int = 0
+    risk_end: int = 0
+    risk_end_at: Anchor = "end"
+    precision: float = 0.01
+    tries: int = 100
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ratios", checked_ratios(self.ratios))
+        whole("min_outcomes", self.min_outcomes, 1)
+        whole("risk_start", self.risk_start, -10_000, 10_000)
+        whole("risk_end", self.risk_end, -10_000, 10_000)
+        if self.risk_end_at not in get_args(Anchor):
+            raise DataError(f"risk_end_at must be 'start' or 'end', not {self.risk_end_at!r}")
+        real("precision", self.precision)
+        whole("tries", self.tries, 1, 100_000)
+        whole("seed", self.seed, 0)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Exposed:
+    """Exposed time of people: spans of days, and the outcomes of each day in them.
+
+    Attributes
+    ----------
+    person, first, last : (m,) int arrays
+        Spans that do not overlap, in days since 1970-01-01.
+    group : (m,) int array
+        Sex and decade of age at the first day of the span.
+    outcomes : (m,) int array
+        Outcomes in each.
+    """
+
+    person: NDArray
+    first: NDArray
+    last: NDArray
+    group: NDArray
+    outcomes: NDArray
+
+
+def add_to_exposed_time(
+    db: OmopDatabase, question: SeriesQuestion, rules: CaseRules, rule: SeriesPositives,
+    cohorts: CohortTable | None = None,
+) -> list[tuple[dict[str, Any], CohortTable]]:  # fmt: skip
+    """The positive controls of one negative control, each with its outcomes as a cohort.
+
+    Every exposed person has, besides their own, outcomes at (ratio − 1) times the rate of exposed
+    people of their sex and decade of age, on any exposed day with the same chance. Draws are
+    repeated until the outcomes in exposed time are that multiple of what they were, to within
+    ``precision``. What comes out depends on the arguments alone.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    question : SeriesQuestion
+        Its outcome is the negative control.
+    rules : CaseRules
+        Where outcomes and exposures come from.
+    rule : SeriesPositives
+    cohorts : CohortTable, optional
+
+    Returns
+    -------
+    list of (dict, CohortTable)
+        Empty where there are fewer than ``min_outcomes`` outcomes in exposed time. The rows have
+        ``outcome`` (id of the cohort), ``target_ratio``, ``true_effect_size`` (that was reached),
+        ``outcomes_before`` and ``outcomes_added``.
+    """
+    with db.workspace() as work:
+        sources = Sources(db, work, rules, cohorts)
+        exposed = _exposed(db, work, sources, question.exposure, rule)
+        found = work.arrays(f"SELECT person_id, on_day FROM ({sources.outcomes()}) ORDER BY 1, 2")
+        name = sources.outcome_name()
+    before = int(exposed.outcomes.sum())
+    if before < rule.min_outcomes:
+        return []
+    days = exposed.last - exposed.first + 1
+    groups = int(exposed.group.max()) + 1
+    rate = np.bincount(exposed.group, exposed.outcomes, groups) / np.maximum(
+        np.bincount(exposed.group, days, groups), 1
+    )
+    expected = rate[exposed.group] * days
+    made = []
+    for ratio in rule.ratios:
+        person, on, reached = _drawn(exposed, expected, ratio, before, rule, question.number)
+        outcome = FIRST + zlib.crc32(repr((question.number, ratio)).encode())
+        subject = np.concatenate((found["person_id"].astype(np.int64), person))
+        start = np.concatenate((found["on_day"].astype("datetime64[D]"), on))
+        row = {
+            "outcome": outcome,
+            "target_ratio": ratio,
+            "true_effect_size": reached,
+            "outcomes_before": before,
+            "outcomes_added": len(person),
+        }
+        names = {outcome: f"{name}, {ratio:g} times"}
+        definition = np.full(len(subject), outcome)
+        made.append((row, CohortTable(definition, subject, start, start, db.identity, names)))
+    return made
+
+
+def _exposed(
+    db: OmopDatabase, work: Workspace, sources: Sources, exposure: int, rule: SeriesPositives
+) -> _Exposed:
+    """Windows of the eras, joined, cut to observation, with the outcomes in them."""
+    table = sources.rules.exposures_from
+    relation = sources.relation(table, sources.members(table, [exposure]))
+    end = "e.last" if rule.risk_end_at == "end" else "e.first"
+    work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
+    found = work.arrays(f"""
+    WITH windows AS (
+        SELECT e.person_id, greatest(e.first + {int(rule.risk_start)}, o.first) AS first,
+               least({end} + {int(rule.risk_end)}, o.last) AS last
+        FROM ({relation}) e JOIN ({joined_periods(db)}) o USING (person_id)),
+    joined AS (
+        SELECT person_id, first AS lo, last AS hi
+        FROM ({joined_spells("SELECT * FROM windows WHERE first <= last")})),
+    people AS (  -- a table that repeats a person would repeat the outcomes
+        SELECT person_id, min(gender_concept_id) AS sex, min(year_of_birth) AS born
+        FROM {db.table("person")} GROUP BY 1)
+    SELECT j.person_id::BIGINT AS person_id, (lo - DATE '1970-01-01')::BIGINT AS lo,
+           (hi - DATE '1970-01-01')::BIGINT AS hi,
+           any_value(coalesce(p.sex, 0))::BIGINT AS sex,
+           any_value(floor((year(lo) - coalesce(p.born, year(lo))) / 10))::BIGINT AS decade,
+           count(x.on_day)::BIGINT AS n
+    FROM joined j JOIN people p USING (person_id)
+    LEFT JOIN outcomes x ON x.person_id = j.person_id AND x.on_day BETWEEN lo AND hi
+    GROUP BY 1, 2, 3 ORDER BY 1, 2""")
+    columns = ("person_id", "lo", "hi", "sex", "decade", "n")
+    person, lo, hi, sex, decade, n = (found[c] for c in columns)
+    key = np.column_stack([sex, decade])
+    group = np.unique(key, axis=0, return_inverse=True)[1].ravel() if len(key) else sex
+    return _Exposed(person, lo, hi, group, n)
+
+
+def _drawn(
+    exposed: _Exposed,
+    expected: NDArray,
+    ratio: float,
+    before: int,
+    rule: SeriesPositives,
+    number: int,
+) -> tuple[NDArray, NDArray, float]:
+    """People and days of the added outcomes, and the ratio that is reached."""
+    seed = zlib.crc32(repr((rule.seed, ratio, number)).encode())
+    best: tuple[float, NDArray, NDArray, float] | None = None
+    days = exposed.last - exposed.first + 1
+    for attempt in range(rule.tries):
+        draw = np.random.Generator(np.random.Philox(key=[seed, attempt]))
+        counts = draw.poisson((ratio - 1) * expected)
+        span = np.repeat(np.arange(len(counts)), counts)
+        on = exposed.first[span] + np.floor(draw.random(len(span)) * days[span]).astype(np.int64)
+        pairs = np.unique(np.column_stack([exposed.person[span], on]), axis=0)
+        reached = (before + len(pairs)) / before
+        miss = abs(math.log(reached / ratio))
+        if best is None or miss < best[0]:
+            best = miss, pairs[:, 0], pairs[:, 1].astype("datetime64[D]"), reached
+        if miss <= rule.precision:
+            break
+    assert best is not None
+    return best[1:]

@@ -1,0 +1,308 @@
+"""The fit, and the profile likelihood of a covariate whose estimate is zero or infinite.
+
+Covariates with a finite estimate have their profile from the estimator. One without is in no
+finite fit: a value of it enters as an offset, and the others are fitted again. Its one limit is
+where the log-likelihood is a given amount below its supremum, found to 1e-9 of it by steps on the
+signed root of twice the drop, which is nearly a straight line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import steropes
+from steropes.errors import DataError
+from steropes.studies.sccs.era_covariates import Column
+from steropes.studies.sccs.infinite_estimates import end_of
+from steropes.studies.sccs.intervals import Intervals
+from steropes.studies.sccs.settings import CaseSeriesSettings
+
+__all__ = ["Fit", "Profile", "log_likelihood"]
+
+FARTHEST = 30.0  # log rate ratios beyond it are infinite
+CLOSE = 1e-9
+WEAK = 4.0  # variance of the prior that keeps a coefficient finite
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One fit: coefficients of all columns (0 where absent), and the log-likelihood there."""
+
+    beta: NDArray
+    log_likelihood: float
+    penalty: float
+    gradient: NDArray
+    variance: float | None
+    estimator: Any
+
+
+class Profile:
+    """The fit of a case series, and profiles of covariates that are in none.
+
+    Parameters
+    ----------
+    intervals : Intervals
+    finite : (p,) bool array
+        Columns that are in the model.
+    rows : (n,) bool array
+        Rows that are left where the columns without a finite estimate are at their ends.
+    settings : CaseSeriesSettings
+
+    Attributes
+    ----------
+    converged : bool
+        Whether all fits so far ended at their optimum.
+    """
+
+    def __init__(
+        self, intervals: Intervals, finite: NDArray, rows: NDArray, settings: CaseSeriesSettings
+    ) -> None:
+        self.intervals, self.finite, self.rows, self.settings = intervals, finite, rows, settings
+        self.converged = True
+        self._best: Fit | None = None
+        self._known: dict[tuple[int, float], tuple[float, float]] = {}
+        self._designs: dict[tuple, tuple[Any, list[str]]] = {}
+        self._parts: dict[bytes, Intervals] = {}
+
+    def maximum(self) -> Fit:
+        """The maximum of the (penalised) likelihood."""
+        if self._best is None:
+            self._best = self._fit(self.finite, self.rows, None, None)
+        return self._best
+
+    def at(self, j: int, value: float, infinite: dict[int, float]) -> tuple[float, float]:
+        """Profile log-likelihood (less the penalty of the others) and its slope at a value."""
+        key = (j, float(value))
+        if key not in self._known:
+            others = self.finite.copy()
+            others[j] = False
+            rows = self._rows_without(j, infinite)
+            fit = self._fit(others, rows, j, float(value))
+            self._known[key] = fit.log_likelihood - fit.penalty, float(fit.gradient[j])
+        return self._known[key]
+
+    def table(self, j: int, points: NDArray, infinite: dict[int, float]) -> pd.DataFrame:
+        """The profile at some log rate ratios."""
+        found = [self.at(j, float(b), infinite) for b in points]
+        value, slope = zip(*found, strict=True)
+        return pd.DataFrame({"log_rr": points, "log_likelihood": value, "gradient": slope})
+
+    def interval(self, j: int, drop: float, infinite: dict[int, float]) -> tuple[float, float]:
+        """Where the profile of a covariate of ``infinite`` is ``drop`` below its supremum."""
+        best = self.maximum()
+        top = best.log_likelihood - best.penalty
+        side = 1 if infinite[j] < 0 else -1  # of the finite limit
+        limit = self._limit(
+            j, top, drop, side, self._inner(j, top, drop, -side, infinite), infinite
+        )
+        return (-math.inf, limit) if side > 0 else (limit, math.inf)
+
+    def held(self, j: int, infinite: dict[int, float]) -> Any:
+        """An estimator in which column j is, whose profile of it is that of the model.
+
+        A weak normal prior keeps its coefficient finite; a profile leaves it out. None where the
+        others are under a prior themselves, which cannot be had beside it.
+        """
+        d = self.intervals
+        columns = self.finite.copy()
+        columns[j] = True
+        chosen = np.flatnonzero(columns)
+        if any(d.columns[k].penalized for k in chosen):
+            return None
+        part, key = self._part(self._rows_without(j, infinite))
+        design, names = self._design(part, chosen, key)
+        others = tuple(n for n in names if n != d.names[j])
+        model = steropes.SelfControlledCaseSeries(
+            prior=steropes.Normal(WEAK, exclude=others), random_state=self.settings.seed
+        )
+        model.fit(design, part.events, strata=part.case, exposure=part.days)
+        self.converged &= bool(model.converged_)
+        return model
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _inner(
+        self, j: int, top: float, drop: float, side: int, infinite: dict[int, float]
+    ) -> float:
+        """A value of a column without a finite estimate at which the drop is below ``drop``."""
+        for value in (0.0, 2.0, 5.0, 10.0, 20.0, FARTHEST):
+            if top - self.at(j, side * value, infinite)[0] < drop:
+                return side * value
+        raise DataError(
+            f"the profile of {self.intervals.names[j]!r} falls {drop:.2f} below its limit for a "
+            "rate ratio without bound only; the data say nothing about it"
+        )
+
+    def _limit(
+        self, j: int, top: float, drop: float, side: int, inner: float, infinite: dict[int, float]
+    ) -> float:
+        """The limit above (side 1) or below (−1) ``inner``."""
+
+        def root(b: float) -> float:  # how far beyond the limit, on the scale of the signed root
+            fall = max(top - self.at(j, b, infinite)[0], 0.0)
+            return math.sqrt(2 * fall) - math.sqrt(2 * drop)
+
+        low, f_low = inner, root(inner)
+        step = 0.5
+        while True:
+            high = low + side * step
+            if abs(high) > FARTHEST:
+                return side * math.inf
+            f_high = root(high)
+            if f_high >= 0:
+                break
+            # along the line through the two last points, twice as far at most a time
+            slope = max((f_high - f_low) / step, 1e-3)
+            low, f_low = high, f_high
+            step = min(max(1.05 * -f_high / slope, 0.05), 4 * step)
+        for _ in range(60):
+            b = low + (high - low) * (-f_low) / (f_high - f_low)
+            margin = 0.02 * (high - low)  # never so near an end that the bracket stays
+            b = min(max(b, min(low, high) + abs(margin)), max(low, high) - abs(margin))
+            f = root(b)
+            if abs(f) < CLOSE or abs(high - low) < 1e-10:
+                return b
+            if f < 0:
+                low, f_low = b, f
+            else:
+                high, f_high = b, f
+        return 0.5 * (low + high)
+
+    # -- fits ------------------------------------------------------------------------------------
+
+    def _rows_without(self, j: int, infinite: dict[int, float]) -> NDArray:
+        """The rows that count where column j is at a finite value."""
+        if j not in infinite:
+            return self.rows
+        rows = np.ones(len(self.intervals), bool)
+        for k in infinite:
+            if k != j:
+                rows &= ~end_of(self.intervals, k, rows)[1]
+        return rows
+
+    def _fit(self, columns: NDArray, rows: NDArray, fixed: int | None, value: float | None) -> Fit:
+        d = self.intervals
+        part, key = self._part(rows)
+        offset = None
+        if fixed is not None:
+            assert value is not None
+            offset = value * _column(part, fixed)
+        chosen = np.flatnonzero(columns)
+        beta = np.zeros(len(d.columns))
+        model = None
+        if len(chosen):
+            design, names = self._design(part, chosen, key)
+            model = self._estimator(names, [d.columns[j] for j in chosen])
+            model.fit(design, part.events, strata=part.case, exposure=part.days, offset=offset)
+            self.converged &= bool(model.converged_)
+            beta[chosen] = model.coef_
+        if fixed is not None:
+            beta[fixed] = value
+        variance = self._variance(model)
+        value_, gradient = log_likelihood(part, beta)
+        return Fit(beta, value_, self._penalty(beta, variance), gradient, variance, model)
+
+    def _part(self, rows: NDArray) -> tuple[Intervals, bytes]:
+        """The rows that count, and what tells them from others."""
+        if rows.all():
+            return self.intervals, b""
+        key = np.packbits(rows).tobytes()
+        if key not in self._parts:
+            self._parts = {key: self.intervals.take(np.flatnonzero(rows))}
+        return self._parts[key], key
+
+    def _design(self, part: Intervals, chosen: NDArray, of: bytes) -> tuple[Any, list[str]]:
+        key = (of, *chosen.tolist())
+        if key in self._designs:
+            return self._designs[key]
+        names = [part.names[j] for j in chosen]
+        p = part.X.shape[1]
+        blocks: list[Any] = []
+        if (chosen < p).any():
+            X = part.X[:, chosen[chosen < p]]
+            blocks += steropes.as_design(X, copy=False).blocks
+        if (chosen >= p).any():
+            blocks += steropes.as_design(part.time[:, chosen[chosen >= p] - p]).blocks
+        made = steropes.Design(blocks, names), names
+        self._designs = {key: made}  # the last one: a profile asks for it many times
+        return made
+
+    def _estimator(self, names: list[str], columns: list[Column]) -> Any:
+        known = None if self._best is None else self._best.variance
+        given = self.settings.variance if self.settings.variance is not None else known
+        return estimator(self.settings, given, names, columns)
+
+    def _variance(self, model: Any) -> float | None:
+        if model is None or model.prior is None:
+            return None if self._best is None else self._best.variance
+        chosen = model.prior.variance if model.cv is None else model.variance_
+        return float(chosen)
+
+    def _penalty(self, beta: NDArray, variance: float | None) -> float:
+        """What the prior adds to the objective."""
+        if variance is None:
+            return 0.0
+        under = [j for j, c in enumerate(self.intervals.columns) if c.penalized]
+        names = [self.intervals.names[j] for j in under]
+        columns = [self.intervals.columns[j] for j in under]
+        prior = prior_of(self.settings, variance, names, columns)
+        smooth = prior.smooth(names)
+        joint = 0.0 if smooth is None else float(smooth.value(beta[under][:, None])[0])
+        return prior.separable(names).value(beta[under]) + joint
+
+
+def _column(d: Intervals, j: int) -> NDArray:
+    p = d.X.shape[1]
+    if j >= p:
+        return d.time[:, j - p]
+    out = np.zeros(len(d))
+    out[d.X.indices[d.X.indptr[j] : d.X.indptr[j + 1]]] = 1.0
+    return out
+
+
+def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
+    """Σ y log[t exp(x'β) / Σ t exp(x'β)], sums within cases, and its gradient in β."""
+    p = d.X.shape[1]
+    eta = d.X @ beta[:p] + d.time @ beta[p:]
+    starts = np.flatnonzero(np.diff(d.case, prepend=-1))
+    if len(starts) == 0:
+        return 0.0, np.zeros(len(beta))
+    sizes = np.diff(np.append(starts, len(d)))
+    top = np.maximum.reduceat(eta, starts)
+    mass = d.days * np.exp(eta - np.repeat(top, sizes))
+    sums = np.add.reduceat(mass, starts)
+    n = np.add.reduceat(d.events, starts)
+    value = float(d.events @ (eta + np.log(d.days)) - n @ (top + np.log(sums)))
+    left = d.events - mass * np.repeat(n / sums, sizes)
+    return value, np.concatenate([d.X.T @ left, d.time.T @ left])
+
+
+def prior_of(
+    settings: CaseSeriesSettings, variance: float, names: list[str], columns: list[Column]
+) -> Any:
+    """The prior of some columns; None if it acts on none of them."""
+    if settings.prior == "none" or not any(c.penalized for c in columns):
+        return None
+    exclude = tuple(n for n, c in zip(names, columns, strict=True) if not c.penalized)
+    if settings.prior == "hierarchical":
+        groups = {n: c.group for n, c in zip(names, columns, strict=True) if c.group is not None}
+        return steropes.Hierarchical(groups, variance, settings.group_variance, exclude=exclude)
+    kind = steropes.Laplace if settings.prior == "laplace" else steropes.Normal
+    return kind(variance, exclude=exclude)
+
+
+def estimator(
+    settings: CaseSeriesSettings, variance: float | None, names: list[str], columns: list[Column]
+) -> steropes.SelfControlledCaseSeries:
+    """The estimator; a variance of None is chosen by cross-validation over people."""
+    prior = prior_of(settings, 1.0 if variance is None else variance, names, columns)
+    cv = None
+    if prior is not None and variance is None:
+        cv = steropes.CrossValidation(settings.folds, random_state=settings.seed)
+    return steropes.SelfControlledCaseSeries(prior=prior, cv=cv, random_state=settings.seed)

@@ -1,0 +1,161 @@
+"""What a case series shows in a terminal."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steropes.studies.data_notes import table_sentences
+from steropes.studies.disclosure.study import WITHHELD
+from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
+from steropes.studies.sccs.grid_page import member_name
+from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
+from steropes.studies.verdicts import NOT_SHOWN
+from steropes.studies.wording import count, decimals, p_value, title_case
+
+if TYPE_CHECKING:
+    from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
+    from steropes.studies.sccs.sccs_study import CaseSeries
+
+__all__ = [
+    "interval_words",
+    "print_grid",
+    "print_series",
+    "ratio_text",
+    "shown_estimates",
+]
+
+MOST_ROWS = 20
+
+
+def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
+    """The covariates a reader wants: unpenalised ones, then those farthest from one.
+
+    Where there is room, penalised ones that are hidden follow, whatever their effect.
+    """
+    hidden = hidden_covariates(study)
+    pairs = list(zip(study.intervals.names, study.intervals.columns, strict=True))
+    own = [n for n, c in pairs if not c.penalized and c.window != -2]
+    penalized = [n for n, c in pairs if c.penalized and c.window != -2]
+    under = public_estimates(study).loc[penalized, "log_rr"]
+    under = under[under.abs() > 0].sort_values(key=lambda b: -b.abs(), kind="stable")
+    unseen = [n for n in penalized if n in hidden]
+    return [*own, *under.index, *unseen][: max(most, len(own))]
+
+
+def interval_words(study: CaseSeries) -> str:
+    """Say how intervals are made that are not by profile likelihood; nothing where all are."""
+    if not (study.estimates["interval"] == "bootstrap").any():
+        return ""
+    return (
+        "Intervals of covariates under the prior are percentiles over "
+        f"{study.settings.bootstrap:,} draws of people, the variance of the prior held; those of "
+        "the others are by profile likelihood."
+    )
+
+
+def ratio_text(line: Any) -> tuple[str, str]:
+    """A rate ratio of `public_estimates` and its interval; a dash where there is none."""
+    if line["note"] == NOT_SHOWN:
+        return "not shown", "–"
+    if line["note"] == WITHHELD:
+        return "not released", "–"
+    rr = "–" if math.isnan(line["rr"]) else "∞" if math.isinf(line["rr"]) else decimals(line["rr"])
+    ends = [
+        "–" if math.isnan(x) else "∞" if math.isinf(x) else decimals(x)
+        for x in (line["lower"], line["upper"])
+    ]
+    return rr, "–" if ends == ["–", "–"] else " to ".join(ends)
+
+
+def unconverged_mark(study: CaseSeries) -> str:
+    """What stands beside a number whose fit did not converge; nothing beside others."""
+    missed = any(d.verdicts["convergence"].verdict == FAIL for d in study.diagnostics)
+    return " (did not converge)" if missed else ""
+
+
+def print_series(study: CaseSeries, paths: list[Path]) -> None:
+    """Print attrition, rate ratios and verdicts, and where the files are."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    console.print(f"\n[bold]Case series of {escape(study.outcome)}[/]")
+    if study.source:
+        console.print(f"[dim]{escape(study.source)}[/]")
+    console.print()
+    table = _table("Cases left by each rule", ("Rule", "People", "Outcomes", "Days"))
+    for _, line in study.release.attrition.iterrows():
+        cells = (count(line["subjects"]), count(line["events"]))
+        days = "–" if line["days"] is None else count(line["days"])
+        table.add_row(title_case(line["rule"]), *cells, days)
+    console.print(table)
+    interval = f"{100 * study.settings.level:g}% interval"
+    table = _table("Rate ratios", ("Time", "Rate ratio", interval, "p"))
+    public = public_estimates(study)
+    for name in shown_estimates(study):
+        line = public.loc[name]
+        rr, interval = ratio_text(line)
+        rr += unconverged_mark(study) if math.isfinite(line["rr"]) else ""
+        table.add_row(escape(title_case(name)), rr, interval, p_value(line["p"]))
+    console.print(table)
+    if words := interval_words(study):
+        console.print(escape(words))
+    for note in study.data_notes:
+        mark = "[yellow]![/]" if note.warning else "[dim]·[/]"
+        console.print(f"{mark} {escape(note.sentence(study.rules))}")
+    if study.model.status != "OK":
+        console.print(f"[yellow]![/] {escape(study.model.status)}")
+    if study.sampling is not None:
+        console.print(escape(study.sampling.sentence()))
+    if study.model.variance is not None:
+        console.print(f"Prior variance {study.model.variance:.3g}")
+    for said, finding in findings_of(study.release.diagnostics):
+        mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(said, "[dim]·[/]")
+        console.print(f"{mark} {escape(finding)}")
+    if len(study.diagnostics) > 1:
+        passed = sum(d.unblind for d in study.diagnostics)
+        console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
+    if words := blinding_words(study):
+        console.print(f"[yellow]![/] {escape(words)}")
+    console.print(f"[dim]{escape(study.rules.sentence())}[/]")
+    console.print()
+    for path in paths:
+        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> None:
+    """Print the estimates of the questions of interest, and where the files are."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(escape(repr(results)))
+    for _, line in results.estimates(unblind).iterrows():
+        shown = line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"})
+        rr, interval = ratio_text(shown)
+        blind = "not shown: a diagnostic failed" if not line["unblind"] else "none"
+        effect = f"{rr} ({interval})" if rr != "–" else line["note"] or blind
+        if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):
+            effect += " (did not converge)"
+        where = f"outcome {line['outcome_id']}, analysis {line['analysis_id']}"
+        drug = member_name(line)
+        exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]
+        console.print(escape(f"  exposure {exposure}, {where}: {effect}"))
+    for sentence, _ in table_sentences(results.tables["data_note"]):
+        console.print(escape(f"  {sentence}"))
+    console.print(f"[dim]{escape(results.rules.sentence())}[/]")
+    console.print(f"[bold]{escape(str(page))}[/]")
+    console.print(f"[bold]{escape(str(page.parent / 'results.zip'))}[/]")
+    console.print(f"{escape(str(results.path))} (exact numbers, not to be released)")
+
+
+def _table(title: str, heads: tuple[str, ...]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left")
+    return table
