@@ -28,7 +28,7 @@ from steropes import (
     Surv,
     demo_database,
 )
-from steropes.infer.profile_fits import HeldFits, Value
+from steropes.infer.profile_fits import ProfileFits, ProfilePoint
 from steropes.infer.profile_search import Maximum, find_end, find_maximum, run
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
@@ -201,7 +201,7 @@ def answered(search, slope):
     asked = next(search)
     while True:
         try:
-            asked = search.send([Value(asked[0], 0.0, slope)])
+            asked = search.send([ProfilePoint(asked[0], 0.0, slope)])
         except StopIteration as stop:
             return stop.value
 
@@ -209,7 +209,7 @@ def answered(search, slope):
 def test_the_reach_is_reached_whatever_the_rounding(rng):
     """A profile that has no end is found to have none, wherever its maximum is said to be."""
     for at in rng.normal(size=40) * 100:
-        top = Maximum(Value(at, 0.0, 0.0), 0)
+        top = Maximum(ProfilePoint(at, 0.0, 0.0), 0)
         assert answered(find_end(top, -1, 1.92, 0.7, 160 / 3), 1e-9).at == -np.inf
 
 
@@ -248,7 +248,7 @@ def test_a_maximum_is_not_looked_for_beyond_the_reach():
     class Falling:
         def at(self, columns, values):
             asked.extend(values)
-            return [Value(v, -1e-3 * v, -1e-3) for v in values]
+            return [ProfilePoint(v, -1e-3 * v, -1e-3) for v in values]
 
     (top,) = run(Falling(), [0], [find_maximum(0.0, step=750.0, far=40.0)])
     assert min(asked) >= -40.0
@@ -330,7 +330,7 @@ def _driven(search, f, sure):
     done, asked = [0.0], next(search)
     while True:
         (at,) = asked
-        value = Value(at, f(at), -at, sure(at, done))
+        value = ProfilePoint(at, f(at), -at, sure(at, done))
         done += [at] if value.sure else []
         try:
             asked = search.send([value if value.sure else replace(value, f=-1e9, g=1e9)])
@@ -340,7 +340,7 @@ def _driven(search, f, sure):
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_fits_that_need_a_nearer_start_end_no_profile(side):
-    top = Maximum(Value(0.0, 0.0, 0.0), 0)
+    top = Maximum(ProfilePoint(0.0, 0.0, 0.0), 0)
     search = find_end(top, side, HALF, 3.0, 1e3)  # its first step is three times too long
     end, done = _driven(
         search, lambda x: -0.5 * x**2, lambda x, done: min(abs(x - np.array(done))) < 1.0
@@ -350,7 +350,7 @@ def test_fits_that_need_a_nearer_start_end_no_profile(side):
 
 
 def test_where_no_fit_comes_to_its_end_a_limit_is_not_known():
-    top = Maximum(Value(0.0, 0.0, 0.0), 0)
+    top = Maximum(ProfilePoint(0.0, 0.0, 0.0), 0)
     end, _ = _driven(
         find_end(top, 1, HALF, 1.0, 1e3), lambda x: -0.5 * x**2, lambda x, done: x < 1.2
     )
@@ -365,7 +365,7 @@ def test_far_points_whose_fits_stop_early_make_no_interval_narrower(monkeypatch)
     y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
     model = LogisticRegression().fit(X, y)
     expected = model.confint("x0", method="profile").to_numpy()
-    whole, estimate = HeldFits.at, model.coef_[0]
+    whole, estimate = ProfileFits.at, model.coef_[0]
 
     def at(self, columns, values):
         near = [estimate, *(v.at for v in self.values.get(columns[0], []))]
@@ -376,7 +376,7 @@ def test_far_points_whose_fits_stop_early_make_no_interval_narrower(monkeypatch)
                 found[k] = replace(v, f=v.f - 1e3, sure=False)
         return found
 
-    monkeypatch.setattr(HeldFits, "at", at)
+    monkeypatch.setattr(ProfileFits, "at", at)
     np.testing.assert_allclose(model.confint("x0", method="profile"), expected, rtol=1e-6)
     table = model.profile("x0", [estimate + 2.0])
     np.testing.assert_allclose(
@@ -392,14 +392,14 @@ def _profile_at(X, y, held):
 def test_where_not_even_the_estimates_fit_comes_to_its_end_nothing_is_known(monkeypatch, rng):
     X = rng.normal(size=(60, 2))
     model = LogisticRegression().fit(X, (X[:, 0] + rng.logistic(size=60) > 0).astype(int))
-    whole = HeldFits.at
+    whole = ProfileFits.at
 
     def at(self, columns, values):
         found = whole(self, columns, values)
         self.values.clear()
         return [replace(v, f=np.nan, sure=False) for v in found]
 
-    monkeypatch.setattr(HeldFits, "at", at)
+    monkeypatch.setattr(ProfileFits, "at", at)
     with pytest.warns(NotConvergedWarning, match=r"'x0' beyond .* not known"):
         limits = model.confint("x0", method="profile")
     assert limits.isna().all(axis=None)

@@ -19,7 +19,7 @@ from steropes import (
     PooledLogisticRegression,
     Surv,
 )
-from steropes.infer.profile_fits import HeldFits
+from steropes.infer.profile_fits import ProfileFits
 
 FAMILIES = {
     "poisson": PoissonRegression,
@@ -132,7 +132,7 @@ def stopping(monkeypatch):
     """Let fits that hold a coefficient at some values stop early."""
 
     def begin(at_value):
-        whole = HeldFits.at
+        whole = ProfileFits.at
 
         def at(self, columns, values):
             found = whole(self, columns, values)
@@ -142,7 +142,7 @@ def stopping(monkeypatch):
                 for v, s in zip(found, short, strict=True)
             ]
 
-        monkeypatch.setattr(HeldFits, "at", at)
+        monkeypatch.setattr(ProfileFits, "at", at)
 
     return begin
 

@@ -18,7 +18,7 @@ from steropes import (
 )
 
 PLAIN = [name for name in EVERY if name not in ("cox by step", "pooled change")]
-HELD = {0: 0.3, 2: -0.1}
+INFINITE_PENALTY = {0: 0.3, 2: -0.1}
 
 
 def in_storage(X, kind):
@@ -32,7 +32,7 @@ def in_storage(X, kind):
 def test_positions_of_coefficients_do_not_depend_on_which_are_fixed(family, rng):
     c = case(family, rng)
     X = in_storage(c.X, ("dense", "sparse", "frame")[PLAIN.index(family) % 3])
-    m = c.make().fit(X, c.y, **c.extras, fixed=HELD)
+    m = c.make().fit(X, c.y, **c.extras, fixed=INFINITE_PENALTY)
     first = len(m.summary()) - 3  # an intercept or a baseline
     for j in (1, 3, 4):
         name = f"x{j}"
@@ -48,7 +48,7 @@ def test_positions_of_coefficients_do_not_depend_on_which_are_fixed(family, rng)
 @pytest.mark.parametrize("family", PLAIN)
 def test_a_fixed_coefficient_has_no_interval_and_is_named(family, rng):
     c = case(family, rng)
-    m = c.make().fit(c.X, c.y, **c.extras, fixed=HELD)
+    m = c.make().fit(c.X, c.y, **c.extras, fixed=INFINITE_PENALTY)
     first = len(m.summary()) - 3
     whole = np.zeros(first + 5, bool)
     whole[first + 2] = True
@@ -63,7 +63,7 @@ def test_a_fixed_coefficient_has_no_interval_and_is_named(family, rng):
 
 def test_masks_are_of_the_table_or_of_all_columns(rng):
     c = case("cox", rng)
-    m = c.make().fit(c.X, c.y, fixed=HELD)
+    m = c.make().fit(c.X, c.y, fixed=INFINITE_PENALTY)
     assert list(m.confint([False, True, False]).index) == ["x3"]
     assert list(m.confint([False, False, False, True, False]).index) == ["x3"]
     with pytest.raises(DataError, match="mask of 4"):
@@ -72,7 +72,7 @@ def test_masks_are_of_the_table_or_of_all_columns(rng):
 
 def test_equations_of_all_columns_take_the_fixed_ones_at_their_values(rng):
     c = case("logistic", rng)
-    m = c.make().fit(c.X, c.y, fixed=HELD)
+    m = c.make().fit(c.X, c.y, fixed=INFINITE_PENALTY)
     whole = [[0.0, 1.0, 1.0, 0.0, 2.0, 0.0]]  # intercept, then x0 … x4
     table = [[0.0, 1.0, 2.0, 0.0]]  # intercept, x1, x3, x4
     for test in ("wald", "likelihood ratio", "score"):
@@ -157,7 +157,7 @@ def test_groups_of_a_formula_are_columns_of_the_data(rng):
 @pytest.mark.parametrize("exclude", [[3], [-2], "x3", [False, False, False, True, False]])
 def test_exclusions_by_position_do_not_depend_on_which_are_fixed(prior, exclude, rng):
     c = case("logistic", rng)
-    found = c.make(prior=prior(0.01, exclude=exclude)).fit(c.X, c.y, fixed=HELD)
+    found = c.make(prior=prior(0.01, exclude=exclude)).fit(c.X, c.y, fixed=INFINITE_PENALTY)
     offset = c.X[:, 0] * 0.3 - c.X[:, 2] * 0.1
     expected = c.make(prior=prior(0.01, exclude=[1])).fit(c.X[:, [1, 3, 4]], c.y, offset=offset)
     np.testing.assert_allclose(found.coef_[[1, 3, 4]], expected.coef_, atol=1e-8)

@@ -168,7 +168,7 @@ def test_each_result_is_written_when_it_is_there(tmp_path):
     whole = Packing(lambda task: ({}, task), lambda arrays, facts: facts)
     folder = ResultFolder(tmp_path, whole)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        found = tasks.over_tasks(wait, None, range(6), folder, "key")
+        found = tasks.run_tasks(wait, None, range(6), folder, "key")
         waiting = threading.Thread(target=lambda: (_until(tmp_path, 5), first.set()))
         waiting.start()
         assert list(found) == [0, 1, 2, 3, 4, 5]
@@ -223,8 +223,8 @@ def test_dask_workers_get_the_data_once():
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
-        assert tasks.spread_out()
-        found = list(tasks.over_tasks(double, {"x": np.array([3.0])}, [1, 2, 3]))
+        assert tasks.has_parallel_backend()
+        found = list(tasks.run_tasks(double, {"x": np.array([3.0])}, [1, 2, 3]))
     assert found == [3.0, 6.0, 9.0]
 
 
@@ -246,6 +246,6 @@ def test_a_dask_worker_without_the_data_gets_them_from_another():
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):  # fmt: skip
-        found = list(tasks.over_tasks(doubled, {"x": np.array([3.0])}, list(range(8))))
+        found = list(tasks.run_tasks(doubled, {"x": np.array([3.0])}, list(range(8))))
     assert [value for _, value in found] == [6.0 * k for k in range(8)]
     assert len({process for process, _ in found}) == 2

@@ -21,10 +21,10 @@ from steropes import (
     Normal,
     PoissonRegression,
 )
-from steropes.fit import solve_under
+from steropes.fit import solve_under_prior
 from steropes.infer.information_matrix import Information
 from steropes.infer.score_contributions import UnitScores
-from steropes.priors import Joined
+from steropes.priors import GroupPenalty
 
 
 def data(rng, n=250, p=9):
@@ -67,7 +67,7 @@ def test_columns_that_were_let_in_one_by_one_bring_their_group_along(prior, rng)
     problem = model._problem
     batch = problem.batch()
     batch.term.join(np.array([1, 4, 5]))  # of the first two groups, as folds expect columns
-    fit = solve_under(problem, batch, prior, 1e-9).fits[0]
+    fit = solve_under_prior(problem, batch, prior, 1e-9).fits[0]
     assert fit.optimality <= 1e-9
     assert fit.n_iter < 20
     np.testing.assert_allclose(fit.beta[1:], model.coef_, atol=1e-7)  # X is centred here
@@ -111,7 +111,7 @@ def test_the_conditions_hold_in_every_family(name, rng):
     batch = problem.batch()  # slopes of the loss alone, by another way than the certificate's
     batch.start_at((model._beta * problem.design.scale)[:, None])
     g = batch.gradients()[:, 0] * problem.design.scale
-    penalty = problem.joined(model.prior_)
+    penalty = problem.group_penalty(model.prior_)
     for at in (*penalty.groups, *np.flatnonzero(penalty.l1)[:, None]):
         b, lam = model._beta[at], penalty.l1[at[0]]
         if len(at) == 1 and any(at[0] in x for x in penalty.groups):
@@ -133,7 +133,7 @@ def test_groups_of_one_are_the_lasso(name, rng):
 
 def test_each_coefficient_has_the_variance_whatever_the_size_of_its_group(rng):
     for m in (1, 2, 5):
-        lam = GroupLaplace(["g"] * m, 0.7).joined([f"x{j}" for j in range(m)]).l1[0]
+        lam = GroupLaplace(["g"] * m, 0.7).group_penalty([f"x{j}" for j in range(m)]).l1[0]
         radius = stats.gamma(m, scale=1 / lam).rvs(200_000, random_state=rng)
         u = rng.normal(size=(200_000, m))
         beta = radius[:, None] * u / np.linalg.norm(u, axis=1)[:, None]
@@ -185,7 +185,7 @@ def test_a_column_beside_groups_has_its_profile(rng):
     def height(at):
         fewer = GroupLaplace(GROUPS[:-1], 0.05)
         m = LogisticRegression(prior=fewer).fit(X[:, :8], y, offset=at * X[:, 8])
-        return m.log_likelihood_ - fewer.joined(list("abcdefgh")).value(m.coef_[:, None])[0]
+        return m.log_likelihood_ - fewer.group_penalty(list("abcdefgh")).value(m.coef_[:, None])[0]
 
     drop = stats.chi2.ppf(0.95, 1) / 2
     for at in limits:
@@ -316,12 +316,12 @@ def test_where_they_are_not_there_is_said(rng):
     X, y = data(rng)
     with pytest.raises(DataError, match="needs solver='newton'"):
         LogisticRegression(prior=GroupLaplace(GROUPS), solver="ccd").fit(X, y)
-    assert isinstance(Normal().joined(["a"]), type(None))
+    assert isinstance(Normal().group_penalty(["a"]), type(None))
     assert CoxRegression(prior=GroupLaplace([0, 0])).get_params()["prior"].variance == 1.0
 
 
 def test_the_map_between_steps_and_coefficients(rng):
-    penalty = Joined(np.ones(6), (np.array([4, 5]),), (np.array([2, 0, 3]),))
+    penalty = GroupPenalty(np.ones(6), (np.array([4, 5]),), (np.array([2, 0, 3]),))
     beta, g = rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
     theta = penalty.steps(beta)
     np.testing.assert_allclose(penalty.coefficients(theta), beta)
@@ -340,11 +340,11 @@ def test_a_batch_goes_under_another_prior_by_itself(prior, joined, rng):
     problem = LogisticRegression(prior=prior).fit(X, y)._problem
     batch, other = problem.batch(), prior.with_variance(0.5)
     assert not batch.term.under(other)  # the losses are the data's alone
-    solve_under(problem, batch, prior, 1e-9)
+    solve_under_prior(problem, batch, prior, 1e-9)
     before = batch.beta
-    batch.under(other, problem.joined(other))
+    batch.under(other, problem.group_penalty(other))
     np.testing.assert_array_equal(batch.beta, before)
-    there = solve_under(problem, batch, other, 1e-9).fits[0]
+    there = solve_under_prior(problem, batch, other, 1e-9).fits[0]
     model = LogisticRegression(prior=other, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(there.beta[1:], model.coef_, atol=1e-7)
     assert hasattr(batch, "joined") == joined

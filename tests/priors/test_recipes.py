@@ -19,7 +19,7 @@ from steropes import (
     PooledLogisticRegression,
     Surv,
 )
-from steropes.priors import Joined, Penalty, Prior
+from steropes.priors import GroupPenalty, Penalty, Prior
 
 PLAIN = [name for name in EVERY if name not in ("cox by step", "pooled change")]
 
@@ -69,7 +69,7 @@ class ReweightedLaplace(Prior):
     def separable(self, names):
         return self._around(np.zeros(len(names)))
 
-    def next(self, names, beta, before):
+    def next_penalty(self, names, beta, before):
         return self._around(beta)
 
     def _around(self, beta):
@@ -115,7 +115,7 @@ class Graded(Prior):
     def separable(self, names):
         return self._with(names, np.ones(len(names)))
 
-    def next(self, names, beta, before):
+    def next_penalty(self, names, beta, before):
         return self._with(names, 0.5 + np.abs(beta))
 
     def _with(self, names, size):
@@ -271,10 +271,10 @@ class Pairs(Prior):
     variance: float = 1.0
 
     def separable(self, names):
-        return Penalty(self.joined(names).l1, np.zeros(len(names)))
+        return Penalty(self.group_penalty(names).l1, np.zeros(len(names)))
 
-    def joined(self, names):
-        return Joined(np.full(len(names), np.sqrt(3 / self.variance)), (np.array([0, 1]),))
+    def group_penalty(self, names):
+        return GroupPenalty(np.full(len(names), np.sqrt(3 / self.variance)), (np.array([0, 1]),))
 
     def with_variance(self, variance):
         return replace(self, variance=variance)

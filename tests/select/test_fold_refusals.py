@@ -122,8 +122,8 @@ def test_separation_of_all_rows_is_no_folds_fault(rng):
 def test_folds_that_fell_short_are_told_with_their_variances(rng, monkeypatch):
     monkeypatch.setattr(
         Replicates,
-        "solve_under",
-        partialmethod(Replicates.solve_under, max_iter=1),  # one step
+        "solve_under_prior",
+        partialmethod(Replicates.solve_under_prior, max_iter=1),  # one step
     )
     X = rng.normal(size=(N, 3))
     y = (X[:, 0] + rng.normal(size=N) > 0).astype(int)

@@ -21,13 +21,13 @@ def test_folds_are_solved_less_far_the_more_is_nonzero(
     monkeypatch.setattr(tolerances, "SMALL", 0)
     for name, value in {"DEAR": dear, "HUNDREDS": hundreds, "ROWS": rows}.items():
         monkeypatch.setattr(tolerances, name, value)
-    asked, solve = [], Replicates.solve_under
+    asked, solve = [], Replicates.solve_under_prior
 
-    def solve_under(self, prior, tol, *rest):
+    def solve_under_prior(self, prior, tol, *rest):
         asked.append(tol)
         return solve(self, prior, tol, *rest)
 
-    monkeypatch.setattr(Replicates, "solve_under", solve_under)
+    monkeypatch.setattr(Replicates, "solve_under_prior", solve_under_prior)
     cv = CrossValidation(3, search=[10.0], random_state=0)
     LogisticRegression(prior=Laplace(1.0), cv=cv).fit(X, y)
     assert asked == [times * cv.tol]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.fit.shards.symmetric_packing import packed, unpacked
+from steropes.fit.shards.symmetric_packing import pack_symmetric, unpack_symmetric
 
 
 @pytest.mark.parametrize("first", [0, 3, 6])
@@ -11,10 +11,10 @@ from steropes.fit.shards.symmetric_packing import packed, unpacked
 def test_rows_of_a_symmetric_matrix_are_packed_and_back(first, dtype):
     A = np.random.default_rng(0).normal(size=(6, 6)).astype(dtype)
     strip = (A + A.T)[first:]
-    small = packed({"matrix": strip, "other": np.ones(2)})
+    small = pack_symmetric({"matrix": strip, "other": np.ones(2)})
     assert small["matrix"].size == sum(range(first + 1, 7))
-    back = unpacked(small)
+    back = unpack_symmetric(small)
     np.testing.assert_array_equal(back["matrix"], strip)
     assert back["matrix"].dtype == dtype
     assert set(back) == {"matrix", "other"}
-    assert unpacked(packed({"loss": A})) == {"loss": A}
+    assert unpack_symmetric(pack_symmetric({"loss": A})) == {"loss": A}

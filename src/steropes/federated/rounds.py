@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError
-from ..infer.information_matrix import refuse_dependent
+from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch
 from ..solve.certificate import informative, units, violations
 from .choose import Chosen, choose_variance
@@ -60,7 +60,7 @@ def _fit(exchange: Exchange) -> FederatedResult:
     if len(free):
         G, raw = batch.prepare(free), batch.uncentred()
         at = np.argsort(term.W)[np.searchsorted(np.sort(term.W), free)]
-        refuse_dependent(model.names, free, G[np.ix_(at, at)], raw[at], model.rows)
+        refuse_collinear(model.names, free, G[np.ix_(at, at)], raw[at], model.rows)
     watch = model.watch(term, l1, l2)
     fit = batch.solve(l1, l2, plan.tol, ITERATIONS, watch)[0]
     watch(0, 0.0)

@@ -2,6 +2,6 @@
 
 from .problem import Problem
 from .replicates import Replicates
-from .solve_with_prior import certified_under, solve_under
+from .solve_with_prior import certified_fit_under_prior, solve_under_prior
 
-__all__ = ["Problem", "Replicates", "certified_under", "solve_under"]
+__all__ = ["Problem", "Replicates", "certified_fit_under_prior", "solve_under_prior"]

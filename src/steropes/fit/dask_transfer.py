@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-__all__ = ["PAUSE", "ROUNDS", "found", "sent", "workers"]
+__all__ = ["PAUSE", "ROUNDS", "scatter_to_worker", "wait_for_result", "worker_addresses"]
 
-ROUNDS = 20  # times that something is sent while workers come and go
+ROUNDS = 20  # times that something is scatter_to_worker while workers come and go
 PAUSE = 5.0  # seconds after which one asks whether what one waits for can still come
 PATIENCE = 60.0  # seconds without any worker
 
 
-def sent(client: Any, value: Any, to: Sequence[str] | None = None) -> Any:
+def scatter_to_worker(client: Any, value: Any, to: Sequence[str] | None = None) -> Any:
     """Scatter a value to one worker; returns its future.
 
     It is not broadcast: that would wait for ever for a worker that dies meanwhile, and Dask soon
@@ -38,10 +38,10 @@ def sent(client: Any, value: Any, to: Sequence[str] | None = None) -> Any:
             to = None
             if not left:
                 raise
-            workers(client)
+            worker_addresses(client)
 
 
-def found(client: Any, future: Any, address: str | None = None) -> Any:
+def wait_for_result(client: Any, future: Any, address: str | None = None) -> Any:
     """Wait for what a task returns; None where the task, or its message, went with a worker.
 
     A task that was meant for one worker, others being allowed, is not given to those that come
@@ -68,12 +68,12 @@ def found(client: Any, future: Any, address: str | None = None) -> Any:
         except TimeoutError:
             if future.status == "error":  # the task's own
                 raise
-            if address is not None and address not in workers(client):
+            if address is not None and address not in worker_addresses(client):
                 future.cancel()
                 return None
 
 
-def workers(client: Any) -> list[str]:
+def worker_addresses(client: Any) -> list[str]:
     """Addresses, in an order; where there are none, some are awaited for a while.
 
     Raises

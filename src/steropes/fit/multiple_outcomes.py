@@ -21,7 +21,7 @@ from .mean_curvature import MeanCurvature
 from .problem import Problem
 from .replicates import LANES
 
-__all__ = ["Outcome", "fit_outcomes"]
+__all__ = ["OutcomeFit", "fit_outcomes"]
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ STEPS = 40  # after which an outcome is better off with a Hessian of its own
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OutcomeFit:
     """One outcome's fit.
 
     Attributes
@@ -61,7 +61,7 @@ class Outcome:
 
 def fit_outcomes(
     problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, max_iter: int,
-    use: Callable[[Outcome], T],
+    use: Callable[[OutcomeFit], T],
 ) -> dict[int, T]:  # fmt: skip
     """Fit problems that share a design and a kind of likelihood whose outcomes go side by side.
 
@@ -138,7 +138,7 @@ class _Group:
         self.batch = Batch(self.term, self.hessian, apart=True)
         self.fits: list[Fit] = []
 
-    def fitted(self, numbers: list[int], starts: np.ndarray, max_iter: int) -> Iterator[Outcome]:
+    def fitted(self, numbers: list[int], starts: np.ndarray, max_iter: int) -> Iterator[OutcomeFit]:
         """Outcomes under their numbers, whose intercepts begin at ``starts``; or none."""
         batch, active = self.batch, self.active
         begin = np.zeros((self.design.p, len(numbers)))
@@ -174,7 +174,9 @@ class _Group:
             if left <= 0 or not self._join(missing):
                 break
         for b, k in enumerate(numbers):
-            yield Outcome(k, replace(self.fits[b], optimality=float(values[b])), eta[:, b : b + 1])
+            yield OutcomeFit(
+                k, replace(self.fits[b], optimality=float(values[b])), eta[:, b : b + 1]
+            )
 
     def _urgency(self) -> np.ndarray:
         """The largest slope of each column in any of the outcomes, in units of λ, (p,)."""

@@ -1,11 +1,12 @@
-"""Many fits of the same data as tasks, on whatever joblib has been told to use.
+"""Many fits of the same data as tasks of the configured joblib backend.
 
-`joblib.parallel_config(backend="dask")`, or ``"ray"``, ``"loky"``, ``"threading"``, says where. The
-data go to each worker once: by Dask's scatter, Ray's object store, or a file on this machine that
-processes map; tasks bring no more than their number. A Dask worker that is lost costs its tasks'
-time, and the data are sent anew where it alone had them. What is done can be kept in a folder, from
-which a call that was interrupted goes on. Without such a setting tasks run here, one by one; so do
-those over blocks of rows, which have workers of their own and are sent nowhere.
+`joblib.parallel_config(backend="dask")`, or ``"ray"``, ``"loky"``, ``"threading"``, chooses the
+backend. The data are sent to each worker once: by Dask's scatter, through Ray's object store, or
+as a file on this machine that the processes map into memory; a task itself carries only its number.
+If a Dask worker is lost, its tasks run again, and the data are sent again if it held the only copy.
+Finished results can be kept in a folder, from which an interrupted call continues. Without a
+configured backend the tasks run one by one in this process; so do tasks over blocks of rows, which
+have workers already.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
-from .dask_transfer import PAUSE, ROUNDS, sent
+from .dask_transfer import PAUSE, ROUNDS, scatter_to_worker
 from .result_folder import ResultFolder
 
-__all__ = ["over_tasks", "spread_out"]
+__all__ = ["has_parallel_backend", "run_tasks"]
 
 WAVE = 4  # tasks a worker, where results come only when all of a call are done (Ray)
 
 _known: dict[str, Any] = {}  # of this process, where it is a worker
 
 
-def spread_out() -> bool:
+def has_parallel_backend() -> bool:
     """Whether joblib has been told where tasks run."""
     backend, jobs = get_active_backend()
     return not (type(backend).__name__ == "LokyBackend" and jobs is None)
 
 
-def over_tasks(
+def run_tasks(
     function: Callable[[Any, Any], Any],
     common: Any,
     tasks: Sequence[Any],
@@ -69,7 +70,7 @@ def over_tasks(
     if store is not None:
         files = [store.file((key, task)) for task in tasks]
     todo = [k for k, file in enumerate(files) if file is None or not os.path.lexists(file)]
-    here = here or not spread_out()
+    here = here or not has_parallel_backend()
     with _closing(_computed(function, common, [tasks[k] for k in todo], here)) as fresh:
         early: dict[int, Any] = {}
         waiting = set(todo)
@@ -162,7 +163,7 @@ def _placed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
         _known[token] = common  # joblib does a single thread's tasks in this process
 
         def put() -> _OnDask:
-            held[:] = [sent(backend.client, common)]
+            held[:] = [scatter_to_worker(backend.client, common)]
             return _OnDask(token, held[0].key)
 
         try:

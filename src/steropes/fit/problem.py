@@ -10,7 +10,7 @@ from ..design.face import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance import NuisanceLikelihood
-from ..priors import AllColumns, Joined, Penalty, Prior, PriorColumns, SmoothTerm
+from ..priors import AllColumns, GroupPenalty, Penalty, Prior, PriorColumns, SmoothTerm
 from ..solve import Batch, Common
 from ..solve.data_term import (
     ActiveColumns,
@@ -23,7 +23,7 @@ from ..solve.data_term import (
 from ..solve.determinant import LogDeterminant
 from ..solve.joined import JoinedBatch
 from ..solve.shared_hessian import SharedHessian
-from .shifted_smooth_term import BehindFree
+from .shifted_smooth_term import ShiftedSmoothTerm
 
 __all__ = ["Problem"]
 
@@ -104,8 +104,11 @@ class Problem:
         return AllColumns(self.names) if self.columns is None else self.columns
 
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
-        """The penalty around coefficients of the columns behind the free ones; see `Prior.next`."""
-        return self._of_prior.next(prior, beta, before)
+        """Compute an adaptive prior's penalty at given coefficients; see `Prior.next_penalty`.
+
+        The coefficients are those of the columns after the ``n_free`` first ones.
+        """
+        return self._of_prior.next_penalty(prior, beta, before)
 
     def _behind_free(self, penalty: Penalty) -> tuple[np.ndarray, np.ndarray]:
         free = np.zeros(self.n_free)
@@ -131,11 +134,11 @@ class Problem:
             power = prior.information_power
             return LogDeterminant(self.design, self.likelihood, w, offset, power)
         term = self._of_prior.smooth(prior)
-        return None if term is None else BehindFree(term, self.n_free)
+        return None if term is None else ShiftedSmoothTerm(term, self.n_free)
 
-    def joined(self, prior: Prior | None) -> Joined | None:
+    def group_penalty(self, prior: Prior | None) -> GroupPenalty | None:
         """The prior's penalty with corners that no single coefficient has, over all columns."""
-        penalty = None if prior is None else self._of_prior.joined(prior)
+        penalty = None if prior is None else self._of_prior.group_penalty(prior)
         return None if penalty is None else penalty.behind(self.n_free)
 
     def uncentered(self) -> Problem:
@@ -163,7 +166,7 @@ class Problem:
         if offset is None and self.offset is not None:
             offset = self.offset[:, None]
         inner = self._of_data(w, offset, B, active)
-        if self.prior is None or self.prior.plain or self.joined(self.prior) is not None:
+        if self.prior is None or self.prior.plain or self.group_penalty(self.prior) is not None:
             return inner
         if type(self.prior).smooth is not Prior.smooth and self.design.p > MOST_JOINED:
             raise DataError(
@@ -193,7 +196,7 @@ class Problem:
     ) -> Batch:
         """Start a batch of replicates; see `term`, and `Batch` for ``apart``."""
         active, shared = (None, None) if common is None else (common.active, common.hessian)
-        term, penalty = self.term(weights, B, active, offset), self.joined(self.prior)
+        term, penalty = self.term(weights, B, active, offset), self.group_penalty(self.prior)
         if penalty is None:
             batch = Batch(term, shared, apart)
         else:

@@ -17,7 +17,7 @@ from ..likelihoods.nuisance import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from .problem import Problem
-from .solve_with_prior import solve_under
+from .solve_with_prior import solve_under_prior
 
 __all__ = ["Group", "Replicates", "lanes_of_draws"]
 
@@ -125,7 +125,7 @@ class Replicates:
 
         return self._each(start, fit)
 
-    def solve_under(
+    def solve_under_prior(
         self,
         prior: Prior | None,
         tol: float,
@@ -139,7 +139,7 @@ class Replicates:
         """
 
         def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
-            return solve_under(self.problem, batch, prior, tol, max_iter, look=look).fits
+            return solve_under_prior(self.problem, batch, prior, tol, max_iter, look=look).fits
 
         return self._each(start, fit)
 

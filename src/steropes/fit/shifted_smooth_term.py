@@ -6,10 +6,10 @@ import numpy as np
 
 from ..priors import SmoothTerm
 
-__all__ = ["BehindFree"]
+__all__ = ["ShiftedSmoothTerm"]
 
 
-class BehindFree:
+class ShiftedSmoothTerm:
     """A term in the columns behind the first few, which no prior applies to; see `SmoothTerm`."""
 
     def __init__(self, inner: SmoothTerm, n_free: int) -> None:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..priors import HELD, Penalty, Prior
+from ..priors import INFINITE_PENALTY, Penalty, Prior
 from ..solve import Batch, Fit
 from ..solve.certificate import certificate
 from ..solve.certified import certified_fit
 from .problem import Problem
 
-__all__ = ["Solved", "certified_under", "solve_under"]
+__all__ = ["Solved", "certified_fit_under_prior", "solve_under_prior"]
 
 ROUNDS = 500  # descents of an adaptive prior
 
@@ -46,7 +46,7 @@ class Solved:
     settled: bool = True
 
 
-def solve_under(
+def solve_under_prior(
     problem: Problem,
     batch: Batch,
     prior: Prior | None,
@@ -66,7 +66,7 @@ def solve_under(
     tol, max_iter, callback, look
         As in `Batch.solve`, of each descent.
     """
-    batch.under(prior, problem.joined(prior))
+    batch.under(prior, problem.group_penalty(prior))
     l1, l2 = problem.separable(prior)
     solved = Solved(batch.solve(l1, l2, tol, max_iter, callback, look), l1, l2)
     if prior is None or not prior.adaptive:
@@ -89,7 +89,7 @@ def solve_under(
     return replace(solved, fits=fits)
 
 
-def certified_under(
+def certified_fit_under_prior(
     problem: Problem,
     batch: Batch,
     prior: Prior | None,
@@ -109,10 +109,10 @@ def certified_under(
     """
     problem = replace(problem, prior=prior, settled=None)
     if prior is None or not prior.adaptive:
-        batch.under(prior, problem.joined(prior))
+        batch.under(prior, problem.group_penalty(prior))
         l1, l2 = problem.penalties(prior)
         return certified_fit(problem, batch, l1, l2, tol, max_iter, callback, look), problem
-    solved = solve_under(problem, batch, prior, tol, max_iter, callback, look)
+    solved = solve_under_prior(problem, batch, prior, tol, max_iter, callback, look)
     l1, l2 = (x if x.ndim == 1 else x[:, 0] for x in (solved.l1, solved.l2))
     problem = replace(problem, settled=Penalty(l1[problem.n_free :], l2[problem.n_free :]))
     fit = solved.fits[0]
@@ -132,7 +132,7 @@ def _descend(
 ) -> Solved:
     """Go to the optimum under the weights that coefficients (p, B) give."""
     l1, l2 = _next(problem, prior, beta, before)
-    held = (l1 >= HELD) & (beta != 0)
+    held = (l1 >= INFINITE_PENALTY) & (beta != 0)
     if held.any():
         batch.start_at(np.where(held, 0.0, batch.beta))
     tol, max_iter, callback = settings
@@ -151,5 +151,5 @@ def _next(
         l1[first:, b], l2[first:, b] = penalty.l1, penalty.l2
     with np.errstate(over="ignore"):  # the solver's columns have another unit
         held = np.isinf(l2 / problem.design.scale[:, None] ** 2)
-    l1[held], l2[held] = HELD, 0.0
+    l1[held], l2[held] = INFINITE_PENALTY, 0.0
     return l1, l2

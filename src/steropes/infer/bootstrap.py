@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, SeparationError
-from ..fit import Replicates, certified_under
+from ..fit import Replicates, certified_fit_under_prior
 from ..fit.replicates import lanes_of_draws
 from ..solve import Fit
 from .bootstrap_draws import Draws
 from .information_matrix import Information
 from .score_contributions import UnitScores
-from .unidentified_coefficients import LooseColumns
+from .unidentified_coefficients import UnidentifiedCoefficients
 
 __all__ = ["Choose", "DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
 
@@ -86,14 +86,14 @@ def fit_draws(
     full.solve(l1, l2, tol=TOL, look="after")  # nothing but its Hessian is new
     start, like = full.beta, full.term.nuisance(0)
     del full
-    loose = LooseColumns(problem, beta, problem.unbounded(problem.prior))
+    loose = UnidentifiedCoefficients(problem, beta, problem.unbounded(problem.prior))
     replicates = Replicates(
         problem, common, n, draws, memory=0.0, like=like, apart=apart, lanes=lanes_of_draws(problem)
     )
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
     look = "during" if l1.any() and not apart else "after"
     steps = STEPS if apart else 200
-    for group in replicates.solve_under(problem.prior, TOL, lambda _: start, look, steps):
+    for group in replicates.solve_under_prior(problem.prior, TOL, lambda _: start, look, steps):
         for k, fit in zip(group.numbers, group.fits, strict=True):
             if apart and not fit.converged:
                 fit = _alone(problem, draws.one(k), fit, l1, l2)
@@ -145,11 +145,11 @@ def fit_draws_reselecting(
         except (DataError, SeparationError):  # of the draw: the fit was chosen so as well
             out.converged[k] = True
             continue
-        fit, part = certified_under(
+        fit, part = certified_fit_under_prior(
             part, chosen.batch, chosen.prior, max(tol, TOL), max_iter, None, "after"
         )
         free = part.unbounded(chosen.prior)
-        loose = LooseColumns(problem, fit.beta, free)
+        loose = UnidentifiedCoefficients(problem, fit.beta, free)
         marks = loose.mark(part.weights, fit)
         out.coef[k] = _in_units(problem, fit.beta, marks)
         out.converged[k] = fit.converged or marks is not None

@@ -31,7 +31,7 @@ def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray
     if cluster is None:
         return together, "rows" if together is None else "strata"
     if together is not None:
-        cut = cut_rows(together, cluster, problem.weights)
+        cut = rows_across_clusters(together, cluster, problem.weights)
         if len(cut):
             raise DataError(
                 f"cluster cuts the stratum of row {cut[0]}: the model compares the rows of a "
@@ -41,7 +41,9 @@ def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray
     return cluster, "clusters"
 
 
-def cut_rows(together: np.ndarray, cluster: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def rows_across_clusters(
+    together: np.ndarray, cluster: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
     """Rows with weight that are in another cluster than the first such row of their stratum.
 
     Parameters

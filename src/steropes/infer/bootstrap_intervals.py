@@ -13,7 +13,7 @@ from scipy import stats
 from ..data import check_level
 from ..errors import DataError
 
-__all__ = ["Bootstrap", "BootstrapMethod", "spread"]
+__all__ = ["Bootstrap", "BootstrapMethod", "standard_deviations"]
 
 BootstrapMethod = Literal["percentile", "basic", "bca"]
 
@@ -92,7 +92,7 @@ class Bootstrap:
     @property
     def se(self) -> pd.Series:
         """Standard deviation of each coefficient over the draws; inf where some are infinite."""
-        return pd.Series(spread(self.coef), self.names)
+        return pd.Series(standard_deviations(self.coef), self.names)
 
     def confint(self, level: float = 0.95, method: BootstrapMethod = "percentile") -> pd.DataFrame:
         """Intervals of all coefficients.
@@ -151,7 +151,7 @@ class Bootstrap:
         return float(lower), float(upper)
 
 
-def spread(coef: np.ndarray) -> np.ndarray:
+def standard_deviations(coef: np.ndarray) -> np.ndarray:
     """Standard deviation of each column over the draws that are known; inf where some are."""
     out = np.full(coef.shape[1], np.nan)
     for j, draws in enumerate(coef.T):

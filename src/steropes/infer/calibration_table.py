@@ -14,7 +14,7 @@ from ..data.kaplan_meier import product_limit
 from ..data.survival_outcome import check_survival
 from ..data.vector_checks import vector
 from ..errors import DataError
-from .tied_scores import tied
+from .tied_scores import merge_rounding_ties
 
 __all__ = ["calibration_table"]
 
@@ -99,7 +99,7 @@ def calibration_table(
 
 def _groups(risk: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:
     """Groups 0, 1, … of about equal weight by risk; equal risks are together."""
-    place = np.unique(tied(risk), return_inverse=True)[1]
+    place = np.unique(merge_rounding_ties(risk), return_inverse=True)[1]
     mass = np.bincount(place, weights=weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
     bin_of = np.minimum((middle * bins).astype(np.int64), bins - 1)

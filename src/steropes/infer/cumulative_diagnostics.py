@@ -9,7 +9,7 @@ from scipy import stats
 from ..design import Design
 from ..errors import DataError, listed
 from ..likelihoods.cumulative import Interval
-from .cumulative_information import CumulativeInformation, FittedPart, profiled_scores
+from .cumulative_information import CumulativeInformation, SubsetFit, profiled_scores
 from .cumulative_predictions import probabilities
 from .wald_statistic import wald_statistic
 
@@ -39,7 +39,7 @@ def scale_residuals(
 
 def influence(
     design: Design,
-    part: FittedPart,
+    part: SubsetFit,
     offset: np.ndarray | None,
     information: CumulativeInformation,
 ) -> np.ndarray:

@@ -28,7 +28,7 @@ from ..solve.hessian import cross, hessian
 
 __all__ = [
     "CumulativeInformation",
-    "FittedPart",
+    "SubsetFit",
     "profiled_scores",
     "robust_covariance",
 ]
@@ -37,7 +37,7 @@ BATCH = 1 << 21  # entries of a (thresholds × functions) array that are held at
 
 
 @dataclass
-class FittedPart:
+class SubsetFit:
     """A fit with the rows it is of.
 
     Attributes
@@ -60,7 +60,7 @@ class FittedPart:
     alpha: np.ndarray
 
     @classmethod
-    def of(cls, design: DesignLike, fit: Fit) -> FittedPart:
+    def of(cls, design: DesignLike, fit: Fit) -> SubsetFit:
         """Of a fit of one replicate."""
         end = fit.nuisance
         assert isinstance(end, LevelsWithMass)
@@ -80,7 +80,7 @@ class CumulativeInformation:
     ----------
     problem : Problem
         With dense columns centred, and the prior of the fit.
-    part : FittedPart
+    part : SubsetFit
     offset : (n,) array or None
         In the order of the part's rows.
     """
@@ -88,7 +88,7 @@ class CumulativeInformation:
     def __init__(
         self,
         problem: Problem,
-        part: FittedPart,
+        part: SubsetFit,
         offset: np.ndarray | None,
     ) -> None:
         design = cast(PlainDesign, problem.design)
@@ -111,12 +111,12 @@ class CumulativeInformation:
 
     @property
     def parts(self) -> list[CumulativeInformation]:
-        """As of a combination of one; see `DividedInformation`."""
+        """As of a combination of one; see `SubsetInformation`."""
         return [self]
 
     @property
     def positions(self) -> list[np.ndarray]:
-        """See `DividedInformation`."""
+        """See `SubsetInformation`."""
         return [np.arange(self.K)]
 
     def beta(self) -> np.ndarray:
@@ -162,7 +162,7 @@ class CumulativeInformation:
         return quad + ((q @ self.root) ** 2).sum(axis=1)
 
 
-def _prior_curvature(problem: Problem, part: FittedPart) -> np.ndarray:
+def _prior_curvature(problem: Problem, part: SubsetFit) -> np.ndarray:
     """Of the prior where the fit ended, in the scaled columns, (p, p)."""
     added, smooth = np.diag(problem.penalties(problem.prior)[1]), problem.smooth_term()
     scale = problem.design.scale
@@ -172,7 +172,7 @@ def _prior_curvature(problem: Problem, part: FittedPart) -> np.ndarray:
 
 
 def at_optimum(
-    design: PlainDesign, part: FittedPart, offset: np.ndarray | None
+    design: PlainDesign, part: SubsetFit, offset: np.ndarray | None
 ) -> tuple[RowsLike, Evaluation, ProfiledCurvature]:
     """Rows of all columns, the evaluation, the curvature in them."""
     likelihood = part.likelihood
@@ -192,7 +192,7 @@ def at_optimum(
 
 def robust_covariance(
     design: PlainDesign,
-    part: FittedPart,
+    part: SubsetFit,
     offset: np.ndarray | None,
     information: CumulativeInformation,
     cluster: np.ndarray | None,
@@ -219,7 +219,7 @@ def robust_covariance(
 
 def profiled_scores(
     design: PlainDesign,
-    part: FittedPart,
+    part: SubsetFit,
     offset: np.ndarray | None,
     J: np.ndarray,
 ) -> Iterator[tuple[slice, np.ndarray]]:

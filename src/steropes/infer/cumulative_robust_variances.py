@@ -31,7 +31,7 @@ class RobustInformation:
     Parameters
     ----------
     design : Design
-    parts : list of FittedPart
+    parts : list of SubsetFit
         One, or one a subset.
     information : list of CumulativeInformation
         Of the parts.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .cumulative_information import CumulativeInformation
-from .cumulative_subsets import DividedInformation
+from .cumulative_subsets import SubsetInformation
 
-__all__ = ["CombinedInformation"]
+__all__ = ["FastSubsetInformation"]
 
 
-class CombinedInformation(DividedInformation):
+class FastSubsetInformation(SubsetInformation):
     """Covariances of means over independent subsets.
 
     α(y_k) is the mean over the ``count[k]`` subsets that have it and β over all K. A subset's

@@ -6,7 +6,7 @@ import numpy as np
 
 from .cumulative_information import CumulativeInformation
 
-__all__ = ["DividedInformation", "combine_thresholds", "subset_positions"]
+__all__ = ["SubsetInformation", "combine_thresholds", "subset_positions"]
 
 
 def subset_positions(values: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -44,7 +44,7 @@ def combine_thresholds(positions: list[np.ndarray], alphas: list[np.ndarray]) ->
     return alpha
 
 
-class DividedInformation:
+class SubsetInformation:
     """Covariances of means over independent subsets, with the methods of one fit's.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..priors import Joined
+from ..priors import GroupPenalty
 from .information_matrix import Information
 
 __all__ = ["degrees_of_freedom"]
@@ -31,7 +31,7 @@ def degrees_of_freedom(problem: Any, beta: np.ndarray) -> float:
     prior = problem.prior
     l1, l2 = problem.penalties(prior)
     active = (beta != 0) | ((l1 == 0) & (l2 == 0))
-    joined = problem.joined(prior)
+    joined = problem.group_penalty(prior)
     if joined is not None:
         return _of_joined(problem, beta, joined, (l1, l2))
     if prior is None or prior.bounds_all or (prior.plain and not l2[active].any()):
@@ -39,7 +39,7 @@ def degrees_of_freedom(problem: Any, beta: np.ndarray) -> float:
     return _trace(*Information(problem, beta, l1, l2).parts())
 
 
-def _of_joined(problem: Any, beta: np.ndarray, joined: Joined, penalties: Any) -> float:
+def _of_joined(problem: Any, beta: np.ndarray, joined: GroupPenalty, penalties: Any) -> float:
     """The same in the steps that are not zero; of single ones it is their number."""
     theta = joined.steps(beta[:, None])[:, 0]
     at = np.flatnonzero((theta != 0) | (joined.l1 == 0))

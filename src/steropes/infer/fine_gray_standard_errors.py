@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .baseline_hazard import fitted_state
-from .hazard_with_variance import HazardState, relative_hazard
+from .hazard_with_variance import HazardWithVariance, relative_hazard
 from .score_contributions import UnitScores
 
 __all__ = ["IncidenceErrors"]
@@ -31,7 +31,7 @@ class IncidenceErrors:
         Coefficients in X's units.
     V : (p, p) array
         Inverse information.
-    state : HazardState
+    state : HazardWithVariance
     unit : (n,) int array, optional
         Code of each row's cluster.
     """
@@ -41,7 +41,7 @@ class IncidenceErrors:
         problem: Any,
         beta: np.ndarray,
         V: np.ndarray,
-        state: HazardState,
+        state: HazardWithVariance,
         unit: np.ndarray | None = None,
     ) -> None:
         self.problem, self.V, self.state = problem, V, state

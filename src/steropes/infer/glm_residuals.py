@@ -13,7 +13,7 @@ from scipy.special import expit, xlogy
 
 from ..solve.predictor import linear_predictor
 
-__all__ = ["Family", "of_response", "outcome_and_predictor", "row_scores"]
+__all__ = ["Family", "outcome_and_predictor", "response_residuals", "row_scores"]
 
 Family = Literal["linear", "logistic", "poisson"]
 
@@ -34,7 +34,7 @@ def outcome_and_predictor(problem: Any, beta: np.ndarray) -> tuple[np.ndarray, n
     return host(problem.likelihood.y)[:, 0], host(eta)[:, 0]
 
 
-def of_response(family: Family, kind: str, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
+def response_residuals(family: Family, kind: str, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
     """Residuals "response" (y − μ), "pearson" (divided by √V(μ)) or "deviance", (n,).
 
     Parameters

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DataError
 from .baseline_hazard import fitted_state
 
-__all__ = ["HazardState", "relative_hazard"]
+__all__ = ["HazardWithVariance", "relative_hazard"]
 
 COLUMNS = 64  # worked on together
 TOP = 300.0  # of log hazards: nobody lives on from there, and squares are finite
@@ -26,7 +26,7 @@ def relative_hazard(eta: np.ndarray, shift: float) -> np.ndarray:
     return np.exp(np.minimum(eta + shift, TOP))
 
 
-class HazardState:
+class HazardWithVariance:
     """Steps of the baseline hazard of each run, at the columns' centres and offset 0.
 
     A run is a stratum, or one of its intervals of time. Hazards of a run are divided by

@@ -10,14 +10,14 @@ from scipy import linalg
 
 from ..errors import DataError, SeparationError, listed
 from ..likelihoods.curvature import GroupedCurvature, SubdistributionCurvature
-from ..priors import Joined
+from ..priors import GroupPenalty
 from ..solve import Batch
 from ..solve.far_offsets import refuse_for_offsets
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 from ..solve.separation import named, separating_direction, separating_without_others
 
-__all__ = ["Information", "refuse_dependent", "refuse_separated", "refuse_undetermined"]
+__all__ = ["Information", "refuse_collinear", "refuse_separated", "refuse_undetermined"]
 
 COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
 LOST = 1e-2  # of a column's information that may be rounding where one takes its inverse
@@ -41,7 +41,7 @@ class Information:
         self.smooth = l1 == 0
         self.likelihood = likelihood = problem.likelihood
         self.columns = np.flatnonzero(self.smooth | (beta != 0))
-        self.joined = problem.joined(problem.prior)
+        self.joined = problem.group_penalty(problem.prior)
         if self.joined is not None:
             self.columns = self.joined.closed(self.columns)
         self.rows = problem.design.by_rows(self.columns, likelihood.order, likelihood.backend)
@@ -121,7 +121,7 @@ class Information:
         out[self.columns] = inverse @ self._to_units[self.columns]
         return out
 
-    def _along_steps(self, joined: Joined) -> np.ndarray:
+    def _along_steps(self, joined: GroupPenalty) -> np.ndarray:
         """The same where only steps that are not zero, or have no penalty, move."""
         scale = self.scale[self.columns]
         part, theta = joined.only(self.columns), joined.steps(self.beta[:, None])[self.columns, 0]
@@ -197,15 +197,15 @@ def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarr
 
 
 def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> None:
-    """`refuse_dependent` by the Hessian where the batch starts."""
+    """`refuse_collinear` by the Hessian where the batch starts."""
     G, raw = batch.prepare(free, whole=True), batch.uncentred()
     by = np.argsort(batch.term.W, kind="stable")
     at = by[np.searchsorted(batch.term.W[by], free)]
     counted = int((problem.weights > 0).sum())
-    refuse_dependent(problem.design.names, free, G[np.ix_(at, at)], raw[at], counted)
+    refuse_collinear(problem.design.names, free, G[np.ix_(at, at)], raw[at], counted)
 
 
-def refuse_dependent(
+def refuse_collinear(
     names: list[str], free: np.ndarray, H: np.ndarray, raw: np.ndarray, counted: int
 ) -> None:
     """Raise `SeparationError` for columns that a Hessian says are zero or collinear.

@@ -16,10 +16,10 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..fit import Replicates
-from ..priors import HELD
+from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 
-__all__ = ["HeldFits", "Value", "hessian_of_support"]
+__all__ = ["ProfileFits", "ProfilePoint", "hessian_of_support"]
 
 TOL = 1e-6  # largest KKT violation, in units of λ or of standard errors
 MOST_PIECES = 16  # of the way to a value that fits did not come to at once
@@ -33,7 +33,7 @@ FromObjective = Callable[[float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Value:
+class ProfilePoint:
     """A point of a profile: value of the coefficient, log-likelihood, derivative.
 
     ``sure`` says whether the fit came to its tolerance; where not, f may be far too low.
@@ -45,7 +45,7 @@ class Value:
     sure: bool = True
 
 
-class HeldFits:
+class ProfileFits:
     """Profile log-likelihoods of the columns of a problem.
 
     Parameters
@@ -79,7 +79,7 @@ class HeldFits:
         self.full = problem.batch(common=self.common)
         self.full.start_at((beta * self.scale)[:, None])
         self.objective = self.full.solve(l1, l2, tol=TOL, look="after")[0].objective
-        self.values: dict[int, list[Value]] = {}
+        self.values: dict[int, list[ProfilePoint]] = {}
         self._columns: dict[int, np.ndarray] = {}
         self._errors: dict[int, float] = {}
         # Of each column the others that move with it, and by how much for each unit of it.
@@ -177,7 +177,7 @@ class HeldFits:
         """Whether exp can hold the linear predictors with a column at a value."""
         return not abs(value - self.beta[j]) > self.reach(j, HOLDS)
 
-    def at(self, columns: Sequence[int], values: Sequence[float]) -> list[Value]:
+    def at(self, columns: Sequence[int], values: Sequence[float]) -> list[ProfilePoint]:
         """Hold each of some columns at a value, and fit all others.
 
         Raises
@@ -195,7 +195,7 @@ class HeldFits:
                 )
         lanes = np.arange(count)
         l1, l2 = (np.repeat(x[:, None], count, axis=1) for x in (self.l1, self.l2))
-        l1[columns, lanes], l2[columns, lanes] = HELD, 0.0
+        l1[columns, lanes], l2[columns, lanes] = INFINITE_PENALTY, 0.0
         base = self._base()
 
         def weights(numbers: list[int]) -> np.ndarray:
@@ -206,7 +206,7 @@ class HeldFits:
 
         like = self.full.term.nuisance(0)
         replicates = Replicates(self.problem, self.common, count, weights, 0.0, offsets, like)
-        out: list[Value] = []
+        out: list[ProfilePoint] = []
 
         def start(group: int) -> np.ndarray:
             numbers = replicates.groups[group]
@@ -218,13 +218,15 @@ class HeldFits:
                 j, fit = columns[k], group.fits[b]
                 f, slope = self.from_objective(fit.objective)
                 sure = bool(fit.converged and np.isfinite(f))
-                out.append(Value(values[k], f, slope * gradients[j, b] * self.scale[j], sure))
+                out.append(
+                    ProfilePoint(values[k], f, slope * gradients[j, b] * self.scale[j], sure)
+                )
                 if sure:
                     self.values.setdefault(j, []).append(out[-1])
                     self._keep(j, values[k], fit.beta * self.scale)
         return out
 
-    def approach(self, j: int, value: float) -> Value:
+    def approach(self, j: int, value: float) -> ProfilePoint:
         """Hold a column at a value that was too far from those done, coming nearer by steps."""
         (found,) = self.at([j], [value])
         pieces = 2

@@ -1,8 +1,8 @@
-"""Profile likelihoods: where their maximum and their ends are, and enough points between.
+"""Searches for the maximum, the confidence limits and a fine enough grid of a profile likelihood.
 
-Each search is a generator that asks for the profile at a value and is sent the `Value`; `run`
-lets all of them go on together, so that what they ask for are lanes of one batch. A profile of a
-convex loss is concave: what it does beyond a point is bounded by its slope there.
+Each search is a generator that requests the profile at some values and is sent a `ProfilePoint` for
+each; `run` advances all searches together, so that their requests become lanes of one batch. The
+profile of a convex loss is concave, so its slope at a point bounds it beyond that point.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .profile_fits import HeldFits, Value
+from .profile_fits import ProfileFits, ProfilePoint
 
 __all__ = ["FLAT_END", "End", "Maximum", "find_end", "find_maximum", "flat_end", "refine", "run"]
 
@@ -34,10 +34,10 @@ LINEAR, HERMITE = 1e-3, 1e-5  # errors of interpolation between neighbouring poi
 MOST = 3000  # points
 SAMPLES = np.linspace(0.0, 1.0, 11)[1:-1]
 
-Search = Generator[list[float], list[Value], Any]
+Search = Generator[list[float], list[ProfilePoint], Any]
 
 
-def run(held: HeldFits, columns: list[int], searches: list[Search]) -> list[Any]:
+def run(held: ProfileFits, columns: list[int], searches: list[Search]) -> list[Any]:
     """Let searches, each of a column, go on together; returns what they return."""
     results: list[Any] = [None] * len(searches)
     asked: dict[int, list[float]] = {}
@@ -67,7 +67,7 @@ def _step(
 class Maximum:
     """The top of a profile; ``rises`` is the side on which there is none, 0 where there is."""
 
-    point: Value
+    point: ProfilePoint
     rises: int
 
 
@@ -171,7 +171,9 @@ def find_end(
     return End(inner.at if told else np.nan, inner.at)
 
 
-def _between(at: float, inner: float, outer: Value | None, furthest: float, side: int) -> float:
+def _between(
+    at: float, inner: float, outer: ProfilePoint | None, furthest: float, side: int
+) -> float:
     """A proposal that lies between the ends known, or not too far beyond the inner one."""
     if outer is None:
         return furthest if not (at - inner) * side > 0 or (at - furthest) * side > 0 else at
@@ -195,7 +197,7 @@ def flat_end(curve: Callable[[float], Any], end: float, other: float, slope: flo
     return change <= FLAT_END and abs(slope * (other - end)) <= FLAT_END
 
 
-def refine(values: list[Value]) -> Search:
+def refine(values: list[ProfilePoint]) -> Search:
     """Ask for points between the first and the last until interpolation is good enough.
 
     Between neighbours the line is within 1e-3 of the profile and the cubic on values and slopes
@@ -203,7 +205,7 @@ def refine(values: list[Value]) -> Search:
     part's cubic is better by the fourth power of its share, of which the second is counted.
     """
     parts = [(p, q, np.inf) for p, q in zip(values[:-1], values[1:], strict=True)]
-    done: list[tuple[Value, Value]] = []
+    done: list[tuple[ProfilePoint, ProfilePoint]] = []
     while parts and len(done) + len(parts) < MOST:
         todo = []
         for p, q, off in parts:
@@ -232,7 +234,7 @@ def refine(values: list[Value]) -> Search:
     return [ends[at] for at in sorted(ends)]
 
 
-def _pieces(p: Value, q: Value, off: float) -> int:
+def _pieces(p: ProfilePoint, q: ProfilePoint, off: float) -> int:
     """Parts into which an interval is to be cut; 1 where it is good enough."""
     if q.at - p.at <= 1e-9 * (abs(p.at) + abs(q.at)):
         return 1
@@ -245,7 +247,7 @@ def _pieces(p: Value, q: Value, off: float) -> int:
     return int(np.clip(max(by_line, by_cubic), 2, 16))
 
 
-def _cubic(p: Value, q: Value, t: Any) -> Any:
+def _cubic(p: ProfilePoint, q: ProfilePoint, t: Any) -> Any:
     """Hermite's interpolation at shares t of the way from p to q."""
     h = q.at - p.at
     a, b = h * p.g - (q.f - p.f), -h * q.g + (q.f - p.f)

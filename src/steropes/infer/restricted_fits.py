@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from ..errors import DataError
-from ..priors import HELD
+from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
@@ -19,8 +19,8 @@ from .profile_fits import hessian_of_support
 __all__ = [
     "RestrictedFit",
     "centred_equations",
-    "held_fit",
-    "restricted_fit",
+    "fit_under_equations",
+    "fit_with_fixed_values",
     "score_statistic",
 ]
 
@@ -50,7 +50,7 @@ class RestrictedFit:
         self.beta, self.objective = beta, objective
 
 
-def held_fit(
+def fit_with_fixed_values(
     problem: Any, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray, values: np.ndarray,
     start: np.ndarray | None = None,
 ) -> RestrictedFit:  # fmt: skip
@@ -83,7 +83,7 @@ def held_fit(
         begin[columns] = 0.0
         _start_at(batch, begin)
     l1, l2 = l1.copy(), l2.copy()
-    l1[columns], l2[columns] = HELD, 0.0
+    l1[columns], l2[columns] = INFINITE_PENALTY, 0.0
     fit = batch.solve(l1, l2, tol=TOL)[0]
     if not fit.converged:
         raise DataError(
@@ -135,7 +135,9 @@ def _follow(
     return out
 
 
-def restricted_fit(problem: Any, beta: np.ndarray, R: np.ndarray, q: np.ndarray) -> RestrictedFit:
+def fit_under_equations(
+    problem: Any, beta: np.ndarray, R: np.ndarray, q: np.ndarray
+) -> RestrictedFit:
     """Maximum likelihood under Rβ = q, by Newton's steps within the restriction.
 
     Everything is computed in the scaled and centred columns: with a column far from zero beside

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import DataError
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
-from .bootstrap_draws import cut_rows
+from .bootstrap_draws import rows_across_clusters
 from .score_contributions import UnitScores
 
 __all__ = ["refuse_single_unit", "robust_covariance", "score_products"]
@@ -75,7 +75,11 @@ def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = 
     """Σ U_i U_i' over rows or clusters, in the scaled columns, (p, p)."""
     scores = UnitScores(problem, beta, cluster)
     strata = problem.fold_together
-    whole = strata is None or cluster is None or not len(cut_rows(strata, cluster, problem.weights))
+    whole = (
+        strata is None
+        or cluster is None
+        or not len(rows_across_clusters(strata, cluster, problem.weights))
+    )
     if problem.likelihood.additive and problem.design.plain and whole:
         return _by_rows(problem, scores)
     return _by_blocks(problem, scores)

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .hazard_with_variance import HazardState, relative_hazard
+from .hazard_with_variance import HazardWithVariance, relative_hazard
 
-__all__ = ["Averages", "Population", "averages"]
+__all__ = ["Averages", "Population", "standardized_averages"]
 
 ENTRIES = 4_000_000  # numbers worked on together
 
@@ -61,8 +61,8 @@ class Averages:
     covariance: np.ndarray
 
 
-def averages(
-    state: HazardState,
+def standardized_averages(
+    state: HazardWithVariance,
     V: np.ndarray,
     populations: list[Population],
     codes: np.ndarray,
@@ -73,7 +73,7 @@ def averages(
 
     Parameters
     ----------
-    state : HazardState
+    state : HazardWithVariance
     V : (p, p) array
         Covariance of the coefficients.
     populations : list of Population
@@ -101,7 +101,7 @@ def averages(
 
 
 def _linear(
-    state: HazardState,
+    state: HazardWithVariance,
     people: Population,
     codes: np.ndarray,
     weight: np.ndarray,
@@ -151,7 +151,7 @@ def _linear(
 
 
 def _steps(
-    state: HazardState,
+    state: HazardWithVariance,
     run: int,
     A: np.ndarray,
     times: np.ndarray,

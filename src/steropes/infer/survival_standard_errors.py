@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from .hazard_with_variance import TOP, HazardState
+from .hazard_with_variance import TOP, HazardWithVariance
 
 __all__ = ["cumulative_hazards", "log_hazards", "log_log_limits", "time_grid"]
 
 ENTRIES = 5_000_000  # numbers worked on together
 
 
-def time_grid(state: HazardState, stratum: int) -> np.ndarray:
+def time_grid(state: HazardWithVariance, stratum: int) -> np.ndarray:
     """The times of events with weight in a stratum, ascending."""
     runs = [int(r) for r in np.flatnonzero(state.stratum == stratum)]
     some = [state.time[at][state.weighted[at]] for at in map(state.events_of, runs)]
@@ -25,7 +25,7 @@ def time_grid(state: HazardState, stratum: int) -> np.ndarray:
 
 
 def cumulative_hazards(
-    state: HazardState,
+    state: HazardWithVariance,
     V: np.ndarray,
     Z: np.ndarray,
     acts: np.ndarray,
@@ -43,7 +43,7 @@ def cumulative_hazards(
 
 
 def log_hazards(
-    state: HazardState,
+    state: HazardWithVariance,
     V: np.ndarray,
     Z: np.ndarray,
     acts: np.ndarray,
@@ -58,7 +58,7 @@ def log_hazards(
 
     Parameters
     ----------
-    state : HazardState
+    state : HazardWithVariance
     V : (p, p) array
         Covariance of the coefficients.
     Z : (n, p) array

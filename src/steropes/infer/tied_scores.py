@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["tied"]
+__all__ = ["merge_rounding_ties"]
 
 ROUNDING = 1e-12  # of the largest score
 
 
-def tied(score: np.ndarray) -> np.ndarray:
+def merge_rounding_ties(score: np.ndarray) -> np.ndarray:
     """Scores, (n,), of which those are equal that differ by rounding alone.
 
     A product with X adds up a row's columns in an order that depends on where the row is, so that

@@ -19,13 +19,13 @@ from ..solve.hessian import hessian
 from ..solve.predictor import bound_weights, linear_predictor
 from ..solve.separation import SINGULAR, SMALL, WORN, separating_direction, undetermined_columns
 
-__all__ = ["LooseColumns"]
+__all__ = ["UnidentifiedCoefficients"]
 
 MOVED = 1e-3  # of a direction's largest part: a column that runs away with it
 TIMES = 8  # directions, one after another
 
 
-class LooseColumns:
+class UnidentifiedCoefficients:
     """Looks for loose coefficients among the columns without penalty, at fits with other weights.
 
     Parameters

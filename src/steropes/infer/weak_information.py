@@ -14,13 +14,18 @@ import numpy as np
 from ..errors import DataError, listed
 from .baseline_hazard import fitted_state
 
-__all__ = ["FAINT", "has_light", "refuse_faint", "too_faint"]
+__all__ = [
+    "WEAK_INFORMATION",
+    "has_tiny_weights",
+    "refuse_weak_information",
+    "weak_information_error",
+]
 
-LIGHT = 1e-6  # a positive weight from which on there is nothing to look for
-FAINT = 1e-9  # information on a column of size one: a standard error of some 30,000
+TINY_WEIGHT = 1e-6  # a positive weight from which on there is nothing to look for
+WEAK_INFORMATION = 1e-9  # information on a column of size one: a standard error of some 30,000
 
 
-def refuse_faint(problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
+def refuse_weak_information(problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
     """Refuse a fit of which columns without penalty have next to no information.
 
     Parameters
@@ -31,23 +36,23 @@ def refuse_faint(problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
     free : (k,) int array
         The columns without penalty.
     """
-    if len(free) == 0 or not has_light(problem.weights):
+    if len(free) == 0 or not has_tiny_weights(problem.weights):
         return
     likelihood = problem.likelihood
     eta, weights = fitted_state(problem, beta)
     rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
     v = likelihood.curvature(eta, weights).v
     h = likelihood.backend.to_host(rows.diagonal(v))
-    if (h < FAINT).any():
-        raise too_faint([problem.design.names[j] for j in free[h < FAINT]])
+    if (h < WEAK_INFORMATION).any():
+        raise weak_information_error([problem.design.names[j] for j in free[h < WEAK_INFORMATION]])
 
 
-def has_light(weights: np.ndarray) -> bool:
+def has_tiny_weights(weights: np.ndarray) -> bool:
     """Whether some positive weight is next to nothing."""
-    return bool(((weights > 0) & (weights < LIGHT)).any())
+    return bool(((weights > 0) & (weights < TINY_WEIGHT)).any())
 
 
-def too_faint(names: list[str]) -> DataError:
+def weak_information_error(names: list[str]) -> DataError:
     """The refusal, for the columns named."""
     return DataError(
         f"sample_weight leaves nothing to estimate {listed(names)} from: the rows or events that "

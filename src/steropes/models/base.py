@@ -23,7 +23,7 @@ from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem
 from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined
-from ..infer.weak_information import refuse_faint
+from ..infer.weak_information import refuse_weak_information
 from ..likelihoods import Likelihood
 from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
@@ -270,7 +270,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
 
     def _refuse_faint(self, problem: Problem) -> None:
         l1, l2 = problem.penalties(self.prior_)
-        refuse_faint(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
+        refuse_weak_information(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
 
     def _refuse_undetermined(
         self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray

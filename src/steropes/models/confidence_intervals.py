@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
 from ..errors import DataError, listed
-from ..infer.bootstrap_intervals import spread
+from ..infer.bootstrap_intervals import standard_deviations
 from .coefficient_tables import positions, quantile
 from .hypothesis_tests import Hypotheses
 from .profile_likelihood import Profiling
@@ -154,7 +154,7 @@ class Intervals(Resampling, Profiling, Hypotheses):
         else:
             units = {} if cluster is None else {"cluster": cluster}
             drawn = self.bootstrap(random_state=self.random_state, **units)
-            limits, se = drawn.confint(level).to_numpy(), spread(drawn.coef)
+            limits, se = drawn.confint(level).to_numpy(), standard_deviations(drawn.coef)
             with np.errstate(divide="ignore", invalid="ignore"):
                 root = estimate / se
         table = self._table(estimate, se, level, None, (root, limits))

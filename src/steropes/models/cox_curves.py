@@ -14,7 +14,7 @@ from ..data import check_level, check_weights, refuse_other_order
 from ..data.vector_checks import vector
 from ..design import Design
 from ..errors import DataError
-from ..infer.hazard_with_variance import HazardState
+from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.survival_standard_errors import (
     cumulative_hazards,
     log_hazards,
@@ -55,7 +55,7 @@ class SurvivalCurves(Inference):
     _estimated: np.ndarray
     baseline_hazard_: pd.DataFrame
 
-    def _curve_state(self) -> tuple[HazardState, np.ndarray]:
+    def _curve_state(self) -> tuple[HazardWithVariance, np.ndarray]:
         """The baseline with its variance, and the coefficients' covariance."""
         problem = self._needs_data("an interval of a curve")
         if self._shrunken():
@@ -64,7 +64,7 @@ class SurvivalCurves(Inference):
                 "none of under a Laplace prior. predict_survival gives the curves alone; for "
                 "intervals fit with prior=None or a Normal prior, or bootstrap the model."
             )
-        return HazardState(problem, self._beta), self.vcov().to_numpy()
+        return HazardWithVariance(problem, self._beta), self.vcov().to_numpy()
 
     def _source(self, p: int) -> np.ndarray:
         """The column of X of each coefficient."""

@@ -13,7 +13,7 @@ from ..data import check_level
 from ..data.vector_checks import vector
 from ..errors import DataError
 from ..infer.concordance import censoring_share, concordance_influence
-from ..infer.tied_scores import tied
+from ..infer.tied_scores import merge_rounding_ties
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
 from .coefficient_tables import cluster_codes, quantile
 
@@ -46,7 +46,7 @@ def concordance_of(
     share : (N,) array, optional
         What pairs count by the row with the event.
     """
-    score = tied(score)
+    score = merge_rounding_ties(score)
     value, influence = concordance_influence(score, time, event, entry, strata, weight, share)
     if not return_se:
         return value
@@ -105,7 +105,10 @@ def auc_table(
     check_level(level)
     at = vector(np.atleast_1d(times), None, "times")
     censoring = CensoringWeights(time, event, weight)
-    pairs = [auc_at(tied(risk[:, i]), time, event, float(t), censoring) for i, t in enumerate(at)]
+    pairs = [
+        auc_at(merge_rounding_ties(risk[:, i]), time, event, float(t), censoring)
+        for i, t in enumerate(at)
+    ]
     auc, se = np.array(pairs).reshape(-1, 2).T
     inside = (auc > 0) & (auc < 1)
     middle = np.where(inside, auc, 0.5)

@@ -14,7 +14,7 @@ from ..data.vector_checks import vector
 from ..design import Design
 from ..errors import DataError
 from ..infer.fine_gray_standard_errors import IncidenceErrors
-from ..infer.hazard_with_variance import HazardState
+from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.survival_standard_errors import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
@@ -207,7 +207,7 @@ class FineGrayRegression(SurvivalModel):
                 "alone."
             )
         codes_of_fit = self._codes_of_clusters(cluster, problem)
-        state = HazardState(problem, self._beta)
+        state = HazardWithVariance(problem, self._beta)
         eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
         codes = self._known_strata(X, strata, len(eta))
         Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs)) - state.center

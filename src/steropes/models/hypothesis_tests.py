@@ -16,8 +16,8 @@ from ..infer.degrees_of_freedom import degrees_of_freedom
 from ..infer.restricted_fits import (
     RestrictedFit,
     centred_equations,
-    held_fit,
-    restricted_fit,
+    fit_under_equations,
+    fit_with_fixed_values,
     score_statistic,
 )
 from ..infer.wald_statistic import wald_statistic
@@ -138,12 +138,12 @@ class Hypotheses(Inference):
                     "Under a prior a likelihood-ratio test is of coefficients at values, by name; "
                     "a matrix takes test='wald', or prior=None."
                 )
-            return restricted_fit(problem, self._beta, R, q)
+            return fit_under_equations(problem, self._beta, R, q)
         if not (columns < problem.n_free).any():
-            return held_fit(problem, l1, l2, columns, q, self._beta)
+            return fit_with_fixed_values(problem, l1, l2, columns, q, self._beta)
         # The value of a baseline is meant at X = 0, not at the columns' centres.
         start = problem.design.uncentered_coefficients(self._beta)
-        fit = held_fit(problem.uncentered(), l1, l2, columns, q, start)
+        fit = fit_with_fixed_values(problem.uncentered(), l1, l2, columns, q, start)
         back = 2.0 * fit.beta - problem.design.uncentered_coefficients(fit.beta)  # the inverse
         return RestrictedFit(back, fit.objective)
 
@@ -151,7 +151,7 @@ class Hypotheses(Inference):
         """How much lower the log-likelihood, less penalties, is at a restricted fit."""
         to_likelihood = self._from_objective(problem)
         nothing = np.zeros(0, np.int64)
-        best = held_fit(problem, l1, l2, nothing, np.zeros(0), self._beta).objective
+        best = fit_with_fixed_values(problem, l1, l2, nothing, np.zeros(0), self._beta).objective
         return max(float(to_likelihood(best)[0] - to_likelihood(fit.objective)[0]), 0.0)
 
     # -- the null model --------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Hypotheses(Inference):
         problem = dataclasses.replace(problem, prior=None, settled=None)
         p = problem.design.p
         effects, zero = np.arange(problem.n_free, p), np.zeros(p)
-        fit = held_fit(problem, zero, zero, effects, np.zeros(len(effects)))
+        fit = fit_with_fixed_values(problem, zero, zero, effects, np.zeros(len(effects)))
         return problem, fit
 
     @property

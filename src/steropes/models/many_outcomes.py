@@ -22,8 +22,8 @@ from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
-from ..fit.multiple_outcomes import Outcome, fit_outcomes
-from ..fit.parallel_tasks import over_tasks, spread_out
+from ..fit.multiple_outcomes import OutcomeFit, fit_outcomes
+from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.replicates import LANES
 from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
@@ -112,7 +112,7 @@ def fit_many(
     own = {name: _leave_out(part, design.n) for name, part in given.items()}
     model = clone(estimator)
     model._check_settings()
-    here = isinstance(design, ShardedDesign) or not spread_out()
+    here = isinstance(design, ShardedDesign) or not has_parallel_backend()
     if store is not None or not here:
         names = list(own)
         size = LANES if _goes_together(model, design, len(own)) else 1
@@ -123,7 +123,7 @@ def fit_many(
         common_to_all = model, design, level
         folder = None if store is None else ResultFolder(store, PACKING)
         parts: dict[str, Part] = {}
-        for done in over_tasks(_of_outcomes, common_to_all, tasks, folder, key, here):
+        for done in run_tasks(_of_outcomes, common_to_all, tasks, folder, key, here):
             parts.update(done)
     else:
         parts = _of_outcomes((estimator, design, level), own)
@@ -335,7 +335,7 @@ def _batched(
         model = models[0]
         l1, l2 = problems[0].penalties(problems[0].prior)
 
-        def part(found: Outcome) -> Part:
+        def part(found: OutcomeFit) -> Part:
             k = found.number
             return _finish(models[k], problems[k], found, l1, l2, level)
 
@@ -356,7 +356,7 @@ def _as_determined(problem: Problem, other: Problem) -> bool:
 
 
 def _finish(
-    model: Any, problem: Problem, found: Outcome, l1: np.ndarray, l2: np.ndarray, level: float
+    model: Any, problem: Problem, found: OutcomeFit, l1: np.ndarray, l2: np.ndarray, level: float
 ) -> Part:
     """A lane's fit as the model's own, with its table.
 

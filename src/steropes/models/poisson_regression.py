@@ -16,7 +16,7 @@ from ..data import (
 )
 from ..design import Design
 from ..errors import DataError
-from ..infer.glm_residuals import of_response
+from ..infer.glm_residuals import response_residuals
 from ..likelihoods import Likelihood, PoissonLikelihood
 from ..priors import Prior
 from .base import PenalizedModel
@@ -132,12 +132,12 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         y, w, eta, own = y[there], w[there], eta[there], own[there]
         events = float(w @ y)
         with np.errstate(over="ignore"):
-            left = float(w @ of_response("poisson", "deviance", y, eta) ** 2)
+            left = float(w @ response_residuals("poisson", "deviance", y, eta) ** 2)
         whole = 0.0
         if events > 0:
             top = own.max()
             rate = np.log(events) - np.log(w @ np.exp(own - top)) - top
-            whole = float(w @ of_response("poisson", "deviance", y, rate + own) ** 2)
+            whole = float(w @ response_residuals("poisson", "deviance", y, rate + own) ** 2)
         if whole <= EQUAL * events:
             return float(left <= EQUAL * events)
         return 1.0 - left / whole

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
 from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, listed
-from ..infer.profile_fits import FromObjective, HeldFits, Value
+from ..infer.profile_fits import FromObjective, ProfileFits, ProfilePoint
 from ..infer.profile_search import End, Maximum, find_end, find_maximum, refine, run
 from .coefficient_tables import positions
 from .wald_inference import Inference
@@ -136,7 +136,7 @@ class Profiling(Inference):
 
     # -- the lanes -------------------------------------------------------------------------------
 
-    def _held(self, chosen: list[int]) -> list[tuple[HeldFits, list[int]]]:
+    def _held(self, chosen: list[int]) -> list[tuple[ProfileFits, list[int]]]:
         """Fits to hold coefficients in: the baseline's apart, whose meaning depends on centres."""
         problem = self._batched("a profile")
         distinct = list(dict.fromkeys(chosen))
@@ -151,9 +151,9 @@ class Profiling(Inference):
             out.append((self._held_fits(problem.uncentered(), at_zero), baseline))
         return out
 
-    def _held_fits(self, problem: Any, beta: np.ndarray) -> HeldFits:
+    def _held_fits(self, problem: Any, beta: np.ndarray) -> ProfileFits:
         l1, l2 = problem.penalties(self.prior_)
-        return HeldFits(problem, beta, l1, l2, self._from_objective(problem))
+        return ProfileFits(problem, beta, l1, l2, self._from_objective(problem))
 
     def _from_objective(self, problem: Any) -> FromObjective:
         """The log-likelihood less penalties as a function of the solver's objective."""
@@ -163,7 +163,7 @@ class Profiling(Inference):
         return lambda objective: (constant - objective, -1.0)
 
     def _ends(
-        self, held: HeldFits, columns: list[int], drop: float, **exact: float
+        self, held: ProfileFits, columns: list[int], drop: float, **exact: float
     ) -> tuple[list[Maximum], list[tuple[End, End]]]:
         """Maxima, and where the profiles are lower by ``drop`` on both sides."""
         se = held.standard_errors(columns)
@@ -188,7 +188,7 @@ class Profiling(Inference):
         _tell_unknown(names, both)
         return tops, both
 
-    def _adaptive(self, held: HeldFits, columns: list[int]) -> list[list[Any]]:
+    def _adaptive(self, held: ProfileFits, columns: list[int]) -> list[list[Any]]:
         drop = 0.5 * float(stats.chi2.ppf(WIDE, 1))
         tops, ends = self._ends(held, columns, drop, exact=ROUGHLY)
         searches = []
@@ -199,7 +199,7 @@ class Profiling(Inference):
         return run(held, columns, searches)
 
 
-def _at(held: HeldFits, j: int, points: np.ndarray) -> list[Any]:
+def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[Any]:
     """The profile at given values, from the estimate outwards."""
     distinct, back = np.unique(points, return_inverse=True)
     order = np.argsort(np.abs(distinct - held.beta[j]), kind="stable")
@@ -236,17 +236,19 @@ def _tell_monotone(names: list[str], ends: list[tuple[End, End]]) -> None:
         )
 
 
-def _at_zero(held: HeldFits, columns: list[int]) -> list[Value | None]:
+def _at_zero(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
     """The profiles at zero; None where zero is further away than exp can hold."""
     there = [j for j in columns if held.can_hold(j, 0.0)]
-    found: dict[int, Value] = dict(zip(there, held.at(there, [0.0] * len(there)), strict=True))
+    found: dict[int, ProfilePoint] = dict(
+        zip(there, held.at(there, [0.0] * len(there)), strict=True)
+    )
     for j, value in found.items():
         if not value.sure:
             found[j] = held.approach(j, 0.0)
     return [found.get(j) for j in columns]
 
 
-def _tell_short(names: list[str], profiles: list[list[Value]]) -> None:
+def _tell_short(names: list[str], profiles: list[list[ProfilePoint]]) -> None:
     """Warn of points whose fits stopped early."""
     short = [
         f"{name!r} at {', '.join(f'{v.at:.4g}' for v in values if not v.sure)}"

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
-from ..fit.parallel_tasks import over_tasks, spread_out
+from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards.model_columns_by_block import rows_in_blocks
 from ..infer.bootstrap import (
@@ -119,8 +119,8 @@ class Resampling(Inference):
         pool = problem.likelihood.backend.pool
         with pool.using(n_jobs), Progress(self.verbose) as progress:
             whole = rows_in_blocks(problem.design) is None  # blocks have workers of their own
-            if store is not None or (spread_out() and whole):
-                here = not whole or not spread_out()
+            if store is not None or (has_parallel_backend() and whole):
+                here = not whole or not has_parallel_backend()
                 common = self, problem, draws, reselect, l1, l2, None if here else 1
                 settings = numerical_settings(self)
                 key = settings, self._beta, l1, l2, problem.weights, unit, reselect
@@ -185,7 +185,7 @@ def _in_tasks(
     folder = None if store is None else ResultFolder(store, PACKING)
     seeds = [draws.seeds[a : a + TOGETHER] for a in range(0, len(draws.seeds), TOGETHER)]
     parts = []
-    for part in over_tasks(_of_seeds, common, seeds, folder, key, here):
+    for part in run_tasks(_of_seeds, common, seeds, folder, key, here):
         parts.append(part)
         report("bootstrap", len(parts) / len(seeds))
     variances = [x.variance for x in parts if x.variance is not None]

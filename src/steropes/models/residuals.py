@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
-from ..infer.glm_residuals import Family, of_response, outcome_and_predictor
+from ..infer.glm_residuals import Family, outcome_and_predictor, response_residuals
 from ..infer.glm_residuals import row_scores as unconditional_scores
 from ..infer.survival_residuals import (
     deviance_of_martingale,
@@ -148,8 +148,8 @@ class GeneralizedResiduals(OneBlasThread):
         problem = self._needs_data("residuals")
         y, eta = outcome_and_predictor(problem, self._beta)
         if not by_column:
-            return of_response(self._family, kind, y, eta)
-        response = of_response(self._family, "response", y, eta)
+            return response_residuals(self._family, kind, y, eta)
+        response = response_residuals(self._family, "response", y, eta)
         names = self._coefficient_names()
         chosen = np.array(positions(params, names, self._fixed), np.int64)
         labels = [names[j] for j in chosen]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..fit import Problem, certified_under
+from ..fit import Problem, certified_fit_under_prior
 from ..infer import refuse_undetermined
 from ..solve import Batch, Fit
 from ..solve.trace import Trace
@@ -79,7 +79,7 @@ def by_newton(
         if start is not None:
             begin_at(batch, start)
     look = "after" if known else "during"
-    fit, problem = certified_under(problem, batch, prior, tol, max_iter, step, look)
+    fit, problem = certified_fit_under_prior(problem, batch, prior, tol, max_iter, step, look)
     _end(trace, problem, fit)
     return fit, problem, trace
 

@@ -11,8 +11,8 @@ import pandas as pd
 from ..backends.face import Backend
 from ..design import Design
 from ..errors import DataError
-from ..infer.hazard_with_variance import HazardState
-from ..infer.standardized_curves import Averages, Population, averages
+from ..infer.hazard_with_variance import HazardWithVariance
+from ..infer.standardized_curves import Averages, Population, standardized_averages
 from ..infer.survival_standard_errors import log_log_limits
 from .coefficient_tables import positions, quantile
 from .fixed_coefficients import FixedCoefficients
@@ -85,7 +85,7 @@ def people_of_groups(
     column: GroupingColumn | None,
     source: np.ndarray,
     acts: np.ndarray,
-    state: HazardState,
+    state: HazardWithVariance,
     backend: Any,
 ) -> dict[Any, Population]:
     """The people of each group, by its label.
@@ -101,7 +101,7 @@ def people_of_groups(
         The column of the designs of each coefficient.
     acts : (p, Q) bool array
         Whether a coefficient acts in an interval of time.
-    state : HazardState
+    state : HazardWithVariance
     backend : Backend
     """
 
@@ -199,7 +199,7 @@ def _plain(value: float) -> float | int:
 
 
 def standardize(
-    state: HazardState,
+    state: HazardWithVariance,
     V: np.ndarray,
     groups: dict[Any, Population],
     codes: np.ndarray,
@@ -213,7 +213,7 @@ def standardize(
     Parameters
     ----------
     state, V, codes, times
-        As of `averages`.
+        As of `standardized_averages`.
     groups : dict of Population
     weight : (n,) array
     level : float
@@ -221,7 +221,7 @@ def standardize(
         What the groups are called.
     """
     share = weight / weight.sum()
-    found = averages(state, V, list(groups.values()), codes, share, times)
+    found = standardized_averages(state, V, list(groups.values()), codes, share, times)
     labels = list(groups)
     z = quantile(level)
     A, T = found.survival.shape

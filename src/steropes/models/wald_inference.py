@@ -161,7 +161,7 @@ class Inference(OneBlasThread):
         at = np.asarray(columns, np.int64)
         if term is not None and not np.any(term.hessian(self._beta, at)):
             return
-        joined = problem.joined(prior)
+        joined = problem.group_penalty(prior)
         if joined is not None and not joined.joins(at):
             return
         raise DataError(

@@ -1,26 +1,26 @@
 """Prior distributions of the coefficients (penalties): what they cost and leave alone."""
 
-from .base import HELD, Penalty, Prior, SmoothTerm
+from .base import INFINITE_PENALTY, Penalty, Prior, SmoothTerm
 from .broken_adaptive_ridge import BrokenAdaptiveRidge
 from .column_mapping import AllColumns, CopiedColumns, KeptColumns, PriorColumns
 from .glmnet_conversion import glmnet_lambda, variance_from_glmnet
 from .group_and_fused_laplace import FusedLaplace, GroupLaplace
-from .group_penalty import Joined
+from .group_penalty import GroupPenalty
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
 from .separable_priors import ElasticNet, Laplace, Normal
 
 __all__ = [
-    "HELD",
+    "INFINITE_PENALTY",
     "AllColumns",
     "BrokenAdaptiveRidge",
     "CopiedColumns",
     "ElasticNet",
     "FusedLaplace",
     "GroupLaplace",
+    "GroupPenalty",
     "Hierarchical",
     "Jeffreys",
-    "Joined",
     "KeptColumns",
     "Laplace",
     "Normal",

@@ -1,15 +1,15 @@
-"""What a prior says of the coefficients, and the seams by which it may say more.
+"""Base class of priors, with the hooks that a prior may implement.
 
-Most priors are independent between coefficients: a `Penalty`, λ_j and κ_j of each column. Three
-kinds say more.
+Most priors are independent between coefficients: a `Penalty` holds λ_j and κ_j of each column.
+Three kinds of priors need more.
 
-* A prior that joins coefficients adds a *smooth term* to the objective (`Prior.smooth`, a
-  `SmoothTerm`), or a power of the determinant of the information (`Prior.information_power`).
-* A prior of whole groups or of steps between neighbours has corners that no single coefficient has
-  (`Prior.joined`), which take the place of λ.
-* A prior whose weights depend on the coefficients (`Prior.adaptive`) says with `Prior.next` what
-  its penalty is around given ones; the fit is a fixed point of that, found by an outer loop
-  (`steropes.fit.solve_with_prior`), for each replicate by itself.
+* A prior that couples coefficients smoothly adds a *smooth term* to the objective (`Prior.smooth`,
+  a `SmoothTerm`), or a power of the determinant of the information (`Prior.information_power`).
+* A prior on whole groups, or on differences between neighbours, has a penalty that is not
+  differentiable in several coefficients at once (`Prior.group_penalty`); it replaces λ.
+* An adaptive prior (`Prior.adaptive`) has weights that depend on the coefficients.
+  `Prior.next_penalty` computes the penalty at given coefficients, and the fit is a fixed point of
+  this map, found for each replicate separately by an outer loop (`steropes.fit.solve_with_prior`).
 
 A prior never sees data.
 """
@@ -26,16 +26,16 @@ import numpy as np
 
 from ..data.column_lookup import ColumnPlaces
 from ..errors import DataError
-from .group_penalty import Joined
+from .group_penalty import GroupPenalty
 
 # One number, or one for each column: in their order, or by name.
 Variance = float | Sequence[float] | np.ndarray | Mapping[str, float]
 # Names, positions or a mask of columns.
 Columns = str | int | Sequence[str | int] | np.ndarray
 
-__all__ = ["HELD", "Columns", "Penalty", "Prior", "SmoothTerm", "Variance"]
+__all__ = ["INFINITE_PENALTY", "Columns", "Penalty", "Prior", "SmoothTerm", "Variance"]
 
-HELD = 1e200  # a λ that keeps a coefficient at zero whatever the data and the unit
+INFINITE_PENALTY = 1e200  # a λ that keeps a coefficient at zero whatever the data and the unit
 
 
 @dataclass(frozen=True)
@@ -120,18 +120,20 @@ class Prior(ABC):
         """A term in the coefficients of these columns, or None."""
         return None
 
-    def joined(self, names: Sequence[str]) -> Joined | None:
+    def group_penalty(self, names: Sequence[str]) -> GroupPenalty | None:
         """A penalty with corners that no single coefficient has, or None.
 
         Where there is one it takes the place of λ; `separable` says the λ of each column's part.
         """
         return None
 
-    def next(self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None) -> Penalty:
-        """The penalty around coefficients (p,) that the last one, or `separable`, gave.
+    def next_penalty(
+        self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None
+    ) -> Penalty:
+        """Compute an adaptive prior's penalty at coefficients (p,), the optimum of the last one.
 
-        ``before`` are those that the one before gave, None at first. A column whose λ is `HELD`
-        has a coefficient of zero from there on.
+        The first penalty is that of `separable`. ``before`` is the previous optimum, None at
+        first. A column with λ = `INFINITE_PENALTY` stays at zero from then on.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -157,7 +159,7 @@ class Prior(ABC):
         """Whether `separable` is all there is."""
         cls = type(self)
         smooth = cls.smooth is not Prior.smooth or bool(self.information_power)
-        return not (smooth or self.adaptive or cls.joined is not Prior.joined)
+        return not (smooth or self.adaptive or cls.group_penalty is not Prior.group_penalty)
 
     # -- settings ----------------------------------------------------------------------------------
 
@@ -305,7 +307,7 @@ class Prior(ABC):
             return next(c for c in cls.__mro__ if name in c.__dict__)
 
         declared = owner("by_column")
-        seams = ("separable", "smooth", "joined", "next")
+        seams = ("separable", "smooth", "group_penalty", "next")
         return declared is not Prior and all(issubclass(declared, owner(s)) for s in seams)
 
     def _entries(self, setting: str, names: Sequence[str]) -> list[Any] | None:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from .base import HELD, Columns, Penalty, Prior, Variance
+from .base import INFINITE_PENALTY, Columns, Penalty, Prior, Variance
 
 __all__ = ["BrokenAdaptiveRidge"]
 
@@ -72,8 +72,10 @@ class BrokenAdaptiveRidge(Prior):
         free = self.excluded(names) | (price == 0)
         return Penalty(np.zeros(len(names)), np.where(free, 0.0, l2))
 
-    def next(self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None) -> Penalty:
-        """See `Prior.next`."""
+    def next_penalty(
+        self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None
+    ) -> Penalty:
+        """See `Prior.next_penalty`."""
         price = np.where(
             self.excluded(names), 0.0, 1.0 / self._vector("variance", self.variance, names)
         )
@@ -85,7 +87,7 @@ class BrokenAdaptiveRidge(Prior):
         gone |= np.isinf(l2)  # no data outweigh it: the next coefficient would be zero too
         gone &= price > 0
         l2[price == 0] = 0.0
-        return Penalty(np.where(gone, HELD, 0.0), np.where(gone, 0.0, l2))
+        return Penalty(np.where(gone, INFINITE_PENALTY, 0.0), np.where(gone, 0.0, l2))
 
     def with_variance(self, variance: float) -> Self:
         """See `Prior.with_variance`."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Penalty, Prior, SmoothTerm
-from .group_penalty import Joined
+from .group_penalty import GroupPenalty
 
 __all__ = ["AllColumns", "CopiedColumns", "KeptColumns", "PriorColumns"]
 
@@ -32,11 +32,11 @@ class PriorColumns(Protocol):
     def smooth(self, prior: Prior) -> SmoothTerm | None:
         """See `Prior.smooth`."""
 
-    def joined(self, prior: Prior) -> Joined | None:
-        """See `Prior.joined`."""
+    def group_penalty(self, prior: Prior) -> GroupPenalty | None:
+        """See `Prior.group_penalty`."""
 
-    def next(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
-        """See `Prior.next`."""
+    def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
+        """See `Prior.next_penalty`."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class AllColumns:
         """See `PriorColumns.smooth`."""
         return prior.smooth(self.names)
 
-    def joined(self, prior: Prior) -> Joined | None:
-        """See `PriorColumns.joined`."""
-        return prior.joined(self.names)
+    def group_penalty(self, prior: Prior) -> GroupPenalty | None:
+        """See `PriorColumns.group_penalty`."""
+        return prior.group_penalty(self.names)
 
-    def next(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
-        """See `PriorColumns.next`."""
-        return prior.next(self.names, beta, before)
+    def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
+        """See `PriorColumns.next_penalty`."""
+        return prior.next_penalty(self.names, beta, before)
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class KeptColumns:
         term = prior.smooth(self.names)
         return None if term is None else _WithGiven(term, self.kept, self.values)
 
-    def joined(self, prior: Prior) -> Joined | None:
-        """See `PriorColumns.joined`; groups and chains that given coefficients cut are refused."""
-        whole = prior.joined(self.names)
+    def group_penalty(self, prior: Prior) -> GroupPenalty | None:
+        """See `PriorColumns.group_penalty`; fixed coefficients may not cut a group or a chain."""
+        whole = prior.group_penalty(self.names)
         if whole is None:
             return None
         for members in (*whole.groups, *whole.chains):
@@ -109,10 +109,10 @@ class KeptColumns:
                 )
         return whole.only(self.kept)
 
-    def next(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
-        """See `PriorColumns.next`."""
+    def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
+        """See `PriorColumns.next_penalty`."""
         old = None if before is None else self._whole(before)
-        return _of(prior.next(self.names, self._whole(beta), old), self.kept)
+        return _of(prior.next_penalty(self.names, self._whole(beta), old), self.kept)
 
     def _whole(self, beta: np.ndarray) -> np.ndarray:
         out = self.values.copy()
@@ -191,22 +191,22 @@ class CopiedColumns:
             )
         return self._excluding(prior, self.exclude).smooth(self.copies)
 
-    def joined(self, prior: Prior) -> Joined | None:
-        """See `PriorColumns.joined`: refused."""
-        if prior.joined(self.names) is None:
+    def group_penalty(self, prior: Prior) -> GroupPenalty | None:
+        """See `PriorColumns.group_penalty`: refused."""
+        if prior.group_penalty(self.names) is None:
             return None
         raise DataError(
             f"{type(prior).__name__} joins columns, and effects that vary with time have several "
             "coefficients of one: what it means for these its of_copies has to say."
         )
 
-    def next(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
-        """See `PriorColumns.next`: around the first coefficients of all columns, the second, …"""
+    def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
+        """See `PriorColumns.next_penalty`; asks once per layer of `_layers`."""
         own = self._of_columns(prior)
         l1, l2 = np.zeros(len(beta)), np.zeros(len(beta))
         for at in self._layers():
             old = None if before is None else before[at]
-            found = own.next(self.names, beta[at], old)
+            found = own.next_penalty(self.names, beta[at], old)
             l1[at], l2[at] = found.l1, found.l2
         return self._without_excluded(Penalty(l1, l2))
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import DataError
 from .base import Columns, Penalty, Prior
 from .group_membership import members
-from .group_penalty import Joined
+from .group_penalty import GroupPenalty
 
 __all__ = ["FusedLaplace", "GroupLaplace"]
 
@@ -59,17 +59,17 @@ class GroupLaplace(Prior):
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """See `Prior.separable`: λ of each column's group."""
-        return Penalty(self.joined(names).l1, np.zeros(len(names)))
+        return Penalty(self.group_penalty(names).l1, np.zeros(len(names)))
 
-    def joined(self, names: Sequence[str]) -> Joined:
-        """See `Prior.joined`."""
+    def group_penalty(self, names: Sequence[str]) -> GroupPenalty:
+        """See `Prior.group_penalty`."""
         free = self.excluded(names)
         member, size = members("GroupLaplace", self.groups, names, free)
         s2 = positive("GroupLaplace", "variance", self.variance)
         m = np.where(member >= 0, np.append(size, 1)[member], 1)
         l1 = np.where(free, 0.0, np.sqrt((m + 1) / s2))
         groups = [np.flatnonzero(member == g) for g in range(len(size))]
-        return Joined(l1, tuple(x for x in groups if len(x) > 1))
+        return GroupPenalty(l1, tuple(x for x in groups if len(x) > 1))
 
     def with_variance(self, variance: float) -> Self:
         """See `Prior.with_variance`."""
@@ -117,10 +117,10 @@ class FusedLaplace(Prior):
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """See `Prior.separable`: λ of the step to each column."""
-        return Penalty(self.joined(names).l1, np.zeros(len(names)))
+        return Penalty(self.group_penalty(names).l1, np.zeros(len(names)))
 
-    def joined(self, names: Sequence[str]) -> Joined:
-        """See `Prior.joined`."""
+    def group_penalty(self, names: Sequence[str]) -> GroupPenalty:
+        """See `Prior.group_penalty`."""
         chains, free = self._chains(names), self.excluded(names)
         s2 = positive("FusedLaplace", "variance", self.variance)
         l1 = np.where(free, 0.0, np.sqrt(2.0 / s2))
@@ -130,7 +130,7 @@ class FusedLaplace(Prior):
                 level = positive("FusedLaplace", "level_variance", level)
             for x in chains:
                 l1[x[0]] = np.sqrt(2.0 / level)
-        return Joined(l1, (), tuple(x for x in chains if len(x) > 1))
+        return GroupPenalty(l1, (), tuple(x for x in chains if len(x) > 1))
 
     def with_variance(self, variance: float) -> Self:
         """See `Prior.with_variance`; ``level_variance`` stays where it is given."""

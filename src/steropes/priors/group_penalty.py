@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Joined"]
+__all__ = ["GroupPenalty"]
 
 
 @dataclass(frozen=True)
-class Joined:
+class GroupPenalty:
     """Σ_g λ_g ‖θ_g‖ over p coefficients; see the module.
 
     Attributes
@@ -38,14 +38,14 @@ class Joined:
     groups: tuple[np.ndarray, ...] = ()
     chains: tuple[np.ndarray, ...] = ()
 
-    def behind(self, n: int) -> Joined:
+    def behind(self, n: int) -> GroupPenalty:
         """The same with n coefficients without penalty before these."""
-        return Joined(
+        return GroupPenalty(
             np.concatenate([np.zeros(n), self.l1]),
             tuple(x + n for x in self.groups), tuple(x + n for x in self.chains),
         )  # fmt: skip
 
-    def only(self, columns: np.ndarray) -> Joined:
+    def only(self, columns: np.ndarray) -> GroupPenalty:
         """The penalty of some columns, which hold whole groups and chains or none of them."""
         place = np.full(len(self.l1), -1)
         place[columns] = np.arange(len(columns))
@@ -53,7 +53,7 @@ class Joined:
         def inside(sets: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
             return tuple(place[x] for x in sets if place[x[0]] >= 0)
 
-        return Joined(self.l1[columns], inside(self.groups), inside(self.chains))
+        return GroupPenalty(self.l1[columns], inside(self.groups), inside(self.chains))
 
     def closed(self, columns: np.ndarray) -> np.ndarray:
         """The columns and all that are in a group or chain with one of them."""

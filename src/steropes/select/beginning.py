@@ -41,7 +41,7 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         columns = np.arange(problem.design.p)
         l2 = l2 + np.diag(smooth.hessian(np.zeros(len(columns)), columns))
 
-    joined = problem.joined(unit)
+    joined = problem.group_penalty(unit)
 
     def gradient(free: np.ndarray) -> np.ndarray:
         full.solve(free, np.zeros_like(l2), tol=1e-6)

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from ..errors import DataError
-from ..fit import Problem, solve_under
+from ..fit import Problem, solve_under_prior
 from ..priors import Penalty
 from ..solve import Fit
 from .beginning import beginning
@@ -170,7 +170,7 @@ class CriterionPath(VariancePath):
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
         """See `VariancePath.evaluate`."""
         problem, prior = self.problem, self.prior.with_variance(variance)
-        solved = solve_under(problem, self.full, prior, TOL)
+        solved = solve_under_prior(problem, self.full, prior, TOL)
         at = replace(problem, prior=prior, settled=None)
         if prior.adaptive:
             l1, l2 = (x if x.ndim == 1 else x[:, 0] for x in (solved.l1, solved.l2))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from ..errors import DataError
-from ..priors import HELD
+from ..priors import INFINITE_PENALTY
 from .curve import STEP
 
 __all__ = ["BELOW", "SAMPLE", "first_variance", "own_information"]
@@ -43,7 +43,7 @@ def first_variance(
     penalised = (l1 > 0) | (l2 > 0)
     if not penalised.any():
         raise DataError("Every column is excluded from the prior; there is nothing to choose.")
-    g = np.abs(gradient(np.where(penalised, HELD, 0.0)))
+    g = np.abs(gradient(np.where(penalised, INFINITE_PENALTY, 0.0)))
     if (l1 > 0).any():
         largest = float((g[l1 > 0] / l1[l1 > 0]).max())
         # λ ∝ variance^(-1/2): start one step below the threshold.

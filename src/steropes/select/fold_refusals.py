@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import NotConvergedWarning, SeparationError, listed
 from ..likelihoods.nuisance import NuisanceLikelihood
-from ..priors import HELD
+from ..priors import INFINITE_PENALTY
 from ..solve.determined import refuse_separated, refuse_undetermined_columns
 from ..solve.separation import named, separating_without_others, undetermined_columns
 
@@ -68,7 +68,7 @@ def _refuse_with_nuisance(
     """The same where α goes along: the free columns alone are fitted, and looked at there."""
     if len(free) == 0:
         return
-    l1 = np.full(problem.design.p, HELD)
+    l1 = np.full(problem.design.p, INFINITE_PENALTY)
     l1[free] = 0.0
     for k in range(-1, folds):
         part = problem if k < 0 else replace(problem, weights=train([k])[:, 0])

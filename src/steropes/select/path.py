@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..fit import Problem, Replicates, solve_under
+from ..fit import Problem, Replicates, solve_under_prior
 from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
@@ -171,7 +171,7 @@ class FoldsPath(VariancePath):
         nonzero = self._nonzero(self.full.beta)
         while True:
             tol = self.tolerances.full(nonzero)
-            solve_under(self.problem, self.full, prior, tol=tol)
+            solve_under_prior(self.problem, self.full, prior, tol=tol)
             nonzero = self._nonzero(self.full.beta)
             if self.tolerances.full(nonzero) >= tol:
                 return nonzero
@@ -195,7 +195,7 @@ class FoldsPath(VariancePath):
         scores, surprised = [], False
         dear = len(self.common.active.W) > LOOKED
         look = "during" if self.surprised or dear else "after"
-        for group in self.folds.solve_under(prior, tol, start, look):
+        for group in self.folds.solve_under_prior(prior, tol, start, look):
             numbers = [k for k in group.numbers if k < len(self.pairs)]
             self.short.note(variance, numbers, group.fits[: len(numbers)], owed)
             surprised |= group.batch.surprised
@@ -253,7 +253,7 @@ class FoldsPath(VariancePath):
         def fit(variance: float) -> tuple[float, int]:
             self.tell(variance, 0.0)
             variance = readable(variance)
-            solve_under(problem, self.full, self.prior.with_variance(variance), tol=LOOSE)
+            solve_under_prior(problem, self.full, self.prior.with_variance(variance), tol=LOOSE)
             beta, self.at = self.full.beta, variance
             self.known.setdefault(variance, sparse.csc_array(beta))
             return -float(self.full.term.loss[0]), self._nonzero(beta)

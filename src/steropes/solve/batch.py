@@ -17,7 +17,7 @@ import numpy as np
 
 from ..backends.tall import column_max, row_any
 from ..likelihoods.nuisance import Nuisance
-from ..priors import Joined, Prior
+from ..priors import GroupPenalty, Prior
 from .certificate import units, violations
 from .data_term import DataTerm
 from .fit import Fit, fits
@@ -95,7 +95,7 @@ class Batch:
         self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
 
-    def under(self, prior: Prior | None, joined: Joined | None) -> None:
+    def under(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
         """Be of what a prior says beside λ and κ, where it stands.
 
         ``joined`` is its penalty of groups or chains of coefficients, over all columns.

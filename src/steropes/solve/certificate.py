@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..likelihoods.nuisance import Nuisance
-from ..priors import HELD
+from ..priors import INFINITE_PENALTY
 from .hessian import diagonal
 from .predictor import bound_weights, linear_predictor
 
@@ -182,7 +182,7 @@ def certificates(
 def _scaled(l1: np.ndarray, l2: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Penalties of columns in X's units, in those of the scaled columns."""
     with np.errstate(over="ignore"):  # what is held stays so in a column of any unit
-        first = np.minimum(l1 / scale, HELD)
+        first = np.minimum(l1 / scale, INFINITE_PENALTY)
     return first, l2 / scale / scale
 
 
@@ -196,7 +196,7 @@ def _largest(
     smooth, user = problem.smooth_term(), beta / design.scale
     if smooth is not None:
         g = g + smooth.gradient(user[:, None])[:, 0] / design.scale
-    joined = problem.joined(problem.prior)
+    joined = problem.group_penalty(problem.prior)
     if joined is None:
         v = violations(g, beta, l1, l2)
     else:

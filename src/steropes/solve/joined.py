@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..priors import HELD, Joined, Prior
+from ..priors import INFINITE_PENALTY, GroupPenalty, Prior
 from .batch import Batch, Callback
 from .certificate import units
 from .data_term import DataTerm
@@ -28,21 +28,21 @@ LEAST = 64  # columns that may join at a time, at least
 
 
 class JoinedBatch(Batch):
-    """A `Batch` whose penalty is a `Joined`; of λ it takes what is held at zero.
+    """A `Batch` whose penalty is a `GroupPenalty`; of λ it takes what is held at zero.
 
     Parameters
     ----------
     term, shared
         As of `Batch`.
-    penalty : Joined
+    penalty : GroupPenalty
         Of all columns, in X's units.
     """
 
-    def __init__(self, term: DataTerm, penalty: Joined, shared: SharedHessian | None) -> None:
+    def __init__(self, term: DataTerm, penalty: GroupPenalty, shared: SharedHessian | None) -> None:
         super().__init__(term, shared)
         self.joined = penalty
 
-    def under(self, prior: Prior | None, joined: Joined | None) -> None:
+    def under(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
         """See `Batch.under`."""
         assert joined is not None  # a batch of a prior that has one is under no other
         super().under(prior, joined)
@@ -57,10 +57,10 @@ class JoinedBatch(Batch):
         callback: Callback | None = None,
         look: str = "during",
     ) -> list[Fit]:
-        """Fit all replicates; see `Batch.solve`. Columns with a λ of `HELD` stay at zero."""
+        """Fit all replicates; see `Batch.solve`. `INFINITE_PENALTY` keeps a column at zero."""
         term, point = self.term, self.point
         whole = l1[:, None] if l1.ndim == 1 else l1
-        held = np.broadcast_to(whole >= HELD, (term.p, term.B))
+        held = np.broadcast_to(whole >= INFINITE_PENALTY, (term.p, term.B))
         point.begin()
         self.surprised = False
         # Others let columns in and out one by one.

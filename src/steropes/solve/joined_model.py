@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from ..backends.cpu.group_descent import group_sweeps
-from ..priors import Joined
+from ..priors import GroupPenalty
 from .uneven_group import group_minimum, is_uneven
 
 __all__ = ["minimum"]
@@ -22,7 +22,7 @@ RIDGE = 1e-13  # of a matrix with ones on its diagonal, that makes its factor ex
 
 
 def minimum(
-    H: np.ndarray, g: np.ndarray, beta: np.ndarray, penalty: Joined, held: np.ndarray,
+    H: np.ndarray, g: np.ndarray, beta: np.ndarray, penalty: GroupPenalty, held: np.ndarray,
     unit: np.ndarray, tolerance: float,
 ) -> np.ndarray:  # fmt: skip
     """Minimise g'd + ½ d'Hd + P(β + d) and return β + d, (k,).
@@ -31,7 +31,7 @@ def minimum(
     ----------
     H : (k, k) array
     g, beta : (k,) arrays
-    penalty : Joined
+    penalty : GroupPenalty
         P, of these coefficients.
     held : (k,) bool array
         Coefficients that stay at zero; of a chain all or none.
@@ -66,7 +66,7 @@ def minimum(
 class _Blocks:
     """The groups as the kernel takes them, those of one coordinate among them."""
 
-    def __init__(self, A: np.ndarray, penalty: Joined, held: np.ndarray) -> None:
+    def __init__(self, A: np.ndarray, penalty: GroupPenalty, held: np.ndarray) -> None:
         alone = ~held
         groups = [x[~held[x]] for x in penalty.groups]
         for x in penalty.groups:
@@ -89,7 +89,7 @@ class _Blocks:
         starts = np.concatenate([[0], np.cumsum(np.where(size > 1, size**2, 0))])
         flat = np.concatenate([*vectors, np.empty(0)])
         self.arrays = (index, pointers, values, flat, starts, self.lam)
-        self.some = Joined(np.where(held, 0.0, penalty.l1), tuple(x for x in several))
+        self.some = GroupPenalty(np.where(held, 0.0, penalty.l1), tuple(x for x in several))
         self.held = held
 
     def violations(self, s: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -99,10 +99,10 @@ class _Blocks:
 
 
 def _newton(
-    A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: Joined, held: np.ndarray
+    A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: GroupPenalty, held: np.ndarray
 ) -> np.ndarray:
     """A Newton step where nothing is at its corner; what would change its sign stops at zero."""
-    plain = Joined(penalty.l1, penalty.groups)
+    plain = GroupPenalty(penalty.l1, penalty.groups)
     size = plain.norms(theta[:, None])[:, 0]
     at = np.flatnonzero(((size > 0) | (plain.l1 == 0)) & ~held)
     if not len(at):

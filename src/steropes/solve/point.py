@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ..backends.tall import column_sum, row_any
-from ..priors import HELD
+from ..priors import INFINITE_PENALTY
 
 __all__ = ["Penalty", "Point", "on_the_way"]
 
@@ -83,7 +83,9 @@ class Penalty:
     def of(cls, l1: np.ndarray, l2: np.ndarray, scale: np.ndarray, B: int, lanes: int) -> Penalty:
         """Penalties (p,) or (p, B) of columns in X's units."""
         with np.errstate(over="ignore"):  # what is held stays so in a column of any unit
-            first = np.minimum(_in_lanes(np.asarray(l1, np.float64), scale, B, lanes), HELD)
+            first = np.minimum(
+                _in_lanes(np.asarray(l1, np.float64), scale, B, lanes), INFINITE_PENALTY
+            )
         second = _in_lanes(np.asarray(l2, np.float64), scale**2, B, lanes)
         some = np.logical_or(row_any(first), row_any(second))
         return cls(first, second, np.logical_not(some))

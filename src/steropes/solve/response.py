@@ -22,7 +22,7 @@ from .step import Curvatures, minima
 __all__ = ["Response"]
 
 DONE = 0.05  # of the violations at first: with so much left they are there
-HELD = 1e6  # times λ: nothing moves that
+INFINITE_PENALTY = 1e6  # times λ: nothing moves that
 PRECISION = 0.3  # of the largest that is left: to what a step is solved
 
 
@@ -52,7 +52,9 @@ class Response:
         self.l2, self.free = then.l2[W], now.free[W]
         self.lasso = now.lasso
         there = (beta != 0) | (now.l1[W] == 0)
-        self.held = np.where(there, 0.0, HELD * now.l1[W])  # λ of those that are zero and stay so
+        self.held = np.where(
+            there, 0.0, INFINITE_PENALTY * now.l1[W]
+        )  # λ of those that are zero and stay so
         # Slopes of the penalties then that do not move, and what makes the start an optimum now.
         tilt = (then.l1[W] - now.l1[W]) * np.sign(beta) - now.l2[W] * beta - term.gradient()
         self.tilt = np.where(there, tilt, -term.gradient())

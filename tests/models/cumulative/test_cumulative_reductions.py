@@ -5,7 +5,7 @@ import pytest
 
 from steropes import DataError, SeparationError
 from steropes.infer.cumulative_subsets import (
-    DividedInformation,
+    SubsetInformation,
     combine_thresholds,
     subset_positions,
 )
@@ -167,7 +167,7 @@ def test_single_thresholds_of_a_combination_need_no_gradient_of_all(data):
     m = CumulativeProbabilityModel(reduce=DivideAndCombine(3), random_state=1).fit(X, y)
     information, rows = m._covariances(), m._scaled(m._check_new(X))
     k = np.arange(len(m.alpha_))
-    whole = DividedInformation.predictor(information, k, rows)
+    whole = SubsetInformation.predictor(information, k, rows)
     np.testing.assert_allclose(information.predictor(k, rows), whole, rtol=1e-8)
     one = np.arange(len(y)) % len(k)
     np.testing.assert_allclose(

@@ -13,17 +13,17 @@ from ...backends import get_backend
 from ...design import Design, as_design
 from ...design.common_scale import Moments, moments_of, rescaled
 from ...errors import DataError
-from .row_block import Block
+from .row_block import RowBlock
 
 __all__ = [
-    "Given",
-    "Made",
-    "ParquetRows",
-    "Recipe",
+    "BlockRecipe",
+    "BlockSummary",
+    "FunctionSource",
+    "MatrixSource",
+    "ParquetSource",
     "Source",
-    "Survey",
     "parquet_sources",
-    "survey",
+    "summarize_block",
 ]
 
 
@@ -38,7 +38,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Given:
+class MatrixSource:
     """A matrix that was given, converted."""
 
     design: Design
@@ -53,7 +53,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Made:
+class FunctionSource:
     """What a function without arguments returns; the same at each call."""
 
     make: Callable[[], Any]
@@ -72,7 +72,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class ParquetRows:
+class ParquetSource:
     """Some row groups of a Parquet file."""
 
     path: str
@@ -104,7 +104,7 @@ class ParquetRows:
 
 def parquet_sources(
     paths: Any, columns: Sequence[str] | None, exclude: Sequence[str], rows: int
-) -> list[ParquetRows]:
+) -> list[ParquetSource]:
     """Cut Parquet files, or those of a folder by name, into runs of row groups."""
     import pyarrow.parquet as pq
 
@@ -133,14 +133,14 @@ def parquet_sources(
         number = (np.cumsum(counts) - counts) // max(rows, 1)
         for block in np.unique(number):
             groups = tuple(int(g) for g in np.flatnonzero(number == block))
-            out.append(ParquetRows(str(path.absolute()), groups, wanted))
+            out.append(ParquetSource(str(path.absolute()), groups, wanted))
     if not out:
         raise DataError("The Parquet files have no rows.")
     return out
 
 
 @dataclass(frozen=True)
-class Survey:
+class BlockSummary:
     """What a block says of itself before the columns' common scale is known."""
 
     names: list[str]
@@ -148,17 +148,17 @@ class Survey:
     entries: int
 
 
-def survey(number: int, source: Source, counted: np.ndarray | None = None) -> Survey:
+def summarize_block(number: int, source: Source, counted: np.ndarray | None = None) -> BlockSummary:
     """Read a block for the first time, or look again at its rows ``counted`` (n,), bool."""
     try:
         design = as_design(source.load())
     except DataError as error:
-        raise DataError(f"Block {number}: {error}") from None
-    return Survey(design.names, moments_of(design, counted), design.nnz)
+        raise DataError(f"RowBlock {number}: {error}") from None
+    return BlockSummary(design.names, moments_of(design, counted), design.nnz)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BlockRecipe:
     """How a block is made, as often as it has to be.
 
     Attributes
@@ -187,8 +187,8 @@ class Recipe:
         design = as_design(self.source.load(), self.names, copy=False)
         return rescaled(design, self.scale, self.center, self.constant)
 
-    def block(self, design: Design) -> Block:
+    def block(self, design: Design) -> RowBlock:
         """The block, of its columns as they are kept."""
         if self.intercept:
             design = design.with_intercept()
-        return Block(design, get_backend("cpu", self.threads))
+        return RowBlock(design, get_backend("cpu", self.threads))

@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ..dask_transfer import ROUNDS, found, workers
-from ..dask_transfer import sent as scattered
-from .block_sources import Recipe, Source, Survey, survey
-from .row_block import Block, Lost
+from ..dask_transfer import ROUNDS, wait_for_result, worker_addresses
+from ..dask_transfer import scatter_to_worker as scattered
+from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
+from .row_block import BlockDataMissing, RowBlock
 
-__all__ = ["BlocksOnDask", "Traffic", "partitions", "surveys"]
+__all__ = ["DaskBlocks", "Traffic", "partitions", "summarize_blocks"]
 
 LARGE = 1_000_000  # bytes of a message from which on it does not go by way of the scheduler
 
 _numbers = itertools.count()
-_here: dict[str, Block] = {}  # of this process, where it is a worker
+_here: dict[str, RowBlock] = {}  # of this process, where it is a worker
 _lock = threading.Lock()
 
 
@@ -62,13 +62,13 @@ class _Task:
     own: list[tuple[Any, ...]]
 
 
-class BlocksOnDask:
+class DaskBlocks:
     """See `Blocks`.
 
     Parameters
     ----------
     client : dask.distributed.Client
-    recipes : sequence of Recipe
+    recipes : sequence of BlockRecipe
     rows : list of int
 
     Attributes
@@ -76,14 +76,14 @@ class BlocksOnDask:
     traffic : Traffic
     """
 
-    def __init__(self, client: Any, recipes: Sequence[Recipe], rows: list[int]) -> None:
+    def __init__(self, client: Any, recipes: Sequence[BlockRecipe], rows: list[int]) -> None:
         self.client, self.rows, self.traffic = client, rows, Traffic()
         self._recipes = list(recipes)
         name = f"{client.id}-{next(_numbers)}"
         self._tokens = [f"{name}-{k}" for k in range(len(recipes))]
         self._kept: dict[str, Sequence[Any]] = {}
         self._dropped: list[str] = []
-        there = workers(client)
+        there = worker_addresses(client)
         self._at = [there[k % len(there)] for k in range(len(recipes))]
         weakref.finalize(self, _let_go, client, list(self._tokens)).atexit = False
 
@@ -114,7 +114,7 @@ class BlocksOnDask:
             ]
             lacking: list[tuple[int, str, str]] = []
             for asked, future in futures:
-                answers = found(self.client, future, asked)
+                answers = wait_for_result(self.client, future, asked)
                 if answers is None:
                     self._leave(asked)
                 for address, k, answer in answers or []:
@@ -135,7 +135,7 @@ class BlocksOnDask:
 
     def _leave(self, address: str) -> None:
         """Let blocks be asked where there is a worker, if theirs is gone."""
-        there = workers(self.client)
+        there = worker_addresses(self.client)
         if address not in there:
             self._at = [
                 there[k % len(there)] if at == address else at for k, at in enumerate(self._at)
@@ -182,7 +182,9 @@ class BlocksOnDask:
             )
             futures.append((address, future))
         for address, future in futures:
-            found(self.client, future, address)  # a block that is lost again is lacking again
+            wait_for_result(
+                self.client, future, address
+            )  # a block that is lost again is lacking again
 
 
 # -- on the worker ---------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def _run(sent: Any) -> list[tuple[str, int, Any]]:
             block.drop(key)
         try:
             out.append((address, k, getattr(block, method)(*common, *own)))
-        except Lost as lost:
+        except BlockDataMissing as lost:
             out.append((address, k, _Lacks(str(lost.args[0]))))
     return out
 
@@ -243,20 +245,20 @@ def _let_go(client: Any, tokens: Sequence[str]) -> None:
 # -- from collections ------------------------------------------------------------------------------
 
 
-def surveys(
+def summarize_blocks(
     client: Any, sources: Sequence[Source], counted: Sequence[np.ndarray] | None = None
-) -> list[Survey]:
-    """Let the workers read all blocks for the first time, or again: see `survey`."""
+) -> list[BlockSummary]:
+    """Let the workers read all blocks for the first time, or again: see `summarize_block`."""
     rows: Sequence[np.ndarray | None] = [None] * len(sources) if counted is None else counted
-    out: dict[int, Survey] = {}
+    out: dict[int, BlockSummary] = {}
     for _ in range(ROUNDS):
         futures = {
-            k: client.submit(survey, k, scattered(client, source), rows[k], pure=False)
+            k: client.submit(summarize_block, k, scattered(client, source), rows[k], pure=False)
             for k, source in enumerate(sources)
             if k not in out
         }
         for k, future in futures.items():
-            read = found(client, future)
+            read = wait_for_result(client, future)
             if read is not None:
                 out[k] = read
         if len(out) == len(sources):

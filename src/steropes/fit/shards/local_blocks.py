@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .block_sources import Recipe
+from .block_sources import BlockRecipe
 from .mapped_design import MappedDesign, write_design
-from .row_block import Block
+from .row_block import RowBlock
 
-__all__ = ["BlocksHere"]
+__all__ = ["LocalBlocks"]
 
 MEMORY = 2e9  # bytes of active columns that a design in files keeps, where nobody says
 
 
-class BlocksHere:
+class LocalBlocks:
     """Blocks one after another; see `Blocks`.
 
     Parameters
     ----------
-    recipes : sequence of Recipe
+    recipes : sequence of BlockRecipe
     rows : list of int
     folder : path, optional
         Where the blocks' files are; None keeps them in memory.
@@ -33,14 +33,14 @@ class BlocksHere:
 
     def __init__(
         self,
-        recipes: Sequence[Recipe],
+        recipes: Sequence[BlockRecipe],
         rows: list[int],
         folder: Path | None = None,
         memory: float | None = None,
     ) -> None:
         self.rows = rows
         self._maps: list[MappedDesign | None] = []
-        self._blocks: list[Block] = []
+        self._blocks: list[RowBlock] = []
         self._allowed = (MEMORY if memory is None else memory) / len(recipes)
         if folder is None:
             for recipe in recipes:

@@ -20,9 +20,9 @@ from ...design.face import DesignLike
 from ...design.piecewise import PiecewiseDesign, StepEffects
 from .sharded_design import ShardedDesign
 
-__all__ = ["Lift", "lifts", "rows_in_blocks", "rows_of_eta"]
+__all__ = ["ColumnMaker", "column_makers", "rows_in_blocks", "rows_of_eta"]
 
-Lift = Callable[[Design], DesignLike]  # from a block of X to the model's columns of it
+ColumnMaker = Callable[[Design], DesignLike]  # from a block of X to the model's columns of it
 
 
 def rows_in_blocks(design: DesignLike) -> ShardedDesign | None:
@@ -46,7 +46,7 @@ def rows_of_eta(design: DesignLike, cuts: np.ndarray) -> list[np.ndarray] | None
     return None
 
 
-def lifts(design: DesignLike, cuts: np.ndarray) -> list[Lift] | None:
+def column_makers(design: DesignLike, cuts: np.ndarray) -> list[ColumnMaker] | None:
     """How each block makes the model's columns; None where they are X's."""
     if isinstance(design, ChannelDesign):
         return [partial(_channels, design.arguments)] * (len(cuts) - 1)

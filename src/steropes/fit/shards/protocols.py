@@ -29,4 +29,4 @@ class Blocks(Protocol):
         """Let blocks of this process take so many threads; workers elsewhere have their own."""
 
     def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
-        """Call a method of each `Block`, with what is common to all and with each one's own."""
+        """Call a method of each `RowBlock`, with what is common to all and with each one's own."""

@@ -16,18 +16,18 @@ from ...likelihoods.cumulative import LevelPart
 from ...likelihoods.risk_part import RiskPart
 from ...solve.data_term import ActiveColumns, LevelShard, LocalShard, RiskShard
 from ...solve.data_term.messages import Answer, Request
-from .symmetric_packing import packed
+from .symmetric_packing import pack_symmetric
 
-__all__ = ["Block", "Lost"]
+__all__ = ["BlockDataMissing", "RowBlock"]
 
 KEPT = 2  # sets of columns whose rows are kept
 
 
-class Lost(KeyError):
+class BlockDataMissing(KeyError):
     """A block does not have what it was given: it is a new one, made again."""
 
 
-class Block:
+class RowBlock:
     """Rows of X, with what they were given to keep.
 
     Parameters
@@ -59,7 +59,7 @@ class Block:
 
     def _given(self, key: str) -> Any:
         if key not in self._kept:
-            raise Lost(key)
+            raise BlockDataMissing(key)
         return self._kept[key]
 
     def forget(self) -> None:
@@ -76,29 +76,29 @@ class Block:
     # -- a likelihood of its rows ----------------------------------------------------------------
 
     def answer(self, family: str, request: Request) -> Answer | None:
-        """See `Shard.answer`, and `packed`; None where the rows say nothing.
+        """See `Shard.answer`, and `pack_symmetric`; None where the rows say nothing.
 
         ``family`` is the key under which a maker of the likelihood was given, and one of its
         columns where they are not X's.
         """
         if family not in self._shards:
-            maker, lift = self._given(family)
+            maker, make_columns = self._given(family)
             rows = maker(self.backend)
-            self._shards[family] = None if rows is None else self._shard(rows, lift)
+            self._shards[family] = None if rows is None else self._shard(rows, make_columns)
         shard = self._shards[family]
         if shard is None:
             return None
         for key in request.replicates():
             if not shard.knows(key):
                 shard.bind(key, *self._given(key))
-        return packed(shard.answer(request))
+        return pack_symmetric(shard.answer(request))
 
     def _shard(
         self,
         rows: Likelihood | RiskPart | LevelPart,
-        lift: Callable[[Design], DesignLike] | None,
+        make_columns: Callable[[Design], DesignLike] | None,
     ) -> LocalShard | RiskShard | LevelShard:
-        design = self.design if lift is None else lift(self.design)
+        design = self.design if make_columns is None else make_columns(self.design)
         if isinstance(rows, RiskPart):
             return RiskShard(design, rows)
         if isinstance(rows, LevelPart):

@@ -15,8 +15,16 @@ from ...design.common_scale import Moments, pooled
 from ...design.estimate import Columns, Estimated
 from ...design.words import refuse_extreme
 from ...errors import DataError
-from .block_sources import Given, Made, Recipe, Source, Survey, parquet_sources, survey
-from .local_blocks import BlocksHere
+from .block_sources import (
+    BlockRecipe,
+    BlockSummary,
+    FunctionSource,
+    MatrixSource,
+    Source,
+    parquet_sources,
+    summarize_block,
+)
+from .local_blocks import LocalBlocks
 from .protocols import Blocks
 from .sharded_rows import ShardedRows, split
 
@@ -48,7 +56,7 @@ class _Store:
             if center:
                 middle, constant = self.moments.center(), self.moments.constant
             recipes = [
-                Recipe(s, self.names, scale, middle, constant, intercept, self._threads)
+                BlockRecipe(s, self.names, scale, middle, constant, intercept, self._threads)
                 for s in self.sources
             ]
             self.made[key] = self._place(recipes)
@@ -62,7 +70,7 @@ class _Store:
         if counted is None or not counted.any():
             return self
         parts = split(counted, self.rows)
-        own = pooled([s.moments for s in _surveyed(self.client, self.sources, parts)])
+        own = pooled([s.moments for s in _summarized(self.client, self.sources, parts)])
         if self.moments.serves(own):
             return self
         return replace(self, moments=own, made={})
@@ -71,12 +79,12 @@ class _Store:
     def _threads(self) -> int | None:
         return None if self.client is None else min(self.client.nthreads().values(), default=1)
 
-    def _place(self, recipes: list[Recipe]) -> Blocks:
+    def _place(self, recipes: list[BlockRecipe]) -> Blocks:
         if self.client is None:
-            return BlocksHere(recipes, self.rows, self.folder, self.memory)
-        from .dask_blocks import BlocksOnDask
+            return LocalBlocks(recipes, self.rows, self.folder, self.memory)
+        from .dask_blocks import DaskBlocks
 
-        return BlocksOnDask(self.client, recipes, self.rows)
+        return DaskBlocks(self.client, recipes, self.rows)
 
 
 class ShardedDesign(Estimated):
@@ -86,7 +94,7 @@ class ShardedDesign(Estimated):
     of the blocks, so the result is that of one machine to the last digits that the order of a sum
     allows, and to the last bit the same wherever the blocks are.
 
-    Made by `from_parquet`, `from_blocks` and `from_dask`.
+    FunctionSource by `from_parquet`, `from_blocks` and `from_dask`.
 
     Attributes
     ----------
@@ -183,7 +191,7 @@ class ShardedDesign(Estimated):
             As in `from_parquet`.
         """
         sources: list[Source] = [
-            Made(block) if callable(block) else _given(number, block, names)
+            FunctionSource(block) if callable(block) else _given(number, block, names)
             for number, block in enumerate(blocks)
         ]
         return cls._of(sources, names, client, folder, memory)
@@ -200,7 +208,9 @@ class ShardedDesign(Estimated):
         """
         from .dask_blocks import partitions
 
-        return cls._of([Made(part) for part in partitions(collection)], None, client, None, None)
+        return cls._of(
+            [FunctionSource(part) for part in partitions(collection)], None, client, None, None
+        )
 
     @classmethod
     def _of(
@@ -217,7 +227,7 @@ class ShardedDesign(Estimated):
             raise DataError("folder is for blocks of this process; leave it out beside client.")
         if memory is not None and folder is None:
             raise DataError("memory says what a design in a folder may keep; give folder too.")
-        found = _surveyed(client, sources)
+        found = _summarized(client, sources)
         names = _same_names(found) if names is None else [str(s) for s in names]
         if len(names) != len(found[0].names):
             raise DataError(f"{len(names)} names for {len(found[0].names)} columns.")
@@ -325,25 +335,25 @@ class ShardedDesign(Estimated):
         return ShardedRows(self.blocks, chosen, order, backend)
 
 
-def _given(number: int, block: Any, names: Sequence[str] | None) -> Given:
+def _given(number: int, block: Any, names: Sequence[str] | None) -> MatrixSource:
     """Read a block that is a matrix or table; a refusal names the block."""
     try:
-        return Given(as_design(block, names))
+        return MatrixSource(as_design(block, names))
     except DataError as error:
         raise DataError(f"Block {number}: {error}") from None
 
 
-def _surveyed(
+def _summarized(
     client: Any, sources: list[Source], counted: Sequence[np.ndarray] | None = None
-) -> list[Survey]:
-    """What blocks say of themselves, wherever they are; see `survey`."""
+) -> list[BlockSummary]:
+    """What blocks say of themselves, wherever they are; see `summarize_block`."""
     if client is not None:
-        from .dask_blocks import surveys
+        from .dask_blocks import summarize_blocks
 
-        return surveys(client, sources, counted)
+        return summarize_blocks(client, sources, counted)
     if counted is None:
-        return [survey(k, s) for k, s in enumerate(sources)]
-    return [survey(k, s, c) for k, (s, c) in enumerate(zip(sources, counted, strict=True))]
+        return [summarize_block(k, s) for k, s in enumerate(sources)]
+    return [summarize_block(k, s, c) for k, (s, c) in enumerate(zip(sources, counted, strict=True))]
 
 
 def _total(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -353,7 +363,7 @@ def _total(parts: Sequence[np.ndarray]) -> np.ndarray:
     return out
 
 
-def _same_names(found: Sequence[Survey]) -> list[str]:
+def _same_names(found: Sequence[BlockSummary]) -> list[str]:
     first = found[0].names
     for k, one in enumerate(found):
         if len(one.names) != len(first):

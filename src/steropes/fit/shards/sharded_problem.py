@@ -26,17 +26,17 @@ from ...solve.data_term.messages import Answer, Request, Told
 from ...solve.data_term.together import Bindings
 from ...solve.shared_hessian import SharedHessian
 from ..problem import Problem
-from .model_columns_by_block import Lift, lifts, rows_in_blocks, rows_of_eta
+from .model_columns_by_block import ColumnMaker, column_makers, rows_in_blocks, rows_of_eta
 from .protocols import Blocks
 from .sharded_rows import split
-from .symmetric_packing import unpacked
+from .symmetric_packing import unpack_symmetric
 
 _numbers = itertools.count()  # models of one design keep their weights apart
 
-__all__ = ["FamilyInBlocks", "ShardedProblem", "sharded_problem"]
+__all__ = ["BlockLikelihoods", "ShardedProblem", "sharded_problem"]
 
 
-class FamilyInBlocks:
+class BlockLikelihoods:
     """A likelihood that is a sum over blocks; see `Shards`.
 
     Parameters
@@ -44,7 +44,7 @@ class FamilyInBlocks:
     blocks : Blocks
     parts : sequence of callables
         Each makes the likelihood of a block's rows; see `Likelihood.parts`.
-    lifts : sequence of callables, optional
+    column_makers : sequence of callables, optional
         Each makes the model's columns of a block of X; see `model_columns_by_block`.
     eta : list of int arrays, optional
         The rows of η that each block has, where these are others than those of X.
@@ -54,13 +54,15 @@ class FamilyInBlocks:
         self,
         blocks: Blocks,
         parts: Sequence[Any],
-        lifts: Sequence[Lift] | None = None,
+        column_makers: Sequence[ColumnMaker] | None = None,
         eta: list[np.ndarray] | None = None,
     ) -> None:
         self.blocks, self.rows, self.eta = blocks, int(sum(blocks.rows)), eta
         self.bindings = Bindings()
         self.key = f"family-{next(_numbers)}"
-        made: Sequence[Lift | None] = [None] * len(parts) if lifts is None else lifts
+        made: Sequence[ColumnMaker | None] = (
+            [None] * len(parts) if column_makers is None else column_makers
+        )
         blocks.keep(self.key, list(zip(parts, made, strict=True)))
         weakref.finalize(self, blocks.drop, self.key).atexit = False
 
@@ -101,7 +103,7 @@ class FamilyInBlocks:
         """See `Shards.ask`; blocks without anything to say are left out."""
         own: list[tuple[Any, ...]] = [()] * len(self.blocks.rows)
         answers = self.blocks.call("answer", (self.key, request), own)
-        return [unpacked(a) for a in answers if a is not None]
+        return [unpack_symmetric(a) for a in answers if a is not None]
 
 
 @dataclass
@@ -110,14 +112,14 @@ class ShardedProblem(Problem):
 
     Attributes
     ----------
-    shards : FamilyInBlocks
+    shards : BlockLikelihoods
     exchange : RiskExchange or None
         Where risk sets have rows of several blocks.
     levels : LevelExchange or None
         Where rows of several blocks have a few thresholds in common.
     """
 
-    shards: FamilyInBlocks = field(kw_only=True)
+    shards: BlockLikelihoods = field(kw_only=True)
     exchange: RiskExchange | None = None
     levels: LevelExchange | None = None
 
@@ -178,6 +180,6 @@ def sharded_problem(problem: Problem) -> Problem:
     if parts is None:
         return problem
     design = problem.design
-    shards = FamilyInBlocks(blocks, parts, lifts(design, cuts), rows_of_eta(design, cuts))
+    shards = BlockLikelihoods(blocks, parts, column_makers(design, cuts), rows_of_eta(design, cuts))
     known = {f.name: getattr(problem, f.name) for f in fields(Problem)}
     return ShardedProblem(**known, shards=shards, exchange=exchange, levels=levels)

@@ -1,4 +1,4 @@
-"""Half of a symmetric matrix, as blocks send it: what the other half is follows."""
+"""Packing of symmetric matrices in the answers of blocks, which send only one triangle."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from ...solve.data_term.messages import Answer
 
-__all__ = ["packed", "unpacked"]
+__all__ = ["pack_symmetric", "unpack_symmetric"]
 
 
-def packed(answer: Answer) -> Answer:
-    """An answer with the rows from ``first`` on of a symmetric matrix, (k − first, k), packed.
+def pack_symmetric(answer: Answer) -> Answer:
+    """Pack the matrix of an answer, the rows from ``first`` on of a symmetric one, (k − first, k).
 
-    Of row i the entries 0 … i: all that is not in a later one.
+    Row i keeps its entries 0 … i; the others are in later rows.
     """
     if "matrix" not in answer:
         return answer
@@ -25,8 +25,8 @@ def packed(answer: Answer) -> Answer:
     return {**answer, "matrix": numbers, "shape": np.array(strip.shape)}
 
 
-def unpacked(answer: Mapping[str, np.ndarray]) -> Answer:
-    """An answer as it was before `packed`."""
+def unpack_symmetric(answer: Mapping[str, np.ndarray]) -> Answer:
+    """Restore an answer that `pack_symmetric` packed."""
     if "shape" not in answer:
         return answer
     numbers = answer["matrix"]

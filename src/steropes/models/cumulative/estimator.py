@@ -13,7 +13,7 @@ from ...data.vector_checks import APART
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
-from ...infer.weak_information import FAINT, has_light, too_faint
+from ...infer.weak_information import WEAK_INFORMATION, has_tiny_weights, weak_information_error
 from ...likelihoods.cumulative import (
     CODES,
     CumulativeLikelihood,
@@ -264,11 +264,13 @@ class CumulativeProbabilityModel(
         return problem
 
     def _refuse_faint(self, problem: Any) -> None:
-        if self.prior_ is not None or not has_light(problem.weights):
+        if self.prior_ is not None or not has_tiny_weights(problem.weights):
             return
         h = 1.0 / (np.diag(self._covariances().beta()) * problem.design.scale**2)
-        if not (h > FAINT).all():
-            raise too_faint([problem.names[j] for j in np.flatnonzero(~(h > FAINT))])
+        if not (h > WEAK_INFORMATION).all():
+            raise weak_information_error(
+                [problem.names[j] for j in np.flatnonzero(~(h > WEAK_INFORMATION))]
+            )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """R² of the conditional mean, as of scikit-learn's regressors; y without censoring.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, SeparationError
-from ...fit import Problem, certified_under
-from ...infer.cumulative_information import FittedPart
+from ...fit import Problem, certified_fit_under_prior
+from ...infer.cumulative_information import SubsetFit
 from ...infer.cumulative_subsets import combine_thresholds, subset_positions
 from ...likelihoods.cumulative import CumulativeLikelihood
 from ...priors import Prior
@@ -30,7 +30,7 @@ def fit_part(
     tol: float,
     max_iter: int,
     step: Callable[[int, float], None] | None,
-) -> tuple[FittedPart, Problem]:
+) -> tuple[SubsetFit, Problem]:
     """Fit a problem, on from a batch whose last fit is nearly the one wanted, or from coefficients.
 
     The problem returned knows the prior's weights at the end, where they depend on it.
@@ -47,12 +47,12 @@ def fit_part(
     if isinstance(start, np.ndarray):
         begin_at(batch, start)
     look = "after" if known else "during"
-    fit, problem = certified_under(problem, batch, prior, tol, max_iter, step, look)
+    fit, problem = certified_fit_under_prior(problem, batch, prior, tol, max_iter, step, look)
     nonzero = int(np.count_nonzero(fit.beta))
     trace.record(fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian)
     if h0 is not None:
         refuse_separated(problem, fit, free, h0)
-    return FittedPart.of(problem.design, fit), problem
+    return SubsetFit.of(problem.design, fit), problem
 
 
 def fit_subsets(

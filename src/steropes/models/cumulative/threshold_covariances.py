@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...errors import DataError
 from ...infer.cumulative_information import CumulativeInformation, robust_covariance
 from ...infer.cumulative_robust_variances import RobustInformation
-from ...infer.cumulative_subset_variances import CombinedInformation
+from ...infer.cumulative_subset_variances import FastSubsetInformation
 from ...infer.cumulative_subsets import subset_positions
 from ..coefficient_tables import quantile
 from ..setting_types import Kind
@@ -36,7 +36,7 @@ class CumulativeInference(Inference):
     levels_: np.ndarray
     thresholds_: np.ndarray
 
-    def _covariances(self) -> CumulativeInformation | CombinedInformation:
+    def _covariances(self) -> CumulativeInformation | FastSubsetInformation:
         """The information at the fit, computed once; NaN is for the callers to give."""
         check_is_fitted(self, "coef_")
         if self._information is None:
@@ -51,7 +51,7 @@ class CumulativeInference(Inference):
                 self._information = single[0]
             else:
                 at = [subset_positions(self.levels_, p.values) for p in parts]
-                self._information = CombinedInformation(single, at)
+                self._information = FastSubsetInformation(single, at)
         return self._information
 
     def _joint(self, kind: Kind, cluster: Any) -> Any:
