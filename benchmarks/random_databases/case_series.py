@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 
 from steropes.studies import OmopDatabase, case_series_settings
-from steropes.studies.observation_periods import DATED
+from steropes.studies.database.observation_periods import DATED
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.era_covariates import era_columns
 from steropes.studies.sccs.era_sources import Sources

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)

@@ -26,7 +26,7 @@ from tests.parity.r_settings import settings_from_r
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.omop import OmopDatabase, opened
+from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.era_covariates import CONTROL, era_columns
 from steropes.studies.sccs.era_sources import Sources

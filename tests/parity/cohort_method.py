@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.adjust.score_matching import match_scores
 from steropes.studies.cohorts.cohort_builders import condition_cohorts, drug_era_cohorts
-from steropes.studies.demo import DEMO, demo_database
-from steropes.studies.grid.analysis_cache import Workbench
-from steropes.studies.grid.answer import AnalysisResult
-from steropes.studies.grid.results import diagnostics_row
-from steropes.studies.grid.settings import Outcome, Question
-from steropes.studies.omop import OmopDatabase, opened
+from steropes.studies.comparative.cohort_method_presets import cohort_method_demo
+from steropes.studies.comparative.demo import DEMO, demo_database
+from steropes.studies.comparative.outcome_analysis import AnalysisResult
+from steropes.studies.comparative.score_matching import match_scores
+from steropes.studies.comparative.settings import Outcome, Question
+from steropes.studies.database.omop import OmopDatabase, opened
+from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.two_group_cox import TwoGroups
-from steropes.studies.presets import cohort_method_demo
+from steropes.studies.results.comparative_results import diagnostics_row
 
 __all__ = ["compare_with_cohort_method"]
 

@@ -19,8 +19,8 @@ from steropes.studies import (
     score_strata,
     trim,
 )
-from steropes.studies.adjust.propensity_weights import set_weights
-from steropes.studies.diagnostics import Diagnostics
+from steropes.studies.comparative.propensity_weights import set_weights
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 
 RNG = np.random.default_rng(7)
 N = 400

@@ -16,8 +16,8 @@ from steropes.studies import (
     OmopDatabase,
     compare_cohorts,
 )
-from steropes.studies.dates import age_sql, birthday, birthday_sql
-from steropes.studies.presets import cohort_method
+from steropes.studies.comparative.cohort_method_presets import cohort_method
+from steropes.studies.database.dates import age_sql, birthday, birthday_sql
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_sources import Sources
 

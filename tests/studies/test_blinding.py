@@ -15,14 +15,14 @@ from steropes.studies import (
     comparative_study,
     demo_database,
 )
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
+from steropes.studies.diagnostics.comparative_blinding import EFFECT, blinded
 from steropes.studies.disclosure.study import publish
-from steropes.studies.grid.blinding import EFFECT, blinded
 from steropes.studies.numbers import study_json
-from steropes.studies.report import study_page
-from steropes.studies.terminal import print_study
+from steropes.studies.report.formatting import decimals
+from steropes.studies.report.study_report import study_page
+from steropes.studies.report.study_terminal import print_study
 from steropes.studies.verdicts import NO_NOTE
-from steropes.studies.wording import decimals
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
 

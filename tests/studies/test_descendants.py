@@ -24,10 +24,10 @@ from steropes.studies import (
     extract_features,
     new_user_cohort,
 )
-from steropes.studies.cli import run
-from steropes.studies.concepts import find_concepts
-from steropes.studies.report import study_page
-from steropes.studies.terminal import print_study
+from steropes.studies.cli.command_line import run
+from steropes.studies.database.concept_search import find_concepts
+from steropes.studies.report.study_report import study_page
+from steropes.studies.report.study_terminal import print_study
 
 ULCER, CLASS, OTHER, HEADACHE = 30, 50, 51, 70
 BROKEN = ["no table", "no rows", "only each concept itself"]

@@ -33,9 +33,9 @@ from steropes.studies.disclosure import (
 )
 from steropes.studies.disclosure.study import publish
 from steropes.studies.pictures import study_pictures
-from steropes.studies.report import study_page
-from steropes.studies.terminal import print_study
-from steropes.studies.wording import checks, title_case
+from steropes.studies.report.formatting import checks, title_case
+from steropes.studies.report.study_report import study_page
+from steropes.studies.report.study_terminal import print_study
 
 SMALL = range(1, 5)
 

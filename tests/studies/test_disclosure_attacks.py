@@ -31,13 +31,13 @@ from steropes.studies import (
     case_series_settings,
     comparative_study,
 )
-from steropes.studies.adjust.propensity_scores import PropensityRules
-from steropes.studies.adjust.score_matching import Match
+from steropes.studies.comparative.propensity_scores import PropensityRules
+from steropes.studies.comparative.score_matching import Match
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.folder import MANIFEST
 from steropes.studies.disclosure.rounding import STEPS
-from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.spec import CohortSources
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.specification import CohortSources
 
 LEAST, ARMS = 5, ("target", "comparator")
 Z = 1.959963984540054

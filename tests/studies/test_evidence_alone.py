@@ -14,7 +14,7 @@ from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.outcomes.two_group_cox import TwoGroups
-from steropes.studies.ratios import ratio_of
+from steropes.studies.results.ratios import ratio_of
 
 NOT_BAYESIAN = ["fixed, profile", "fixed, normal", "random, normal"]
 EFFECT = ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr"]

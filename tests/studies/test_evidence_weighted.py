@@ -10,7 +10,7 @@ import pytest
 from tests.studies.test_evidence_alone import archive, people
 
 from steropes.errors import DataError
-from steropes.studies.cli import run as command
+from steropes.studies.cli.command_line import run as command
 from steropes.studies.evidence import Profile, combine_normal, combine_profiles, random_effects
 from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.evidence.profile_interpolation import NormalProfile

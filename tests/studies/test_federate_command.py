@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from steropes.federated import Message
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
 
 NAMES = ("north", "south", "west")
 PLAN = """

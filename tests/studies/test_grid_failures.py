@@ -19,10 +19,10 @@ from steropes.studies import (
     StudyAnalysis,
     TimeAtRisk,
 )
-from steropes.studies.demo import demo_database
-from steropes.studies.grid.report import grid_page
-from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.spec import CohortSources
+from steropes.studies.comparative.demo import demo_database
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.specification import CohortSources
+from steropes.studies.report.grid_page import grid_page
 
 pytest.importorskip("duckcdm")
 

@@ -19,11 +19,11 @@ from steropes.studies import (
 from steropes.studies.controls import calibrate, fit_systematic_error
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.grid import release_grid
-from steropes.studies.grid.report import grid_page, write_grid_report
-from steropes.studies.grid.run import precedence, run_grid
-from steropes.studies.grid.spec import CohortSources, ControlSet
-from steropes.studies.grid.store import ResultStore
-from steropes.studies.grid.tables import EXACT, EXACT_KEYS
+from steropes.studies.execution.runner import precedence, run_grid
+from steropes.studies.execution.specification import CohortSources, ControlSet
+from steropes.studies.execution.store import ResultStore
+from steropes.studies.report.grid_page import grid_page, write_grid_report
+from steropes.studies.results.table_layouts import EXACT, EXACT_KEYS
 
 FEMALE = 8532001
 CONTROLS = (5, 6, 7, 8, 9)

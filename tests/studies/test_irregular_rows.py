@@ -27,7 +27,7 @@ from steropes.studies import (
     new_user_cohort,
 )
 from steropes.studies.cohorts.cohort_builders import condition_cohorts
-from steropes.studies.report import study_page
+from steropes.studies.report.study_report import study_page
 
 OTHER = 51
 REVERSED = "that end before they start count as one day, their first"

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies.page.balance import balance_scatter, love_plot
-from steropes.studies.page.canvas import Axes, Canvas, log_ticks, ticks
-from steropes.studies.page.controls import calibration_plot
-from steropes.studies.page.files import write_files
-from steropes.studies.page.flow import attrition_diagram
-from steropes.studies.page.forest import Row, forest
-from steropes.studies.page.html import (
+from steropes.studies.report.atomic_files import write_files
+from steropes.studies.report.balance_figures import balance_scatter, love_plot
+from steropes.studies.report.canvas import Axes, Canvas, log_ticks, ticks
+from steropes.studies.report.control_plots import calibration_plot
+from steropes.studies.report.flow_diagram import attrition_diagram
+from steropes.studies.report.forest_plot import Row, forest
+from steropes.studies.report.html import (
     counted,
     document,
     effect,
@@ -23,8 +23,8 @@ from steropes.studies.page.html import (
     table,
     verdict,
 )
-from steropes.studies.page.overlap import score_overlap
-from steropes.studies.page.survival import survival_curves
+from steropes.studies.report.overlap_figure import score_overlap
+from steropes.studies.report.survival_figure import survival_curves
 
 NAMES = {"target": "new & better <drug>", "comparator": "old drug"}
 

@@ -22,9 +22,9 @@ from steropes.studies import (
     analysis_performance,
     run_grid,
 )
+from steropes.studies.comparative.positive_controls import add_positive_controls
 from steropes.studies.controls import Synthesis, add_outcomes, outcome_rates
-from steropes.studies.grid.analysis_cache import Workbench
-from steropes.studies.grid.positive import add_positive_controls
+from steropes.studies.execution.analysis_cache import Workbench
 
 NEGATIVE = (5, 6, 7, 8, 9, 10)
 YEAR = TimeAtRisk(start=1, end=365, end_anchor="cohort start")
@@ -230,7 +230,7 @@ def test_the_specification_is_read_from_a_file(tmp_path):
 
 
 def test_the_page_of_controls_is_whole_by_itself(results, tmp_path):
-    from steropes.studies.grid.controls_page import write_controls_report
+    from steropes.studies.report.controls_page import write_controls_report
 
     path = write_controls_report(results, tmp_path)
     text = path.read_text()
@@ -243,7 +243,7 @@ def test_the_page_of_controls_is_whole_by_itself(results, tmp_path):
 
 
 def test_a_grid_with_positive_controls_tells_how_the_analyses_fared(database, tmp_path, capsys):
-    from steropes.studies.cli import run as command
+    from steropes.studies.cli.command_line import run as command
 
     positive = PositiveControls(ratios=(4.0,), min_outcomes=30, min_for_model=1000)
     spec = dataclasses.replace(a_spec(), controls=ControlSet((), (7, 8), positive))
@@ -256,7 +256,7 @@ def test_a_grid_with_positive_controls_tells_how_the_analyses_fared(database, tm
 
 
 def test_the_demonstration_pairs_every_way_to_adjust_with_both_models():
-    from steropes.studies.demo import demo_controls
+    from steropes.studies.comparative.demo import demo_controls
 
     spec = demo_controls()
     kinds = [a.outcome_model.kind for a in spec.analysis]

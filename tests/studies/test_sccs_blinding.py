@@ -16,7 +16,7 @@ from steropes.studies import (
     case_series,
     case_series_settings,
 )
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines

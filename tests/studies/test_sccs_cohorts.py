@@ -10,7 +10,7 @@ from tests.studies.test_circe import definition
 
 from steropes import DataError
 from steropes.studies import CohortSources, ConceptSet, case_series, case_series_settings
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_grid import read_case_series_grid, run_case_series_grid
 

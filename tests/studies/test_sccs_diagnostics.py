@@ -17,7 +17,7 @@ from steropes.studies import (
     case_series,
     case_series_settings,
 )
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
 from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio, power_of
 from steropes.studies.sccs.sccs_diagnostics import own_verdicts, time_stability
 from steropes.studies.sccs.sccs_terminal import print_series

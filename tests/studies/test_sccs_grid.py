@@ -23,7 +23,7 @@ from steropes.studies import (
     case_series,
     case_series_grid_schema,
 )
-from steropes.studies.cli import run
+from steropes.studies.cli.command_line import run
 from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
 from steropes.studies.sccs.sccs_grid import (
     CaseSeriesGrid,

@@ -19,12 +19,12 @@ from steropes.studies import (
     case_series,
     case_series_settings,
 )
+from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
 from steropes.studies.sccs.sccs_model import fit_model
 from steropes.studies.sccs.sccs_page import bands
 from steropes.studies.sccs.sccs_terminal import print_series, ratio_text
-from steropes.studies.wording import decimals
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (CaseRules, CaseSeriesSettings, ExposureWindow, Spline, Thresholds)

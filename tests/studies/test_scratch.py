@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from steropes.studies import OmopDatabase
-from steropes.studies.scratch import ScratchFolder
+from steropes.studies.database.scratch import ScratchFolder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
 
 HOLD = """
 import sys, time
-from steropes.studies.scratch import ScratchFolder
+from steropes.studies.database.scratch import ScratchFolder
 folder = ScratchFolder(sys.argv[1])
 (folder.path / "spilled").write_text("people")
 print(folder.path, flush=True)

@@ -5,9 +5,9 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database, match_propensity
+from steropes.studies.comparative.tied_scores import tie_keys, tied_share, try_tie_orders
 from steropes.studies.disclosure.study import publish
-from steropes.studies.ties import tie_keys, tied_share, try_tie_orders
-from steropes.studies.wording import checks
+from steropes.studies.report.formatting import checks
 
 IDS = np.random.default_rng(0).choice(10**9, 400, replace=False)
 SCORE = np.random.default_rng(1).integers(0, 6, 400).astype(float)

@@ -34,8 +34,8 @@ from steropes.studies import (
     read_spec,
     study_population,
 )
-from steropes.studies.databases import duckdb_tables as local
-from steropes.studies.dates import as_days, calendar_date
+from steropes.studies.database import duckdb_tables as local
+from steropes.studies.database.dates import as_days, calendar_date
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_sources import Sources
 

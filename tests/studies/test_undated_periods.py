@@ -14,7 +14,7 @@ from steropes.studies import (
     drug_era_cohorts,
 )
 from steropes.studies.cohorts import find_new_users
-from steropes.studies.observation_periods import DATED
+from steropes.studies.database.observation_periods import DATED
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_sources import Sources
 

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
-    from .adjust.covariate_balance import Balance, covariate_balance
-    from .adjust.propensity_scores import PropensityRules, PropensityScores, fit_scores
-    from .adjust.propensity_weights import propensity_weights
-    from .adjust.score_matching import Match, match_scores, matched_weights
-    from .adjust.score_strata import Stratify, score_strata
-    from .adjust.table_one import table_one
-    from .adjust.trimming import Trim, trim
     from .balance import balance_table, standardized_differences
+    from .cli.environment import environment
     from .cohorts import (
         Cohort,
         CohortRules,
@@ -36,8 +30,18 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         read_cohorts,
         study_population,
     )
-    from .comparative import ComparativeStudy, StudySettings, comparative_study
-    from .concepts import find_concepts
+    from .comparative.covariate_balance import Balance, covariate_balance
+    from .comparative.demo import DEMO, demo_database
+    from .comparative.one_question import ComparativeStudy, StudySettings, comparative_study
+    from .comparative.outcome_analysis import AnalysisResult
+    from .comparative.positive_controls import PositiveControls
+    from .comparative.propensity_scores import PropensityRules, PropensityScores, fit_scores
+    from .comparative.propensity_weights import propensity_weights
+    from .comparative.score_matching import Match, match_scores, matched_weights
+    from .comparative.score_strata import Stratify, score_strata
+    from .comparative.score_trimming import Trim, trim
+    from .comparative.settings import Outcome, Question, StudyAnalysis
+    from .comparative.table_one import table_one
     from .controls import (
         ControlEstimates,
         ErrorModel,
@@ -54,11 +58,15 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .covariates import CovariateRules, Covariates, extract_covariates
     from .covariates.feature_extraction import FeatureRules, Features, extract_features
     from .covariates.preprocessing import Tidied, TidyRules, tidy
-    from .demo import DEMO, demo_database
-    from .diagnostics import Diagnostics, DiagnosticThresholds
+    from .database.concept_search import find_concepts
+    from .database.omop import OmopDatabase
+    from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
     from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
     from .evidence import combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
+    from .execution.analysis_cache import Workbench
+    from .execution.runner import GridResults, run_grid
+    from .execution.specification import CohortSources, ControlSet, GridSpec, RiskWindow, read_spec
     from .federation.federated_runs import (
         federate,
         federate_answer,
@@ -68,20 +76,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         federate_withdraw,
     )
     from .federation.site_profiles import FederatedProfiles
-    from .grid import (
-        AnalysisResult,
-        Outcome,
-        Question,
-        StudyAnalysis,
-        Workbench,
-    )
-    from .grid.controls import analysis_performance
-    from .grid.positive import PositiveControls
-    from .grid.run import GridResults, run_grid
-    from .grid.spec import CohortSources, ControlSet, GridSpec, RiskWindow, read_spec
-    from .installed import environment
     from .matching import match_pairs, match_propensity
-    from .omop import OmopDatabase
     from .outcomes import (
         AbsoluteEffect,
         Estimate,
@@ -92,6 +87,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         estimate_effect,
     )
     from .propensity import Propensity, auc, fit_propensity, preference_score
+    from .results.control_results import analysis_performance
     from .sccs.sccs_grid import (
         CaseSeriesGrid,
         CaseSeriesGridResults,
@@ -106,20 +102,20 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
 
 _WHERE = {
-    "Balance": "adjust.covariate_balance",
-    "covariate_balance": "adjust.covariate_balance",
-    "Match": "adjust.score_matching",
-    "match_scores": "adjust.score_matching",
-    "matched_weights": "adjust.score_matching",
-    "PropensityRules": "adjust.propensity_scores",
-    "PropensityScores": "adjust.propensity_scores",
-    "fit_scores": "adjust.propensity_scores",
-    "Stratify": "adjust.score_strata",
-    "score_strata": "adjust.score_strata",
-    "table_one": "adjust.table_one",
-    "Trim": "adjust.trimming",
-    "trim": "adjust.trimming",
-    "propensity_weights": "adjust.propensity_weights",
+    "Balance": "comparative.covariate_balance",
+    "covariate_balance": "comparative.covariate_balance",
+    "Match": "comparative.score_matching",
+    "match_scores": "comparative.score_matching",
+    "matched_weights": "comparative.score_matching",
+    "PropensityRules": "comparative.propensity_scores",
+    "PropensityScores": "comparative.propensity_scores",
+    "fit_scores": "comparative.propensity_scores",
+    "Stratify": "comparative.score_strata",
+    "score_strata": "comparative.score_strata",
+    "table_one": "comparative.table_one",
+    "Trim": "comparative.score_trimming",
+    "trim": "comparative.score_trimming",
+    "propensity_weights": "comparative.propensity_weights",
     "balance_table": "balance",
     "standardized_differences": "balance",
     "Cohort": "cohorts",
@@ -137,10 +133,10 @@ _WHERE = {
     "new_user_cohort": "cohorts",
     "read_cohorts": "cohorts",
     "study_population": "cohorts",
-    "ComparativeStudy": "comparative",
-    "StudySettings": "comparative",
-    "comparative_study": "comparative",
-    "find_concepts": "concepts",
+    "ComparativeStudy": "comparative.one_question",
+    "StudySettings": "comparative.one_question",
+    "comparative_study": "comparative.one_question",
+    "find_concepts": "database.concept_search",
     "ControlEstimates": "controls",
     "ErrorModel": "controls",
     "Synthesis": "controls",
@@ -161,14 +157,14 @@ _WHERE = {
     "Tidied": "covariates.preprocessing",
     "TidyRules": "covariates.preprocessing",
     "tidy": "covariates.preprocessing",
-    "DEMO": "demo",
-    "demo_database": "demo",
-    "DiagnosticThresholds": "diagnostics",
-    "Diagnostics": "diagnostics",
+    "DEMO": "comparative.demo",
+    "demo_database": "comparative.demo",
+    "DiagnosticThresholds": "diagnostics.comparative_diagnostics",
+    "Diagnostics": "diagnostics.comparative_diagnostics",
     "hazard_ratio": "effects",
     "incidence_rates": "effects",
     "minimum_detectable_ratio": "effects",
-    "environment": "installed",
+    "environment": "cli.environment",
     "combine_normal": "evidence",
     "combine_profiles": "evidence",
     "random_effects": "evidence",
@@ -185,23 +181,23 @@ _WHERE = {
     "federate_withdraw": "federation.federated_runs",
     "Owner": "federation.federated_runs",
     "OwnerRules": "federation.federated_runs",
-    "AnalysisResult": "grid",
-    "Outcome": "grid",
-    "Question": "grid",
-    "StudyAnalysis": "grid",
-    "Workbench": "grid",
-    "analysis_performance": "grid.controls",
-    "PositiveControls": "grid.positive",
-    "GridResults": "grid.run",
-    "run_grid": "grid.run",
-    "CohortSources": "grid.spec",
-    "ControlSet": "grid.spec",
-    "GridSpec": "grid.spec",
-    "RiskWindow": "grid.spec",
-    "read_spec": "grid.spec",
+    "AnalysisResult": "comparative.outcome_analysis",
+    "Outcome": "comparative.settings",
+    "Question": "comparative.settings",
+    "StudyAnalysis": "comparative.settings",
+    "Workbench": "execution.analysis_cache",
+    "analysis_performance": "results.control_results",
+    "PositiveControls": "comparative.positive_controls",
+    "GridResults": "execution.runner",
+    "run_grid": "execution.runner",
+    "CohortSources": "execution.specification",
+    "ControlSet": "execution.specification",
+    "GridSpec": "execution.specification",
+    "RiskWindow": "execution.specification",
+    "read_spec": "execution.specification",
     "match_pairs": "matching",
     "match_propensity": "matching",
-    "OmopDatabase": "omop",
+    "OmopDatabase": "database.omop",
     "Estimate": "outcomes",
     "OutcomeModel": "outcomes",
     "curve_table": "outcomes",

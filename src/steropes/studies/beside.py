@@ -16,12 +16,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.adjust.propensity_weights import Estimand, propensity_weights, set_weights
-from steropes.studies.adjust.score_matching import Match, match_scores
-from steropes.studies.adjust.score_strata import Stratify, score_strata
+from steropes.studies.comparative.propensity_weights import (
+    Estimand,
+    propensity_weights,
+    set_weights,
+)
+from steropes.studies.comparative.score_matching import Match, match_scores
+from steropes.studies.comparative.score_strata import Stratify, score_strata
 from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.ratios import ratio_of
+from steropes.studies.results.ratios import ratio_of
 
 __all__ = ["Beside", "beside", "e_values"]
 

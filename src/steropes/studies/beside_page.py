@@ -8,10 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from steropes.studies.beside import LARGEST_WEIGHT
+from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.disclosure.study import Published
-from steropes.studies.estimands import estimand_name
-from steropes.studies.page.html import effect, number_table, table
-from steropes.studies.wording import (
+from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,
     analysis_name,
     decimals,
@@ -19,9 +18,10 @@ from steropes.studies.wording import (
     title_case,
     unconverged_text,
 )
+from steropes.studies.report.html import effect, number_table, table
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative import ComparativeStudy
+    from steropes.studies.comparative.one_question import ComparativeStudy
 
 __all__ = ["beside_parts", "source_line"]
 

@@ -15,8 +15,8 @@ import pandas as pd
 
 from steropes.data.kaplan_meier import KaplanMeier, product_limit
 from steropes.errors import DataError, SeparationError
-from steropes.studies.checked import require_people
-from steropes.studies.ratios import ratio_of
+from steropes.studies.comparative.input_checks import require_people
+from steropes.studies.results.ratios import ratio_of
 
 __all__ = [
     "DAYS_PER_YEAR",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.ties import tie_keys
+from steropes.studies.comparative.tied_scores import tie_keys
 
 __all__ = ["comparable_scores", "match_pairs", "match_propensity"]
 
@@ -28,7 +28,8 @@ def match_propensity(
 
     Of people with equal scores (to nine decimals of a standard deviation) the one with the
     smaller random key goes first; the key is made of the person's id and the seed
-    (:func:`steropes.studies.ties.tie_keys`), so the order of the rows has no say.
+    (:func:`~steropes.studies.comparative.tied_scores.tie_keys`), so the order of the rows does
+    not matter.
 
     Parameters
     ----------

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING
 
-from steropes.studies.estimands import estimand_name
-from steropes.studies.wording import risk_period, title_case
+from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.report.formatting import risk_period, title_case
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative import ComparativeStudy
+    from steropes.studies.comparative.one_question import ComparativeStudy
 
 __all__ = ["methods_parts"]
 

@@ -17,12 +17,12 @@ from steropes.studies.disclosure.rounding import significant
 from steropes.studies.disclosure.study import Published, publish, published_at_risk
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
-from steropes.studies.plain_text import csv_text
+from steropes.studies.report.plain_text import csv_text
 from steropes.studies.verdicts import equipoise_share
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
-    from steropes.studies.comparative import ComparativeStudy
+    from steropes.studies.comparative.one_question import ComparativeStudy
 
 __all__ = ["study_json", "study_numbers", "study_tables"]
 

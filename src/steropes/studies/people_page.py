@@ -7,11 +7,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from steropes.studies.disclosure.study import Published
-from steropes.studies.page.html import number_table, paragraphs
-from steropes.studies.wording import count, decimals, percent, title_case
+from steropes.studies.report.formatting import count, decimals, percent, title_case
+from steropes.studies.report.html import number_table, paragraphs
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative import ComparativeStudy
+    from steropes.studies.comparative.one_question import ComparativeStudy
 
 __all__ = ["attrition_parts", "balance_parts", "propensity_parts"]
 

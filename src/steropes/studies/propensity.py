@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.checked import require_numbers
+from steropes.studies.comparative.input_checks import require_numbers
 
 if TYPE_CHECKING:
     from steropes import LogisticRegression

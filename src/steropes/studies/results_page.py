@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.beside_page import beside_parts
 from steropes.studies.disclosure.study import Published
-from steropes.studies.page.html import number_table, table
-from steropes.studies.verdicts import NOT_SHOWN, Judged
-from steropes.studies.wording import (
+from steropes.studies.report.formatting import (
     analysis_name,
     count,
     decimals,
@@ -21,9 +19,11 @@ from steropes.studies.wording import (
     shown_value,
     title_case,
 )
+from steropes.studies.report.html import number_table, table
+from steropes.studies.verdicts import NOT_SHOWN, Judged
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative import ComparativeStudy
+    from steropes.studies.comparative.one_question import ComparativeStudy
 
 __all__ = ["diagnostics_parts", "result_parts"]
 

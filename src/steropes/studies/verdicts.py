@@ -11,13 +11,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.digits import Relation, limit_text, passes
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
+from steropes.studies.report.digits import Relation, limit_text, passes
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative import ComparativeStudy
-    from steropes.studies.diagnostics import Verdict
+    from steropes.studies.comparative.one_question import ComparativeStudy
+    from steropes.studies.diagnostics.comparative_diagnostics import Verdict
     from steropes.studies.disclosure.study import Published
 
 __all__ = [

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
-from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.spec import read_spec
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.specification import read_spec
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from tests.studies.test_features import made
 from steropes.studies import (
     covariate_balance,
 )
+from steropes.studies.diagnostics.comparative_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.grid_shared import hidden_names, released_balance
-from steropes.studies.grid.blinding import blinded
-from steropes.studies.grid.report import grid_page, write_grid_report
-from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.shared_tables import balance_rows
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.report.grid_page import grid_page, write_grid_report
+from steropes.studies.results.shared_tables import balance_rows
 
 
 def rare_covariates():

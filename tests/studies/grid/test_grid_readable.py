@@ -9,13 +9,13 @@ import pytest
 import steropes
 from steropes.errors import DataError
 from steropes.studies import DiagnosticThresholds, OutcomeModel, StudyAnalysis, Trim, demo_database
-from steropes.studies.demo import demo_grid
-from steropes.studies.diagnostics import Diagnostics
-from steropes.studies.grid.blinding import EFFECT
-from steropes.studies.grid.calibrating import calibrated_tables
-from steropes.studies.grid.report import grid_page
-from steropes.studies.grid.run import run_grid
-from steropes.studies.page.html import verdict
+from steropes.studies.comparative.demo import demo_grid
+from steropes.studies.diagnostics.comparative_blinding import EFFECT
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.report.grid_page import grid_page
+from steropes.studies.report.html import verdict
+from steropes.studies.results.calibrated_results import calibrated_tables
 
 
 def change(spec, which, **settings):

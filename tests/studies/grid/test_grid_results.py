@@ -10,14 +10,14 @@ import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
 from steropes.errors import DataError
-from steropes.studies.cli import run as command
+from steropes.studies.cli.command_line import run as command
 from steropes.studies.controls import ErrorModel
 from steropes.studies.evidence.archives import combine_archives
-from steropes.studies.grid.calibrating import _fill
-from steropes.studies.grid.report import write_grid_report
-from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.spec import read_spec
-from steropes.studies.grid.tables import KEYS, TABLES
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.specification import read_spec
+from steropes.studies.report.grid_page import write_grid_report
+from steropes.studies.results.calibrated_results import _fill
+from steropes.studies.results.table_layouts import KEYS, TABLES
 
 
 def test_every_result_is_there_and_calibrated(results):

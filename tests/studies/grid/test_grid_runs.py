@@ -20,10 +20,10 @@ from steropes.studies import (
     Question,
     StudyAnalysis,
 )
-from steropes.studies.grid import answer
-from steropes.studies.grid.report import grid_page
-from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.store import ResultStore
+from steropes.studies.comparative import outcome_analysis as answer
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.store import ResultStore
+from steropes.studies.report.grid_page import grid_page
 
 
 def checksum(path):

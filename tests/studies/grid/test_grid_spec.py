@@ -14,8 +14,8 @@ from steropes.studies import (
     Question,
     StudyAnalysis,
 )
-from steropes.studies.concepts import find_concepts
-from steropes.studies.grid.spec import GridSpec, grid_schema, read_spec
+from steropes.studies.database.concept_search import find_concepts
+from steropes.studies.execution.specification import GridSpec, grid_schema, read_spec
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tests.studies.conftest import TinyOmop, day
 
-from steropes.studies.cli import run as command
-from steropes.studies.grid.report import grid_page
-from steropes.studies.grid.run import run_grid
-from steropes.studies.grid.spec import read_spec
+from steropes.studies.cli.command_line import run as command
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.specification import read_spec
+from steropes.studies.report.grid_page import grid_page
 
 SPEC = """
 database_id = "tiny"

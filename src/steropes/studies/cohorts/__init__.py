@@ -1,10 +1,15 @@
 """Who is studied: cohorts as tables, new users of two drugs, study populations, attrition."""
 
-from .circe import circe_cohorts
-from .cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts, read_cohorts
-from .cohort_table import CohortTable
-from .comparison import Comparison, ComparisonRules, compare_cohorts
-from .new_users import (
+from steropes.studies.cohorts.circe import circe_cohorts
+from steropes.studies.cohorts.cohort_builders import (
+    ConceptSet,
+    condition_cohorts,
+    drug_era_cohorts,
+    read_cohorts,
+)
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.cohorts.comparison import Comparison, ComparisonRules, compare_cohorts
+from steropes.studies.cohorts.new_users import (
     RULES,
     Cohort,
     CohortRules,
@@ -12,7 +17,7 @@ from .new_users import (
     new_user_cohort,
     why_empty,
 )
-from .study_population import StudyPopulation, TimeAtRisk, study_population
+from steropes.studies.cohorts.study_population import StudyPopulation, TimeAtRisk, study_population
 
 __all__ = [
     "RULES",

@@ -21,8 +21,8 @@ from steropes.studies.cohorts.circe_schema import check_definition
 from steropes.studies.cohorts.circe_tables import regular_tables
 from steropes.studies.cohorts.circe_vocabulary import concept_set_notes
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
-from steropes.studies.data_notes import DataNote, distinct
-from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
+from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 
 __all__ = ["circe_cohorts", "definition_text", "entry_records"]
 

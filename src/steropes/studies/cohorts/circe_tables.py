@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from steropes.studies.data_notes import DataNote
-from steropes.studies.irregular_rows import repeated_people
-from steropes.studies.observation_periods import joined_periods, joined_periods_note
-from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.irregular_rows import repeated_people
+from steropes.studies.database.observation_periods import joined_periods, joined_periods_note
+from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = ["regular_tables"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.data_notes import DataNote
-from steropes.studies.descendants import Descendants, recorded_tables
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.descendants import Descendants, recorded_tables
+from steropes.studies.database.omop import OmopDatabase
 
 __all__ = ["concept_set_notes"]
 

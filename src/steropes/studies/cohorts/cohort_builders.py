@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
-from steropes.studies.data_notes import DataNote, distinct
-from steropes.studies.descendants import Descendants, recorded_tables
-from steropes.studies.domains import domain_hint
-from steropes.studies.irregular_rows import last_day, reversed_eras
-from steropes.studies.omop import OmopDatabase, RecordsOf
-from steropes.studies.requirements import concepts, whole, yes_or_no
+from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.descendants import Descendants, recorded_tables
+from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.irregular_rows import last_day, reversed_eras
+from steropes.studies.database.omop import OmopDatabase, RecordsOf
+from steropes.studies.execution.validation import concepts, whole, yes_or_no
 
 __all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
 

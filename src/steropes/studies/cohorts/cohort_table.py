@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.array_conversion import refuse_query
 from steropes.errors import DataError
-from steropes.studies.data_notes import DataNote, distinct
-from steropes.studies.dates import as_days
-from steropes.studies.omop import Workspace
-from steropes.studies.people import People
+from steropes.studies.cohorts.cohort_frame import People
+from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.dates import as_days
+from steropes.studies.database.omop import Workspace
 
 __all__ = ["CohortTable"]
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
+from steropes.studies.cohorts.cohort_frame import People
 from steropes.studies.cohorts.cohort_table import CohortTable, require
 from steropes.studies.cohorts.inclusion_rules import (
     NEVER,
@@ -30,12 +31,11 @@ from steropes.studies.cohorts.inclusion_rules import (
     resolve_both,
     sampled,
 )
-from steropes.studies.data_notes import DataNote
-from steropes.studies.dates import AgeRule, calendar_date
-from steropes.studies.observation_periods import DATED
-from steropes.studies.omop import OmopDatabase
-from steropes.studies.people import People
-from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.dates import AgeRule, calendar_date
+from steropes.studies.database.observation_periods import DATED
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.execution.validation import LONGEST, concepts, whole, yes_or_no
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 

@@ -14,16 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.data_notes import DataNote
-from steropes.studies.dates import AgeRule, birthday
-from steropes.studies.irregular_rows import repeated_people
-from steropes.studies.observation_periods import (
+from steropes.studies.comparative.tied_scores import tie_keys
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.dates import AgeRule, birthday
+from steropes.studies.database.irregular_rows import repeated_people
+from steropes.studies.database.observation_periods import (
     joined_periods,
     joined_periods_note,
     undated_periods,
 )
-from steropes.studies.omop import OmopDatabase
-from steropes.studies.ties import tie_keys
+from steropes.studies.database.omop import OmopDatabase
 
 __all__ = [
     "NEVER",

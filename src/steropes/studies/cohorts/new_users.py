@@ -11,20 +11,20 @@ from dataclasses import dataclass
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.data_notes import DataNote, distinct, explained
-from steropes.studies.descendants import Descendants
-from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.domains import domain_hint
-from steropes.studies.irregular_rows import repeated_people, reversed_eras
-from steropes.studies.observation_periods import (
+from steropes.studies.cohorts.cohort_frame import People
+from steropes.studies.database.data_notes import DataNote, distinct, explained
+from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.irregular_rows import repeated_people, reversed_eras
+from steropes.studies.database.observation_periods import (
     DATED,
     joined_periods,
     joined_periods_note,
     undated_periods,
 )
-from steropes.studies.omop import OmopDatabase, Workspace
-from steropes.studies.people import People
-from steropes.studies.requirements import LONGEST, concept, whole, yes_or_no
+from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.execution.validation import LONGEST, concept, whole, yes_or_no
 
 __all__ = ["RULES", "Cohort", "CohortRules", "new_user_cohort"]
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
+from steropes.studies.cohorts.cohort_frame import People
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.inclusion_rules import NEVER, days
-from steropes.studies.people import People
-from steropes.studies.requirements import LONGEST, whole, yes_or_no
+from steropes.studies.execution.validation import LONGEST, whole, yes_or_no
 
 __all__ = ["StudyPopulation", "TimeAtRisk", "study_population"]
 

@@ -1,15 +1,24 @@
 """Controls: outcomes whose effect is known tell of systematic error, and calibrate the others."""
 
-from .control_performance import ControlEstimates, control_performance, performance_by_ratio
-from .empirical_calibration import (
+from steropes.studies.controls.control_performance import (
+    ControlEstimates,
+    control_performance,
+    performance_by_ratio,
+)
+from steropes.studies.controls.empirical_calibration import (
     Calibrated,
     SystematicError,
     calibrate,
     fit_systematic_error,
     leave_one_out,
 )
-from .error_model import ErrorModel, calibrate_interval, fit_error_model, leave_one_group_out
-from .signal_injection import Added, Synthesis, add_outcomes, outcome_rates
+from steropes.studies.controls.error_model import (
+    ErrorModel,
+    calibrate_interval,
+    fit_error_model,
+    leave_one_group_out,
+)
+from steropes.studies.controls.signal_injection import Added, Synthesis, add_outcomes, outcome_rates
 
 __all__ = [
     "Added",

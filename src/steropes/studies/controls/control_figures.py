@@ -10,9 +10,9 @@ import pandas as pd
 
 from steropes.studies.controls.control_performance import ControlEstimates
 from steropes.studies.controls.empirical_calibration import fit_systematic_error
-from steropes.studies.page import html
-from steropes.studies.page.controls import calibration_plot
-from steropes.studies.page.forest import Row, forest
+from steropes.studies.report import html
+from steropes.studies.report.control_plots import calibration_plot
+from steropes.studies.report.forest_plot import Row, forest
 
 __all__ = ["performance_parts", "performance_words"]
 

@@ -22,7 +22,7 @@ from steropes.errors import DataError
 from steropes.studies.covariates.concept_covariates import NothingLeftError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import tidy
-from steropes.studies.requirements import real, whole
+from steropes.studies.execution.validation import real, whole
 
 __all__ = ["Added", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rates"]
 

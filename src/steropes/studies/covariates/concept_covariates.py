@@ -16,11 +16,11 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts import Cohort
-from steropes.studies.data_notes import DataNote, distinct
-from steropes.studies.descendants import Descendants
-from steropes.studies.irregular_rows import last_day, reversed_eras
-from steropes.studies.omop import UNNAMED, OmopDatabase, Workspace
-from steropes.studies.requirements import LONGEST, concepts, share, whole, yes_or_no
+from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.irregular_rows import last_day, reversed_eras
+from steropes.studies.database.omop import UNNAMED, OmopDatabase, Workspace
+from steropes.studies.execution.validation import LONGEST, concepts, share, whole, yes_or_no
 
 if TYPE_CHECKING:
     from steropes.design import Design

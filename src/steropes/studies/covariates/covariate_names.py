@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.omop import UNNAMED, OmopDatabase
+from steropes.studies.database.omop import UNNAMED, OmopDatabase
 
 __all__ = ["CUSTOM", "covariate_table"]
 

@@ -22,9 +22,9 @@ from steropes.studies.covariates.comorbidity_scores import (
     Category,
 )
 from steropes.studies.covariates.vocabulary_checks import FINDING
-from steropes.studies.irregular_rows import last_day
-from steropes.studies.observation_periods import joined_periods
-from steropes.studies.omop import OmopDatabase, RecordsOf
+from steropes.studies.database.irregular_rows import last_day
+from steropes.studies.database.observation_periods import joined_periods
+from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
 __all__ = ["Statements", "unusable", "usable"]
 

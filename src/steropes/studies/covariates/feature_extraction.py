@@ -22,12 +22,12 @@ from steropes.studies.covariates.covariate_columns import Columns
 from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
-from steropes.studies.data_notes import DataNote, distinct
-from steropes.studies.dates import as_days
-from steropes.studies.descendants import Descendants, recorded_tables
-from steropes.studies.irregular_rows import repeated_people, repeated_visits, reversed_eras
-from steropes.studies.omop import OmopDatabase, Workspace
-from steropes.studies.requirements import LONGEST, concepts, whole, yes_or_no
+from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.dates import as_days
+from steropes.studies.database.descendants import Descendants, recorded_tables
+from steropes.studies.database.irregular_rows import repeated_people, repeated_visits, reversed_eras
+from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.execution.validation import LONGEST, concepts, whole, yes_or_no
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.covariates.concept_covariates import NothingLeftError
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.requirements import share, yes_or_no
+from steropes.studies.execution.validation import share, yes_or_no
 
 __all__ = ["Tidied", "TidyRules", "tidy"]
 

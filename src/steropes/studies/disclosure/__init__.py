@@ -6,8 +6,19 @@ do to counts, shares, estimates and curves is in ``cells``, ``rounding`` and ``c
 writes the folder ``release`` with its manifest.
 """
 
-from .cells import LEAST, Bound, apart, chain, falling, fraction, part, shown, small, total
-from .rules import DisclosureRules, site_rules
+from steropes.studies.disclosure.cells import (
+    LEAST,
+    Bound,
+    apart,
+    chain,
+    falling,
+    fraction,
+    part,
+    shown,
+    small,
+    total,
+)
+from steropes.studies.disclosure.rules import DisclosureRules, site_rules
 
 __all__ = [
     "LEAST",

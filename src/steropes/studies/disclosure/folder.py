@@ -11,7 +11,7 @@ from typing import Any
 
 from steropes import __version__
 from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.page.files import write_files
+from steropes.studies.report.atomic_files import write_files
 
 __all__ = ["EXACT_NOTE", "MANIFEST", "RELEASE", "write_release"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from steropes.studies.data_notes import released_notes
-from steropes.studies.diagnostics import DiagnosticThresholds
+from steropes.studies.database.data_notes import released_notes
+from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column, released_counts
 from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
 from steropes.studies.disclosure.grid_effects import GridEffects, released_effects
@@ -20,8 +20,8 @@ from steropes.studies.disclosure.grid_shared import (
 )
 from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.grid.calibrating import calibrated_tables
-from steropes.studies.grid.tables import TABLES
+from steropes.studies.results.calibrated_results import calibrated_tables
+from steropes.studies.results.table_layouts import TABLES
 
 __all__ = ["release_grid"]
 

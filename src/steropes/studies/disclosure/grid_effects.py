@@ -14,7 +14,7 @@ from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, colum
 from steropes.studies.disclosure.rounding import Effect, effect_step, significant, to_unit, withheld
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.study import WITHHELD
-from steropes.studies.ratios import ratio_of
+from steropes.studies.results.ratios import ratio_of
 
 __all__ = ["GridEffects", "released_effects"]
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.data_notes import released_notes
+from steropes.studies.database.data_notes import released_notes
 from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.grid_counts import column, signed
 from steropes.studies.disclosure.rounding import Effect, effect_step, significant, withheld
 from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.ratios import ratio_of
+from steropes.studies.results.ratios import ratio_of
 from steropes.studies.sccs.sccs_results_schema import TABLES
 
 __all__ = ["CovariateCounts", "binned", "release_series", "released_counts", "rounded_effect"]

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.beside import e_values
-from steropes.studies.data_notes import published_notes
+from steropes.studies.database.data_notes import published_notes
 from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.curves import coarse_curve
 from steropes.studies.disclosure.rounding import (
@@ -32,12 +32,12 @@ from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.outcomes.e_values import is_common
 from steropes.studies.outcomes.outcome_summaries import informative_events
 from steropes.studies.plots import density
-from steropes.studies.ratios import ratio_of
+from steropes.studies.results.ratios import ratio_of
 from steropes.studies.verdicts import Judged, blind, judge, without_lone_crude
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
-    from steropes.studies.comparative import ComparativeStudy
+    from steropes.studies.comparative.one_question import ComparativeStudy
 
 __all__ = ["WITHHELD", "Published", "publish", "published_at_risk"]
 

@@ -1,7 +1,12 @@
 """Evidence of several databases put together: fixed and random effects."""
 
-from .meta_analysis import Combined, Profile, combine_normal, combine_profiles
-from .random_effects import RandomEffects, random_effects
+from steropes.studies.evidence.meta_analysis import (
+    Combined,
+    Profile,
+    combine_normal,
+    combine_profiles,
+)
+from steropes.studies.evidence.random_effects import RandomEffects, random_effects
 
 __all__ = [
     "Combined",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from steropes.studies.wording import title_case
+from steropes.studies.report.formatting import title_case
 
 __all__ = ["ArchiveNames"]
 

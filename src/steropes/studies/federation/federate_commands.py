@@ -170,7 +170,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of a message, for sites in other languages."""
     from steropes.federated import FederatedPlan, message_schema
-    from steropes.studies.grid.reading import schema_of
+    from steropes.studies.execution.settings_parser import schema_of
 
     print(json.dumps(schema_of(FederatedPlan) if plan else message_schema(), indent=1))
 
@@ -178,7 +178,7 @@ def schema(
 def _plan(path: Path, **given: int | None) -> FederatedPlan:
     """Read a plan, with settings of the command line."""
     from steropes.federated import FederatedPlan
-    from steropes.studies.grid.reading import Source, build
+    from steropes.studies.execution.settings_parser import Source, build
 
     source = Source.read(path)
     source.values |= {name: value for name, value in given.items() if value is not None}

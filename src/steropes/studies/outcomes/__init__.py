@@ -1,9 +1,14 @@
 """The outcome in two arms: models of the effect, and what is told besides."""
 
-from .absolute_effects import AbsoluteEffect, absolute_effect
-from .effect_estimate import Estimate, estimate_effect
-from .outcome_summaries import arm_counts, curve_table, detectable_ratio, follow_up
-from .settings import OutcomeModel
+from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect
+from steropes.studies.outcomes.outcome_summaries import (
+    arm_counts,
+    curve_table,
+    detectable_ratio,
+    follow_up,
+)
+from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = [
     "AbsoluteEffect",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.studies.checked import require_people, require_weights
+from steropes.studies.comparative.input_checks import require_people, require_weights
 
 __all__ = ["AbsoluteEffect", "absolute_effect"]
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError, SeparationError
-from steropes.studies.checked import require_people, require_weights
+from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
 from steropes.studies.outcomes.outcome_regression import Fitted, clusters_of, fit_with_engine
@@ -18,7 +18,7 @@ from steropes.studies.outcomes.outcome_summaries import arm_counts
 from steropes.studies.outcomes.settings import Kind, OutcomeModel
 from steropes.studies.outcomes.two_group_cox import TwoGroups
 from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
-from steropes.studies.stored_profile import store_profile
+from steropes.studies.results.stored_profile import store_profile
 
 __all__ = ["Estimate", "estimate_effect", "why_none"]
 

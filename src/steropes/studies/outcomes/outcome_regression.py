@@ -14,7 +14,7 @@ from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.stored_profile import profile_of, store_profile
+from steropes.studies.results.stored_profile import profile_of, store_profile
 
 __all__ = ["Fitted", "clusters_of", "fit_with_engine"]
 

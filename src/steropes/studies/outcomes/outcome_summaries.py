@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.kaplan_meier import product_limit
-from steropes.studies.checked import require_people, require_weights
+from steropes.studies.comparative.input_checks import require_people, require_weights
 
 __all__ = [
     "arm_counts",

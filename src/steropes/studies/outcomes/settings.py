@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from steropes.errors import DataError
-from steropes.studies.requirements import LONGEST, real, whole, yes_or_no
+from steropes.studies.execution.validation import LONGEST, real, whole, yes_or_no
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
 

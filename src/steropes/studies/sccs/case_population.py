@@ -15,18 +15,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.data_notes import DataNote
-from steropes.studies.dates import birthday_sql
-from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.irregular_rows import repeated_people
-from steropes.studies.observation_periods import (
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.dates import birthday_sql
+from steropes.studies.database.irregular_rows import repeated_people
+from steropes.studies.database.observation_periods import (
     DATED,
     joined_periods,
     joined_periods_note,
     joined_spells,
     undated_periods,
 )
-from steropes.studies.omop import OmopDatabase, Workspace
+from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.settings import CaseRules
 

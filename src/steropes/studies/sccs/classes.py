@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steropes.errors import DataError
-from steropes.studies.omop import OmopDatabase
+from steropes.studies.database.omop import OmopDatabase
 
 __all__ = ["LEVELS", "drug_classes"]
 

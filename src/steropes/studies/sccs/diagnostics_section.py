@@ -6,11 +6,11 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
-from steropes.studies.digits import deciding
-from steropes.studies.page import html
+from steropes.studies.report import html
+from steropes.studies.report.digits import deciding
+from steropes.studies.report.formatting import title_case
 from steropes.studies.sccs.sccs_diagnostics import FAIL, Diagnostics, Verdict, own_verdicts
 from steropes.studies.sccs.sccs_terminal import shown_estimates
-from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries

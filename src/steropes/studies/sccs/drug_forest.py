@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steropes.studies.page.canvas import Axes, Canvas, Picture
-from steropes.studies.page.html import effect
+from steropes.studies.report.canvas import Axes, Canvas, Picture
+from steropes.studies.report.formatting import decimals, title_case
+from steropes.studies.report.html import effect
 from steropes.studies.sccs.blinding import public_estimates
-from steropes.studies.wording import decimals, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, require
-from steropes.studies.data_notes import DataNote
-from steropes.studies.descendants import Descendants
-from steropes.studies.irregular_rows import last_day, reversed_eras
-from steropes.studies.omop import OmopDatabase, RecordsOf, Workspace
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.irregular_rows import last_day, reversed_eras
+from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 from steropes.studies.sccs.settings import CaseRules, ExposureWindow
 
 __all__ = ["Sources", "concept_members"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.studies.data_notes import DataNote
-from steropes.studies.omop import Workspace
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.omop import Workspace
 from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow, Kind
 

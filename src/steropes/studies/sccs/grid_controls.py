@@ -12,9 +12,9 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.controls import calibrate_interval, fit_error_model, fit_systematic_error
 from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS
-from steropes.studies.grid.store import ResultStore
-from steropes.studies.omop import OmopDatabase
-from steropes.studies.ratios import ratio_of
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.execution.store import ResultStore
+from steropes.studies.results.ratios import ratio_of
 from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
 from steropes.studies.sccs.sccs_diagnostics import FAIL, NOT_EVALUATED, PASS
 from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time

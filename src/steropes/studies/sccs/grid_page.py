@@ -14,15 +14,15 @@ import pandas as pd
 
 from steropes.studies.controls.control_figures import performance_parts, performance_words
 from steropes.studies.controls.control_performance import ControlEstimates, before_and_after
-from steropes.studies.data_notes import table_sentences
-from steropes.studies.digits import Relation, deciding, limit_text
+from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.folder import write_release
-from steropes.studies.page import html
-from steropes.studies.page.forest import Row, forest
+from steropes.studies.report import html
+from steropes.studies.report.digits import Relation, deciding, limit_text
+from steropes.studies.report.forest_plot import Row, forest
+from steropes.studies.report.formatting import title_case
 from steropes.studies.sccs.sccs_presets import EXPOSURE
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import Spline
-from steropes.studies.wording import title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.databases.column_types import require_time_zone
-from steropes.studies.grid.cohorts import CohortSources
-from steropes.studies.requirements import concept, real, text, whole
+from steropes.studies.database.column_types import require_time_zone
+from steropes.studies.execution.cohort_sources import CohortSources
+from steropes.studies.execution.validation import concept, real, text, whole
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
 from steropes.studies.sccs.sccs_presets import case_series_settings, words_of_analyses

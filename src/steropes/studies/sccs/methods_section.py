@@ -6,9 +6,9 @@ from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.page import html
+from steropes.studies.report import html
+from steropes.studies.report.formatting import count, title_case
 from steropes.studies.sccs.sccs_terminal import interval_words
-from steropes.studies.wording import count, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.data_notes import note_rows
+from steropes.studies.database.data_notes import note_rows
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, Diagnostics
 

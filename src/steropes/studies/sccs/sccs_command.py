@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
-from steropes.studies.grid_commands import DATABASE, Disclosure
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure
 from steropes.studies.sccs import sccs_options as option
 
 if TYPE_CHECKING:
-    from steropes.studies.grid.cohorts import CohortSources
+    from steropes.studies.execution.cohort_sources import CohortSources
 
 __all__ = ["sccs", "sccs_grid"]
 
@@ -120,10 +120,11 @@ def sccs_grid(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run goes on where it was."""
-    from steropes.studies.databases.open_database import require_database
-    from steropes.studies.grid.references import require_database_id
-    from steropes.studies.omop import OmopDatabase
-    from steropes.studies.page.files import output_folder
+    from steropes.studies.database.omop import OmopDatabase
+    from steropes.studies.database.open_database import require_database
+    from steropes.studies.execution.reference_checks import require_database_id
+    from steropes.studies.report.atomic_files import output_folder
+    from steropes.studies.report.study_terminal import Progress
     from steropes.studies.sccs.grid_page import write_case_series_grid
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.sccs_grid import run_case_series_grid
@@ -132,7 +133,6 @@ def sccs_grid(
         read_case_series_grid,
     )
     from steropes.studies.sccs.sccs_terminal import print_grid
-    from steropes.studies.terminal import Progress
 
     if schema:
         print(json.dumps(case_series_grid_schema(), indent=1))
@@ -168,14 +168,14 @@ def _run(
     memory: str | None,
     quiet: bool,
 ) -> None:
-    from steropes.studies.databases.open_database import require_database
+    from steropes.studies.database.omop import OmopDatabase
+    from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import site_rules
-    from steropes.studies.omop import OmopDatabase
-    from steropes.studies.page.files import output_folder
+    from steropes.studies.report.atomic_files import output_folder
+    from steropes.studies.report.study_terminal import Progress
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.sccs_study import case_series
     from steropes.studies.sccs.sccs_terminal import print_series
-    from steropes.studies.terminal import Progress
 
     require_database(database)
     rules = site_rules(disclosure, settings.min_cell)
@@ -203,7 +203,7 @@ def _sources(
     table: str | None, definitions: list[str] | None, nesting: int | None
 ) -> CohortSources | None:
     """Where the cohorts are: a table, files that ATLAS exported, or both."""
-    from steropes.studies.grid.cohorts import CohortSources
+    from steropes.studies.execution.cohort_sources import CohortSources
 
     files: dict[int, str] = {}
     for text in definitions or ():

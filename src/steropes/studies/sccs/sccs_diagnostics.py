@@ -15,8 +15,9 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, poisson
 
-from steropes.studies.convergence import convergence
-from steropes.studies.digits import deciding, deciding_p, limit_text
+from steropes.studies.diagnostics.convergence import convergence
+from steropes.studies.report.digits import deciding, deciding_p, limit_text
+from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio
 from steropes.studies.sccs.era_covariates import Column
@@ -24,7 +25,6 @@ from steropes.studies.sccs.event_dependent_observation import CensorModel
 from steropes.studies.sccs.intervals import PROBE, Intervals
 from steropes.studies.sccs.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.sccs_thresholds import Thresholds
-from steropes.studies.wording import decimals
 
 __all__ = ["Diagnostics", "Verdict", "diagnose", "findings_of", "own_verdicts", "time_stability"]
 

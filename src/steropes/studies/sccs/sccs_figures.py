@@ -12,10 +12,10 @@ from scipy.stats import norm
 
 from steropes.errors import DataError
 from steropes.studies.disclosure.rounding import significant
-from steropes.studies.page.canvas import Axes, Canvas, Picture
+from steropes.studies.report.canvas import Axes, Canvas, Picture
+from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.blinding import hidden_covariates
 from steropes.studies.sccs.splines import TimeEffect
-from steropes.studies.wording import decimals
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries

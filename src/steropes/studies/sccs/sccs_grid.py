@@ -19,12 +19,12 @@ import pandas as pd
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.descendants import Descendants
+from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.disclosure.series import release_series
-from steropes.studies.grid.store import ResultStore, archive_of
-from steropes.studies.omop import OmopDatabase, opened
+from steropes.studies.execution.store import ResultStore, archive_of
 from steropes.studies.sccs.era_sources import concept_members
 from steropes.studies.sccs.grid_controls import (
     CHECKS,

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
-from steropes.studies.ratios import ratio_of
+from steropes.studies.results.ratios import ratio_of
+from steropes.studies.results.stored_profile import Evaluate, evaluated, profile_of, store_profile
 from steropes.studies.sccs.infinite_estimates import find_ends
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sccs_profile import Fit, Profile
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.stored_profile import Evaluate, evaluated, profile_of, store_profile
 
 __all__ = ["CaseSeriesModel", "fit_model"]
 

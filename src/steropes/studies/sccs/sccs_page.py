@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.disclosure.study import WITHHELD
-from steropes.studies.page import html
-from steropes.studies.page.canvas import Picture
-from steropes.studies.plain_text import csv_text
+from steropes.studies.report import html
+from steropes.studies.report.canvas import Picture
+from steropes.studies.report.formatting import count, p_value, title_case
+from steropes.studies.report.plain_text import csv_text
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics_section import verdict_parts
@@ -27,7 +28,6 @@ from steropes.studies.sccs.sccs_terminal import (
     unconverged_mark,
 )
 from steropes.studies.verdicts import NOT_SHOWN
-from steropes.studies.wording import count, p_value, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.controls.signal_injection import checked_ratios
-from steropes.studies.observation_periods import joined_periods, joined_spells
-from steropes.studies.omop import OmopDatabase, Workspace
-from steropes.studies.requirements import real, whole
+from steropes.studies.database.observation_periods import joined_periods, joined_spells
+from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.execution.validation import real, whole
 from steropes.studies.sccs.era_sources import Sources
 from steropes.studies.sccs.settings import CaseRules
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, get_type_hints
 
 from steropes.errors import DataError
-from steropes.studies.requirements import whole, yes_or_no
+from steropes.studies.execution.validation import whole, yes_or_no
 from steropes.studies.sccs.settings import (
     Anchor,
     CaseRules,

@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.grid.cohorts import CohortSources, with_texts
-from steropes.studies.grid.reading import Source, build, must_be_list, schema_of, schema_part
+from steropes.studies.execution.cohort_sources import CohortSources, with_texts
+from steropes.studies.execution.settings_parser import (
+    Source,
+    build,
+    must_be_list,
+    schema_of,
+    schema_part,
+)
 from steropes.studies.sccs.grid_settings import (
     SPLINES,
     CaseSeriesGrid,

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.convergence import quiet_fits
-from steropes.studies.data_notes import DataNote, distinct, explained
+from steropes.studies.database.data_notes import DataNote, distinct, explained
+from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.omop import OmopDatabase, Workspace, opened
+from steropes.studies.diagnostics.convergence import quiet_fits
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
-from steropes.studies.domains import domain_hint
-from steropes.studies.omop import OmopDatabase, Workspace, opened
+from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.case_sampling import Sampling, sampling_cost
@@ -40,7 +41,6 @@ from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.splines import TimeEffect, TimeEffects, time_effects
 from steropes.studies.verdicts import NOT_SHOWN
-from steropes.studies.wording import decimals
 
 if TYPE_CHECKING:
     from steropes.studies.disclosure.series_study import SeriesRelease

@@ -6,13 +6,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.data_notes import table_sentences
+from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.study import WITHHELD
+from steropes.studies.report.formatting import count, decimals, p_value, title_case
 from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
 from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
 from steropes.studies.verdicts import NOT_SHOWN
-from steropes.studies.wording import count, decimals, p_value, title_case
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults

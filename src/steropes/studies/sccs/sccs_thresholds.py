@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steropes.errors import DataError
-from steropes.studies.requirements import real, share
+from steropes.studies.execution.validation import real, share
 
 __all__ = ["Thresholds"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from steropes.errors import DataError
-from steropes.studies.databases.column_types import require_time_zone
-from steropes.studies.dates import AgeRule, calendar_date
-from steropes.studies.requirements import (
+from steropes.studies.database.column_types import require_time_zone
+from steropes.studies.database.dates import AgeRule, calendar_date
+from steropes.studies.execution.validation import (
     LONGEST,
     concept,
     concepts,

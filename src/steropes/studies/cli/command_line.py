@@ -1,0 +1,117 @@
+"""The command ``steropes``: runs the commands and turns what goes wrong into one clear line.
+
+Exit status: 0 done; 2 the input or a setting cannot be used; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies._extras import MissingExtraError, need
+from steropes.studies.cli.core_commands import needs_no_extra, run_without_extras
+from steropes.studies.report.plain_text import plain_text, without_credentials
+
+__all__ = ["main"]
+
+REFUSED, INTERRUPTED = 2, 130
+PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^/@\s:]*:[^/\s]+@")  # in the URL of a server
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+    """
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
+    try:
+        if needs_no_extra(given):
+            return run_without_extras(given)
+        need("typer")
+        need("duckdb")
+        need("rich")
+        from steropes.studies.cli.study_commands import app
+
+        if any(PASSWORD.match(argument) for argument in given):
+            _fail(
+                "warning: a password on the command line can be read by other users of this "
+                "machine; put it into STEROPES_DATABASE_PASSWORD or a credentials file"
+            )
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            return _call(app, given)
+    except (DataError, SeparationError, MissingExtraError) as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        kept = "what is done is kept, and the same command goes on from there"
+        said = kept if _goes_on(given) else "nothing was written"
+        return _fail(f"interrupted; {said}", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
+        sys.stdout = None
+        return 0
+    except OSError as error:  # a file that cannot be written, a disk that is full
+        return _fail(": ".join(str(x) for x in (error.filename, error.strerror or error) if x))
+
+
+def _goes_on(arguments: Sequence[str]) -> bool:
+    """Whether a command keeps what it has done: grids do, those of the demonstration too."""
+    demonstrates = arguments[:1] == ["demo"] and {"--grid", "--controls"} & {*arguments}
+    return arguments[:1] in (["grid"], ["sccs-grid"]) or bool(demonstrates)
+
+
+def _call(app: Any, arguments: Sequence[str]) -> int:
+    import duckdb
+    import typer
+
+    command = typer.main.get_command(app)
+    try:
+        status = command.main(
+            args=list(arguments) or ["--help"],
+            prog_name="steropes",
+            standalone_mode=False,
+        )
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.Error as error:
+        said = " ".join(str(error).split())
+        return _fail(f"the database could not answer a query: {said[:400]}")
+    except Exception as error:
+        # wrong options and the like (click's exceptions, which typer may keep a copy of)
+        if hasattr(error, "format_message"):
+            return _fail(f"{error.format_message().rstrip('.')} (see steropes --help)")
+        if type(error).__name__ == "Abort":
+            raise KeyboardInterrupt from None
+        raise
+    if status == INTERRUPTED:  # typer has caught it
+        raise KeyboardInterrupt
+    return status if isinstance(status, int) else 0
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as one line, without the place in the code that Python would add."""
+    _fail(f"warning: {message}")
+
+
+def _fail(line: str, status: int = REFUSED) -> int:
+    said = without_credentials(plain_text(" ".join(line.split())))
+    print(f"steropes: {said}", file=sys.stderr)
+    return status

@@ -1,0 +1,60 @@
+"""The commands that work without any extra: ``info``, ``--version`` and a short ``--help``.
+
+Somebody who installed only the models can then see what is missing and how to get it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+__all__ = ["needs_no_extra", "print_environment", "run_without_extras"]
+
+EXTRA_PACKAGES = ("typer", "duckdb", "rich")
+HELP = """\
+Usage: steropes COMMAND [OPTIONS]
+
+Penalised regression for health data at scale.
+
+Commands:
+  info       Show versions, threads, the GPU and which extras are installed.
+  --version  Show the version.
+
+The commands for studies (demo, study, grid, sccs, federate and others) need packages that are not
+installed: {missing}. To install them:
+
+  pip install "steropes[study]"
+"""
+
+
+def needs_no_extra(arguments: Sequence[str]) -> bool:
+    """Return whether the command is one of those below and the extra is not installed."""
+    known = [*arguments] in ([], ["--help"], ["-h"], ["--version"], ["info"])
+    return known and bool(_missing())
+
+
+def run_without_extras(arguments: Sequence[str]) -> int:
+    """Run one of the commands above; return the exit status."""
+    from steropes import __version__
+
+    if [*arguments] == ["info"]:
+        print_environment()
+    elif [*arguments] == ["--version"]:
+        print(f"steropes {__version__}")
+    else:
+        print(HELP.format(missing=", ".join(_missing())))
+    return 0
+
+
+def print_environment() -> None:
+    """Print versions, threads, the GPU and which extras are installed."""
+    from steropes.studies.cli.environment import environment
+
+    found = environment()
+    width = max(map(len, found))
+    for name, value in found.items():
+        print(f"{name:{width}}  {value}")
+
+
+def _missing() -> list[str]:
+    return [name for name in EXTRA_PACKAGES if find_spec(name) is None]

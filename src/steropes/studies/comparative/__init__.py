@@ -1,0 +1,1 @@
+"""Comparative cohort studies: settings, adjustment, estimates and positive controls."""

@@ -1,0 +1,73 @@
+"""Settings that speak the defaults of other software."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from steropes.studies.cohorts.comparison import ComparisonRules
+from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.comparative.propensity_scores import PropensityRules
+from steropes.studies.comparative.score_matching import Match
+from steropes.studies.comparative.settings import StudyAnalysis
+from steropes.studies.outcomes.settings import OutcomeModel
+
+__all__ = ["cohort_method", "cohort_method_demo"]
+
+
+def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyAnalysis:
+    """An analysis with the defaults of R's CohortMethod 6.
+
+    Who enters the second cohort is censored there; first exposure, 365 days of observation
+    before, the common period; nobody with the outcome ever before; at risk from the cohort's
+    start to its end; a propensity model with a Laplace prior by cross-validation on 250,000
+    people of an arm; and Cox's model of the treatment with the profile interval, also where
+    there are weights (where a robust one would be right). A year of age is 365.25 days.
+
+    Parameters
+    ----------
+    id, description
+        Of the analysis.
+    **settings
+        Fields of ``StudyAnalysis`` that are to differ.
+    """
+    model = settings.pop("outcome_model", OutcomeModel(interval="profile"))
+    cohorts = replace(settings.pop("cohorts", ComparisonRules()), age_rule="365.25 days")
+    return StudyAnalysis(id, description, cohorts=cohorts, outcome_model=model, **settings)
+
+
+def cohort_method_demo() -> tuple[StudyAnalysis, ...]:
+    """The four analyses whose results CohortMethod 6 ships for its viewer.
+
+    Crude, matched with up to 100 comparators, weighted by the odds of the score (at most ten),
+    and matched with an interaction with sex. Of everybody the first 183 days of observation are
+    needed; time at risk ends 30 days after the cohort's end; the propensity model's prior has a
+    variance of 0.01. As in R, the crude estimate may be read.
+    """
+    common: dict[str, Any] = {
+        "cohorts": ComparisonRules(both="remove all", washout_days=183),
+        "at_risk": TimeAtRisk(end=30, censor_at_new_window=True),
+    }
+    scored = {**common, "propensity": PropensityRules(variance=0.01)}
+    match = Match(max_ratio=100)
+    female = 8532001
+    return (
+        cohort_method(
+            1, "No matching, simple outcome model", propensity=None, unadjusted=True, **common
+        ),
+        cohort_method(
+            2, "Matching", match=match, outcome_model=_profile(stratified=True), **scored
+        ),
+        cohort_method(3, "IPTW", truncate=10.0, outcome_model=_profile(weighted=True), **scored),
+        cohort_method(
+            4,
+            "Matching with gender interaction",
+            match=match,
+            outcome_model=_profile(stratified=True, interactions=(female,)),
+            **scored,
+        ),
+    )
+
+
+def _profile(**settings: Any) -> OutcomeModel:
+    return OutcomeModel(interval="profile", **settings)

@@ -1,0 +1,353 @@
+"""One outcome of a question by one analysis, from what all outcomes share to the estimate.
+
+Nothing here asks the database: what is needed is in memory, so that outcomes can be answered by
+several processes at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_frame import People
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.cohorts.comparison import Comparison
+from steropes.studies.cohorts.study_population import StudyPopulation, study_population
+from steropes.studies.comparative.adjustment import Adjusted, adjust
+from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
+from steropes.studies.comparative.propensity_scores import PropensityScores
+from steropes.studies.comparative.propensity_weights import set_weights
+from steropes.studies.comparative.settings import Question, StudyAnalysis
+from steropes.studies.comparative.tied_scores import tied_share
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
+from steropes.studies.diagnostics.convergence import convergence, quiet_fits
+from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect, why_none
+from steropes.studies.outcomes.outcome_regression import clusters_of
+from steropes.studies.outcomes.outcome_summaries import (
+    arm_counts,
+    curve_table,
+    detectable_ratio,
+    follow_up,
+    informative_events,
+)
+
+__all__ = ["AnalysisResult", "Prepared", "Shared", "adjusted_people", "balance_of"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Shared:
+    """What all outcomes of a question and an analysis have in common.
+
+    Attributes
+    ----------
+    population : StudyPopulation
+        Who could be at risk, whatever the outcome.
+    scores : PropensityScores or None
+    adjusted : Adjusted or None
+    balance : Balance or None
+    features : Features or None
+        Covariates of all entries of the comparison.
+    note : str
+        Why there are no scores or no adjustment, where there should be; empty otherwise.
+    """
+
+    population: StudyPopulation
+    scores: PropensityScores | None
+    adjusted: Adjusted | None
+    balance: Balance | None
+    features: Features | None
+    note: str = ""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AnalysisResult:
+    """One question, one outcome, one analysis.
+
+    Attributes
+    ----------
+    question : Question
+    outcome : int
+    analysis : StudyAnalysis
+    names : dict of str
+        Of ``target``, ``comparator`` and ``outcome``.
+    people : DataFrame
+        Who was compared, as in ``StudyPopulation.people``, with ``score``, ``preference``,
+        ``set`` and ``weight`` where there are such.
+    attrition : DataFrame
+    estimand : str
+    estimate : Estimate
+    absolute : AbsoluteEffect
+        Differences of risks and of restricted means.
+    counts, follow_up : dict
+        Subjects, days, outcomes; distribution of follow-up.
+    informative : (int, int)
+        Outcomes of target and comparator that say something of the effect.
+    curves : DataFrame
+        Kaplan–Meier curves, as ``curve_table`` makes them.
+    balance : Balance or None
+        Of the people of this outcome.
+    shared : Shared
+    diagnostics : Diagnostics
+    """
+
+    question: Question
+    outcome: int
+    analysis: StudyAnalysis
+    names: dict[str, str]
+    people: pd.DataFrame
+    attrition: pd.DataFrame
+    estimand: str
+    estimate: Estimate
+    absolute: AbsoluteEffect
+    counts: dict[str, int]
+    informative: tuple[int, int]
+    follow_up: dict[str, object]
+    curves: pd.DataFrame
+    balance: Balance | None
+    shared: Shared
+    diagnostics: Diagnostics
+
+    def __repr__(self) -> str:
+        return (
+            f"AnalysisResult({self.names['target']} against {self.names['comparator']}, "
+            f"{self.names['outcome']}, analysis {self.analysis.id}: {self.estimate!r})"
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Prepared:
+    """A question and an analysis, with all that its outcomes share.
+
+    Attributes
+    ----------
+    question : Question
+    analysis : StudyAnalysis
+    cohorts : CohortTable
+        Holds the outcomes.
+    comparison : Comparison
+    shared : Shared
+    thresholds : DiagnosticThresholds
+    """
+
+    question: Question
+    analysis: StudyAnalysis
+    cohorts: CohortTable
+    comparison: Comparison
+    shared: Shared
+    thresholds: DiagnosticThresholds
+
+    def packed(self) -> Prepared:
+        """The same with the cohorts of its outcomes alone, to be sent to other processes."""
+        needed = {o.id for o in self.question.outcomes}
+        if self.analysis.competing is not None:
+            needed.add(self.analysis.competing)
+        return replace(self, cohorts=self.cohorts.only(sorted(needed)))
+
+    def answer(self, outcome: int) -> AnalysisResult:
+        """Answer the question for one outcome.
+
+        What cannot be estimated is told in ``estimate.note``.
+
+        Raises
+        ------
+        DataError
+            Cohorts or settings that cannot be used.
+        """
+        comparison, shared, analysis = self.comparison, self.shared, self.analysis
+        population = study_population(
+            comparison, self.cohorts, outcome, analysis.at_risk, competing=analysis.competing
+        )
+        people = pd.DataFrame(population.people)
+        adjusted, note = adjusted_people(people, population.attrition, shared, analysis)
+        compared = people.iloc[adjusted.kept].reset_index(drop=True)
+        note = shared.note or note or why_none(compared)
+        features = shared.features
+        of_compared = None
+        if features is not None and (
+            analysis.adjusts
+            or analysis.outcome_model.covariates
+            or analysis.outcome_model.interactions
+        ):
+            of_compared = features.take(compared["row"].to_numpy())
+        estimate = Estimate(note=note)
+        if not note:
+            with quiet_fits():
+                estimate = estimate_effect(
+                    compared,
+                    analysis.outcome_model,
+                    weights=adjusted.weights,
+                    sets=adjusted.sets,
+                    features=of_compared,
+                )
+        if estimate.note:
+            estimate = replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
+        balance = None
+        if features is not None and analysis.adjusts and not note:
+            balance = balance_of(features, people, adjusted, self.thresholds)
+        weights = _curve_weights(compared, adjusted)
+        absolute = AbsoluteEffect()
+        if not note:
+            absolute = absolute_effect(
+                compared,
+                weights=weights,
+                clusters=clusters_of(compared, adjusted.sets),
+                horizon=analysis.outcome_model.horizon,
+            )
+        return AnalysisResult(
+            question=self.question,
+            outcome=outcome,
+            analysis=analysis,
+            names={**comparison.names, "outcome": population.name},
+            people=People(_annotated(compared, people, adjusted, shared)),
+            attrition=adjusted.attrition,
+            estimand=adjusted.estimand,
+            estimate=estimate,
+            absolute=absolute,
+            counts=arm_counts(compared),
+            informative=informative_events(
+                compared["time"],
+                compared["event"],
+                compared["treated"],
+                adjusted.sets if analysis.outcome_model.stratified else None,
+            ),
+            follow_up=follow_up(compared),
+            curves=curve_table(compared, weights),
+            balance=balance,
+            shared=shared,
+            diagnostics=self._diagnose(people, compared, adjusted, balance, estimate),
+        )
+
+    def _explained(self, note: str, outcome: int, adjusted: Adjusted) -> str:
+        """Why there is no estimate, with the rule or the cohort that is behind it."""
+        reasons = []
+        for arm in ("target", "comparator"):
+            left = adjusted.attrition[f"{arm}_people"].to_numpy()
+            if len(left) and left[-1] == 0:
+                first = int(np.argmax(left == 0))
+                rule = adjusted.attrition["rule"].iloc[first]
+                of = f"the {arm}, {self.comparison.names[arm]}"
+                reasons.append(
+                    f"nobody of {of}, is left after the rule “{rule}”"
+                    if first
+                    else f"there are no entries of {of}"
+                )
+        if outcome not in self.cohorts.ids:
+            reasons.append(f"there are no entries of the outcome, cohort {outcome}")
+        return f"{note} ({'; '.join(reasons)})" if reasons else note
+
+    def _diagnose(
+        self,
+        people: pd.DataFrame,
+        compared: pd.DataFrame,
+        adjusted: Adjusted,
+        balance: Balance | None,
+        estimate: Estimate,
+    ) -> Diagnostics:
+        analysis, shared = self.analysis, self.shared
+        converged, unconverged = convergence(
+            propensity_model=None if shared.scores is None else shared.scores.converged,
+            outcome_model=estimate.converged if math.isfinite(estimate.log_rr) else None,
+        )
+
+        def of(found: Balance | None, what: str) -> float:
+            return float("nan") if found is None else getattr(found, what)
+
+        counts = arm_counts(compared)
+        lost = [float("nan")] * 2
+        if analysis.adjusts:
+            for k, arm in enumerate((1, 0)):
+                before = int((people["treated"] == arm).sum())
+                left = int((compared["treated"] == arm).sum())
+                lost[k] = 1 - left / before if before else float("nan")
+        nan = float("nan")
+        tied = nan
+        if analysis.match and shared.scores is not None and len(compared):
+            rows = shared.population.people["row"].to_numpy()
+            place = np.searchsorted(rows, compared["row"].to_numpy())
+            tied = tied_share(shared.scores.score[place])[1]
+        wide = shared.balance
+        return Diagnostics(
+            largest_difference=of(balance, "largest"),
+            difference_p=of(balance, "smallest_p"),
+            shared_difference=of(wide, "largest"),
+            shared_p=of(wide, "smallest_p"),
+            worst_covariate=wide.worst()[0] if wide else "",
+            equipoise=nan if shared.scores is None else shared.scores.equipoise(),
+            detectable=detectable_ratio(compared, analysis.outcome_model.kind),
+            generalizability=nan if wide is None else wide.generalizability(adjusted.estimand),
+            attrition=lost[0],
+            comparator_attrition=lost[1],
+            tied=tied,
+            fewest=float(min(v for k, v in counts.items() if k.endswith("outcomes"))),
+            converged=converged,
+            unconverged=unconverged,
+            adjusted=None if analysis.unadjusted else not analysis.crude,
+            thresholds=self.thresholds,
+        )
+
+
+def adjusted_people(
+    people: pd.DataFrame, attrition: pd.DataFrame, shared: Shared, analysis: StudyAnalysis
+) -> tuple[Adjusted, str]:
+    """The adjusted population, and why it could not be adjusted."""
+    rows = shared.population.people["row"].to_numpy()
+    place = np.searchsorted(rows, people["row"].to_numpy())
+    plain = Adjusted(np.arange(len(people)), None, None, attrition, analysis.estimates())
+    try:
+        return adjust(people, attrition, shared.scores, place, shared.features, analysis), ""
+    except DataError as error:
+        return plain, str(error)
+
+
+def balance_of(
+    features: Features, people: pd.DataFrame, adjusted: Adjusted, thresholds: DiagnosticThresholds
+) -> Balance | None:
+    """Balance among the people of a population before and after it was adjusted."""
+    treated = people["treated"].to_numpy()
+    weights = adjusted.balancing(treated[adjusted.kept])
+    if weights is None:
+        return None
+    after = np.zeros(len(people))
+    after[adjusted.kept] = weights
+    if not (after[treated == 1].any() and after[treated == 0].any()):
+        return None
+    limit = thresholds.balance
+    return covariate_balance(
+        features.take(people["row"].to_numpy()),
+        treated,
+        after,
+        threshold=0.1 if limit is None else limit,
+    )
+
+
+def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None:
+    """Weights of curves and differences: the analysis's own, or those of its matched sets."""
+    if adjusted.weights is not None or adjusted.sets is None or not len(compared):
+        return adjusted.weights
+    treated = compared["treated"].to_numpy()
+    weights = set_weights(adjusted.sets, treated, adjusted.estimand)
+    return None if (weights == 1).all() else weights
+
+
+def _annotated(
+    compared: pd.DataFrame, people: pd.DataFrame, adjusted: Adjusted, shared: Shared
+) -> pd.DataFrame:
+    """The people with what adjustment made of them."""
+    if shared.scores is not None:
+        rows = shared.population.people["row"].to_numpy()
+        place = np.searchsorted(rows, compared["row"].to_numpy())
+        compared = compared.assign(
+            score=shared.scores.score[place], preference=shared.scores.preference[place]
+        )
+    if adjusted.sets is not None:
+        compared = compared.assign(set=adjusted.sets)
+    if adjusted.weights is not None:
+        compared = compared.assign(weight=adjusted.weights)
+    return compared

@@ -1,0 +1,241 @@
+"""Propensity scores of a comparison: the model of who gets the target, and its people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.studies.comparative.tied_scores import tie_keys
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
+from steropes.studies.execution.validation import real, share, whole
+from steropes.studies.propensity import auc, preference_score, too_few
+
+if TYPE_CHECKING:
+    from steropes import LogisticRegression
+
+__all__ = ["PropensityRules", "PropensityScores", "fit_scores"]
+
+DIGITS = 10  # scores are rounded to so many decimals: the last bits of a sum decide nothing
+
+
+@dataclass(frozen=True)
+class PropensityRules:
+    """How the propensity model is made.
+
+    Attributes
+    ----------
+    variance : float, optional
+        Variance of the Laplace prior. Default: chosen by cross-validation.
+    folds, repeats : int, default 10 and 1
+        Of that cross-validation.
+    max_people : int, default 250000
+        People of an arm that the model is fitted to; more are sampled, and the intercept is
+        corrected (King and Zeng 2001, eq. 7). 0 is no limit.
+    high_correlation : float, default 0.5
+        A covariate that correlates with the arm more than this is refused by name: it is as a
+        rule part of what defines the exposure. 1 allows all.
+    include, exclude : tuple of int
+        Covariate ids to use alone (if any are given), and to leave out.
+    tidy : TidyRules
+    seed : int, default 1
+        Of the folds and of the sample.
+    """
+
+    variance: float | None = None
+    folds: int = 10
+    repeats: int = 1
+    max_people: int = 250_000
+    high_correlation: float = 0.5
+    include: tuple[int, ...] = ()
+    exclude: tuple[int, ...] = ()
+    tidy: TidyRules = field(default_factory=TidyRules)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.variance is not None:
+            real("variance", self.variance)
+        whole("folds", self.folds, 2)
+        whole("repeats", self.repeats, 1)
+        whole("max_people", self.max_people, 0)
+        share("high_correlation", self.high_correlation)
+        whole("seed", self.seed, 0)
+        for name in ("include", "exclude"):
+            object.__setattr__(self, name, tuple(int(c) for c in getattr(self, name)))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PropensityScores:
+    """Fitted propensity scores.
+
+    Attributes
+    ----------
+    score, preference, logit : ndarray, shape (n,)
+        Probability of the target, rounded to ten decimals; preference score; linear predictor.
+    auc : float
+        Area under the ROC curve.
+    coefficients : DataFrame
+        ``covariate_id`` (0 the intercept), ``name`` and ``coefficient`` of those that are not
+        zero, largest first, of covariates divided by their largest value.
+    tidied : Tidied
+        Covariates of the people that the model was fitted to.
+    model : LogisticRegression
+    sampled : bool
+        Whether the model was fitted to a sample.
+    """
+
+    score: NDArray
+    preference: NDArray
+    logit: NDArray
+    auc: float
+    coefficients: pd.DataFrame
+    tidied: Tidied
+    model: LogisticRegression
+    sampled: bool
+
+    def __repr__(self) -> str:
+        return f"PropensityScores(auc={self.auc:.3f}, {len(self.coefficients) - 1} covariates)"
+
+    @property
+    def converged(self) -> bool:
+        """Whether the model ended at its optimum."""
+        return bool(self.model.converged_)
+
+    def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
+        """Share of people whose preference score is from ``low`` to ``high``."""
+        return float(np.mean((self.preference >= low) & (self.preference <= high)))
+
+
+def fit_scores(
+    features: Features,
+    treated: ArrayLike,
+    rules: PropensityRules | None = None,
+    *,
+    ids: ArrayLike | None = None,
+) -> PropensityScores:
+    """Fit the propensity model and score everybody.
+
+    Parameters
+    ----------
+    features : Features
+        Covariates of the n people.
+    treated : array_like, shape (n,)
+        1 for the target arm.
+    rules : PropensityRules, optional
+    ids : array_like, shape (n,), optional
+        Person ids; a sample depends on them and not on the order of rows. Default: row numbers.
+
+    Raises
+    ------
+    DataError
+        An arm of fewer than two people, no covariate left, or one that all but defines the arm.
+    """
+    rules = rules or PropensityRules()
+    t = np.asarray(treated).astype(np.int64)
+    if refusal := too_few(t):
+        raise DataError(refusal)
+    chosen = _sample(t, np.arange(len(t)) if ids is None else np.asarray(ids), rules)
+    sampled = len(chosen) < len(t)
+    fitted = tidy(
+        features.take(chosen) if sampled else features,
+        rules.tidy,
+        include=rules.include,
+        exclude=rules.exclude,
+    )
+    _refuse_definitions(fitted, t[chosen], rules.high_correlation)
+    model = _fit(fitted, t[chosen], rules)
+    coef, intercept = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+    if sampled:
+        intercept -= _log_odds(t[chosen]) - _log_odds(t)
+    logit = _predict(features, fitted, coef) + intercept
+    score = np.round(1 / (1 + np.exp(-np.clip(logit, -700, 700))), DIGITS)
+    return PropensityScores(
+        score,
+        preference_score(logit, t),
+        logit,
+        auc(logit, t),
+        _coefficients(fitted, coef, intercept),
+        fitted,
+        model,
+        sampled,
+    )
+
+
+def _sample(treated: NDArray, ids: NDArray, rules: PropensityRules) -> NDArray:
+    """Rows to fit to, ascending: of a large arm those with the smallest random keys."""
+    if rules.max_people == 0 or np.bincount(treated, minlength=2).max() <= rules.max_people:
+        return np.arange(len(treated))
+    keys = tie_keys(ids, rules.seed)
+    parts = []
+    for arm in (0, 1):
+        at = np.flatnonzero(treated == arm)
+        parts.append(at[np.argsort(keys[at], kind="stable")[: rules.max_people]])
+    return np.sort(np.concatenate(parts))
+
+
+def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
+    """Refuse covariates that all but say who is in which arm."""
+    if limit >= 1:
+        return
+    f = fitted.features
+    x = f.matrix()
+    n, t = f.n, treated.astype(float)
+    mean, share_t = np.asarray(x.sum(axis=0)).ravel() / n, t.mean()
+    spread = np.sqrt(np.maximum(np.asarray(x.multiply(x).sum(axis=0)).ravel() / n - mean**2, 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = (x.T @ t / n - mean * share_t) / (spread * np.sqrt(share_t * (1 - share_t)))
+    r = np.nan_to_num(r)
+    worst = int(np.argmax(np.abs(r)))
+    if abs(r[worst]) > limit:
+        line = f.columns.iloc[worst]
+        raise DataError(
+            f"covariate {line['covariate_id']} ({line['name']}) has a correlation of "
+            f"{r[worst]:.2f} with the arm; it is probably part of what defines the exposure: "
+            "exclude its concept, or raise high_correlation"
+        )
+
+
+def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> LogisticRegression:
+    from steropes import CrossValidation, Laplace, LogisticRegression
+
+    if rules.variance is not None:
+        model = LogisticRegression(prior=Laplace(variance=rules.variance))
+    else:
+        folds = min(rules.folds, int(np.bincount(treated, minlength=2).min()))
+        choice = CrossValidation(folds=folds, repeats=rules.repeats, random_state=rules.seed)
+        model = LogisticRegression(prior=Laplace(), cv=choice, random_state=rules.seed)
+    return model.fit(fitted.design, treated)
+
+
+def _predict(features: Features, fitted: Tidied, coef: NDArray) -> NDArray:
+    """Linear predictor without the intercept, of people who may not have been fitted to."""
+    used = np.flatnonzero(coef)
+    ids = fitted.features.columns["covariate_id"].to_numpy()[used]
+    at = np.searchsorted(features.columns["covariate_id"].to_numpy(), ids)
+    chosen = features.select(at)
+    return np.asarray(chosen.matrix() @ (coef[used] / fitted.scale[used])).ravel()
+
+
+def _coefficients(fitted: Tidied, coef: NDArray, intercept: float) -> pd.DataFrame:
+    at = np.flatnonzero(coef)
+    at = at[np.argsort(-np.abs(coef[at]), kind="stable")]
+    lines = fitted.features.columns.iloc[at]
+    return pd.DataFrame(
+        {
+            "covariate_id": np.concatenate(([0], lines["covariate_id"].to_numpy())).astype(
+                np.int64
+            ),
+            "name": ["intercept", *lines["name"]],
+            "coefficient": np.concatenate(([intercept], coef[at])),
+        }
+    )
+
+
+def _log_odds(treated: NDArray) -> float:
+    share_t = float(np.mean(treated))
+    return float(np.log(share_t / (1 - share_t)))

@@ -1,0 +1,186 @@
+"""Matching on the propensity score: one to one, one to k, or as many as there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.studies.comparative.tied_scores import tie_keys
+from steropes.studies.execution.validation import real, whole, yes_or_no
+from steropes.studies.matching import match_pairs
+
+__all__ = ["Match", "match_scores", "matched_weights"]
+
+Scale = Literal["standardized logit", "standardized", "propensity score"]
+DIGITS = 10  # distances are compared to so many decimals of the calliper, or of a spread
+
+
+@dataclass(frozen=True)
+class Match:
+    """How people are matched.
+
+    Attributes
+    ----------
+    caliper : float, default 0.2
+        Distances within a pair are below it; 0 is no calliper.
+    scale : str, default "standardized logit"
+        Of the calliper: standard deviations of the score's logit, standard deviations of the
+        score, or the score itself. Distances are those of logits or of scores accordingly.
+    max_ratio : int, default 1
+        Largest number of comparator people for one of the target; 0 is no limit. Every target
+        person gets a first one before any gets a second.
+    reverse : bool, default False
+        Match target people to the comparator's where the target arm is the larger one; the
+        effect is then that among the comparator.
+    exact : tuple of int
+        Covariate ids on which matched people must agree.
+    seed : int, default 1
+        Decides, with the person id, who of people with equal scores is taken.
+    """
+
+    caliper: float = 0.2
+    scale: Scale = "standardized logit"
+    max_ratio: int = 1
+    reverse: bool = False
+    exact: tuple[int, ...] = ()
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        real("caliper", self.caliper)
+        if self.scale not in get_args(Scale):
+            raise DataError(
+                f"scale must be one of {', '.join(get_args(Scale))}, not {self.scale!r}"
+            )
+        whole("max_ratio", self.max_ratio, 0)
+        yes_or_no("reverse", self.reverse)
+        object.__setattr__(self, "exact", tuple(int(c) for c in self.exact))
+        whole("seed", self.seed, 0)
+
+
+def match_scores(
+    score: ArrayLike,
+    treated: ArrayLike,
+    rule: Match | None = None,
+    *,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> NDArray:
+    """Put people into matched sets: the nearest pair first, then the next.
+
+    In round k every target person who has k − 1 may get a k-th comparator. Of people with equal
+    scores the one with the smaller random key goes first, a key made of id and seed, so that the
+    order of rows has no say.
+
+    Parameters
+    ----------
+    score : array_like, shape (n,)
+        Propensity scores.
+    treated : array_like, shape (n,)
+        1 for the target arm.
+    rule : Match, optional
+    ids : array_like, shape (n,), optional
+        Ids of the people, each different. Default: row numbers.
+    labels : array_like of int, shape (n,), optional
+        Only people with the same label are matched.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Number of the matched set, from 0; −1 if unmatched.
+
+    Raises
+    ------
+    DataError
+        Scores of 0 or 1 on the scale of logits, missing ones, or ids that repeat.
+    """
+    rule = rule or Match()
+    e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(np.int8)
+    ids = np.arange(len(e)) if ids is None else np.asarray(ids)
+    if not len(e) == len(t) == len(ids):
+        raise DataError(f"matching: {len(e)} scores, {len(t)} people and {len(ids)} ids")
+    if len(np.unique(ids)) != len(ids):
+        raise DataError("matching: two rows have the same id; each must have its own")
+    if rule.reverse and 2 * int(t.sum()) > len(t):
+        t = 1 - t
+    value, width = _scaled(e, rule)
+    order = np.lexsort((ids, tie_keys(ids, rule.seed)))
+    label = np.zeros(len(e), dtype=np.int64) if labels is None else np.asarray(labels)
+    sets = np.full(len(e), -1, dtype=np.int64)
+    for of_label in np.unique(label):
+        rows = order[label[order] == of_label]
+        found = _rounds(value[rows], t[rows], width, rule.max_ratio)
+        sets[rows] = np.where(found >= 0, found + sets.max() + 1, -1)
+    return _renumbered(sets)
+
+
+def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
+    """Weights that give each arm of a matched set the same say; 0 for the unmatched.
+
+    A person of a set with m others of the same arm weighs 1 / (m + 1).
+    """
+    s, t = np.asarray(sets), np.asarray(treated).astype(np.int64)
+    key = s * 2 + t
+    known = s >= 0
+    counts = np.bincount(key[known], minlength=int(key.max(initial=0)) + 1)
+    weight = np.zeros(len(s))
+    weight[known] = 1 / counts[key[known]]
+    return weight
+
+
+def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
+    """Scores as they are compared, in units far below the calliper, and its width in these."""
+    value = e
+    if rule.scale == "standardized logit":
+        if not ((e > 0) & (e < 1)).all():
+            row = int(np.argmin((e > 0) & (e < 1)))
+            raise DataError(
+                f"matching: the score of row {row} is {e[row]:g} and has no logit; trim first, or "
+                'match on the scale "propensity score"'
+            )
+        value = np.log(e / (1 - e))
+    spread = float(np.std(value, ddof=1)) if len(value) > 1 else 0.0
+    if spread == 0:
+        return np.zeros(len(value)), np.inf
+    width = np.inf
+    if rule.caliper > 0:
+        width = rule.caliper * (1.0 if rule.scale == "propensity score" else spread)
+    # What differs by rounding alone is equal, distances too: in whole units, of which differences
+    # are exact. A distance of exactly the width is too far.
+    unit = max((width if rule.caliper > 0 else spread) * 10.0**-DIGITS, 1e-18)
+    return np.round(value / unit), width / unit * (1 - 1e-9)
+
+
+def _rounds(value: NDArray, treated: NDArray, width: float, max_ratio: int) -> NDArray:
+    """Sets of rows that are in the order of their keys, numbered by the target person's row."""
+    sets = np.full(len(value), -1, dtype=np.int64)
+    open_targets = treated == 1
+    k = 0
+    while (max_ratio == 0 or k < max_ratio) and open_targets.any():
+        rows = np.flatnonzero(open_targets | ((treated == 0) & (sets < 0)))
+        pairs = match_pairs(value[rows], treated[rows], width)
+        in_pair = pairs >= 0
+        if not in_pair.any():
+            break
+        lead = np.zeros(int(pairs.max()) + 1, dtype=np.int64)
+        is_target = treated[rows] == 1
+        lead[pairs[in_pair & is_target]] = rows[in_pair & is_target]
+        sets[rows[in_pair]] = lead[pairs[in_pair]]
+        open_targets = np.zeros(len(value), dtype=bool)
+        open_targets[rows[in_pair & is_target]] = True
+        k += 1
+    return sets
+
+
+def _renumbered(sets: NDArray) -> NDArray:
+    """The sets numbered from 0 in the order of their first rows."""
+    known = np.flatnonzero(sets >= 0)
+    _, first, place = np.unique(sets[known], return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first, kind="stable")] = np.arange(len(first))
+    again = np.full(len(sets), -1, dtype=np.int64)
+    again[known] = number[place]
+    return again

@@ -1,0 +1,68 @@
+"""Strata of people with similar propensity scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.studies.comparative.input_checks import require_numbers
+from steropes.studies.execution.validation import whole
+
+__all__ = ["Stratify", "score_strata"]
+
+Base = Literal["all", "target", "comparator"]
+
+
+@dataclass(frozen=True)
+class Stratify:
+    """Strata by quantiles of the propensity score.
+
+    Attributes
+    ----------
+    strata : int, default 10
+    base : "all", "target" or "comparator"
+        Whose quantiles they are: the effect is that among them.
+    exact : tuple of int
+        Covariate ids on which the people of a stratum must agree too.
+    """
+
+    strata: int = 10
+    base: Base = "all"
+    exact: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole("strata", self.strata, 1, 1000)
+        if self.base not in get_args(Base):
+            raise DataError(f"base must be one of {', '.join(get_args(Base))}, not {self.base!r}")
+        object.__setattr__(self, "exact", tuple(int(c) for c in self.exact))
+
+
+def score_strata(
+    score: ArrayLike, treated: ArrayLike, rule: Stratify, labels: ArrayLike | None = None
+) -> NDArray:
+    """Number each person's stratum, from 0.
+
+    Quantiles that coincide (many people with one score) make fewer strata. A score on a limit
+    belongs to the lower stratum.
+
+    Parameters
+    ----------
+    score, treated : array_like, shape (n,)
+    rule : Stratify
+    labels : array_like of int, shape (n,), optional
+        People with different labels are in different strata.
+    """
+    e, t = require_numbers("strata, scores", score), np.asarray(treated).astype(bool)
+    base = {"all": e, "target": e[t], "comparator": e[~t]}[rule.base]
+    if len(base) == 0:
+        raise DataError(f"strata: nobody is in the {rule.base} arm")
+    limits = np.unique(np.quantile(base, np.arange(1, rule.strata) / rule.strata))
+    stratum = np.searchsorted(limits, e, side="left")
+    if labels is None:
+        return stratum.astype(np.int64)
+    both = np.column_stack((np.asarray(labels), stratum))
+    return np.unique(both, axis=0, return_inverse=True)[1].ravel().astype(np.int64)

@@ -1,0 +1,118 @@
+"""Leaving out people whose propensity score has no counterpart in the other arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.errors import DataError
+from steropes.studies.comparative.input_checks import require_numbers, require_weights
+from steropes.studies.execution.validation import real
+
+__all__ = ["Trim", "trim"]
+
+Method = Literal["symmetric", "asymmetric", "reverse asymmetric"]
+
+
+@dataclass(frozen=True)
+class Trim:
+    """Who is left out for the propensity score. Several rules apply in this order.
+
+    Attributes
+    ----------
+    fraction : float, optional
+        How much is cut off, by ``method``.
+    method : str, default "symmetric"
+        "symmetric": scores of at most ``fraction`` or at least 1 − ``fraction`` (Crump and others
+        2009). "asymmetric": scores outside the range that both arms share; then of the target the
+        lowest share ``fraction``, of the comparator the highest (Stürmer and others 2010).
+        "reverse asymmetric": the other ends.
+    equipoise : tuple of two floats, optional
+        Keep preference scores from the first through the second, such as (0.3, 0.7).
+    max_weight : float, optional
+        Leave out people whose weight is larger.
+    """
+
+    fraction: float | None = None
+    method: Method = "symmetric"
+    equipoise: tuple[float, float] | None = None
+    max_weight: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.fraction is not None:
+            real("fraction", self.fraction, 0, 0.5)
+        if self.method not in get_args(Method):
+            raise DataError(
+                f"method must be one of {', '.join(get_args(Method))}, not {self.method!r}"
+            )
+        if self.equipoise is not None:
+            low, high = self.equipoise
+            real("equipoise", low, 0, 1)
+            real("equipoise", high, float(low), 1)
+            object.__setattr__(self, "equipoise", (float(low), float(high)))
+        if self.max_weight is not None:
+            real("max_weight", self.max_weight)
+        if self.fraction is None and self.equipoise is None and self.max_weight is None:
+            raise DataError(
+                "trimming needs a fraction, the bounds of equipoise, or a largest weight"
+            )
+
+
+def trim(
+    score: ArrayLike, treated: ArrayLike, rule: Trim, weight: ArrayLike | None = None
+) -> list[tuple[str, NDArray]]:
+    """Say who stays after each of the rules.
+
+    Parameters
+    ----------
+    score, treated : array_like, shape (n,)
+        Propensity scores; 1 for the target arm.
+    rule : Trim
+    weight : array_like, shape (n,), optional
+        Weights, for ``max_weight``.
+
+    Returns
+    -------
+    list of (str, ndarray of bool)
+        The text of each rule, and who is left after it.
+    """
+    e, t = require_numbers("trimming, scores", score), np.asarray(treated).astype(bool)
+    require_weights(weight, len(e))
+    kept, steps = np.ones(len(e), dtype=bool), []
+    if rule.fraction is not None:
+        kept = kept & _by_fraction(e, t, rule.fraction, rule.method)
+        steps.append(("Trimmed by PS", kept))
+    if rule.equipoise is not None:
+        low, high = rule.equipoise
+        share = float(t[kept].mean()) if kept.any() else np.nan
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = e / (1 - e) * (1 - share) / share
+        preference = np.where(np.isinf(odds), 1.0, odds / (1 + odds))
+        kept = kept & (preference >= low) & (preference <= high)
+        steps.append(("Trimmed to equipoise", kept))
+    if rule.max_weight is not None:
+        if weight is None:
+            raise DataError("trimming by weight needs weights")
+        kept = kept & (np.asarray(weight) <= rule.max_weight)
+        steps.append(("Trimmed by weight", kept))
+    return steps
+
+
+def _by_fraction(e: NDArray, t: NDArray, fraction: float, method: str) -> NDArray:
+    if method == "symmetric":
+        return (e > fraction) & (e < 1 - fraction)
+    if not t.any() or t.all():
+        return np.zeros(len(e), dtype=bool)
+    low = max(e[t].min(), e[~t].min())
+    high = min(e[t].max(), e[~t].max())
+    kept = (e >= low) & (e <= high)
+    if not (kept & t).any() or not (kept & ~t).any():
+        return kept
+    ends = (fraction, 1 - fraction) if method == "asymmetric" else (1 - fraction, fraction)
+    cut_t, cut_c = np.quantile(e[kept & t], ends[0]), np.quantile(e[kept & ~t], ends[1])
+    if method == "asymmetric":
+        return kept & np.where(t, e >= cut_t, e <= cut_c)
+    return kept & np.where(t, e <= cut_t, e >= cut_c)

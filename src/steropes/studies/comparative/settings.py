@@ -1,0 +1,201 @@
+"""What is asked and how: questions of two cohorts, and analyses that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.comparison import ComparisonRules
+from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.comparative.propensity_scores import PropensityRules
+from steropes.studies.comparative.propensity_weights import Estimand
+from steropes.studies.comparative.score_matching import Match
+from steropes.studies.comparative.score_strata import Stratify
+from steropes.studies.comparative.score_trimming import Trim
+from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.execution.validation import concepts, real, whole, yes_or_no
+from steropes.studies.outcomes.settings import OutcomeModel
+
+__all__ = ["Outcome", "Question", "StudyAnalysis"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An outcome of a question.
+
+    Attributes
+    ----------
+    id : int
+        Its cohort.
+    true_ratio : float, optional
+        The effect that is known: 1 for a negative control, more for a positive one. Without it
+        the outcome is one of interest.
+    """
+
+    id: int
+    true_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        whole("id", self.id, 0)
+        if self.true_ratio is not None:
+            real("true_ratio", self.true_ratio, 1e-6, 1e6)
+
+    @property
+    def of_interest(self) -> bool:
+        """Whether its effect is what is asked."""
+        return self.true_ratio is None
+
+
+@dataclass(frozen=True)
+class Question:
+    """Two cohorts to compare, and the outcomes to compare them on.
+
+    Attributes
+    ----------
+    target, comparator : int
+        Ids of the cohorts.
+    outcomes : tuple of Outcome or int
+        Outcomes of interest and controls.
+    nesting : int, optional
+        A cohort that people must be in on the day they start.
+    exclude : tuple of int
+        Concepts that are no covariates, with their descendants; the study drugs above all.
+    """
+
+    target: int
+    comparator: int
+    outcomes: tuple[Outcome, ...]
+    nesting: int | None = None
+    exclude: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole("target", self.target, 0)
+        whole("comparator", self.comparator, 0)
+        if self.target == self.comparator:
+            raise DataError(f"target and comparator are the same cohort, {self.target}")
+        listed: Iterable = (
+            self.outcomes if isinstance(self.outcomes, Iterable) else (self.outcomes,)
+        )
+        outcomes = tuple(o if isinstance(o, Outcome) else Outcome(o) for o in listed)
+        if not outcomes:
+            raise DataError("a question needs an outcome")
+        ids = [o.id for o in outcomes]
+        twice = next((i for i in ids if ids.count(i) > 1), None)
+        if twice is not None:
+            raise DataError(f"outcome {twice} is listed twice in a question")
+        if {self.target, self.comparator} & {*ids}:
+            compared = min({self.target, self.comparator} & {*ids})
+            raise DataError(f"cohort {compared} is compared and is an outcome of the same question")
+        object.__setattr__(self, "outcomes", outcomes)
+        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
+        if self.nesting is not None:
+            whole("nesting", self.nesting, 0)
+
+
+@dataclass(frozen=True)
+class StudyAnalysis:
+    """How a question is answered, from the cohorts to the estimate.
+
+    Attributes
+    ----------
+    id : int
+    description : str
+    cohorts : ComparisonRules
+        Who is compared.
+    at_risk : TimeAtRisk
+    features : FeatureRules, optional
+        The covariates; none makes an analysis without.
+    propensity : PropensityRules, optional
+        The propensity model; none makes an analysis without one.
+    estimand : str, default "att"
+        Of the weights: "att", "ate", "atu" or "ato".
+    trim : Trim, optional
+        Who is left out for the score.
+    truncate : float, optional
+        Largest weight, after stabilisation; larger ones are set to it.
+    match : Match, optional
+    stratify : Stratify, optional
+        Only one of matching and stratification.
+    outcome_model : OutcomeModel
+    competing : int, optional
+        Cohort of a competing outcome, for Fine–Gray models.
+    unadjusted : bool, default False
+        Whether a crude comparison is what is asked. The estimate of an analysis that adjusts for
+        nothing is not shown otherwise, as confounding alone may explain it.
+    """
+
+    id: int
+    description: str = ""
+    cohorts: ComparisonRules = field(default_factory=ComparisonRules)
+    at_risk: TimeAtRisk = field(default_factory=TimeAtRisk)
+    features: FeatureRules | None = field(default_factory=FeatureRules)
+    propensity: PropensityRules | None = field(default_factory=PropensityRules)
+    estimand: Estimand = "att"
+    trim: Trim | None = None
+    truncate: float | None = None
+    match: Match | None = None
+    stratify: Stratify | None = None
+    outcome_model: OutcomeModel = field(default_factory=OutcomeModel)
+    competing: int | None = None
+    unadjusted: bool = False
+
+    def __post_init__(self) -> None:
+        whole("id", self.id, 0)
+        model, where = self.outcome_model, f"analysis {self.id}"
+        if self.match and self.stratify:
+            raise DataError(f"{where}: people are either matched or put into strata, not both")
+        if self.propensity is None and (
+            self.match or self.stratify or self.trim or model.weighted or self.truncate
+        ):
+            raise DataError(f"{where}: without a propensity model there is nothing to adjust by")
+        if self.truncate is not None:
+            real("truncate", self.truncate)
+            if not model.weighted:
+                raise DataError(
+                    f"{where}: truncate limits weights, and the outcome model uses none; set "
+                    "weighted of the outcome model, or leave truncate out"
+                )
+        if self.propensity is not None and self.features is None:
+            raise DataError(f"{where}: a propensity model needs covariates (features)")
+        if model.stratified and not (self.match or self.stratify):
+            raise DataError(f"{where}: a stratified outcome model needs matching or strata")
+        if model.weighted and model.stratified:
+            raise DataError(
+                f"{where}: compare within sets (stratified), or weight by them (weighted), not both"
+            )
+        if (model.covariates or model.interactions) and self.features is None:
+            raise DataError(f"{where}: covariates in the outcome model need features")
+        yes_or_no("unadjusted", self.unadjusted)
+        if self.unadjusted and not self.crude:
+            raise DataError(
+                f"{where}: unadjusted asks for a crude comparison, but the analysis adjusts; leave "
+                "one of the two out"
+            )
+        if (model.kind == "fine-gray") != (self.competing is not None):
+            raise DataError(f"{where}: a Fine-Gray model and a competing outcome belong together")
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether matching, strata or weights make the arms comparable."""
+        return bool(self.match or self.stratify or self.outcome_model.weighted)
+
+    @property
+    def crude(self) -> bool:
+        """Whether nothing adjusts: neither sets or weights nor covariates of the outcome model."""
+        return not (self.adjusts or self.outcome_model.covariates)
+
+    @property
+    def stabilizes(self) -> bool:
+        """Whether people are weighted by the propensity score, with stabilised weights."""
+        by_score = self.outcome_model.weighted and not (self.match or self.stratify)
+        return by_score and self.estimand != "ato"
+
+    def estimates(self, reversed_match: bool = False) -> Estimand:
+        """The estimand: whose effect the estimate is."""
+        if self.match:
+            return "atu" if reversed_match else "att"
+        if self.stratify:
+            of: dict[str, Estimand] = {"all": "ate", "target": "att", "comparator": "atu"}
+            return of[self.stratify.base]
+        return self.estimand if self.outcome_model.weighted else "ate"

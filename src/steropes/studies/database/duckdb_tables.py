@@ -1,0 +1,249 @@
+"""Tables that DuckDB reads itself: of a file, of an open connection, of a folder of Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies._extras import need
+from steropes.studies.database.column_types import conformed
+from steropes.studies.database.protocols import (
+    Condition,
+    Layout,
+    Place,
+    RecordsOf,
+    Workspace,
+    confine,
+    quoted,
+)
+from steropes.studies.database.scratch import ScratchFolder
+
+__all__ = ["LocalPlace"]
+
+CATALOG = "cdm"
+
+
+class LocalPlace(Place):
+    """A catalog of a DuckDB connection: made by ``of_file``, ``of_folder``, ``of_connection``.
+
+    Parameters
+    ----------
+    home : Workspace
+    catalog, name, identity : str
+    zone : str
+        The time zone whose date counts where a column holds instants.
+    spill : ScratchFolder, optional
+        Removed when the place closes.
+    """
+
+    def __init__(
+        self,
+        home: Workspace,
+        catalog: str,
+        name: str,
+        identity: str,
+        zone: str,
+        spill: ScratchFolder | None,
+    ) -> None:
+        self.home, self.name, self.identity = home, name, identity
+        self._catalog, self._zone, self._spill, self._closed = catalog, zone, spill, False
+        # of tables asked for, by schema and name in lower case
+        self._types: dict[tuple[str, str], dict[str, str]] = {}
+        self._tables: dict[tuple[str, str], str] = {}
+        self._folders: tuple[str, ...] = ()  # that queries read
+
+    @classmethod
+    def of_file(cls, path: Path, zone: str) -> LocalPlace:
+        """Attach a DuckDB file, read-only, to an in-memory database of our own."""
+        home, spill = scratch_database()
+        duckdb = need("duckdb")
+        literal = str(path).replace("'", "''")
+        try:
+            home.run(f"ATTACH '{literal}' AS {CATALOG} (READ_ONLY, TYPE duckdb)")
+        except duckdb.Error as error:
+            let_go(home, spill)
+            raise DataError(f"cannot open {path} as a DuckDB database: {_line(error)}") from error
+        except BaseException:
+            let_go(home, spill)
+            raise
+        return cls(home, CATALOG, path.name, str(path.resolve()), zone, spill)
+
+    @classmethod
+    def of_folder(cls, folder: Path, zone: str) -> LocalPlace:
+        """Views of a folder with a Parquet file, or a folder of them, for each table."""
+        folder = folder.resolve()
+        found = _parquet(folder)
+        if not found:
+            raise DataError(
+                f"{folder} is not a file, and as a folder it holds no Parquet: a study needs an "
+                "OMOP database in a DuckDB file, or a folder with a Parquet file (or a folder of "
+                "them) for each table, such as person.parquet"
+            )
+        home, spill = scratch_database()
+        duckdb = need("duckdb")
+        try:
+            home.run(f"ATTACH ':memory:' AS {CATALOG}")
+            for table, pattern in found.items():
+                literal = pattern.replace("'", "''")
+                home.run(
+                    f"CREATE VIEW {CATALOG}.main.{quoted(table)} AS "
+                    f"FROM read_parquet('{literal}', union_by_name = true)"
+                )
+        except duckdb.Error as error:
+            let_go(home, spill)
+            raise DataError(f"cannot read the Parquet files of {folder}: {_line(error)}") from error
+        except BaseException:
+            let_go(home, spill)
+            raise
+        place = cls(home, CATALOG, folder.name, str(folder), zone, spill)
+        # DuckDB compares paths as they are written, and these are written as patterns.
+        place._folders = (str(folder), _escaped(folder))
+        return place
+
+    @classmethod
+    def of_connection(cls, connection: Any, zone: str) -> LocalPlace:
+        """The current catalog of an open connection, through a connection of our own."""
+        duckdb = need("duckdb")
+        try:
+            home = Workspace(connection.cursor())
+            [(catalog, file)] = home.rows(
+                "SELECT database_name, path FROM duckdb_databases() "
+                "WHERE database_name = current_catalog()"
+            )
+        except duckdb.Error as error:
+            raise DataError(f"the connection cannot be used: {_line(error)}") from error
+        where = Path(file or catalog)
+        identity = str(where.resolve()) if file else f"{catalog} in memory, {id(connection)}"
+        return cls(home, str(catalog), where.name, identity, zone, None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """Close our connection, and remove what was spilled."""
+        self._closed = True
+        let_go(self.home, self._spill)
+
+    def confine(self, memory: str | None = None) -> None:
+        """See `Place.confine`; an open connection of the user's stays as it is."""
+        if self._spill is None:
+            return
+        if memory is not None:
+            self.home.run(f"SET memory_limit = '{memory}'")
+        confine(self.home, self._folders)
+
+    def layout(self, schema: str) -> Layout:
+        """Tables and columns of all schemas."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for in_schema, table, column in self.home.rows(
+            "SELECT lower(table_schema), lower(table_name), lower(column_name) "
+            "FROM information_schema.columns WHERE table_catalog = $1 ORDER BY ordinal_position",
+            [self._catalog],
+        ):
+            found.setdefault(in_schema, {}).setdefault(table, []).append(column)
+        return {s: {t: tuple(c) for t, c in tables.items()} for s, tables in found.items()}
+
+    def columns(self, schema: str, table: str) -> tuple[str, ...]:
+        """Columns of a table, in lower case."""
+        return tuple(self._declared(schema, table))
+
+    def table(self, schema: str, name: str) -> str:
+        """The table's full name, or a subquery that converts what is not of the CDM's types."""
+        key = (schema.lower(), name.lower())
+        if key not in self._tables:
+            place = f"{quoted(self._catalog)}.{quoted(schema)}.{quoted(name)}"
+            types = self._declared(schema, name)
+            with self.home.another() as work:
+                self._tables[key] = conformed(work, place, name.lower(), types, self._zone)
+        return self._tables[key]
+
+    def records(self, schema: str, wanted: RecordsOf) -> str:
+        """A subquery."""
+        listed = ", ".join(_literal(v) for v in wanted.values) or "NULL"
+        place = self.table(wanted.schema or schema, wanted.table)
+        return f"(SELECT * FROM {place} WHERE {quoted(wanted.column)} IN ({listed}))"
+
+    def holds(self, schema: str, table: str, condition: Condition) -> bool:
+        """Whether a table has a row that satisfies a condition."""
+        place = self.table(schema, table)
+        sql = f"SELECT EXISTS (SELECT 1 FROM {place} WHERE {condition(quoted)})"
+        with self.home.another() as work:
+            [(found,)] = work.rows(sql)
+        return bool(found)
+
+    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> LocalPlace:
+        """Itself: nothing is copied, and DuckDB reads no more than a query needs."""
+        return self
+
+    def _declared(self, schema: str, table: str) -> dict[str, str]:
+        """DuckDB's type of each column of a table, by name in lower case."""
+        key = (schema.lower(), table.lower())
+        if key not in self._types:
+            with self.home.another() as work:
+                found = work.rows(
+                    "SELECT lower(column_name), data_type FROM information_schema.columns "
+                    "WHERE table_catalog = $1 AND lower(table_schema) = $2 "
+                    "AND lower(table_name) = $3 ORDER BY ordinal_position",
+                    [self._catalog, *key],
+                )
+            self._types[key] = dict(found)
+        return self._types[key]
+
+
+def scratch_database() -> tuple[Workspace, ScratchFolder]:
+    """An in-memory DuckDB that may spill into a temporary folder of its own."""
+    duckdb = need("duckdb")
+    spill = ScratchFolder()
+    return Workspace(duckdb.connect(config={"temp_directory": str(spill.path)})), spill
+
+
+def let_go(home: Workspace, spill: ScratchFolder | None) -> None:
+    """Close a connection, and remove its folder."""
+    home.connection.close()
+    if spill is not None:
+        spill.cleanup()
+
+
+def _parquet(folder: Path) -> dict[str, str]:
+    """The tables in a folder: name, and the pattern of their files."""
+    found: dict[str, str] = {}
+    for entry in sorted(folder.iterdir()):
+        _refuse_links_outside(entry, folder)
+        if entry.is_file() and entry.suffix.lower() == ".parquet":
+            table, pattern = entry.stem.lower(), _escaped(entry)
+        elif entry.is_dir() and any(entry.rglob("*.parquet")):
+            table, pattern = entry.name.lower(), f"{_escaped(entry)}/**/*.parquet"
+        else:
+            continue
+        if table in found:
+            raise DataError(f"{folder} holds the table {table} twice")
+        found[table] = pattern
+    return found
+
+
+def _refuse_links_outside(entry: Path, folder: Path) -> None:
+    """Refuse a table that is a symbolic link to a place outside of the folder."""
+    linked = [path for path in (entry, *entry.rglob("*")) if path.is_symlink()]
+    for path in linked:
+        if not path.resolve().is_relative_to(folder):
+            raise DataError(
+                f"{path} is a symbolic link to a place outside of {folder}; put the file itself "
+                "into the folder"
+            )
+
+
+def _escaped(path: Path) -> str:
+    """A path in which no character is a pattern."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
+def _literal(value: int | str) -> str:
+    return str(int(value)) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,87 @@
+"""Rows that break OMOP's conventions: how they are read, and how many there are.
+
+- An era that ends before it starts is read as one day, its first.
+- A person with several rows in ``person`` counts once, with the smallest value of each column.
+- A visit with several rows of one ``visit_occurrence_id`` counts once.
+"""
+
+from __future__ import annotations
+
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.omop import OmopDatabase, Workspace
+
+__all__ = ["last_day", "repeated_people", "repeated_visits", "reversed_eras"]
+
+
+def last_day(first: str, last: str) -> str:
+    """Write the SQL of an era's last day: its first one where the end is missing or earlier."""
+    return f"greatest({first}::DATE, {last}::DATE)"  # which leaves a missing date out
+
+
+def reversed_eras(
+    work: Workspace, source: str, table: str, dates: tuple[str, str], where: str = "TRUE"
+) -> tuple[DataNote, ...]:
+    """Count the records that end before they start; no note where there are none.
+
+    Parameters
+    ----------
+    work : Workspace
+        Where ``source`` and ``where`` have a meaning.
+    source : str
+        The records, as something that can stand after FROM.
+    table : str
+        The name of their table, for the note.
+    dates : (str, str)
+        The columns of the first and of the last day.
+    where : str
+        A condition that chooses the records.
+    """
+    first, last = dates
+    if first == last:
+        return ()
+    [(count,)] = work.rows(
+        f"SELECT count(*) FROM {source} AS records WHERE {last}::DATE < {first}::DATE AND ({where})"
+    )
+    text = f"Records of {table} that end before they start count as one day, their first"
+    return (DataNote("reversed_eras", text, int(count), "records"),) if count else ()
+
+
+def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
+    """Count the people with several rows in ``person``.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    work : Workspace
+    people : str
+        A SELECT of one column, the ids of the people.
+    """
+    [(count,)] = work.rows(
+        f"SELECT count(*) FROM (SELECT person_id FROM {db.table('person')} "
+        f"WHERE person_id IN ({people}) GROUP BY person_id HAVING count(*) > 1)"
+    )
+    text = (
+        "People with several rows in table person count once, with the smallest value of each "
+        "column"
+    )
+    return (DataNote("repeated_people", text, int(count)),) if count else ()
+
+
+def repeated_visits(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
+    """Count the rows of ``visit_occurrence`` whose visit another row has already.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    work : Workspace
+    people : str
+        As in `repeated_people`.
+    """
+    if not {"person_id", "visit_occurrence_id"} <= {*db.columns("visit_occurrence")}:
+        return ()
+    [(count,)] = work.rows(
+        "SELECT count(visit_occurrence_id) - count(DISTINCT visit_occurrence_id) "
+        f"FROM {db.table('visit_occurrence')} WHERE person_id IN ({people})"
+    )
+    text = "Rows of visit_occurrence that repeat a visit_occurrence_id are left out"
+    return (DataNote("repeated_visits", text, int(count), "records"),) if count else ()

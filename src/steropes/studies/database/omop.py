@@ -1,0 +1,388 @@
+"""An OMOP database, wherever it is: checked, asked about concepts.
+
+Nothing here knows of a study. The database cannot be changed; whoever needs tables of their own
+makes them in a workspace, which shares them with nobody. Where the tables are is the matter of
+``databases/``.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies.database.column_types import MARK, require_time_zone
+from steropes.studies.database.open_database import open_place
+from steropes.studies.database.protocols import Condition, Layout, Naming, RecordsOf, Workspace
+from steropes.studies.report.plain_text import plain_text
+
+__all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
+
+# What a study reads of the CDM (v5.x), table by table.
+REQUIRED = {
+    "person": ("person_id", "gender_concept_id", "year_of_birth"),
+    "observation_period": (
+        "person_id",
+        "observation_period_start_date",
+        "observation_period_end_date",
+    ),
+    "drug_era": ("person_id", "drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
+    "condition_occurrence": ("person_id", "condition_concept_id", "condition_start_date"),
+    "concept": ("concept_id", "concept_name"),
+}
+OPTIONAL = {
+    "procedure_occurrence": ("person_id", "procedure_concept_id", "procedure_date"),
+    "measurement": ("person_id", "measurement_concept_id", "measurement_date"),
+    "observation": ("person_id", "observation_concept_id", "observation_date"),
+    "concept_ancestor": ("ancestor_concept_id", "descendant_concept_id"),
+    "cdm_source": ("cdm_source_name",),
+}
+# Vocabulary extracts often leave these two out although person refers to them.
+WELL_KNOWN = {8507: "Male", 8532: "Female"}
+UNNAMED = "unnamed concept"
+
+
+class OmopDatabase:
+    """A view of an OMOP Common Data Model (v5.x), which is only read.
+
+    Use it as a context manager; spilled data, and what was read from a server, vanish when it
+    closes. A connection that was passed in stays open.
+
+    Parameters
+    ----------
+    database : str, Path or connection
+        One of
+
+        - a DuckDB file;
+        - a folder with a Parquet file, or a folder of Parquet files, for each table;
+        - the URL of a server, such as ``postgresql://user@host/database?schema=cdm`` (also
+          ``snowflake://``, ``bigquery://``, ``databricks://``, ``mssql://``). Passwords are better
+          kept out of it: ``steropes.studies.database.server_address`` lists where else they are
+          looked for;
+        - an open DuckDB connection; then the CDM is that of its current catalog. Tables that
+          belong to the connection alone (temporary ones) are not seen;
+        - an open connection of an ADBC driver for PostgreSQL, Snowflake or BigQuery.
+    schema : str, default "main"
+        The schema that holds the CDM tables. Upper and lower case make no difference. On a server
+        without a schema "main", it stands for the URL's, or else the usual one, such as "public".
+    memory : str, optional
+        Most memory that the database may use, such as "500MB" or "2GB"; what is more goes to a
+        temporary folder. Default: DuckDB's. Not for an open connection, which has its own setting.
+    time_zone : str, default "UTC"
+        The time zone whose date counts where a column of dates holds instants (``TIMESTAMP WITH
+        TIME ZONE``, ``timestamptz``), of which no zone is stored. All other values have the date
+        that is written in them, and the time zone of the computer is never used.
+
+    Raises
+    ------
+    DataError
+        No such file, not a database, no such schema, or CDM tables or columns missing; a server
+        that does not let us in.
+    """
+
+    def __init__(
+        self,
+        database: str | Path | Any,
+        schema: str = "main",
+        memory: str | None = None,
+        time_zone: str = "UTC",
+    ) -> None:
+        if not isinstance(schema, str) or not schema:
+            raise DataError(f"schema must be the name of a schema, not {schema!r}")
+        if memory is not None:
+            _refuse_amount(memory)
+        if memory is not None and not isinstance(database, str | Path):
+            raise DataError("the memory of an open connection is set where it is opened")
+        self.time_zone = require_time_zone(time_zone)
+        self._place = open_place(database, self.time_zone)
+        try:
+            self.schema = self._place.schema(schema)
+            self.tables = self._check_tables()
+            self._place.confine(memory)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> OmopDatabase:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"OmopDatabase({self._place.identity!r}, schema={self.schema!r}{state})"
+
+    def close(self) -> None:
+        """Close the database and forget everything temporary."""
+        self._place.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._place.closed
+
+    @property
+    def identity(self) -> str:
+        """The file or server, and the schema: tells whose people a cohort holds."""
+        return f"{self._place.identity} ({self.schema.lower()})"
+
+    @property
+    def name(self) -> str:
+        """What messages call the database: the name of its file, if it has one."""
+        return self._place.name
+
+    def narrowed(self, people: Iterable[RecordsOf]) -> OmopDatabase:
+        """The same database, of which only some people matter.
+
+        A server is then asked for the rows of people who have at least one such record, and of
+        nobody else. Where nothing is copied (DuckDB, Parquet) there is nothing to narrow, and
+        everybody is still there. It closes with this one.
+        """
+        self._check_open()
+        narrow = copy.copy(self)
+        narrow._place = self._place.narrowed(self.schema, tuple(people))
+        return narrow
+
+    # -- queries ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """A workspace of one's own, for statements that build on each other.
+
+        Two workspaces never see each other's tables, whatever their names, and so two studies on
+        one database cannot mix.
+        """
+        self._check_open()
+        with self._place.home.another() as work:
+            yield work
+
+    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
+        """All rows of a (small) query."""
+        with self.workspace() as work:
+            return work.rows(sql, values)
+
+    def table(self, name: str, schema: str | None = None) -> str:
+        """A table in the CDM's types, for use in SQL after FROM; of another schema if named."""
+        self._check_open()
+        return self._place.table(self.schema if schema is None else schema, name)
+
+    def records(self, wanted: RecordsOf) -> str:
+        """Rows of a table that have one of some concepts, for use in SQL after FROM.
+
+        A server sends no other rows of the table.
+        """
+        self._check_open()
+        return self._place.records(self.schema, wanted)
+
+    def holding(self, table: str, wanted: Callable[[], RecordsOf | Naming]) -> str:
+        """A table of the vocabulary that has some records at least, for use in SQL.
+
+        A server sends no others; elsewhere it is the whole table, and ``wanted`` is not called.
+        """
+        self._check_open()
+        return self._place.holding(self.schema, wanted, table)
+
+    def holds(self, table: str, condition: Condition) -> bool:
+        """Whether a table has a row, of anybody, that satisfies a condition; see `Place.holds`."""
+        self._check_open()
+        return self._place.holds(self.schema, table, condition)
+
+    def links(self, column: str, concepts: Callable[[], Iterable[int]]) -> str:
+        """Rows of ``concept_ancestor`` with one of some concepts in a column, and perhaps others.
+
+        See `holding`.
+        """
+        return self.holding(
+            "concept_ancestor", lambda: _some("concept_ancestor", column, concepts())
+        )
+
+    def concepts(self, concepts: Callable[[], Iterable[int]]) -> str:
+        """Rows of ``concept`` of some concepts, and perhaps others; see `holding`."""
+        return self.holding("concept", lambda: _some("concept", "concept_id", concepts()))
+
+    def met(self, table: str, column: str) -> list[int]:
+        """The concepts in a column of a table."""
+        found = self.rows(
+            f"SELECT DISTINCT {column}::BIGINT FROM {table} WHERE {column} IS NOT NULL"
+        )
+        return [c for (c,) in found]
+
+    def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
+        """Names of a table's columns, in lower case; none if there is no such table."""
+        self._check_open()
+        return self._place.columns(self.schema if schema is None else schema, table)
+
+    def birth_day(self) -> str:
+        """Day of birth, for use in a SELECT from ``person`` that groups by person.
+
+        A month or day that is not known, or that there is not (0, the 30th of February), is the
+        first. Of several rows of a person the smallest values count.
+        """
+        have = self.columns("person")
+        month, day = (
+            f"min({c})::BIGINT" if c in have else "1" for c in ("month_of_birth", "day_of_birth")
+        )
+        # make_date refuses a day that there is not, and with it everybody
+        message = (
+            f"{MARK}person: year_of_birth lies outside the years 1 to 9999; correct it, or write "
+            "NULL where it is not known"
+        )
+        year = (
+            "CASE WHEN min(year_of_birth) IS NULL OR min(year_of_birth) BETWEEN 1 AND 9999 "
+            f"THEN min(year_of_birth)::BIGINT ELSE error('{message}') END"
+        )
+        first = f"make_date({year}, CASE WHEN {month} BETWEEN 1 AND 12 THEN {month} ELSE 1 END, 1)"
+        return (
+            f"{first} + CASE WHEN {day} BETWEEN 1 AND day(last_day({first})) "
+            f"THEN ({day} - 1)::INTEGER ELSE 0 END"
+        )
+
+    # -- concepts --------------------------------------------------------------------------------
+
+    def concept_name(self, concept_id: int) -> str:
+        """Name of a concept; "unnamed concept 123" where the vocabulary has it without a name.
+
+        Raises
+        ------
+        DataError
+            The vocabulary does not hold the concept.
+        """
+        names = self.concept_names([concept_id])
+        if concept_id not in names:
+            raise DataError(
+                f"concept {concept_id} is unknown: table concept of {self.name} "
+                "has no such concept_id"
+            )
+        name = names[concept_id]
+        return f"{name} {concept_id}" if name == UNNAMED else name
+
+    def concept_names(self, concept_ids: Iterable[int]) -> dict[int, str]:
+        """Names of the concepts that the vocabulary holds, "unnamed concept" if it has none."""
+        wanted = [int(c) for c in concept_ids]
+        found = self.rows(
+            "SELECT concept_id::BIGINT, min(nullif(trim(concept_name), '')) "
+            f"FROM {self.records(_some('concept', 'concept_id', wanted))} GROUP BY 1"
+        )
+        known = {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN}
+        named = {c: plain_text(name).strip() for c, name in found if name}
+        return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
+
+    def descendants(self, concept_ids: Iterable[int]) -> list[int]:
+        """The concepts themselves and all their descendants by ``concept_ancestor``, sorted.
+
+        Where the vocabulary has no links these are the concepts alone. Studies therefore find
+        members by `Descendants`, which refuses such a vocabulary.
+        """
+        ids = sorted({int(c) for c in concept_ids})
+        if "concept_ancestor" not in self.tables or not ids:
+            return ids
+        below = self.records(_some("concept_ancestor", "ancestor_concept_id", ids))
+        found = self.rows(
+            f"SELECT DISTINCT descendant_concept_id::BIGINT FROM {below} AS below "
+            "WHERE descendant_concept_id IS NOT NULL"
+        )
+        return sorted({*ids, *(c for (c,) in found)})
+
+    def source_name(self) -> str | None:
+        """What the database calls itself in ``cdm_source``, if it does."""
+        if "cdm_source" not in self.tables:
+            return None
+        names = self.rows(
+            f"SELECT cdm_source_name FROM {self.table('cdm_source')} ORDER BY 1 LIMIT 1"
+        )
+        return names[0][0] if names else None
+
+    def provenance(self) -> dict[str, str | None]:
+        """What ``cdm_source`` says of names, versions and dates.
+
+        ``name``, ``cdm`` and ``vocabulary`` (versions), ``release`` (date of the CDM) and
+        ``source_release`` (date of the data it was made from).
+        """
+        columns = {
+            "name": "cdm_source_name",
+            "cdm": "cdm_version",
+            "vocabulary": "vocabulary_version",
+            "release": "cdm_release_date",
+            "source_release": "source_release_date",
+        }
+        have = self.columns("cdm_source")
+        found: dict[str, str | None] = dict.fromkeys(columns)
+        for name, column in columns.items():
+            if column in have:
+                rows = self.rows(f"SELECT max({column}::VARCHAR) FROM {self.table('cdm_source')}")
+                found[name] = rows[0][0]
+        return found
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise DataError(f"the database {self.name} is closed; open it again")
+
+    def _check_tables(self) -> frozenset[str]:
+        found = self._place.layout(self.schema)
+        if self.schema.lower() not in found:
+            others = ", ".join(sorted(found)) or "no tables at all"
+            raise DataError(
+                f"{self.name} has no tables in schema {self.schema!r} (it has: {others})"
+            )
+        tables = found[self.schema.lower()]
+        absent = [name for name in REQUIRED if name not in tables]
+        if absent:
+            raise DataError(
+                f"{self.name} is not an OMOP database: schema {self.schema!r} "
+                f"lacks the tables {', '.join(absent)}{_hint(found)}"
+            )
+        for name, columns in {**REQUIRED, **OPTIONAL}.items():
+            gone = [c for c in columns if name in tables and c not in tables[name]]
+            if gone:
+                raise DataError(
+                    f"{self.name} is not an OMOP database: "
+                    f"table {name} lacks the columns {', '.join(gone)}"
+                )
+        return frozenset(tables)
+
+
+@contextmanager
+def opened(
+    database: str | Path | OmopDatabase | Any, schema: str, time_zone: str
+) -> Iterator[OmopDatabase]:
+    """Open a database for the time being; one that is open stays as it is, and open."""
+    if isinstance(database, OmopDatabase):
+        yield database
+        return
+    with OmopDatabase(database, schema, time_zone=time_zone) as db:
+        yield db
+
+
+def _refuse_amount(memory: Any) -> None:
+    """Refuse what is no amount of memory with which a database can do anything."""
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([KMGT])i?B", str(memory))
+    megabytes = 0.0
+    if found is not None:
+        megabytes = float(found[1]) * 1000.0 ** ("KMGT".index(found[2]) - 1)
+    if not 1 <= megabytes <= 1e9:  # with less DuckDB answers nothing, more it cannot count
+        raise DataError(
+            f'memory must be an amount from 1MB to 1000TB, such as "500MB" or "2GB", not {memory!r}'
+        )
+
+
+def _some(table: str, column: str, concepts: Iterable[int]) -> RecordsOf:
+    return RecordsOf(table, column, tuple(sorted({*concepts})))
+
+
+def _hint(found: Layout) -> str:
+    """Where the tables are, if they are in another schema."""
+    whole = [s for s, t in sorted(found.items()) if all(name in t for name in REQUIRED)]
+    return f"; schema {whole[0]!r} holds them" if whole else ""

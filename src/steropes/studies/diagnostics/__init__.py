@@ -1,0 +1,1 @@
+"""Diagnostics that decide whether an estimate may be shown."""

@@ -1,0 +1,1 @@
+"""Specification, runner and store: studies from a file to their exact results."""

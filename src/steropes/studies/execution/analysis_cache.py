@@ -1,0 +1,169 @@
+"""The steps from cohorts to what outcomes share, each done once for all analyses that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from steropes.errors import DataError, SeparationError
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
+from steropes.studies.cohorts.study_population import study_population
+from steropes.studies.comparative.outcome_analysis import (
+    AnalysisResult,
+    Prepared,
+    Shared,
+    adjusted_people,
+    balance_of,
+)
+from steropes.studies.comparative.propensity_scores import PropensityScores, fit_scores
+from steropes.studies.comparative.settings import Question, StudyAnalysis
+from steropes.studies.covariates.feature_extraction import FeatureRules, Features, extract_features
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.diagnostics.convergence import quiet_fits
+
+__all__ = ["Workbench"]
+
+T = TypeVar("T")
+
+
+class Workbench:
+    """Runs analyses on the cohorts of one database, and remembers what they share.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    cohorts : CohortTable
+        Targets, comparators, outcomes and nesting cohorts.
+    thresholds : DiagnosticThresholds, optional
+    """
+
+    def __init__(
+        self, db: OmopDatabase, cohorts: CohortTable, thresholds: DiagnosticThresholds | None = None
+    ) -> None:
+        self.db, self.cohorts = db, cohorts
+        self.thresholds = thresholds or DiagnosticThresholds()
+        self._known: dict[Hashable, Any] = {}
+
+    def forget(self) -> None:
+        """Let go of everything remembered."""
+        self._known.clear()
+
+    def comparison(self, question: Question, analysis: StudyAnalysis) -> Comparison:
+        """The two cohorts after the rules that hold whatever the outcome."""
+        q = question
+        return self._once(
+            ("comparison", q.target, q.comparator, q.nesting, analysis.cohorts),
+            lambda: compare_cohorts(
+                self.db, self.cohorts, q.target, q.comparator, analysis.cohorts, nesting=q.nesting
+            ),
+        )
+
+    def features(self, question: Question, analysis: StudyAnalysis) -> Features | None:
+        """Covariates of all entries; None if the analysis uses none."""
+        if analysis.features is None or not self._uses_features(analysis):
+            return None
+        return self.all_features(question, analysis)
+
+    def all_features(self, question: Question, analysis: StudyAnalysis) -> Features:
+        """Covariates of all entries, whether the analysis uses any or not."""
+        rules = analysis.features or FeatureRules()
+        exclude = tuple(sorted({*rules.exclude, *question.exclude}))
+        made = replace(rules, exclude=exclude)
+        comparison = self.comparison(question, analysis)
+        return self._once(
+            ("features", id(comparison), made),
+            lambda: extract_features(self.db, comparison.entries, made),
+        )
+
+    def shared(self, question: Question, analysis: StudyAnalysis) -> Shared:
+        """Population, scores, adjustment and balance that do not depend on the outcome."""
+        a = analysis
+        asked = (question.target, question.comparator, question.nesting, question.exclude)
+        made = (a.cohorts, a.at_risk, a.features, a.propensity, self._uses_features(a))
+        done = (a.estimand, a.trim, a.truncate, a.match, a.stratify, a.outcome_model.weighted)
+        return self._once(("shared", asked, made, done), lambda: self._shared(question, analysis))
+
+    def prepared(self, question: Question, analysis: StudyAnalysis) -> Prepared:
+        """A question and an analysis, with all that its outcomes share.
+
+        Raises
+        ------
+        DataError
+            Cohorts or settings that cannot be used.
+        """
+        return Prepared(
+            question,
+            analysis,
+            self.cohorts,
+            self.comparison(question, analysis),
+            self.shared(question, analysis),
+            self.thresholds,
+        )
+
+    def run(self, question: Question, outcome: int, analysis: StudyAnalysis) -> AnalysisResult:
+        """Answer a question for one outcome by one analysis.
+
+        What cannot be estimated is told in ``estimate.note``.
+
+        Raises
+        ------
+        DataError
+            Cohorts or settings that cannot be used.
+        """
+        return self.prepared(question, analysis).answer(outcome)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    @staticmethod
+    def _uses_features(analysis: StudyAnalysis) -> bool:
+        model = analysis.outcome_model
+        return bool(analysis.propensity or model.covariates or model.interactions)
+
+    def _shared(self, question: Question, analysis: StudyAnalysis) -> Shared:
+        comparison = self.comparison(question, analysis)
+        population = study_population(comparison, self.cohorts, None, analysis.at_risk)
+        features = None
+        if len(comparison.entries) and self._uses_features(analysis):
+            features = self.features(question, analysis)
+        if analysis.propensity is None:
+            return Shared(population, None, None, None, features)
+        people = pd.DataFrame(population.people)
+        try:
+            if features is None:
+                raise DataError("nobody is left to fit a propensity model to")
+            scores = self._scores(people, features, analysis)
+            known = Shared(population, scores, None, None, features)
+            adjusted, note = adjusted_people(people, population.attrition, known, analysis)
+        except (DataError, SeparationError, np.linalg.LinAlgError) as error:
+            return Shared(population, None, None, None, features, str(error))
+        balance = None
+        if analysis.adjusts and not note:
+            balance = balance_of(features, people, adjusted, self.thresholds)
+        return Shared(population, scores, adjusted, balance, features)
+
+    def _scores(
+        self, people: pd.DataFrame, features: Features, analysis: StudyAnalysis
+    ) -> PropensityScores:
+        rows = people["row"].to_numpy()
+        key = ("scores", id(features), rows.tobytes(), analysis.propensity)
+        with quiet_fits():
+            return self._once(
+                key,
+                lambda: fit_scores(
+                    features.take(rows),
+                    people["treated"].to_numpy(),
+                    analysis.propensity,
+                    ids=people["person_id"].to_numpy(),
+                ),
+            )

@@ -1,0 +1,183 @@
+"""Where the cohorts of a grid come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.circe import circe_cohorts, definition_text, entry_records
+from steropes.studies.cohorts.cohort_builders import (
+    ConceptSet,
+    cohort_records,
+    condition_cohorts,
+    drug_era_cohorts,
+    read_cohorts,
+)
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.omop import OmopDatabase, RecordsOf
+from steropes.studies.execution.settings_parser import Source
+
+__all__ = ["CohortSources", "MadeCohorts"]
+
+Maker = Callable[[list[int]], CohortTable]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MadeCohorts:
+    """Cohorts that could be made, and why the others could not.
+
+    Attributes
+    ----------
+    table : CohortTable or None
+        None where none could be made.
+    refused : dict of int to str
+        By id: a concept that does not exist, a definition that cannot be translated or run, an id
+        that is defined nowhere, dates that cannot be.
+    """
+
+    table: CohortTable | None
+    refused: dict[int, str]
+
+
+@dataclass(frozen=True)
+class CohortSources:
+    """Where the cohorts of a grid come from; each may be given by one of the four ways.
+
+    Attributes
+    ----------
+    table, schema : str
+        An existing cohort table, and its schema (default: that of the CDM); "" for none.
+    drugs : dict of int to ConceptSet
+        Cohorts of drug eras, by id.
+    conditions : dict of int to ConceptSet
+        Cohorts of condition records, by id.
+    definitions : dict of int to str
+        Cohorts as ATLAS defines them (`circe_cohorts`), by id: a JSON file, or its text. What is in
+        a file is read once, here.
+    names : dict of int to str
+        Names of cohorts.
+    """
+
+    table: str = ""
+    schema: str = ""
+    drugs: dict[int, ConceptSet] = field(default_factory=dict)
+    conditions: dict[int, ConceptSet] = field(default_factory=dict)
+    definitions: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        listed = [*self.drugs, *self.conditions, *self.definitions]
+        both = {i for i in listed if listed.count(i) > 1}
+        if both:
+            raise DataError(f"cohort {min(both)} is defined twice")
+        if not (self.table or listed):
+            raise DataError(
+                "name a cohort table, or define cohorts of drugs, conditions or definitions"
+            )
+        texts = {i: definition_text(d) for i, d in self.definitions.items()}
+        object.__setattr__(self, "definitions", texts)
+
+    def make(self, db: OmopDatabase, wanted: set[int]) -> MadeCohorts:
+        """The cohorts that were asked for; what cannot be made is told and left out."""
+        parts: list[CohortTable] = []
+        refused: dict[int, str] = {}
+        left = set(wanted)
+        for known, make in self._ways(db):
+            own = sorted(left & known if known is not None else left)
+            left -= {*own}
+            parts += _attempted(own, make, refused)
+        refused |= {c: f"cohort {c} is not defined" for c in left}
+        if not parts:
+            return MadeCohorts(None, refused)
+        made = parts[0]
+        for part in parts[1:]:
+            made = made + part
+        names = {**(made.names or {}), **self.names}
+        return MadeCohorts(replace(made, names=names), refused)
+
+    def _ways(self, db: OmopDatabase) -> Iterator[tuple[set[int] | None, Maker]]:
+        """Which ids are made how; None stands for all others."""
+        yield {*self.drugs}, lambda ids: drug_era_cohorts(db, {i: self.drugs[i] for i in ids})
+        yield (
+            {*self.conditions},
+            lambda ids: condition_cohorts(db, {i: self.conditions[i] for i in ids}),
+        )
+        yield (
+            {*self.definitions},
+            lambda ids: circe_cohorts(db, {i: self.definitions[i] for i in ids}),
+        )
+        if self.table:
+            schema = self.schema or None
+            yield (
+                None,
+                lambda ids: read_cohorts(
+                    db, ids, table=self.table, schema=schema, allow_empty=True
+                ),
+            )
+
+    def compared(self, db: OmopDatabase, cohorts: set[int]) -> OmopDatabase:
+        """The database as far as the people go who are in one of some cohorts."""
+        people = self._people(db, cohorts)
+        return db if people is None else db.narrowed(people)
+
+    def _people(self, db: OmopDatabase, cohorts: set[int]) -> list[RecordsOf] | None:
+        """Records of which everybody in one of some cohorts has one; None if that is not known."""
+        found = []
+        for table, concept, sets in (
+            ("drug_era", "drug_concept_id", self.drugs),
+            ("condition_occurrence", "condition_concept_id", self.conditions),
+        ):
+            # the making of the cohorts has noted what their concepts lack
+            family = Descendants(db)
+            named = ((f"cohort {i}", sets[i]) for i in cohorts & {*sets})
+            members = sorted({c for name, s in named for c in s.members(family, [table], name)})
+            if members:
+                found.append(RecordsOf(table, concept, tuple(members)))
+        for cohort in sorted(cohorts & {*self.definitions}):
+            entries = entry_records(db, self.definitions[cohort])
+            if entries is None:
+                return None
+            found += entries
+        others = cohorts - {*self.drugs, *self.conditions, *self.definitions}
+        if others:
+            found.append(cohort_records(others, self.table, self.schema or None))
+        return found
+
+
+def _attempted(ids: list[int], make: Maker, refused: dict[int, str]) -> list[CohortTable]:
+    """Cohorts made together; one by one where that is refused, so that one stops no other."""
+    if not ids:
+        return []
+    try:
+        return [make(ids)]
+    except DataError as error:
+        if len(ids) == 1:
+            said = str(error)
+            named = re.search(rf"\bcohort {ids[0]}\b", said)
+            refused[ids[0]] = said if named else f"cohort {ids[0]}: {said}"
+            return []
+    return [part for one in ids for part in _attempted([one], make, refused)]
+
+
+def with_texts(cohorts: object, folder: Path, source: Source) -> object:
+    """The values of ``CohortSources`` with what is in the files that they name, from a folder.
+
+    Raises
+    ------
+    DataError
+        A file that cannot be read, with the line of the specification that names it.
+    """
+    definitions = cohorts.get("definitions") if isinstance(cohorts, Mapping) else None
+    if not isinstance(cohorts, Mapping) or not isinstance(definitions, Mapping):
+        return cohorts
+    texts = {}
+    for i, d in definitions.items():
+        try:
+            texts[i] = definition_text(d, folder, confined=True) if isinstance(d, str) else d
+        except DataError as error:
+            raise DataError(f"{source.where(('cohorts', 'definitions', i))}: {error}") from None
+    return {**cohorts, "definitions": texts}

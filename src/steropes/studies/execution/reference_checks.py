@@ -1,0 +1,75 @@
+"""Checks of a specification that is read from a file: every id that it uses is defined in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steropes.errors import DataError
+from steropes.studies.execution.settings_parser import Place, Source
+
+if TYPE_CHECKING:
+    from steropes.studies.execution.specification import GridSpec
+
+__all__ = ["check_references", "require_database_id"]
+
+
+def require_database_id(path: str | Path) -> None:
+    """Refuse a file that does not name the database.
+
+    When results of several databases are combined they are told apart by that name. Objects that
+    are made in Python have a default, for what is never combined.
+    """
+    source = Source.read(path)
+    if "database_id" not in source.values:
+        raise DataError(
+            f"{source.name}: database_id is missing; by it results of several databases are told "
+            'apart when they are combined: write database_id = "a name for this database"'
+        )
+
+
+def check_references(spec: GridSpec, source: Source) -> None:
+    """Refuse ids of cohorts that nothing defines.
+
+    Parameters
+    ----------
+    spec : GridSpec
+        With a cohort table every id may be one of its own, and nothing is refused.
+    source : Source
+        Where it was read.
+    """
+    cohorts = spec.cohorts
+    if cohorts.table:
+        return
+    defined = {
+        *cohorts.drugs,
+        *cohorts.conditions,
+        *cohorts.definitions,
+        *spec.controls.concepts,
+    }
+    for what, cohort, place in _used(spec):
+        if cohort not in defined:
+            raise DataError(
+                f"{source.where(place)}: {what} {cohort} is not defined; define cohort {cohort} in "
+                "[cohorts.drugs], [cohorts.conditions] or [cohorts.definitions], or name a cohort "
+                "table that has it (table in [cohorts])"
+            )
+
+
+def _used(spec: GridSpec) -> Iterator[tuple[str, int, Place]]:
+    """Every id of a cohort with its use and its place in the file."""
+    for i, q in enumerate(spec.question):
+        yield "target", q.target, ("question", i, "target")
+        yield "comparator", q.comparator, ("question", i, "comparator")
+        if q.nesting is not None:
+            yield "nesting cohort", q.nesting, ("question", i, "nesting")
+        for outcome in q.outcomes:
+            yield "outcome", outcome.id, ("question", i, "outcomes")
+    for control in spec.controls.cohorts:
+        yield "negative control", control, ("controls", "cohorts")
+    for i, a in enumerate(spec.analysis):
+        if a.competing is not None:
+            yield "competing outcome", a.competing, ("analysis", i, "competing")
+    for cohort in spec.cohorts.names:
+        yield "the named cohort", cohort, ("cohorts", "names", str(cohort))

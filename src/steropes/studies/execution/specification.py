@@ -1,0 +1,287 @@
+"""The specification of a grid: cohorts, questions and analyses, as an object or from a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_builders import ConceptSet
+from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.comparative.positive_controls import PositiveControls
+from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
+from steropes.studies.database.column_types import require_time_zone
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.execution.cohort_sources import CohortSources, MadeCohorts, with_texts
+from steropes.studies.execution.reference_checks import check_references
+from steropes.studies.execution.settings_parser import Place, Source, build, schema_of
+from steropes.studies.execution.validation import text, whole
+
+__all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema", "read_spec"]
+
+
+@dataclass(frozen=True)
+class ControlSet:
+    """Outcomes whose effect is known: to be none, and what is made of those.
+
+    Attributes
+    ----------
+    cohorts : tuple of int
+        Ids of cohorts that are defined elsewhere.
+    concepts : tuple of int
+        Condition concepts; each, with its descendants, becomes a cohort with its own id.
+    positive : PositiveControls, optional
+        Make positive controls of all negative ones, of the ratios that are listed.
+    """
+
+    cohorts: tuple[int, ...] = ()
+    concepts: tuple[int, ...] = ()
+    positive: PositiveControls | None = None
+
+    def __post_init__(self) -> None:
+        listed = [*self.cohorts, *self.concepts]
+        twice = next((c for c in listed if listed.count(c) > 1), None)
+        if twice is not None:
+            raise DataError(f"negative control {twice} is listed twice")
+
+
+@dataclass(frozen=True)
+class RiskWindow:
+    """A time at risk by which analyses are repeated.
+
+    Attributes
+    ----------
+    id : int
+        From 1 to 99. Analysis 7 by window 2 becomes analysis 702.
+    description : str
+        Joins that of the analysis.
+    at_risk : TimeAtRisk
+    analyses : tuple of int
+        Ids of the analyses that it is for. Default: all.
+    """
+
+    id: int
+    description: str = ""
+    at_risk: TimeAtRisk = field(default_factory=TimeAtRisk)
+    analyses: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole("id", self.id, 1, 99)
+        object.__setattr__(self, "analyses", tuple(int(a) for a in self.analyses))
+
+
+@dataclass(frozen=True)
+class GridSpec:
+    """Questions × outcomes × analyses.
+
+    Attributes
+    ----------
+    cohorts : CohortSources
+    question : tuple of Question
+    analysis : tuple of StudyAnalysis
+    controls : ControlSet
+        Negative controls of every question, besides those that it lists itself.
+    thresholds : DiagnosticThresholds
+    database_id : str, default "database"
+        What result tables call the database.
+    schema : str, default "main"
+        Of the CDM tables.
+    min_cell : int, optional
+        A larger smallest count than that of the rules of disclosure that apply (5 by default).
+    window : tuple of RiskWindow
+        Several times at risk: each analysis is run once by each of them that is for it, instead
+        of by a time at risk of its own.
+    time_zone : str, default "UTC"
+        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
+    """
+
+    cohorts: CohortSources
+    question: tuple[Question, ...]
+    analysis: tuple[StudyAnalysis, ...]
+    controls: ControlSet = field(default_factory=ControlSet)
+    thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
+    database_id: str = "database"
+    schema: str = "main"
+    min_cell: int | None = None
+    window: tuple[RiskWindow, ...] = ()
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        for name in ("question", "analysis"):
+            if not getattr(self, name):
+                raise DataError(f"a grid needs at least one {name}")
+        _check_windows(self.window, self.analysis)
+        ids = [a.id for a in self.analyses]
+        if len({*ids}) < len(ids):
+            raise DataError(f"two analyses have the id {next(i for i in ids if ids.count(i) > 1)}")
+        pairs = [(q.target, q.comparator, q.nesting) for q in self.question]
+        twice = next((p for p in pairs if pairs.count(p) > 1), None)
+        if twice is not None:
+            raise DataError(
+                f"two questions compare cohorts {twice[0]} and {twice[1]}; list the outcomes of "
+                "both in one"
+            )
+        c = self.cohorts
+        repeated = {*self.controls.concepts} & {*c.drugs, *c.conditions, *c.definitions}
+        if repeated:
+            raise DataError(f"control {min(repeated)} is also the id of a cohort")
+        text("database_id", self.database_id)
+        text("schema", self.schema)
+        require_time_zone(self.time_zone)
+        if self.min_cell is not None:
+            whole("min_cell", self.min_cell, 0)
+        _check_controls(self.controls, self.question)
+        if self.controls.positive is not None:
+            self.controls.positive.analysis(self.analyses)
+
+    @property
+    def analyses(self) -> tuple[StudyAnalysis, ...]:
+        """The analyses, each by its times at risk."""
+        made: list[StudyAnalysis] = []
+        for a in self.analysis:
+            of = [w for w in self.window if not w.analyses or a.id in w.analyses]
+            for w in of:
+                said = ", ".join(s for s in (a.description, w.description or f"window {w.id}") if s)
+                made.append(replace(a, id=100 * a.id + w.id, description=said, at_risk=w.at_risk))
+            if not of:
+                made.append(a)
+        return tuple(made)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions with the negative controls of all."""
+        shared = [*self.controls.cohorts, *self.controls.concepts]
+        made = []
+        for q in self.question:
+            listed = {o.id for o in q.outcomes}
+            more = tuple(Outcome(c, 1.0) for c in shared if c not in listed)
+            made.append(
+                Question(q.target, q.comparator, (*q.outcomes, *more), q.nesting, q.exclude)
+            )
+        return tuple(made)
+
+    def make_cohorts(self, db: OmopDatabase) -> MadeCohorts:
+        """All cohorts that questions and analyses need, and why some of them cannot be made."""
+        return self._sources().make(db, self._wanted())
+
+    @property
+    def unused(self) -> list[int]:
+        """Ids of cohorts that are defined and that no question and no analysis uses."""
+        c = self.cohorts
+        return sorted({*c.drugs, *c.conditions, *c.definitions} - self._wanted())
+
+    def _wanted(self) -> set[int]:
+        wanted = {a.competing for a in self.analysis if a.competing is not None}
+        for q in self.questions:
+            wanted |= {q.target, q.comparator, *(o.id for o in q.outcomes)}
+            wanted |= {q.nesting} if q.nesting is not None else set()
+        return wanted
+
+    def _sources(self) -> CohortSources:
+        """Those of the cohorts, and of controls that are named by concept."""
+        concepts = {c: ConceptSet((c,)) for c in self.controls.concepts}
+        return replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
+
+    def of_compared(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
+        """The database as far as the people go who are in a target or comparator that there is."""
+        compared = {c for q in self.question for c in (q.target, q.comparator)}
+        return self.cohorts.compared(db, compared - {*refused})
+
+    def to_json(self) -> str:
+        """The specification as JSON text, every setting named."""
+        return json.dumps(asdict(self), indent=1, default=str, sort_keys=True) + "\n"
+
+
+def _check_controls(controls: ControlSet, questions: tuple[Question, ...]) -> None:
+    """Refuse negative controls that a question uses for something else, or of which there are none.
+
+    A question may list a negative control itself, with a true ratio of 1.
+    """
+    shared = {*controls.cohorts, *controls.concepts}
+    for q in questions:
+        asked = f"the question of {q.target} against {q.comparator}"
+        uses = {o.id: f"an outcome of interest of {asked}" for o in q.outcomes if o.of_interest}
+        uses |= {
+            o.id: f"an outcome of {asked} with a true ratio of {o.true_ratio:g}"
+            for o in q.outcomes
+            if o.true_ratio not in (None, 1.0)
+        }
+        uses |= {q.target: f"the target of {asked}", q.comparator: f"the comparator of {asked}"}
+        both = shared & {*uses}
+        if both:
+            raise DataError(
+                f"negative control {min(both)} is also {uses[min(both)]}; it can be one of the two"
+            )
+    negative = any(o.true_ratio == 1.0 for q in questions for o in q.outcomes)
+    if controls.positive is not None and not (shared or negative):
+        raise DataError("positive controls are made of negative ones, and no negative is listed")
+
+
+def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysis, ...]) -> None:
+    """Refuse windows that are there twice, of analyses that are not, or that hide another time."""
+    ids = [w.id for w in windows]
+    if len({*ids}) < len(ids):
+        raise DataError(f"two windows have the id {next(i for i in ids if ids.count(i) > 1)}")
+    known = {a.id for a in analyses}
+    for w in windows:
+        gone = [a for a in w.analyses if a not in known]
+        if gone:
+            raise DataError(f"window {w.id}: there is no analysis {gone[0]}")
+        for a in analyses:
+            if (not w.analyses or a.id in w.analyses) and a.at_risk != TimeAtRisk():
+                raise DataError(
+                    f"analysis {a.id} has a time at risk of its own beside window {w.id}; "
+                    "give it in one of the two places"
+                )
+
+
+def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
+    """Read a specification.
+
+    Parameters
+    ----------
+    source : path or mapping
+        A ``.toml`` or ``.json`` file, or its values. In an ``analysis`` table ``preset =
+        "cohort_method"`` starts from the defaults of R's CohortMethod instead of ours.
+
+    Raises
+    ------
+    DataError
+        With the line of what cannot be used: names that there are not, values of another type, ids
+        of cohorts that nothing defines.
+    """
+    if isinstance(source, Mapping):
+        read = Source(json.dumps(source, default=str), "the specification", "json")
+    else:
+        read = Source.read(source)
+    values = dict(read.values)
+    folder = Path() if isinstance(source, Mapping) else Path(source).parent
+    if "cohorts" in values:
+        values["cohorts"] = with_texts(values["cohorts"], folder, read)
+    listed = values.get("analysis", [])
+    if isinstance(listed, list):
+        values["analysis"] = [_preset(a, read, ("analysis", i)) for i, a in enumerate(listed)]
+    spec: GridSpec = build(GridSpec, values, read)
+    check_references(spec, read)
+    return spec
+
+
+def _preset(values: Any, source: Source, place: Place) -> Any:
+    """An analysis with the settings of its preset filled in."""
+    if not isinstance(values, Mapping) or "preset" not in values:
+        return values
+    own = {k: v for k, v in values.items() if k != "preset"}
+    if values["preset"] != "cohort_method":
+        where = source.where((*place, "preset"))
+        raise DataError(f"{where}: there is no preset {values['preset']!r}, only 'cohort_method'")
+    model = {"interval": "profile", **dict(own.get("outcome_model", {}))}
+    return {**own, "outcome_model": model}
+
+
+def grid_schema() -> dict[str, Any]:
+    """The JSON Schema of a specification."""
+    return schema_of(GridSpec)

@@ -1,0 +1,181 @@
+"""One DuckDB file that results go into as they come, and that tells what is done.
+
+What belongs to one step is written in one transaction. A process that is killed leaves whole steps
+behind, and the next one goes on from there; at the end the file is written anew, sorted, so that
+its rows are the same however often the work was interrupted. (DuckDB puts something random into
+every file; the archive that `archive_of` makes of its tables is the same to the byte.)
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies._extras import need
+from steropes.studies.report.plain_text import csv_text
+from steropes.studies.results.table_layouts import KEYS, TABLES
+
+__all__ = ["ResultStore", "archive_of"]
+
+
+class ResultStore:
+    """Result tables in a DuckDB file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Made if it is not there.
+    signature : str
+        What the results are of: a file with another one is refused.
+    tables : mapping of str to mapping of str to str, optional
+        Columns and types of each table. Default: those of comparative studies.
+    keys : mapping of str to tuple of str, optional
+        By what the rows of each table are sorted.
+
+    Raises
+    ------
+    DataError
+        The file is not a result file, or holds the results of something else.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        signature: str,
+        tables: Mapping[str, Mapping[str, str]] = TABLES,
+        keys: Mapping[str, tuple[str, ...]] = KEYS,
+    ) -> None:
+        self.path, self.signature = Path(path), signature
+        self.tables, self.keys = tables, keys
+        duckdb = need("duckdb")
+        new = not self.path.exists()
+        try:
+            self._db = duckdb.connect(str(self.path))
+        except duckdb.Error as error:
+            said = str(error).strip().splitlines()[0]
+            raise DataError(f"cannot open {self.path}: {said}") from error
+        if new:
+            self._make(self._db)
+            self._db.execute("INSERT INTO progress VALUES ('signature', $1)", [signature])
+        else:
+            self._recognise()
+
+    def __enter__(self) -> ResultStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @property
+    def done(self) -> set[str]:
+        """The steps that are done."""
+        rows = self._db.execute("SELECT step FROM progress WHERE kind = 'done'").fetchall()
+        return {step for (step,) in rows}
+
+    def add(self, step: str, tables: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Write what a step found, and that it is done, together."""
+        self._db.execute("BEGIN")
+        try:
+            for table, rows in tables.items():
+                self._insert(table, rows)
+            self._db.execute("INSERT INTO progress VALUES ('done', $1)", [step])
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    def table(self, name: str) -> pd.DataFrame:
+        """The rows of a table, sorted by its key."""
+        order = ", ".join(f"{c} NULLS FIRST" for c in self.keys[name])
+        found: pd.DataFrame = self._db.execute(f"SELECT * FROM {name} ORDER BY {order}").df()
+        return found
+
+    def replace(self, name: str, rows: pd.DataFrame) -> None:
+        """Put other rows in a table's place."""
+        self._db.execute("BEGIN")
+        self._db.execute(f"DELETE FROM {name}")
+        self._insert(name, rows.to_dict("records"))
+        self._db.execute("COMMIT")
+
+    def finish(self) -> None:
+        """Write the file anew, every table sorted by its key, without the record of the steps."""
+        duckdb = need("duckdb")
+        part = self.path.with_suffix(".part")
+        part.unlink(missing_ok=True)
+        tables = {name: self.table(name) for name in self.tables}
+        self._db.close()
+        with duckdb.connect(str(part)) as db:
+            self._make(db)
+            db.execute("INSERT INTO progress VALUES ('signature', $1)", [self.signature])
+            db.execute("INSERT INTO progress VALUES ('done', 'all')")
+            for name, rows in tables.items():
+                db.register("rows", rows)
+                columns = ", ".join(f"{c}::{kind} AS {c}" for c, kind in self.tables[name].items())
+                db.execute(f"INSERT INTO {name} SELECT {columns} FROM rows")
+                db.unregister("rows")
+        os.replace(part, self.path)
+        self._db = duckdb.connect(str(self.path), read_only=True)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _make(self, db: Any) -> None:
+        db.execute("CREATE TABLE progress (kind VARCHAR, step VARCHAR)")
+        for name, columns in self.tables.items():
+            listed = ", ".join(f"{c} {kind}" for c, kind in columns.items())
+            db.execute(f"CREATE TABLE {name} ({listed})")
+
+    def _recognise(self) -> None:
+        """Refuse a file of something else."""
+        names = {
+            n for (n,) in self._db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
+        if not {"progress", *self.tables} <= names:
+            self.close()
+            raise DataError(f"{self.path} is not a file of results; choose another folder")
+        rows = self._db.execute("SELECT step FROM progress WHERE kind = 'signature'").fetchall()
+        if rows != [(self.signature,)]:
+            self.close()
+            raise DataError(
+                f"{self.path} holds results of another specification or database; choose another "
+                "folder, or remove the file"
+            )
+
+    def _insert(self, table: str, rows: list[dict[str, Any]]) -> None:
+        if not rows:
+            return
+        frame = pd.DataFrame(rows, columns=list(self.tables[table]))
+        self._db.register("brought", frame)
+        columns = ", ".join(f"{c}::{kind}" for c, kind in self.tables[table].items())
+        self._db.execute(f"INSERT INTO {table} SELECT {columns} FROM brought")
+        self._db.unregister("brought")
+
+
+def archive_of(tables: Mapping[str, pd.DataFrame]) -> bytes:
+    """Make a zip archive of the tables as CSV files, as R's package does; the same bytes each time.
+
+    Numbers have up to 17 digits; missing ones are empty.
+    """
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, table in tables.items():
+            entry = zipfile.ZipInfo(f"{name}.csv", (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, csv_text(table))
+    return packed.getvalue()

@@ -1,0 +1,113 @@
+"""Pictures of balance: all covariates at once, and the most unequal by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.report.canvas import Axes, Canvas, Picture, ticks
+from steropes.studies.report.formatting import decimals
+
+__all__ = ["balance_scatter", "love_plot"]
+
+
+def balance_scatter(name: str, table: pd.DataFrame, threshold: float) -> Picture | None:
+    """Absolute standardised differences after adjustment against before.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    table : DataFrame
+        ``std_diff_before`` and ``std_diff_after``.
+    threshold : float
+        Above which a difference is too large.
+    """
+    before = table["std_diff_before"].abs().to_numpy(float)
+    after = table["std_diff_after"].abs().to_numpy(float)
+    good = np.isfinite(before) & np.isfinite(after)
+    if not good.any():
+        return None
+    before, after = before[good], after[good]
+    most = max(float(before.max()), float(after.max()), threshold) * 1.05
+    over = [int((v > threshold).sum()) for v in (before, after)]
+    said = (
+        f"Absolute standardised differences of {len(after):,} covariates after adjustment against "
+        f"before. Before, {over[0]:,} are above {threshold:g} and the largest is "
+        f"{decimals(float(before.max()))}; after it {over[1]:,}, and "
+        f"{decimals(float(after.max()))}."
+    )
+
+    def draw(c: Canvas) -> None:
+        side = min(c.width - 72, 420)
+        axes = Axes(c, (0, most), (0, most), 8, 8 + side, 58, 58 + side)
+        c.curve(axes.at((0, most), (0, most)), "curve dashed")
+        c.line(axes.x(0), axes.y(threshold), axes.x(most), axes.y(threshold), "guide")
+        c.line(axes.x(threshold), axes.y(0), axes.x(threshold), axes.y(most), "guide")
+        c.dots([axes.x(v) for v in before], [axes.y(v) for v in after], "dots")
+        axes.across("standardised difference before")
+        axes.up("standardised difference after")
+
+    return Picture(name, said, draw)
+
+
+def love_plot(name: str, table: pd.DataFrame, threshold: float, most: int = 20) -> Picture | None:
+    """The covariates that differ most, before or after, each with both differences.
+
+    Parameters
+    ----------
+    name : str
+    table : DataFrame
+        ``covariate_name``, ``std_diff_before``, ``std_diff_after`` (with their signs).
+    threshold : float
+    most : int, default 20
+        Covariates to show: half of them the most unequal after adjustment, the others before.
+    """
+    known = table[np.isfinite(table["std_diff_before"]) & np.isfinite(table["std_diff_after"])]
+    if known.empty:
+        return None
+    size = known[["std_diff_before", "std_diff_after"]].abs()
+    worst = size["std_diff_after"].nlargest(most // 2).index
+    first = size["std_diff_before"].drop(worst).nlargest(most - len(worst)).index
+    chosen = known.loc[[*worst, *first]]
+    chosen = chosen.reindex(chosen["std_diff_before"].abs().sort_values(ascending=False).index)
+    rows = list(
+        zip(
+            chosen["covariate_name"].astype(str),
+            chosen["std_diff_before"].astype(float),
+            chosen["std_diff_after"].astype(float),
+            strict=True,
+        )
+    )
+    reach = max(threshold, *(abs(v) for _, a, b in rows for v in (a, b))) * 1.08
+    said = "Standardised differences before and after adjustment. " + "; ".join(
+        f"{label}: {decimals(a)}, then {decimals(b)}" for label, a, b in rows
+    )
+
+    def draw(c: Canvas) -> None:
+        left = 12.0 if c.narrow else 0.46 * c.width
+        axes = Axes(c, (-reach, reach), (0, 1), 0, 0, left, c.width - 12)
+        y = 22.0
+        c.dot(left + 4, 10, "hollow")
+        c.text(left + 14, 14.5, "before")
+        c.dot(left + 84, 10, "target")
+        c.text(left + 94, 14.5, "after")
+        middle: list[float] = []
+        for label, _, _ in rows:
+            if c.narrow:
+                y = c.lines(0, y + 22, label, c.width) + 12
+                middle.append(y)
+            else:
+                middle.append(y + 12)
+                y = c.lines(0, y + 16, label, left - 14) + 5
+        axes.bottom = y + 12
+        for v in (-threshold, 0.0, threshold):
+            kind = "guide" if v else "axis"
+            c.line(axes.x(v), 24, axes.x(v), axes.bottom, kind, under=True)
+        for (_, a, b), at in zip(rows, middle, strict=True):
+            c.line(axes.x(a), at, axes.x(b), at, "link")
+            c.dot(axes.x(a), at, "hollow", 4)
+            c.dot(axes.x(b), at, "target", 4)
+        axes.across("standardised difference", ticks(-reach, reach, 5 if c.narrow else 7))
+
+    return Picture(name, said, draw)

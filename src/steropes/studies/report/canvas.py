@@ -1,0 +1,259 @@
+"""Pictures as SVG: marks on a plane in pixels, axes with round numbers, and their frame in a page.
+
+No plotting library: the same numbers give the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["NARROW", "WIDE", "Axes", "Canvas", "Picture", "log_ticks", "ticks"]
+
+WIDE, NARROW = 720, 344  # pixels in which a picture is drawn for either kind of screen
+LETTER = 7.3  # width of an average letter of 13 pixels
+DIGIT = 8.3  # width of a digit of 13 pixels in the widest of common fonts
+
+
+class Canvas:
+    """Marks on a plane, the origin at its upper left.
+
+    Parameters
+    ----------
+    width : float
+        In pixels.
+    """
+
+    def __init__(self, width: float) -> None:
+        self.width, self.height = float(width), 0.0
+        self.parts: list[str] = []
+
+    @property
+    def narrow(self) -> bool:
+        """Whether this is for a phone."""
+        return self.width < 500
+
+    def reach(self, y: float) -> None:
+        """Make the picture at least so high."""
+        self.height = max(self.height, y)
+
+    def line(
+        self, x1: float, y1: float, x2: float, y2: float, kind: str, under: bool = False
+    ) -> None:
+        """A straight line; ``under`` all that is drawn so far, or over it."""
+        self.reach(max(y1, y2))
+        mark = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+        self.parts.insert(0 if under else len(self.parts), mark)
+
+    def text(self, x: float, y: float, said: str, kind: str = "", anchor: str = "start") -> None:
+        """A line of text; y is its base line."""
+        self.reach(y + 4)
+        named = f' class="{kind}"' if kind else ""
+        at = "" if anchor == "start" else f' text-anchor="{anchor}"'
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{at}{named}>{escape(said)}</text>')
+
+    def lines(self, x: float, y: float, said: str, width: float, kind: str = "") -> float:
+        """Text in as many lines as it needs; returns the base line of the last."""
+        for i, row in enumerate(self.wrapped(said, width)):
+            y += 16 * (i > 0)
+            self.text(x, y, row, kind)
+        return y
+
+    @staticmethod
+    def wrapped(said: str, width: float) -> list[str]:
+        """The lines that a text of 13 pixels takes."""
+        return textwrap.wrap(said, max(8, int(width / LETTER))) or [""]
+
+    def upward(self, x: float, y: float, said: str, kind: str = "faint") -> None:
+        """Text that runs upward, centred at y."""
+        self.parts.append(
+            f'<text transform="translate({x:.0f} {y:.0f}) rotate(-90)" text-anchor="middle" '
+            f'class="{kind}">{escape(said)}</text>'
+        )
+
+    def dot(self, x: float, y: float, kind: str, radius: float = 4.5) -> None:
+        """A round mark."""
+        self.reach(y + radius)
+        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>')
+
+    def dots(self, x: ArrayLike, y: ArrayLike, kind: str) -> None:
+        """Many small marks as one shape; those that fall together are drawn once."""
+        at = np.unique(np.round(np.column_stack((x, y))).astype(int), axis=0)
+        path = "".join(f"M{a} {b}h0" for a, b in at)
+        self.parts.append(f'<path d="{path}" class="{kind}"/>')
+
+    def curve(self, points: Iterable[tuple[float, float]], kind: str, closed: bool = False) -> None:
+        """A line through points, or the shape that they enclose."""
+        listed = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        tag = "polygon" if closed else "polyline"
+        self.parts.append(f'<{tag} points="{listed}" class="{kind}"/>')
+
+    def box(self, x: float, y: float, width: float, height: float, kind: str) -> None:
+        """A rectangle with round corners."""
+        self.reach(y + height)
+        self.parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5" '
+            f'class="{kind}"/>'
+        )
+
+    def svg(self, said: str, kind: str, style: str = "") -> str:
+        """The picture with what it shows in words."""
+        height = math.ceil(self.height) + 2
+        words = escape(said, quote=True)
+        return (
+            f'<svg viewBox="0 0 {self.width:g} {height}" class="{kind}" role="img" '
+            f'aria-label="{words}" xmlns="http://www.w3.org/2000/svg"><title>{escape(said)}</title>'
+            f"{style}{''.join(self.parts)}</svg>"
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, drawn when it is asked for.
+
+    Attributes
+    ----------
+    name : str
+        Of its file.
+    said : str
+        What it shows, in words, for those who cannot see it.
+    draw : callable
+        Draws on the canvas it is given.
+    """
+
+    name: str
+    said: str
+    draw: Callable[[Canvas], None]
+
+    def figure(self, caption: str) -> str:
+        """The picture in a page: for wide screens and for narrow ones."""
+        both = "".join(
+            self._drawn(w).svg(self.said, k) for w, k in ((WIDE, "wide"), (NARROW, "narrow"))
+        )
+        return f"<figure>{both}<figcaption>{escape(caption)}</figcaption></figure>"
+
+    def file(self) -> str:
+        """The picture as an SVG file of its own."""
+        room = files("steropes.studies") / "report"
+        css = "".join((room / n).read_text("utf-8") for n in ("palette.css", "figures.css"))
+        return self._drawn(WIDE).svg(self.said, "file", f"<style>{css}</style>") + "\n"
+
+    def _drawn(self, width: float) -> Canvas:
+        canvas = Canvas(width)
+        self.draw(canvas)
+        return canvas
+
+
+class Axes:
+    """A plot area with its scales.
+
+    Parameters
+    ----------
+    canvas : Canvas
+    x, y : (float, float)
+        Least and largest value.
+    top, bottom : float
+        In pixels.
+    left, right : float, optional
+        In pixels.
+    log, log_y : bool
+        Whether x, or y, is a logarithm, so that its numbers are told as ratios.
+    """
+
+    def __init__(
+        self,
+        canvas: Canvas,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        top: float,
+        bottom: float,
+        left: float = 58.0,
+        right: float | None = None,
+        log: bool = False,
+        log_y: bool = False,
+    ) -> None:
+        self.canvas, self.xs, self.ys = canvas, x, y
+        self.log, self.log_y = log, log_y
+        self.left, self.top, self.bottom = left, top, bottom
+        self.right = canvas.width - 14 if right is None else right
+
+    def x(self, value: float) -> float:
+        """Horizontal place of a value."""
+        share = (value - self.xs[0]) / (self.xs[1] - self.xs[0])
+        return self.left + share * (self.right - self.left)
+
+    def y(self, value: float) -> float:
+        """Vertical place of a value."""
+        share = (value - self.ys[0]) / (self.ys[1] - self.ys[0])
+        return self.bottom - share * (self.bottom - self.top)
+
+    def at(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
+        """Places of points."""
+        return [(self.x(a), self.y(b)) for a, b in zip(x, y, strict=True)]
+
+    def across(self, label: str, marks: Sequence[float] | None = None, plain: bool = False) -> None:
+        """The axis below; ``plain`` numbers, such as years, have no separators."""
+        c = self.canvas
+        c.line(self.left, self.bottom, self.right, self.bottom, "axis")
+        few = 4 if self.right - self.left < 300 else 6
+        if marks is None and self.log:
+            marks = [math.log(t) for t in log_ticks(*(math.exp(v) for v in self.xs))]
+        end = -math.inf  # of the last number, which the next one must not touch
+        for v in ticks(*self.xs, few) if marks is None else marks:
+            said = f"{math.exp(v):.3g}" if self.log else f"{v:g}" if plain else f"{v:,g}"
+            half = LETTER * len(said) / 2
+            c.line(self.x(v), self.bottom, self.x(v), self.bottom + 4, "axis")
+            if self.x(v) - half > end + 5:
+                middle = min(self.x(v), c.width - DIGIT * len(said) / 2)  # within the picture
+                c.text(middle, self.bottom + 18, said, anchor="middle")
+                end = middle + half
+        c.text((self.left + self.right) / 2, self.bottom + 38, label, "faint", "middle")
+
+    def up(self, label: str, percent: bool = False, numbers: bool = True) -> None:
+        """The axis at the left."""
+        c = self.canvas
+        c.line(self.left, self.top, self.left, self.bottom, "axis")
+        marks = ticks(*self.ys, 6)
+        if self.log_y:
+            marks = [math.log(t) for t in log_ticks(*(math.exp(v) for v in self.ys))]
+        for v in marks if numbers else ():
+            said = f"{100 * v:g}%" if percent else f"{math.exp(v) if self.log_y else v:.6g}"
+            c.line(self.left - 4, self.y(v), self.left, self.y(v), "axis")
+            c.text(self.left - 7, self.y(v) + 4.5, said, anchor="end")
+        c.upward(13, (self.top + self.bottom) / 2, label)
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers in a range, at most so many."""
+    step = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / most))
+    for factor in (1, 2, 5, 10, 20, 50):
+        first, last = (
+            math.ceil(low / (factor * step) - 1e-9),
+            math.floor(high / (factor * step) + 1e-9),
+        )
+        if last - first + 1 <= most:
+            break
+    return [round(k * factor * step, 10) + 0.0 for k in range(first, last + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round ratios in a range, from the coarsest row that has three."""
+    rows: tuple[tuple[float, ...], ...] = (
+        (0.01, 0.1, 1, 10, 100),
+        (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 10, 20),
+        (0.3, 0.5, 0.7, 1, 1.5, 2, 3),
+        (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.6),
+    )
+    found: list[float] = []
+    for row in rows:
+        found = [t for t in row if low <= t <= high]
+        if len(found) >= 3:
+            break
+    return found

@@ -1,0 +1,76 @@
+"""Table 1 of a comparison, from the published means of covariates."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from steropes.studies.comparative.table_one import characteristics
+from steropes.studies.report.html import number, number_table
+from steropes.studies.report.report_view import Comparison, View
+
+__all__ = ["characteristics_html", "characteristics_table"]
+
+COLUMNS = ("target_before", "comparator_before", "smd_before", "target_after", "comparator_after")
+
+
+def characteristics_table(view: View, comparison: Comparison) -> pd.DataFrame:
+    """Table 1 of every analysis that adjusts.
+
+    Returns
+    -------
+    DataFrame
+        ``analysis_id``, ``section``, ``characteristic``, ``target_before``,
+        ``comparator_before``, ``smd_before`` and the same ``_after``: percentages of 0/1
+        covariates and means of the others. Minus a percentage stands for less than that.
+    """
+    parts = [_of_analysis(view, comparison, a.id).assign(analysis_id=a.id) for a in view.analyses]
+    columns = ["analysis_id", "section", "characteristic", *COLUMNS, "smd_after"]
+    known = [p for p in parts if len(p)]
+    return pd.concat(known)[columns] if known else pd.DataFrame(columns=columns)
+
+
+def characteristics_html(view: View, comparison: Comparison, analysis: int) -> str:
+    """Table 1 of one analysis; nothing where it does not adjust."""
+    made = _of_analysis(view, comparison, analysis)
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    for line in made.to_dict("records"):
+        cells = [
+            number(line[c], 2) if c.startswith("smd") else _share(line[c])
+            for c in (*COLUMNS, "smd_after")
+        ]
+        sections.setdefault(line["section"], []).append((line["characteristic"], *cells))
+    if not sections:
+        return ""
+    head = ("Characteristic (% or mean)", "Target before", "Comp. before", "Diff.",
+            "Target after", "Comp. after", "Diff.")  # fmt: skip
+    return number_table(
+        head, sections, "Before and after adjustment; Diff. is the standardised difference."
+    )
+
+
+def _of_analysis(view: View, comparison: Comparison, analysis: int) -> pd.DataFrame:
+    key = {"target_comparator_id": comparison.id, "analysis_id": analysis}
+    means = view.rows("cm_shared_covariate_balance", **key).set_index("covariate_id")
+    named = view.rows("cm_covariate", analysis_id=analysis)
+    chosen = characteristics(
+        pd.DataFrame(
+            {
+                "covariate_id": named["covariate_id"],
+                "name": named["covariate_name"],
+                "analysis_id": named["covariate_analysis_id"],
+            }
+        )
+    )
+    chosen = chosen[chosen["covariate_id"].isin(means.index)]
+    of = means.loc[chosen["covariate_id"]]
+    made = {"section": chosen["section"].to_numpy(), "characteristic": chosen["name"].to_numpy()}
+    unit = chosen["unit"].to_numpy()
+    for when in ("before", "after"):
+        for arm in ("target", "comparator"):
+            made[f"{arm}_{when}"] = unit * of[f"{arm}_mean_{when}"].to_numpy()
+        made[f"smd_{when}"] = of[f"std_diff_{when}"].to_numpy()
+    return pd.DataFrame(made)
+
+
+def _share(x: float) -> str:
+    return f"<{number(-x, 1)}" if x < 0 else number(x, 1)

@@ -1,0 +1,271 @@
+"""One outcome of a comparison: all analyses side by side, their verdicts, and who was left."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.report.diagnostic_limits import Limit, diagnostic_limits, tie_limit
+from steropes.studies.report.digits import limit_text
+from steropes.studies.report.flow_diagram import attrition_diagram
+from steropes.studies.report.forest_plot import Row, forest
+from steropes.studies.report.formatting import (
+    TEST_OF_HAZARDS,
+    decimals,
+    p_value,
+    percent,
+    title_case,
+)
+from steropes.studies.report.html import counted, effect, fold, number, number_table, table, verdict
+from steropes.studies.report.report_view import KEY, Comparison, View
+from steropes.studies.report.subgroups_section import subgroups_html
+from steropes.studies.report.survival_figure import survival_curves
+from steropes.studies.verdicts import NOT_SHOWN
+
+__all__ = ["outcome_section"]
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+DAYS = ("min", "p_10", "p_25", "median", "p_75", "p_90", "max")
+
+
+def outcome_section(view: View, comparison: Comparison, outcome: int) -> list[str]:
+    """The parts of one outcome."""
+    shown = view.results.estimates(view.unblind)
+    of = shown[(shown["target_comparator_id"] == comparison.id) & (shown["outcome_id"] == outcome)]
+    checks = view.rows(
+        "cm_diagnostics_summary", target_comparator_id=comparison.id, outcome_id=outcome
+    )
+    notes = view.rows("note", target_comparator_id=comparison.id, outcome_id=outcome)
+    of = of.merge(notes.drop(columns=["note", "interval", "unconverged", "database_id"]), on=KEY)
+    lines = {int(line["analysis_id"]): line for line in of.to_dict("records")}
+    units = list(dict.fromkeys(view.unit(a) for a in lines))
+    name = view.name(outcome)
+    rows = [
+        Row(
+            view.label(a),
+            line["rr"],
+            line["ci_95_lb"],
+            line["ci_95_ub"],
+            (line["calibrated_rr"], line["calibrated_ci_95_lb"], line["calibrated_ci_95_ub"]),
+            _why(line),
+        )
+        for a, line in lines.items()
+    ]
+    picture = forest(f"forest-{comparison.id}-{outcome}", rows, " or ".join(units))
+    parts = [
+        f"<h3>{escape(name)}</h3>",
+        view.figure(picture, "All analyses side by side, with 95% limits."),
+        _estimates(view, lines),
+        _verdicts(view, checks, lines),
+        _people(view, comparison, outcome, lines),
+        _absolute(view, comparison, outcome, lines),
+        subgroups_html(view, comparison, outcome, [a for a in lines if _visible(view, lines[a])]),
+    ]
+    for a, line in lines.items():
+        body = _one(view, comparison, outcome, a, _visible(view, line))
+        parts.append(fold(f"{view.label(a)}: who was left, and what came of them", body))
+    return parts
+
+
+def _visible(view: View, line: dict[str, Any]) -> bool:
+    return bool(line["unblind"]) or view.unblind
+
+
+def _why(line: dict[str, Any]) -> str:
+    """Why there is no estimate."""
+    if line["note"]:
+        return str(line["note"])
+    return "no estimate" if line["unblind"] else NOT_SHOWN
+
+
+def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:
+    units = list(dict.fromkeys(view.unit(a) for a in lines))
+    one = title_case(units[0]) if len(units) == 1 else "Estimate"
+    head = ("Analysis", "Effect among", f"{one} (95%)", "p", "Calibrated (95%)", "Calibrated p",
+            "E-value (limit)", "Proportional hazards, p")  # fmt: skip
+    rows = []
+    for a, line in lines.items():
+        calibrated = [line[f"calibrated_{c}"] for c in ("rr", "ci_95_lb", "ci_95_ub")]
+        shown = effect(line["rr"], line["ci_95_lb"], line["ci_95_ub"]).replace(" ", NO_BREAK)
+        if shown and isinstance(line["unconverged"], str):
+            shown += f" ({line['unconverged']} did not converge)"
+        known = _visible(view, line) and math.isfinite(line["e_value"])
+        among = estimand_name(str(line["target_estimator"]), not view.analysis(a).crude)
+        if view.analysis(a).outcome_model.interactions:
+            among += ", without the subgroups' characteristics"
+        rows.append(
+            (
+                view.label(a),
+                among,
+                (f"{shown} {view.unit(a)}" if shown and len(units) > 1 else shown) or _why(line),
+                p_value(line["p"]),
+                effect(*calibrated) or "–",
+                p_value(line["calibrated_p"]),
+                f"{decimals(line['e_value'])} ({decimals(line['e_value_limit'])})" if known else "",
+                p_value(line["proportional_p"]) if _visible(view, line) else "",
+            )
+        )
+    return table(head, rows, text=(0, 1, 2), caption=_about_estimates(view))
+
+
+def _about_estimates(view: View) -> str:
+    """The caption of the estimates: how E-values, the test and the weights are to be read."""
+    said = (
+        "Estimates of all analyses. E-values are those of VanderWeele and Ding (2017), of an "
+        "outcome that 15% of the people or more had by the form for common outcomes. Proportional "
+        f"hazards: {TEST_OF_HAZARDS}."
+    )
+    if any(a.stabilizes for a in view.analyses):
+        said += (
+            " Weights by the propensity score are stabilised: those of each arm are multiplied by "
+            "its share of the people."
+        )
+    return said
+
+
+def _verdicts(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]) -> str:
+    thresholds = view.results.spec.thresholds
+    limits, ties = diagnostic_limits(thresholds), tie_limit(thresholds)
+    head = (
+        "Analysis",
+        "May be read",
+        *(of.name for of in limits.values()),
+        "Con\N{SOFT HYPHEN}verged",
+        "Ad\N{SOFT HYPHEN}justed",
+        "Limits, ratio",
+        ties.name,
+    )
+    needed = (escape(of.rule) for of in limits.values())
+    rows = [("To pass", "", *needed, "", "", "", escape(ties.rule))]
+    for line in checks.to_dict("records"):
+        note = lines[int(line["analysis_id"])]
+        width = note["limit_ratio"] if _visible(view, note) else math.nan
+        rows.append(
+            (
+                escape(view.label(int(line["analysis_id"]))),
+                "yes" if line["unblind"] else '<span class="FAIL">no</span>',
+                *(_checked(line[of.value], line[key], of) for key, of in limits.items()),
+                verdict(math.nan, _told(note["convergence_diagnostic"])),
+                verdict(math.nan, _told(note["adjustment_diagnostic"])),
+                verdict(width, _told(note["precision_diagnostic"])),
+                _checked(note["tied"], note["tied_diagnostic"], ties),
+            )
+        )
+    least = thresholds.outcomes
+    few = "Few outcomes" if least is None else f"Fewer than {limit_text(least)} outcomes"
+    caption = (
+        "Diagnostics: the value, and whether it passes. Every fit has to converge, and an estimate "
+        "to be adjusted unless a crude one was asked for. "
+        f"{few} in an arm fail the precision (limits, upper over lower); that and tied scores do "
+        "not hide a result."
+    )
+    return table(head, rows, text=(0,), raw=range(len(head)), caption=caption)
+
+
+def _checked(value: Any, said: Any, of: Limit) -> str:
+    """A value beside its limit, with its verdict."""
+    x = math.nan if value is None else float(value)
+    return verdict(x, _told(said), relation=of.relation, limit=of.threshold)
+
+
+def _told(said: Any) -> str:
+    """A verdict; where a result was refused there is none."""
+    return said if isinstance(said, str) else "NOT EVALUATED"
+
+
+def _people(
+    view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
+) -> str:
+    """How many there are of each arm, how many stayed, and how long they were followed."""
+    head = ("Analysis", "Arm", "People", "Stayed", "With the outcome", "Person-days",
+            "Median days (10% to 90%)")  # fmt: skip
+    rows = []
+    for a, line in lines.items():
+        key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
+        days = view.line("cm_follow_up_dist", **key)
+        for arm in ("target", "comparator"):
+            lost = line[f"{arm}_lost"]
+            spread = [days.get(f"{arm}_{q}_days", math.nan) for q in ("median", "p_10", "p_90")]
+            rows.append(
+                (
+                    view.label(a),
+                    comparison.names[arm],
+                    counted(line[f"{arm}_subjects"]),
+                    "all" if math.isnan(lost) else percent(1 - lost, 0),
+                    counted(line[f"{arm}_outcomes"]) if _visible(view, line) else "not shown",
+                    counted(line[f"{arm}_days"]),
+                    "{} ({} to {})".format(*(counted(v) for v in spread)),
+                )
+            )
+    caption = "People compared; stayed is the share of those at risk whom adjustment kept."
+    return table(head, rows, text=(0, 1), caption=caption)
+
+
+def _absolute(
+    view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
+) -> str:
+    """Differences in risk and in time without the outcome."""
+    rows = []
+    for a, line in lines.items():
+        key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
+        found = view.line("absolute_effect", **key)
+        if not found or not _visible(view, line):
+            continue
+        risk = [100 * found[f"risk_difference{e}"] for e in ("", "_lb", "_ub")]
+        days = [found[f"days_free_difference{e}"] for e in ("", "_lb", "_ub")]
+        rows.append(
+            (
+                view.label(a),
+                counted(round(found["horizon_day"])),
+                percent(found["target_risk"]),
+                percent(found["comparator_risk"]),
+                effect(*risk),
+                number(found["target_days_free"], 1),
+                number(found["comparator_days_free"], 1),
+                effect(days[0], days[1], days[2], 1),
+            )
+        )
+    if not rows:
+        return ""
+    head = ("Analysis", "By day", "Risk, target", "Risk, comparator",
+            "Difference, % points (95%)", "Days free, target", "Days free, comparator",
+            "Difference, days (95%)")  # fmt: skip
+    return table(head, rows, text=(0,), caption="Absolute effects: risks and restricted means.")
+
+
+def _one(view: View, comparison: Comparison, outcome: int, analysis: int, visible: bool) -> str:
+    """Attrition, follow-up and curves of one analysis."""
+    key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": analysis}
+    rules = view.rows("cm_attrition", **key)
+    arms = [
+        rules[rules["exposure_id"] == e].set_index("sequence_number")
+        for e in (comparison.target, comparison.comparator)
+    ]
+    steps = [
+        (str(line["description"]), float(line["subjects"]), float(arms[1].loc[i, "subjects"]))
+        for i, line in arms[0].iterrows()
+        if i in arms[1].index
+    ]
+    place = f"{comparison.id}-{outcome}-{analysis}"
+    diagram = attrition_diagram(
+        f"attrition-{place}", steps, comparison.names, view.results.rules.least
+    )
+    parts = [view.figure(diagram, "What each rule leaves of both arms.")]
+    days = view.line("cm_follow_up_dist", **key)
+    if days:
+        rows = [
+            (comparison.names[arm], *(counted(days[f"{arm}_{q}_days"]) for q in DAYS))
+            for arm in ("target", "comparator")
+        ]
+        head = ("Days followed", "Least", "10%", "25%", "50%", "75%", "90%", "Most")
+        parts.append(number_table(head, {"": rows}))
+    if visible:
+        curves = survival_curves(
+            f"survival-{place}", view.rows("cm_kaplan_meier_dist", **key), comparison.names
+        )
+        parts.append(view.figure(curves, "Without the outcome, with 95% limits."))
+    return "".join(parts)

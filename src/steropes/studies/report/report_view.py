@@ -1,0 +1,126 @@
+"""What a page is made from: the result tables, the names of things, and what may be shown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from steropes.studies.comparative.settings import StudyAnalysis
+from steropes.studies.execution.runner import GridResults
+from steropes.studies.report.canvas import Picture
+from steropes.studies.report.formatting import title_case
+
+__all__ = ["KEY", "UNITS", "Comparison", "View"]
+
+KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
+UNITS = {
+    "cox": "hazard ratio",
+    "fine-gray": "subdistribution hazard ratio",
+    "logistic": "odds ratio",
+    "poisson": "rate ratio",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A target and a comparator.
+
+    Attributes
+    ----------
+    id, target, comparator : int
+    names : dict of str
+        Of the arms ``target`` and ``comparator``.
+    """
+
+    id: int
+    target: int
+    comparator: int
+    names: dict[str, str]
+
+    @property
+    def title(self) -> str:
+        """Both by name."""
+        return f"{self.names['target']} against {self.names['comparator']}"
+
+
+@dataclass(repr=False, eq=False)
+class View:
+    """Results as a page sees them; pictures that were put on it are remembered as files.
+
+    Attributes
+    ----------
+    results : GridResults
+    unblind : bool
+        Show estimates that fail a diagnostic too.
+    pictures : dict of str to Picture
+        By name.
+    """
+
+    results: GridResults
+    unblind: bool
+    pictures: dict[str, Picture] = field(default_factory=dict)
+
+    @property
+    def analyses(self) -> tuple[StudyAnalysis, ...]:
+        """All analyses, in their order."""
+        return self.results.spec.analyses
+
+    def analysis(self, number: int) -> StudyAnalysis:
+        """An analysis by its id."""
+        return next(a for a in self.analyses if a.id == number)
+
+    def label(self, number: int) -> str:
+        """What an analysis is called."""
+        return self.analysis(number).description or f"analysis {number}"
+
+    def unit(self, number: int) -> str:
+        """What an analysis estimates."""
+        return UNITS[self.analysis(number).outcome_model.kind]
+
+    def name(self, cohort: int) -> str:
+        """What a cohort is called."""
+        table = self.results.tables["cohort"]
+        found = table.loc[table["cohort_id"] == cohort, "name"]
+        return title_case(str(found.iloc[0])) if len(found) else f"cohort {cohort}"
+
+    def comparisons(self) -> list[Comparison]:
+        """All pairs of cohorts."""
+        return [
+            Comparison(
+                int(line["target_comparator_id"]),
+                int(line["target_id"]),
+                int(line["comparator_id"]),
+                {"target": self.name(line["target_id"]),
+                 "comparator": self.name(line["comparator_id"])},
+            )
+            for line in self.results.tables["cm_target_comparator"].to_dict("records")
+        ]  # fmt: skip
+
+    def outcomes(self, comparison: Comparison) -> list[int]:
+        """Outcomes of interest."""
+        table = self.results.tables["cm_target_comparator_outcome"]
+        of = table[table["target_comparator_id"] == comparison.id]
+        return [int(o) for o in of.loc[of["outcome_of_interest"] == 1, "outcome_id"]]
+
+    def rows(self, table: str, **key: int) -> pd.DataFrame:
+        """Rows of a table, by the columns of its key."""
+        found = self.results.tables[table]
+        for column, value in key.items():
+            found = found[found[column] == value]
+        return found
+
+    def line(self, table: str, **key: int) -> dict[str, Any]:
+        """The one row of a table; empty if there is none."""
+        found = self.rows(table, **key).to_dict("records")
+        return {str(k): v for k, v in found[0].items()} if found else {}
+
+    def figure(self, picture: Picture | None, caption: str) -> str:
+        """A picture in the page; nothing if there is none."""
+        if picture is None:
+            return ""
+        name = re.sub(r"[^a-z0-9]+", "-", picture.name.lower()).strip("-")
+        self.pictures[name] = picture
+        return picture.figure(caption)

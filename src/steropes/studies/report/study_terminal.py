@@ -1,0 +1,168 @@
+"""What a study shows in a terminal: progress while it works (stderr), then a summary (stdout)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from steropes.studies.disclosure.study import WITHHELD, Published, publish
+from steropes.studies.report.formatting import (
+    analysis_name,
+    checks,
+    count,
+    decimals,
+    p_value,
+    ratio_text,
+    shown_value,
+    title_case,
+)
+from steropes.studies.verdicts import NOT_SHOWN
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from steropes.studies.comparative.one_question import ComparativeStudy
+
+__all__ = ["Progress", "print_study"]
+
+MARKS = {"PASS": "[green]✓[/]", "WARN": "[yellow]![/]", "NOT EVALUATED": "[dim]·[/]"}
+
+
+class Progress:
+    """Shows the step at work, with a spinner where there is a terminal; a line for each step done.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._status: Any = None
+        self._step: tuple[str, float] | None = None
+
+    def __call__(self, step: str) -> None:
+        """Begin a step; the one before it is done."""
+        self._done()
+        self._step = step, time.perf_counter()
+        if self._status is not None:
+            self._status.update(f"{title_case(step)} …")
+
+    def __enter__(self) -> Progress:
+        if self.console.is_terminal and not self.console.quiet:
+            self._status = self.console.status("")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+        if error is None:
+            self._done()
+
+    def _done(self) -> None:
+        if self._step is not None:
+            step, began = self._step
+            seconds = time.perf_counter() - began
+            self.console.print(f"[green]✓[/] {title_case(step)} [dim]{seconds:.1f} s[/]")
+            self._step = None
+
+
+def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
+    """Print the tables a reader wants first, and where the files are."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    target, comparator, outcome = (escape(title_case(name)) for name in study.names.values())
+    console.print(f"\n[bold]{target} compared with {comparator}: {outcome}[/]")
+    if study.source:
+        console.print(f"[dim]{escape(study.source)}[/]")
+    console.print()
+    public = publish(study)
+    console.print(_attrition(public, target, comparator))
+    for note in public.data_notes:
+        if not note["warning"]:  # warnings are among the checks below
+            console.print(f"[dim]·[/] {escape(note['note'])}")
+    console.print(_rates(public, target, comparator))
+    console.print(_hazards(public))
+    if study.propensity is not None and study.covariates is not None:
+        console.print(
+            f"Propensity model: AUC {decimals(public.scores['auc'], 3)}, "
+            f"{len(public.scores['coefficients']) - 1} of {len(study.covariates.columns)} "
+            f"covariates (prior variance {public.scores['variance']:.3g})"
+        )
+    if public.largest["after"] is not None:
+        limit = study.settings.thresholds.balance
+        largest = [shown_value(public.largest[when], limit) for when in ("before", "after")]
+        console.print(
+            f"Largest standardised difference: {largest[0]} before matching, {largest[1]} after"
+        )
+    for check in checks(study, public):
+        mark = MARKS[check.mark]
+        console.print(f"{mark} {escape(check.finding)}")
+    console.print(f"[dim]{escape(public.rules.sentence())}[/]")
+    console.print()
+    for path in paths:
+        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def _attrition(public: Published, target: str, comparator: str) -> Table:
+    table = _table("People left by each rule", ("Rule", target, comparator))
+    for line in public.attrition:
+        table.add_row(title_case(line["rule"]), count(line["target"]), count(line["comparator"]))
+    return table
+
+
+def _rates(public: Published, target: str, comparator: str) -> Table:
+    table = _table("Outcome", ("Arm", "People", "Person-years", "Events", "Per 1,000 years"))
+    arms = {"target": target, "comparator": comparator}
+    for line in public.rates:
+        table.add_row(
+            f"{arms[line['arm']]}, {line['analysis']}",
+            count(line["people"]),
+            count(line["person_years"]),
+            count(line["events"]),
+            decimals(line["rate"]),
+        )
+    return table
+
+
+def _hazards(public: Published) -> Table:
+    table = _table("Hazard ratio", ("Among", "Events", "Hazard ratio", "95% interval", "p"))
+    for line in public.hazard_ratios:
+        missing = bool(line["note"])
+        table.add_row(
+            title_case(analysis_name(line["analysis"])),
+            count(line["events"]),
+            _missing(line["note"]) if missing else ratio_text(line),
+            "–" if missing else f"{decimals(line['lower'])} to {decimals(line['upper'])}",
+            p_value(line["p"]),
+            style="bold" if line["analysis"] == "matched, stratified" else "",
+        )
+    return table
+
+
+def _missing(note: str) -> str:
+    known = {NOT_SHOWN: "not shown", WITHHELD: "not released"}
+    return known.get(note, "no estimate")
+
+
+def _table(title: str, heads: tuple[str, ...]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left")
+    return table

@@ -1,0 +1,78 @@
+"""Effects within subgroups, and how they differ between those with and without a characteristic."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from steropes.studies.report.forest_plot import Row, forest
+from steropes.studies.report.formatting import p_value
+from steropes.studies.report.html import counted, effect, table
+from steropes.studies.report.report_view import KEY, Comparison, View
+
+__all__ = ["subgroup_table", "subgroups_html"]
+
+ARMS = ("target", "comparator")
+
+
+def subgroups_html(view: View, comparison: Comparison, outcome: int, analyses: list[int]) -> str:
+    """The subgroups of some analyses of an outcome; nothing where there are none."""
+    called, units = _names(view), set()
+    levels: list[tuple[str, ...]] = []
+    ratios: list[tuple[str, ...]] = []
+    drawn: list[Row] = []
+    for a in analyses:
+        key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
+        for found in view.rows("cm_interaction_result", **key).to_dict("records"):
+            covariate = int(found["interaction_covariate_id"])
+            name = called.get(covariate, f"covariate {covariate}")
+            units.add(view.unit(a))
+            ends = [found[c] for c in ("rr", "ci_95_lb", "ci_95_ub")]
+            calibrated = [found[f"calibrated_{c}"] for c in ("rr", "ci_95_lb", "ci_95_ub")]
+            ratios.append(
+                (
+                    view.label(a),
+                    name,
+                    effect(*ends),
+                    p_value(found["p"]),
+                    effect(*calibrated) or "–",
+                )
+            )
+            for line in view.rows("subgroup", **key, interaction_covariate_id=covariate).to_dict(
+                "records"
+            ):
+                who = f"{name}, {'yes' if line['level'] else 'no'}"
+                own = (line["rr"], line["ci_95_lb"], line["ci_95_ub"])
+                counts = [counted(line[f"{x}_{w}"]) for w in ("subjects", "outcomes") for x in ARMS]
+                levels.append((view.label(a), who, *counts, effect(*own) or "none"))
+                drawn.append(Row(f"{who} ({view.label(a)})", *own))
+    if not ratios:
+        return ""
+    unit = " or ".join(sorted(units))
+    picture = forest(f"subgroups-{comparison.id}-{outcome}", drawn, unit)
+    parts = ["<h4>Subgroups</h4>"]
+    if levels:
+        head = ("Analysis", "Subgroup", "People, target", "People, comparator",
+                "Outcomes, target", "Outcomes, comparator", "Ratio (95%)")  # fmt: skip
+        caption = "The effect within each subgroup, at the average of other subgroups."
+        parts.append(view.figure(picture, "The effect within each subgroup, with 95% limits."))
+        parts.append(table(head, levels, text=(0, 1), caption=caption))
+    apart = ("Analysis", "Characteristic", "Ratio of ratios (95%)", "p", "Calibrated (95%)")
+    caption = "How much larger the ratio is with the characteristic than without (or by one more)."
+    return "".join((*parts, table(apart, ratios, text=(0, 1), caption=caption)))
+
+
+def subgroup_table(view: View) -> pd.DataFrame:
+    """Subgroups of all outcomes of interest that may be looked at, with their names."""
+    found = view.results.tables["subgroup"]
+    shown = view.results.estimates(view.unblind)
+    if not view.unblind:
+        shown = shown[shown["unblind"] == 1]
+    found = found.merge(shown[KEY], on=KEY)
+    names = found["interaction_covariate_id"].map(_names(view))
+    found.insert(4, "characteristic", names)
+    return found
+
+
+def _names(view: View) -> dict[int, str]:
+    table = view.results.tables["cm_covariate"].drop_duplicates("covariate_id")
+    return dict(zip(table["covariate_id"], table["covariate_name"].astype(str), strict=True))

@@ -1,0 +1,92 @@
+"""Survival curves of two arms, with the numbers at risk below."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.report.canvas import Axes, Canvas, Picture
+from steropes.studies.report.formatting import decimals
+from steropes.studies.report.html import counted
+
+__all__ = ["survival_curves"]
+
+ARMS = ("target", "comparator")
+
+
+def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Picture | None:
+    """Kaplan–Meier curves with their limits; None where there are none.
+
+    Parameters
+    ----------
+    name : str
+    table : DataFrame
+        ``time_day`` and, for each arm, ``_survival``, ``_survival_lb``, ``_survival_ub`` and
+        ``_at_risk`` (missing between the marks; below zero where it stands for "fewer than").
+        A curve ends where its values begin to be missing; that of an arm may be missing whole,
+        not that of both.
+    names : dict of str
+        Of the arms ``target`` and ``comparator``.
+    """
+    if table.empty:
+        return None
+    t = table["time_day"].to_numpy(float)
+    lowest = float(table[[f"{a}_survival_lb" for a in ARMS]].min().min())
+    floor = next((1 - r for r in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5) if lowest > 1 - r), 0.0)
+    known = {a: int(table[f"{a}_survival"].notna().sum()) for a in ARMS}
+    drawn = [a for a in ARMS if known[a]]
+    shares = [
+        f"{decimals(100 * float(table[f'{a}_survival'].iloc[known[a] - 1]), 1)}% of the {a} arm "
+        f"({names[a]}{_ended(t, known[a])})"
+        for a in drawn
+    ]
+    said = (
+        f"Survival curves over {t.max():,.0f} days: at the end {' and '.join(shares)} are without "
+        "the outcome."
+    )
+    left = 70.0 if floor >= 0.98 else 58.0  # "99.5%" is wider than "100%"
+    marks = table[table["target_at_risk"].notna() | table["comparator_at_risk"].notna()]
+
+    def draw(c: Canvas) -> None:
+        ends = (0, max(float(t.max()), 1.0)), (floor, 1.0)
+        axes = Axes(c, *ends, 8, 268, left=left, right=c.width - 22)
+        for arm in drawn:
+            u, of_arm = t[: known[arm]], table.iloc[: known[arm]]
+            s, low, high = (
+                of_arm[f"{arm}_survival{e}"].to_numpy(float) for e in ("", "_lb", "_ub")
+            )
+            band = [*_steps(u, high), *_steps(u, np.maximum(low, floor))[::-1]]
+            c.curve([(axes.x(a), axes.y(b)) for a, b in band], f"band {arm}", closed=True)
+            c.curve([(axes.x(a), axes.y(b)) for a, b in _steps(u, s)], f"curve {arm}")
+        days = marks["time_day"].to_numpy(float)
+        room = max(1, int((axes.right - axes.left) / 62))
+        every = -(-len(days) // room)
+        days = days[::every]
+        axes.across("days since the start of risk", list(days))
+        axes.up("without the outcome", percent=True)
+        y = axes.bottom + 62
+        c.text(0, y, "At risk", "faint")
+        for arm in ARMS:
+            y += 20
+            y = c.lines(0, y, names[arm], c.width, arm) + 18
+            for day in days:
+                at = marks.loc[marks["time_day"] == day, f"{arm}_at_risk"].iloc[0]
+                c.text(axes.x(day), y, counted(at), anchor="middle")
+
+    return Picture(name, said, draw)
+
+
+def _ended(t: NDArray, n: int) -> str:
+    """That a curve of so many of the times ends before the picture does."""
+    return "" if n == len(t) else f", whose curve ends on day {t[n - 1]:,.0f}"
+
+
+def _steps(t: NDArray, s: NDArray) -> list[tuple[float, float]]:
+    """A right-continuous step function as corners."""
+    corners = [(float(t[0]), float(s[0]))]
+    for a, (b, c) in zip(t[1:], pairwise(s), strict=True):
+        corners += [(float(a), float(b)), (float(a), float(c))]
+    return corners

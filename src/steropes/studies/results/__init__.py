@@ -1,0 +1,1 @@
+"""Result tables: their layouts, and how exact results become rows."""

@@ -1,0 +1,158 @@
+"""What needs all outcomes of an analysis: calibrated estimates, and what may then be shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS, fit_systematic_error
+from steropes.studies.controls.error_model import ErrorModel, calibrate_interval, fit_error_model
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
+from steropes.studies.execution.store import ResultStore
+from steropes.studies.results.comparative_results import diagnostics_row
+from steropes.studies.results.ratios import ratio_of
+
+__all__ = ["Calibrated", "calibrate_grid", "calibrated_tables"]
+
+KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
+FACTS = {"PASS": True, "FAIL": False}
+GROUP = ["target_comparator_id", "analysis_id"]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """The tables that calibration fills in: results, diagnostics and interactions."""
+
+    results: pd.DataFrame
+    checks: pd.DataFrame
+    interactions: pd.DataFrame
+
+
+def calibrate_grid(store: ResultStore, thresholds: DiagnosticThresholds) -> None:
+    """Fill in calibrated estimates, and the verdicts that depend on them, in a store."""
+    found = calibrated_tables(
+        store.table("cm_result"),
+        store.table("cm_diagnostics_summary"),
+        store.table("cm_interaction_result"),
+        store.table("cm_target_comparator_outcome"),
+        store.table("note"),
+        thresholds,
+    )
+    store.replace("cm_result", found.results)
+    store.replace("cm_interaction_result", found.interactions)
+    store.replace("cm_diagnostics_summary", found.checks)
+
+
+def calibrated_tables(
+    results: pd.DataFrame,
+    checks: pd.DataFrame,
+    interactions: pd.DataFrame,
+    truth: pd.DataFrame,
+    notes: pd.DataFrame,
+    thresholds: DiagnosticThresholds,
+) -> Calibrated:
+    """Calibrate estimates, and judge them by the systematic error of the controls.
+
+    The controls of a comparison and analysis that pass the diagnostics calibrate all its results;
+    the negative ones do so for each of its interactions, whose true ratio is one.
+
+    Parameters
+    ----------
+    results, checks, interactions, truth, notes : DataFrame
+        ``cm_result``, ``cm_diagnostics_summary``, ``cm_interaction_result``,
+        ``cm_target_comparator_outcome`` and ``note``; what an earlier calibration filled in is made
+        anew.
+    thresholds : DiagnosticThresholds
+    """
+    results, interactions = results.copy(), interactions.copy()
+    for table in (results, interactions):
+        calibrated = [c for c in table if str(c).startswith("calibrated_")]
+        table[calibrated] = math.nan
+    columns = list(checks.columns)
+    facts = notes[[*KEY, "convergence_diagnostic", "adjustment_diagnostic"]]
+    checks = checks.assign(ease=math.nan).merge(facts, on=KEY, how="left")
+    passed = [_read(line, thresholds).unblind_for_calibration for line in checks.to_dict("records")]
+    usable = checks[KEY].assign(usable=passed).merge(truth, on=KEY[:2], how="left")
+    known = results.merge(usable, on=KEY, how="left")
+    assert len(known) == len(results)
+    for rows in _groups(known, GROUP):
+        of = known.loc[rows]
+        controls = of[of["usable"] & of["true_effect_size"].notna() & of["se_log_rr"].gt(0)]
+        negative = controls[controls["true_effect_size"] == 1]
+        if len(negative) < LEAST_CONTROLS:
+            continue
+        error = fit_systematic_error(negative["log_rr"], negative["se_log_rr"])
+        model = fit_error_model(
+            controls["log_rr"], controls["se_log_rr"], np.log(controls["true_effect_size"])
+        )
+        _fill(results, rows, model)
+        checks.loc[rows, "ease"] = error.expected_absolute
+    known = interactions.merge(usable, on=KEY, how="left")
+    for rows in _groups(known, [*GROUP, "interaction_covariate_id"]):
+        of = known.loc[rows]
+        negative = of[of["usable"] & (of["true_effect_size"] == 1) & of["se_log_rr"].gt(0)]
+        if len(negative) >= LEAST_CONTROLS:
+            none = np.zeros(len(negative))
+            _fill(
+                interactions, rows, fit_error_model(negative["log_rr"], negative["se_log_rr"], none)
+            )
+    judged = [{**line, **_judged(line, thresholds)} for line in checks.to_dict("records")]
+    return Calibrated(results, pd.DataFrame(judged, columns=columns), interactions)
+
+
+def _groups(table: pd.DataFrame, by: list[str]) -> list[pd.Index]:
+    return [pd.Index(rows) for rows in table.groupby(by, sort=True).groups.values()]
+
+
+def _fill(table: pd.DataFrame, rows: pd.Index, model: ErrorModel) -> None:
+    """Write the calibrated columns of some rows."""
+    for row in rows:
+        c = calibrate_interval(table.at[row, "log_rr"], table.at[row, "se_log_rr"], model)
+        found = {
+            "rr": ratio_of(c.log_rr),
+            "ci_95_lb": ratio_of(c.lower),
+            "ci_95_ub": ratio_of(c.upper),
+            "p": c.p,
+            "one_sided_p": c.one_sided_p,
+            "log_rr": c.log_rr,
+            "se_log_rr": c.se,
+        }
+        for name, value in found.items():
+            if f"calibrated_{name}" in table:
+                table.at[row, f"calibrated_{name}"] = value
+
+
+def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str, Any]:
+    """Verdicts that follow from the numbers of a row.
+
+    Where the detectable ratio is not told, for an arm has few outcomes, its verdict is what it was.
+    """
+    row = diagnostics_row(_read(line, thresholds))
+    if pd.isna(line["mdrr"]):
+        row["mdrr_diagnostic"] = line["mdrr_diagnostic"]
+        power = line["mdrr_diagnostic"] != "FAIL"
+        row["unblind"] = int(row["unblind_for_evidence_synthesis"] and power)
+    return row
+
+
+def _read(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics:
+    """The diagnostics of a row of the table, with the verdicts on its fits and its adjustment."""
+    mdrr = line["mdrr"]
+    return Diagnostics(
+        largest_difference=float(line["max_sdm"]),
+        difference_p=float(line["sdm_family_wise_min_p"]),
+        shared_difference=float(line["shared_max_sdm"]),
+        shared_p=float(line["shared_sdm_family_wise_min_p"]),
+        equipoise=float(line["equipoise"]),
+        generalizability=float(line["generalizability_max_sdm"]),
+        attrition=float(line["attrition_fraction"]),
+        systematic_error=float(line["ease"]),
+        detectable=math.inf if pd.isna(mdrr) else float(mdrr),
+        converged=FACTS.get(line["convergence_diagnostic"]),
+        adjusted=FACTS.get(line["adjustment_diagnostic"]),
+        thresholds=thresholds,
+    )

@@ -1,0 +1,230 @@
+"""Exact results in the tables of CohortMethod's results model.
+
+Names of tables and columns are those that OHDSI's viewer and meta-analysis read. Some columns and
+tables are there for `disclosure.grid` alone, which makes of these tables the ones to be released.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from steropes.studies.comparative.outcome_analysis import AnalysisResult
+from steropes.studies.comparative.settings import Question, StudyAnalysis
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
+from steropes.studies.outcomes.e_values import E_VALUE_FORMS
+from steropes.studies.outcomes.two_group_tests import TRANSFORM
+from steropes.studies.results.ratios import ratio_of
+from steropes.studies.results.shared_tables import Rows, balance_rows, comparison_id
+
+__all__ = [
+    "outcome_tables",
+    "specification_tables",
+]
+
+
+def specification_tables(
+    questions: Iterable[Question], analyses: Iterable[StudyAnalysis]
+) -> dict[str, Rows]:
+    """What was asked: comparisons, outcomes, analyses."""
+    tables: dict[str, Rows] = {}
+    for q in questions:
+        key = {"target_comparator_id": comparison_id(q)}
+        tables.setdefault("cm_target_comparator", []).append(
+            {
+                "target_id": q.target,
+                "comparator_id": q.comparator,
+                "nesting_cohort_id": q.nesting,
+                **key,
+            }
+        )
+        for o in q.outcomes:
+            tables.setdefault("cm_target_comparator_outcome", []).append(
+                {
+                    "outcome_id": o.id,
+                    "outcome_of_interest": int(o.of_interest),
+                    "true_effect_size": o.true_ratio,
+                    **key,
+                }
+            )
+    for a in analyses:
+        definition = json.dumps(asdict(a), default=str, sort_keys=True)
+        tables.setdefault("cm_analysis", []).append(
+            {"analysis_id": a.id, "description": a.description, "definition": definition}
+        )
+    return tables
+
+
+def outcome_tables(
+    result: AnalysisResult, database: str, *, with_balance: bool = True
+) -> dict[str, Rows]:
+    """Make the rows of one outcome, but for calibration, which needs the others."""
+    key = {
+        "target_comparator_id": comparison_id(result.question),
+        "outcome_id": result.outcome,
+        "analysis_id": result.analysis.id,
+        "database_id": database,
+    }
+    profile = result.estimate.profile[["log_rr", "log_likelihood", "gradient"]]
+    tables: dict[str, Rows] = {
+        "cm_result": [_result(result, key)],
+        "cm_follow_up_dist": [{**key, **result.follow_up}],
+        "cm_attrition": _attrition(result, key),
+        "cm_diagnostics_summary": [{**key, **diagnostics_row(result.diagnostics)}],
+        "cm_kaplan_meier_dist": _curves(result, key),
+        "cm_likelihood_profile": [
+            {"log_rr": float(a), "log_likelihood": float(b), "gradient": float(c), **key}
+            for a, b, c in profile.itertuples(index=False)
+        ],
+        "cm_interaction_result": _interactions(result, key),
+        "subgroup": _subgroups(result, key),
+        "absolute_effect": _absolute(result, key),
+        "note": [{**key, **_note(result)}],
+    }
+    if with_balance and result.balance is not None:
+        tables["cm_covariate_balance"] = balance_rows(result.balance, key)
+    return tables
+
+
+def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
+    """The columns of ``cm_diagnostics_summary``."""
+    return {
+        "max_sdm": d.largest_difference,
+        "sdm_family_wise_min_p": d.difference_p,
+        "balance_diagnostic": d.balance_verdict,
+        "shared_max_sdm": d.shared_difference,
+        "shared_sdm_family_wise_min_p": d.shared_p,
+        "shared_balance_diagnostic": d.shared_balance_verdict,
+        "equipoise": d.equipoise,
+        "equipoise_diagnostic": d.equipoise_verdict,
+        "generalizability_max_sdm": d.generalizability,
+        "generalizability_diagnostic": d.generalizability_verdict,
+        "mdrr": d.detectable if math.isfinite(d.detectable) else math.nan,
+        "mdrr_diagnostic": d.detectable_verdict,
+        "attrition_fraction": d.attrition,
+        "attrition_diagnostic": d.attrition_verdict,
+        "ease": d.systematic_error,
+        "ease_diagnostic": d.systematic_error_verdict,
+        "unblind_for_evidence_synthesis": int(d.unblind_for_evidence_synthesis),
+        "unblind": int(d.unblind),
+    }
+
+
+def _result(result: AnalysisResult, key: dict[str, Any]) -> dict[str, Any]:
+    e = result.estimate
+    has = math.isfinite(e.log_rr)
+    nothing = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr")
+    effect: dict[str, Any] = {f"calibrated_{c}": math.nan for c in nothing}
+    return {
+        **key,
+        "rr": ratio_of(e.log_rr),
+        "ci_95_lb": ratio_of(e.lower),
+        "ci_95_ub": ratio_of(e.upper),
+        "p": e.p if has else math.nan,
+        "one_sided_p": e.one_sided_p if has else math.nan,
+        **result.counts,
+        "target_informative": result.informative[0],
+        "comparator_informative": result.informative[1],
+        "log_rr": e.log_rr,
+        "se_log_rr": e.se,
+        "llr": e.llr,
+        **effect,
+        "target_estimator": result.estimand,
+    }
+
+
+def _note(result: AnalysisResult) -> dict[str, Any]:
+    """What the results model has no place for."""
+    e, d = result.estimate, result.diagnostics
+    return {
+        "note": e.note,
+        "interval": e.interval,
+        "proportional_p": e.proportional_p,
+        "proportional_transform": None if math.isnan(e.proportional_p) else TRANSFORM,
+        "e_value": e.e_value,
+        "e_value_limit": e.e_value_limit,
+        "e_value_form": None if math.isnan(e.log_rr) else E_VALUE_FORMS[e.common],
+        "limit_ratio": ratio_of(e.upper - e.lower),
+        "convergence_diagnostic": d.convergence_verdict,
+        "unconverged": d.unconverged or None,
+        "adjustment_diagnostic": d.adjustment_verdict,
+        "precision_diagnostic": d.precision_verdict,
+        "tied": d.tied,
+        "tied_diagnostic": d.tied_verdict,
+        "target_lost": d.attrition,
+        "comparator_lost": d.comparator_attrition,
+        "worst_covariate": d.worst_covariate,
+    }
+
+
+def _absolute(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    """Risks and means."""
+    if math.isnan(result.absolute.horizon):
+        return []
+    return [{**key, **result.absolute.row()}]
+
+
+def _interactions(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    calibrated = ("rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr")
+    return [
+        {
+            **key,
+            "interaction_covariate_id": int(line.covariate_id),
+            "rr": ratio_of(line.log_rr),
+            "ci_95_lb": ratio_of(line.lower),
+            "ci_95_ub": ratio_of(line.upper),
+            "p": line.p,
+            **result.counts,
+            "log_rr": line.log_rr,
+            "se_log_rr": line.se,
+            **{f"calibrated_{c}": math.nan for c in calibrated},
+            "target_estimator": result.estimand,
+        }
+        for line in result.estimate.interactions.itertuples(index=False)
+    ]
+
+
+def _subgroups(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    """Effects within levels."""
+    table = result.estimate.subgroups.sort_values(["covariate_id", "level"], kind="stable")
+    return [
+        {
+            **key,
+            **{str(k): v for k, v in line.items()},
+            "interaction_covariate_id": int(line["covariate_id"]),
+            "rr": ratio_of(line["log_rr"]),
+            "ci_95_lb": ratio_of(line["lower"]),
+            "ci_95_ub": ratio_of(line["upper"]),
+            "se_log_rr": line["se"],
+            "target_estimator": result.estimand,
+        }
+        for line in table.to_dict("records")
+    ]
+
+
+def _attrition(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    exposures = {"target": result.question.target, "comparator": result.question.comparator}
+    return [
+        {
+            "sequence_number": i + 1,
+            "description": line["rule"],
+            "subjects": int(line[f"{arm}_people"]),
+            "exposure_id": exposure,
+            **key,
+        }
+        for arm, exposure in exposures.items()
+        for i, line in enumerate(result.attrition.to_dict("records"))
+    ]
+
+
+def _curves(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    rows = []
+    for line in result.curves.to_dict("records"):
+        for arm in ("target", "comparator"):
+            at_risk = line[f"{arm}_at_risk"]
+            line[f"{arm}_at_risk"] = None if math.isnan(at_risk) else int(at_risk)
+        rows.append({**line, "time_day": int(line["time_day"]), **key})
+    return rows
