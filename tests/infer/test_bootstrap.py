@@ -267,9 +267,9 @@ def test_one_hessian_of_all_columns_finds_the_same_draws(number, rng, monkeypatc
     c = case(EVERY[number], rng, n=150)
     model = c.fit(prior=Laplace(0.05, exclude=[0]))
     as_they_come = model.bootstrap(5, random_state=3).coef
-    monkeypatch.setattr(bootstrap, "MANY", 2)
+    monkeypatch.setattr(bootstrap, "MIN_COLUMNS", 2)
     # After a few steps draws go on by themselves.
-    monkeypatch.setattr(bootstrap, "STEPS", 2 if number % 3 == 0 else 60)
+    monkeypatch.setattr(bootstrap, "MAX_STEPS", 2 if number % 3 == 0 else 60)
     drawn = model.bootstrap(5, random_state=3)
     assert drawn.converged.all()
     np.testing.assert_allclose(drawn.coef, as_they_come, rtol=1e-3, atol=2e-3)

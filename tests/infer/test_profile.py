@@ -29,7 +29,7 @@ from steropes import (
     demo_database,
 )
 from steropes.infer.profile_fits import ProfileFits, ProfilePoint
-from steropes.infer.profile_search import Maximum, find_end, find_maximum, run
+from steropes.infer.profile_search import Maximum, find_limit, find_maximum, run_searches
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 HALF = 0.5 * stats.chi2.ppf(0.95, 1)
@@ -210,7 +210,7 @@ def test_the_reach_is_reached_whatever_the_rounding(rng):
     """A profile that has no end is found to have none, wherever its maximum is said to be."""
     for at in rng.normal(size=40) * 100:
         top = Maximum(ProfilePoint(at, 0.0, 0.0), 0)
-        assert answered(find_end(top, -1, 1.92, 0.7, 160 / 3), 1e-9).at == -np.inf
+        assert answered(find_limit(top, -1, 1.92, 0.7, 160 / 3), 1e-9).value == -np.inf
 
 
 @pytest.mark.parametrize("family", ["logistic", "poisson", "cox", "case series"])
@@ -250,9 +250,9 @@ def test_a_maximum_is_not_looked_for_beyond_the_reach():
             asked.extend(values)
             return [ProfilePoint(v, -1e-3 * v, -1e-3) for v in values]
 
-    (top,) = run(Falling(), [0], [find_maximum(0.0, step=750.0, far=40.0)])
+    (top,) = run_searches(Falling(), [0], [find_maximum(0.0, step=750.0, far=40.0)])
     assert min(asked) >= -40.0
-    assert top.rises == -1
+    assert top.rising_side == -1
 
 
 # By step a column has a coefficient an interval.
@@ -331,9 +331,9 @@ def _driven(search, f, sure):
     while True:
         (at,) = asked
         value = ProfilePoint(at, f(at), -at, sure(at, done))
-        done += [at] if value.sure else []
+        done += [at] if value.converged else []
         try:
-            asked = search.send([value if value.sure else replace(value, f=-1e9, g=1e9)])
+            asked = search.send([value if value.converged else replace(value, f=-1e9, g=1e9)])
         except StopIteration as stop:
             return stop.value, done
 
@@ -341,20 +341,20 @@ def _driven(search, f, sure):
 @pytest.mark.parametrize("side", [-1, 1])
 def test_fits_that_need_a_nearer_start_end_no_profile(side):
     top = Maximum(ProfilePoint(0.0, 0.0, 0.0), 0)
-    search = find_end(top, side, HALF, 3.0, 1e3)  # its first step is three times too long
+    search = find_limit(top, side, HALF, 3.0, 1e3)  # its first step is three times too long
     end, done = _driven(
         search, lambda x: -0.5 * x**2, lambda x, done: min(abs(x - np.array(done))) < 1.0
     )
-    assert end.at == pytest.approx(side * 1.959964, rel=1e-6)
+    assert end.value == pytest.approx(side * 1.959964, rel=1e-6)
     assert len(done) < 12
 
 
 def test_where_no_fit_comes_to_its_end_a_limit_is_not_known():
     top = Maximum(ProfilePoint(0.0, 0.0, 0.0), 0)
     end, _ = _driven(
-        find_end(top, 1, HALF, 1.0, 1e3), lambda x: -0.5 * x**2, lambda x, done: x < 1.2
+        find_limit(top, 1, HALF, 1.0, 1e3), lambda x: -0.5 * x**2, lambda x, done: x < 1.2
     )
-    assert np.isnan(end.at)
+    assert np.isnan(end.value)
     assert end.last == pytest.approx(1.2, abs=1e-3)
 
 
@@ -365,18 +365,18 @@ def test_far_points_whose_fits_stop_early_make_no_interval_narrower(monkeypatch)
     y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
     model = LogisticRegression().fit(X, y)
     expected = model.confint("x0", method="profile").to_numpy()
-    whole, estimate = ProfileFits.at, model.coef_[0]
+    whole, estimate = ProfileFits.fit, model.coef_[0]
 
     def at(self, columns, values):
-        near = [estimate, *(v.at for v in self.values.get(columns[0], []))]
+        near = [estimate, *(v.value for v in self.values.get(columns[0], []))]
         found = whole(self, columns, values)
         for k, v in enumerate(found):
-            if min(abs(v.at - np.array(near))) > 0.3:
+            if min(abs(v.value - np.array(near))) > 0.3:
                 self.values[columns[0]].remove(v)
-                found[k] = replace(v, f=v.f - 1e3, sure=False)
+                found[k] = replace(v, f=v.f - 1e3, converged=False)
         return found
 
-    monkeypatch.setattr(ProfileFits, "at", at)
+    monkeypatch.setattr(ProfileFits, "fit", at)
     np.testing.assert_allclose(model.confint("x0", method="profile"), expected, rtol=1e-6)
     table = model.profile("x0", [estimate + 2.0])
     np.testing.assert_allclose(
@@ -392,14 +392,14 @@ def _profile_at(X, y, held):
 def test_where_not_even_the_estimates_fit_comes_to_its_end_nothing_is_known(monkeypatch, rng):
     X = rng.normal(size=(60, 2))
     model = LogisticRegression().fit(X, (X[:, 0] + rng.logistic(size=60) > 0).astype(int))
-    whole = ProfileFits.at
+    whole = ProfileFits.fit
 
     def at(self, columns, values):
         found = whole(self, columns, values)
         self.values.clear()
-        return [replace(v, f=np.nan, sure=False) for v in found]
+        return [replace(v, f=np.nan, converged=False) for v in found]
 
-    monkeypatch.setattr(ProfileFits, "at", at)
+    monkeypatch.setattr(ProfileFits, "fit", at)
     with pytest.warns(NotConvergedWarning, match=r"'x0' beyond .* not known"):
         limits = model.confint("x0", method="profile")
     assert limits.isna().all(axis=None)

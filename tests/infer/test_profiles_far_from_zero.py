@@ -132,17 +132,17 @@ def stopping(monkeypatch):
     """Let fits that hold a coefficient at some values stop early."""
 
     def begin(at_value):
-        whole = ProfileFits.at
+        whole = ProfileFits.fit
 
         def at(self, columns, values):
             found = whole(self, columns, values)
-            short = [at_value(j, v.at) for j, v in zip(columns, found, strict=True)]
+            short = [at_value(j, v.value) for j, v in zip(columns, found, strict=True)]
             return [
-                replace(v, f=v.f - 1e4, sure=False) if s else v
+                replace(v, f=v.f - 1e4, converged=False) if s else v
                 for v, s in zip(found, short, strict=True)
             ]
 
-        monkeypatch.setattr(ProfileFits, "at", at)
+        monkeypatch.setattr(ProfileFits, "fit", at)
 
     return begin
 

@@ -1,4 +1,4 @@
-"""What the data say about the coefficients: information, intervals, tests."""
+"""Inference for fitted models: information matrices, intervals, residuals and tests."""
 
 from .information_matrix import Information, refuse_separated, refuse_undetermined
 

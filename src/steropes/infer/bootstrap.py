@@ -1,10 +1,10 @@
-"""The bootstrap: draws are replicates of one batch, each at its own certified optimum.
+"""Bootstrap fits: the draws are replicates of one batch, each at its own certified optimum.
 
-Units (rows, strata or clusters) are drawn with replacement, which is a fit with multinomial
-weights over the same X. The draws share the full data's Hessian and working set, and start from
-its optimum. Under a Laplace prior their supports differ, so that a Hessian of what any of them
-needs would be one of nearly all columns, again and again: it is made once, of all columns, and each
-draw's model is minimised by itself.
+Drawing units (rows, strata or clusters) with replacement is a fit with multinomial weights over the
+same X. The draws share the Hessian and the working set of the full data and start from its optimum.
+Under a Laplace prior their supports differ, so that the Hessian over all columns that any draw
+needs would contain nearly all columns and be recomputed again and again. It is therefore computed
+once over all columns, and the quadratic model of each draw is minimised separately.
 """
 
 from __future__ import annotations
@@ -26,28 +26,32 @@ from .unidentified_coefficients import UnidentifiedCoefficients
 
 __all__ = ["Choose", "DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
 
-TOL = 1e-4  # largest KKT violation of a draw, in units of λ or of standard errors
-MANY, MOST = 200, 10_000  # columns from which on, and up to which, there is one Hessian of all
-STEPS = 60  # with it, after which a draw is better off with one of its own
-BLOCK = 64  # coefficients whose influences are computed together
+# The largest KKT violation of a draw, in units of λ or of standard errors.
+TOL = 1e-4
+# Between these numbers of columns, draws under a Laplace prior share one Hessian over all columns.
+MIN_COLUMNS, MAX_COLUMNS = 200, 10_000
+# After this many steps with the shared Hessian, a draw is refitted with Hessians of its own.
+MAX_STEPS = 60
+# The number of coefficients whose influences are computed together.
+BLOCK = 64
 
 Progress = Callable[[str, float], None]
-# Takes the problem of a draw and a seed of its own, and chooses the prior's variance.
+# Chooses the prior's variance, given the problem of a draw and a random generator for its folds.
 Choose = Callable[[Any, np.random.Generator], Any]
 
 
 @dataclass
 class DrawnFits:
-    """What the draws' fits ended with.
+    """The results of the fits to all draws.
 
     Attributes
     ----------
     coef : (n, p) array
-        In X's units, the intercept at X = 0; ±inf where the draw's likelihood rises for ever,
-        NaN where its data say nothing.
+        Coefficients in X's units, the intercept at X = 0; ±inf where the draw's likelihood has no
+        finite maximum, NaN where its data do not identify the coefficient.
     converged : (n,) bool array
     variance : (n,) array or None
-        Of the prior, where it was chosen anew.
+        The prior's variance, if it was reselected in each draw.
     """
 
     coef: np.ndarray
@@ -63,7 +67,7 @@ def fit_draws(
     draws: Draws,
     progress: Progress | None = None,
 ) -> DrawnFits:
-    """Fit the model to each draw under the same prior; what adapts to data adapts to the draw's.
+    """Fit the model to each draw under the same prior; an adaptive prior adapts to each draw.
 
     Parameters
     ----------
@@ -71,19 +75,24 @@ def fit_draws(
     beta : (p,) array
         The full data's coefficients in X's units.
     l1, l2 : (p,) arrays
-        Penalties in X's units, those that the full data's fit ended with.
+        Penalties in X's units at the end of the full data's fit.
     draws : Draws
     progress : callable, optional
-        Called with what is done and the share of it that is done.
+        Called with the name of the task and the share of it that is done.
+
+    Returns
+    -------
+    DrawnFits
     """
     n, scale = len(draws.seeds), problem.design.scale
     common = problem.common()
-    apart = bool(l1.any()) and problem.prior.plain and MANY <= len(beta) <= MOST and n > 1
+    in_range = MIN_COLUMNS <= len(beta) <= MAX_COLUMNS
+    apart = bool(l1.any()) and problem.prior.plain and in_range and n > 1
     if apart:
         common.active.join(np.arange(len(beta)))
     full = problem.batch(common=common)
     full.start_at((beta * scale)[:, None])
-    full.solve(l1, l2, tol=TOL, look="after")  # nothing but its Hessian is new
+    full.solve(l1, l2, tol=TOL, look="after")  # only computes the Hessian
     start, like = full.beta, full.term.nuisance(0)
     del full
     loose = UnidentifiedCoefficients(problem, beta, problem.unbounded(problem.prior))
@@ -92,21 +101,21 @@ def fit_draws(
     )
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
     look = "during" if l1.any() and not apart else "after"
-    steps = STEPS if apart else 200
+    steps = MAX_STEPS if apart else 200
     for group in replicates.solve_under_prior(problem.prior, TOL, lambda _: start, look, steps):
         for k, fit in zip(group.numbers, group.fits, strict=True):
             if apart and not fit.converged:
-                fit = _alone(problem, draws.one(k), fit, l1, l2)
+                fit = _fit_alone(problem, draws.one(k), fit, l1, l2)
             marks = loose.mark(draws.one(k), fit)
-            out.coef[k] = _in_units(problem, fit.beta, marks)
+            out.coef[k] = _in_original_units(problem, fit.beta, marks)
             out.converged[k] = fit.converged or marks is not None
         if progress is not None:
             progress("bootstrap", (group.numbers[-1] + 1) / n)
     return out
 
 
-def _alone(problem: Any, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: np.ndarray) -> Fit:
-    """A draw's fit with Hessians of its own, from where it came to."""
+def _fit_alone(problem: Any, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: np.ndarray) -> Fit:
+    """Continue the fit of one draw with Hessians of its own."""
     batch = problem.batch(weights[:, None])
     batch.start_at((fit.beta * problem.design.scale)[:, None], fit.nuisance)
     return batch.solve(l1, l2, tol=TOL)[0]
@@ -120,20 +129,26 @@ def fit_draws_reselecting(
     max_iter: int,
     progress: Progress | None = None,
 ) -> DrawnFits:
-    """Fit the model to each draw, with the prior's variance chosen anew.
+    """Fit the model to each draw, reselecting the prior's variance.
 
-    All copies of a unit are in one fold. A draw that has a fold without an optimum, or too few
+    All copies of a unit are in one fold. A draw with a fold without an optimum, or with too few
     units or events for its folds, has coefficients of NaN.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     choose : callable
-        Takes the problem of a draw and a seed of its own, from which folds are cut, and returns
-        a `steropes.select.search.Selection`.
+        Called with the problem of a draw and a random generator for its folds; returns a
+        `steropes.select.search.Selection`.
     draws : Draws
     tol, max_iter
-        Of the final fits.
+        Tolerance and iteration limit of the final fits.
+    progress : callable, optional
+        Called with the name of the task and the share of it that is done.
+
+    Returns
+    -------
+    DrawnFits
     """
     n = len(draws.seeds)
     out = DrawnFits(np.full((n, problem.design.p), np.nan), np.zeros(n, bool), np.full(n, np.nan))
@@ -142,7 +157,7 @@ def fit_draws_reselecting(
         seed = np.random.default_rng([int(draws.seeds[k]), 1])
         try:
             chosen = choose(part, seed)
-        except (DataError, SeparationError):  # of the draw: the fit was chosen so as well
+        except (DataError, SeparationError):  # caused by the draw, as the full data's choice worked
             out.converged[k] = True
             continue
         fit, part = certified_fit_under_prior(
@@ -151,7 +166,7 @@ def fit_draws_reselecting(
         free = part.unbounded(chosen.prior)
         loose = UnidentifiedCoefficients(problem, fit.beta, free)
         marks = loose.mark(part.weights, fit)
-        out.coef[k] = _in_units(problem, fit.beta, marks)
+        out.coef[k] = _in_original_units(problem, fit.beta, marks)
         out.converged[k] = fit.converged or marks is not None
         assert out.variance is not None
         out.variance[k] = chosen.variance
@@ -160,7 +175,8 @@ def fit_draws_reselecting(
     return out
 
 
-def _in_units(problem: Any, beta: np.ndarray, marks: np.ndarray | None) -> np.ndarray:
+def _in_original_units(problem: Any, beta: np.ndarray, marks: np.ndarray | None) -> np.ndarray:
+    """Return coefficients with the intercept at X = 0, and the marks of unidentified ones."""
     coef = problem.design.uncentered_coefficients(beta)
     return coef if marks is None else np.where(marks == 0, coef, marks)
 
@@ -168,20 +184,26 @@ def _in_units(problem: Any, beta: np.ndarray, marks: np.ndarray | None) -> np.nd
 def acceleration(
     problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, unit: np.ndarray | None
 ) -> np.ndarray:
-    """Efron's acceleration of each coefficient, (p,), by the infinitesimal jackknife.
+    """Compute Efron's acceleration of each coefficient by the infinitesimal jackknife.
 
-    a = Σ l_i³ / (6 (Σ l_i²)^{3/2}) with the empirical influence l_i of each unit (Efron 1987,
-    §7), one Newton step for its score; of penalised likelihoods with the penalty's curvature,
-    and under a Laplace prior with the support as it is. Coefficients at zero have none.
+    a = Σ l_i³ / (6 (Σ l_i²)^{3/2}) with the empirical influence l_i of each unit (Efron 1987, §7),
+    which is one Newton step for the unit's score. For a penalised likelihood the step includes the
+    curvature of the penalty, and under a Laplace prior the support stays fixed, so that
+    coefficients at zero have an acceleration of zero.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     beta : (p,) array
-        In X's units.
+        Coefficients in X's units.
     l1, l2 : (p,) arrays
+        Penalties in X's units.
     unit : (n,) int array or None
-        As in `draws.sampling_units`.
+        Codes of sampling units; see `bootstrap_draws.sampling_units`.
+
+    Returns
+    -------
+    (p,) array
     """
     directions = Information(problem, beta, l1, l2).influence()
     scores = UnitScores(problem, beta, unit)

@@ -1,4 +1,4 @@
-"""Bootstrap draws as row weights: units drawn with replacement, as often as there are of them."""
+"""Bootstrap draws as row weights: as many units as there are, drawn with replacement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Draws", "sampling_units"]
 
 
 def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray | None, str]:
-    """Code of the unit that each row is drawn with, and what the units are called.
+    """Determine the sampling unit of each row, and the kind of unit.
 
     Parameters
     ----------
@@ -24,8 +24,13 @@ def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray
     Returns
     -------
     code : (n,) int array or None
-        None: every row is its own unit.
+        Code of each row's unit; None if every row is its own unit.
     name : {"rows", "strata", "clusters"}
+
+    Raises
+    ------
+    DataError
+        The rows of a stratum belong to different clusters.
     """
     together = problem.fold_together
     if cluster is None:
@@ -44,13 +49,19 @@ def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray
 def rows_across_clusters(
     together: np.ndarray, cluster: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Rows with weight that are in another cluster than the first such row of their stratum.
+    """Find the rows whose cluster differs from that of the first row of their stratum.
+
+    Only rows with positive weights count.
 
     Parameters
     ----------
     together, cluster : (n,) int arrays
         Codes of strata and of clusters.
     weights : (n,) array
+
+    Returns
+    -------
+    int array
     """
     used = np.flatnonzero(weights > 0)
     first = np.full(int(together.max()) + 1, -1, np.int64)
@@ -58,25 +69,29 @@ def rows_across_clusters(
     return used[cluster[first[together[used]]] != cluster[used]]
 
 
-def _in_order(unit: np.ndarray) -> np.ndarray:
-    """Codes in the order of their first rows: rows without weight, which are not here, moved it."""
+def _by_first_row(unit: np.ndarray) -> np.ndarray:
+    """Return the distinct codes in the order of their first rows.
+
+    The codes themselves depend on rows of zero weight, which are absent here and must not change
+    the draws.
+    """
     codes, first = np.unique(unit, return_index=True)
     return codes[np.argsort(first)]
 
 
 class Draws:
-    """Multinomial weights of draws, made again whenever they are asked for.
+    """Multinomial row weights of bootstrap draws, recomputed from seeds at each call.
 
     Parameters
     ----------
     weights : (n,) array
-        The problem's; units without any weight are not drawn.
+        Row weights of the problem; units with no weight are not drawn.
     unit : (n,) int array or None
-        Codes.
+        Codes of the sampling units; None draws single rows.
     count : int
-        Draws.
+        Number of draws.
     rng : numpy.random.Generator
-        Seeds each draw; which of them go together changes none.
+        Generates a seed for each draw, so that a draw does not depend on how they are grouped.
     """
 
     def __init__(
@@ -89,21 +104,21 @@ class Draws:
         self.weights, self.unit = weights, unit
         self.size = len(weights) if unit is None else int(unit.max()) + 1
         used = np.flatnonzero(weights > 0)
-        self.present = used if unit is None else _in_order(unit[used])
+        self.present = used if unit is None else _by_first_row(unit[used])
         self.seeds = rng.integers(0, 2**63, size=count)
 
     def of(self, seeds: np.ndarray) -> Draws:
-        """The draws of some seeds."""
+        """Return the draws with other seeds."""
         out = copy.copy(self)
         out.seeds = np.asarray(seeds)
         return out
 
     def generator(self, k: int) -> np.random.Generator:
-        """A generator of one draw's own."""
+        """Create the random generator of draw k."""
         return np.random.default_rng(int(self.seeds[k]))
 
     def one(self, k: int) -> np.ndarray:
-        """Row weights of a draw, (n,)."""
+        """Compute the row weights of draw k, (n,)."""
         m = len(self.present)
         times = np.zeros(self.size)
         drawn = self.generator(k).integers(0, m, size=m)
@@ -111,7 +126,7 @@ class Draws:
         return self.weights * (times if self.unit is None else times[self.unit])
 
     def __call__(self, numbers: list[int]) -> np.ndarray:
-        """Row weights of some draws, (n, len(numbers))."""
+        """Compute the row weights of several draws, (n, len(numbers))."""
         out = np.empty((len(self.weights), len(numbers)))
         for b, k in enumerate(numbers):
             out[:, b] = self.one(k)

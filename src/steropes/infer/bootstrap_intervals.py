@@ -1,4 +1,4 @@
-"""Intervals from bootstrap draws: percentile, basic and BCa."""
+"""Confidence intervals from bootstrap draws: percentile, basic and BCa."""
 
 from __future__ import annotations
 
@@ -20,25 +20,43 @@ BootstrapMethod = Literal["percentile", "basic", "bca"]
 
 @dataclass(repr=False)
 class Bootstrap:
-    """Coefficients of bootstrap draws, and intervals from them.
+    """Coefficients of bootstrap draws, with standard errors and confidence intervals.
+
+    The ``bootstrap`` method of the estimators returns it.
 
     Attributes
     ----------
     coef : (n, p) array
-        A row a draw; ``names`` are those of the columns. ±inf where a draw's likelihood rises for
-        ever along the coefficient, NaN where the draw says nothing about it (its column is
-        constant or collinear there).
+        Coefficients of each draw in X's units, the intercept at X = 0. A value is ±inf if the
+        draw's likelihood has no finite maximum along the coefficient, and NaN if the draw does not
+        identify it because its column is constant or collinear there.
     names : list of str
+        Names of the p coefficients.
     estimate : (p,) array
-        The fit's own coefficients.
+        Coefficients of the fit to the full data.
     acceleration : (p,) array
-        Of BCa intervals; computed when it is first needed.
+        Acceleration of BCa intervals; computed when it is first needed.
     units : {"rows", "strata", "clusters"}
-        What was drawn.
+        The kind of unit that was drawn.
     converged : (n,) bool array
         Whether a draw's certificate is below the tolerance.
     variance : (n,) array or None
-        With ``reselect``: the prior's variance chosen in each draw.
+        With ``reselect``, the prior's variance chosen in each draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 2))
+    >>> y = X @ [1.0, 0.0] + rng.standard_normal(200)
+    >>> draws = steropes.LinearRegression().fit(X, y).bootstrap(100, random_state=1)
+    >>> draws
+    <Bootstrap of 3 coefficients: 100 draws of rows>
+    >>> list(draws.confint(0.9, "bca").columns)
+    ['lower', 'upper']
+    >>> bool((draws.se < 0.15).all())
+    True
     """
 
     coef: np.ndarray
@@ -50,6 +68,7 @@ class Bootstrap:
     variance: np.ndarray | None = field(default=None)
 
     def __repr__(self) -> str:
+        """Describe the draws, and count those without finite or identified coefficients."""
         n, p = self.coef.shape
         text = f"Bootstrap of {p} coefficients: {n} draws of {self.units}"
         for count, what in (
@@ -63,13 +82,13 @@ class Bootstrap:
 
     @property
     def acceleration(self) -> np.ndarray:
-        """Of BCa intervals, (p,)."""
+        """Acceleration of BCa intervals (Efron 1987), (p,)."""
         if callable(self._acceleration):
             self._acceleration = self._acceleration()
         return self._acceleration
 
     def __getstate__(self) -> dict[str, Any]:
-        # What it is computed from are the data, which stay out of a pickle.
+        """Compute the acceleration before pickling, since the data stay out of a pickle."""
         return {**self.__dict__, "_acceleration": self.acceleration}
 
     @property
@@ -79,40 +98,45 @@ class Bootstrap:
 
     @property
     def undetermined(self) -> np.ndarray:
-        """Draws that say nothing about some coefficient, (n,) bool."""
+        """Draws that do not identify some coefficient, (n,) bool."""
         return np.asarray(np.isnan(self.coef).any(axis=1))
 
     @property
     def nonzero(self) -> pd.Series:
-        """Share of draws in which each coefficient is not zero, of those that say something."""
+        """Share of nonzero values of each coefficient among the draws that identify it."""
         known = ~np.isnan(self.coef)
         count = np.maximum(known.sum(axis=0), 1)
         return pd.Series((known & (self.coef != 0)).sum(axis=0) / count, self.names)
 
     @property
     def se(self) -> pd.Series:
-        """Standard deviation of each coefficient over the draws; inf where some are infinite."""
+        """Standard deviation of each coefficient over the draws; inf if some are infinite."""
         return pd.Series(standard_deviations(self.coef), self.names)
 
     def confint(self, level: float = 0.95, method: BootstrapMethod = "percentile") -> pd.DataFrame:
-        """Intervals of all coefficients.
+        """Compute bootstrap confidence intervals of all coefficients.
 
         Parameters
         ----------
-        level : float
-            Between 0 and 1.
-        method : {"percentile", "basic", "bca"}
-            The draws' quantiles; those reflected at the estimate, 2 θ̂ − q; or quantiles
-            corrected for bias and acceleration. BCa's bias is Φ⁻¹((r + ½) / (n + 1)) with r the
-            number of draws below the estimate, equal ones counting half: finite also where all
-            draws are on one side. Of coefficients that are often exactly zero all three are
-            descriptions of the estimator; see ``nonzero``.
+        level : float, default=0.95
+            Confidence level, between 0 and 1.
+        method : {"percentile", "basic", "bca"}, default="percentile"
+            The quantiles of the draws; the quantiles reflected at the estimate, 2 θ̂ − q; or
+            quantiles corrected for bias and acceleration. The bias of BCa is Φ⁻¹((r + ½) / (n + 1))
+            with r the number of draws below the estimate, equal ones counted half, so that it is
+            finite even if all draws are on one side. For coefficients that are often exactly zero
+            the intervals only describe the estimator's distribution; see ``nonzero``.
 
         Returns
         -------
         DataFrame
-            Columns ``lower`` and ``upper``. A draw that says nothing about a coefficient counts
-            as −∞ for its lower limit and as +∞ for the upper one.
+            Columns ``lower`` and ``upper``, one row per coefficient. A draw that does not identify
+            a coefficient counts as −∞ for the lower limit and as +∞ for the upper one.
+
+        Raises
+        ------
+        DataError
+            The level is not between 0 and 1, or the method is unknown.
 
         References
         ----------
@@ -126,33 +150,36 @@ class Bootstrap:
         return pd.DataFrame(rows, self.names, ["lower", "upper"])
 
     def _interval(self, j: int, tail: float, method: str) -> tuple[float, float]:
+        """Compute the interval of coefficient j with probability ``tail`` on each side."""
         draws, estimate = self.coef[:, j], float(self.estimate[j])
         low, high = np.sort(np.nan_to_num(draws, nan=-np.inf, posinf=np.inf, neginf=-np.inf)), None
         high = np.sort(np.nan_to_num(draws, nan=np.inf, posinf=np.inf, neginf=-np.inf))
         lower, upper = tail, 1.0 - tail
         if method == "bca":
-            lower, upper = self._corrected(draws, estimate, float(self.acceleration[j]), tail)
+            lower, upper = self._bca_tails(draws, estimate, float(self.acceleration[j]), tail)
         ends = _quantile(low, lower), _quantile(high, upper)
         if method == "basic":
             ends = 2.0 * estimate - ends[1], 2.0 * estimate - ends[0]
         return ends
 
     @staticmethod
-    def _corrected(draws: Any, estimate: float, a: float, tail: float) -> tuple[float, float]:
-        """The tail probabilities of BCa (Efron 1987, §3), with the bias and the acceleration."""
+    def _bca_tails(
+        draws: np.ndarray, estimate: float, a: float, tail: float
+    ) -> tuple[float, float]:
+        """Compute BCa's tail probabilities (Efron 1987, §3) from the bias and acceleration a."""
         known = draws[~np.isnan(draws)]
         below = (known < estimate).sum() + 0.5 * (known == estimate).sum()
         z0 = stats.norm.ppf((below + 0.5) / (len(known) + 1.0))
         z = z0 + stats.norm.ppf([tail, 1.0 - tail])
         room = 1.0 - a * z
-        # Beyond the pole of the transformation there is nothing but the extreme draw.
+        # Beyond the pole of the transformation the limit is the extreme draw.
         at = np.where(room > 0, z0 + z / np.where(room > 0, room, 1.0), np.sign(z) * np.inf)
         lower, upper = stats.norm.cdf(at)
         return float(lower), float(upper)
 
 
 def standard_deviations(coef: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column over the draws that are known; inf where some are."""
+    """Compute each column's standard deviation over known draws; inf if some are infinite."""
     out = np.full(coef.shape[1], np.nan)
     for j, draws in enumerate(coef.T):
         known = draws[~np.isnan(draws)]
@@ -164,7 +191,7 @@ def standard_deviations(coef: np.ndarray) -> np.ndarray:
 
 
 def _quantile(ordered: np.ndarray, at: float) -> float:
-    """As `numpy.quantile`, of values that may be infinite."""
+    """Compute a quantile as `numpy.quantile` does, for sorted values that may be infinite."""
     place = at * (len(ordered) - 1)
     i = int(np.floor(place))
     share, low = place - i, float(ordered[i])
@@ -172,6 +199,6 @@ def _quantile(ordered: np.ndarray, at: float) -> float:
         return low
     high = float(ordered[i + 1])
     if np.isinf(low) or np.isinf(high):
-        # Between a finite and an infinite value there is no number: the outer one.
+        # Nothing lies between a finite and an infinite value, so the outer one is taken.
         return low if low == high or (np.isinf(low) and at < 0.5) else high
     return low + share * (high - low)

@@ -1,7 +1,8 @@
-"""Fits in which one coefficient is held at a value: points of a profile, as lanes of one batch.
+"""Fits with one coefficient fixed: the points of profile likelihoods, as lanes of one batch.
 
-The held column enters through the offset and is kept out by a penalty without end, so that each
-lane can hold another column at another value; all others are refitted under their own prior.
+The fixed column enters through the offset, and an infinite penalty keeps its own coefficient at
+zero. Each lane can therefore fix another column at another value; all other coefficients are
+refitted under their prior.
 """
 
 from __future__ import annotations
@@ -21,47 +22,61 @@ from ..solve import Batch
 
 __all__ = ["ProfileFits", "ProfilePoint", "hessian_of_support"]
 
-TOL = 1e-6  # largest KKT violation, in units of λ or of standard errors
-MOST_PIECES = 16  # of the way to a value that fits did not come to at once
-HOLDS = 500.0  # change of η that exp can hold
-MOST_OF = 0.9  # of a column's entries: what is this many times
-LITTLE = 1e-10  # of a diagonal: what is added to it so that there is an inverse
-OUTLYING = 10.0  # further out has no part in how far a profile may be looked at
+# The largest KKT violation of a point, in units of λ or of standard errors.
+TOL = 1e-6
+# A value at which the direct fit fails is approached in at most this many steps.
+MAX_PIECES = 16
+# The largest change of η that is allowed: exp overflows at about 709.
+MAX_PREDICTOR_CHANGE = 500.0
+# Entries beyond OUTLIER_FACTOR times this quantile of a column's nonzero sizes are outliers, which
+# do not limit the range over which a profile is searched.
+BULK_QUANTILE = 0.9
+OUTLIER_FACTOR = 10.0
+# This share of its diagonal is added to a Hessian so that it has an inverse.
+RELATIVE_RIDGE = 1e-10
 
-# The log-likelihood, under the prior on the others, of a penalised loss, and its derivative in it.
+# Maps a penalised loss to the log-likelihood under the prior of the other coefficients, and to the
+# derivative of that map.
 FromObjective = Callable[[float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class ProfilePoint:
-    """A point of a profile: value of the coefficient, log-likelihood, derivative.
+    """A point of a profile likelihood.
 
-    ``sure`` says whether the fit came to its tolerance; where not, f may be far too low.
+    Attributes
+    ----------
+    value : float
+        The value at which the coefficient is fixed.
+    f, g : float
+        The profile log-likelihood there and its derivative.
+    converged : bool
+        Whether the fit reached its tolerance; if not, f may be far too low.
     """
 
-    at: float
+    value: float
     f: float
     g: float
-    sure: bool = True
+    converged: bool = True
 
 
 class ProfileFits:
-    """Profile log-likelihoods of the columns of a problem.
+    """Points of the profile log-likelihoods of a problem's columns.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     beta : (p,) array
-        The fit, in X's units.
+        The fitted coefficients, in X's units.
     l1, l2 : (p,) arrays
-        Penalties in X's units; a held column's own are left out.
+        Penalties in X's units; the penalty of the fixed column itself is left out.
     from_objective : callable
         See `FromObjective`.
 
     Attributes
     ----------
     values : dict
-        Of each column, all points so far that came to their tolerance.
+        For each column, all converged points so far.
     """
 
     def __init__(
@@ -82,25 +97,26 @@ class ProfileFits:
         self.values: dict[int, list[ProfilePoint]] = {}
         self._columns: dict[int, np.ndarray] = {}
         self._errors: dict[int, float] = {}
-        # Of each column the others that move with it, and by how much for each unit of it.
+        # For each column, the columns that move with it and their change per unit of it.
         self._tangents: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        # Of each column the values done, ascending, with where the other coefficients were.
+        # For each column, the values done in ascending order, with the support and the
+        # coefficients of the other columns there.
         self._done: dict[int, list[tuple[float, np.ndarray, np.ndarray]]] = {}
 
     # -- scales ----------------------------------------------------------------------------------
 
     def standard_errors(self, columns: Sequence[int]) -> np.ndarray:
-        """Rough standard errors of held columns, the support staying as it is: steps to take."""
-        self._look_around(columns)
+        """Approximate the columns' standard errors with the support fixed, as step lengths."""
+        self._compute_local_scales(columns)
         return np.array([self._errors[j] for j in columns])
 
-    def _look_around(self, columns: Sequence[int]) -> None:
-        """Find standard errors, and how other coefficients follow held ones to first order.
+    def _compute_local_scales(self, columns: Sequence[int]) -> None:
+        """Compute the columns' standard errors, and how other coefficients follow them.
 
-        The second is dβ/dβ_j = −H_oo⁻¹ H_oj, o being the other columns that are not at zero: where
-        a column is far from zero beside its spread, as a calendar year is, or nearly collinear
-        with others, fits that did not begin with these moved along would begin with linear
-        predictors that are out of all bounds.
+        To first order dβ/dβ_j = −H_oo⁻¹ H_oj, where o are the other columns that are not at zero.
+        Starting points that follow this tangent are needed if a column is far from zero relative
+        to its standard deviation, such as a calendar year, or nearly collinear with others:
+        otherwise the first linear predictors would be out of all bounds.
         """
         at = np.array([j for j in dict.fromkeys(columns) if j not in self._errors], np.int64)
         if not len(at):
@@ -124,36 +140,39 @@ class ProfileFits:
         self._errors.update(zip(at.tolist(), errors.tolist(), strict=True))
 
     def _dispersion(self) -> float:
+        """Return the likelihood's dispersion at the fit."""
         return float(np.max(self.full.term.dispersion))
 
-    def reach(self, j: int, change: float) -> float:
-        """Change of the coefficient that changes some η by this much.
+    def largest_change(self, j: int, change: float) -> float:
+        """Compute the change of coefficient j that changes some η by ``change``.
 
-        With all other coefficients where they are or moved along, whichever changes η less.
+        The other coefficients either stay or follow the tangent, whichever changes η less.
         """
         if self.problem.likelihood.quadratic:
             return np.inf
         free_level = self.problem.likelihood.shift_invariant or self.problem.n_free > 0
-        size = self._extent(self._column(j), free_level)
-        self._look_around([j])
+        size = self._predictor_change(self._column(j), free_level)
+        self._compute_local_scales([j])
         if size > 0 and j in self._tangents:
             others, slope = self._tangents[j]
             column = self._column(j) + self._predictor(others, slope)
-            size = min(size, self._extent(column, free_level and j >= self.problem.n_free))
+            size = min(
+                size, self._predictor_change(column, free_level and j >= self.problem.n_free)
+            )
         return change / size if size > 0 else np.inf
 
-    def _extent(self, column: np.ndarray, free_level: bool) -> float:
-        """How far a column moves the linear predictors, but for outliers."""
+    def _predictor_change(self, column: np.ndarray, free_level: bool) -> float:
+        """Compute how much a column changes the linear predictors, ignoring outliers."""
         likelihood = self.problem.likelihood
         if likelihood.order is not None:
             column = column[likelihood.order]
-        column = _without_outliers(column, free_level)
-        return self._moved_by(column)
+        column = _clip_outliers(column, free_level)
+        return self._size_of_change(column)
 
-    def idle(self, j: int) -> bool:
-        """Whether the column moves all rows alike, which the level takes back whatever its value.
+    def is_flat(self, j: int) -> bool:
+        """Return whether the column moves all rows equally, which the level compensates.
 
-        Its profile is flat, and shows nothing but rounding of η at values far out.
+        Such a profile is flat and shows nothing but the rounding of η at extreme values.
         """
         problem, likelihood = self.problem, self.problem.likelihood
         if j < problem.n_free or not (likelihood.shift_invariant or problem.n_free):
@@ -161,37 +180,37 @@ class ProfileFits:
         column = self._column(j)
         if likelihood.order is not None:
             column = column[likelihood.order]
-        if not likelihood.shift_invariant:  # the first rows of η are X's
+        if not likelihood.shift_invariant:  # the first rows of η are those of X
             column = column - column[np.argmax(problem.weights > 0)]
-        return self._moved_by(column) == 0.0
+        return self._size_of_change(column) == 0.0
 
-    def _moved_by(self, column: np.ndarray) -> float:
-        """How far a change of η (rows of η,), an array of the host, moves the predictors."""
+    def _size_of_change(self, column: np.ndarray) -> float:
+        """Measure a change of η, a host array over the rows of η, as `Likelihood.extent` does."""
         likelihood = self.problem.likelihood
         change = likelihood.backend.asarray(column[:, None])
         return float(likelihood.extent(change, self.problem.weights))
 
     # -- points ----------------------------------------------------------------------------------
 
-    def can_hold(self, j: int, value: float) -> bool:
-        """Whether exp can hold the linear predictors with a column at a value."""
-        return not abs(value - self.beta[j]) > self.reach(j, HOLDS)
+    def is_representable(self, j: int, value: float) -> bool:
+        """Return whether exp of the linear predictors is finite with column j at a value."""
+        return not abs(value - self.beta[j]) > self.largest_change(j, MAX_PREDICTOR_CHANGE)
 
     def at(self, columns: Sequence[int], values: Sequence[float]) -> list[ProfilePoint]:
-        """Hold each of some columns at a value, and fit all others.
+        """Fix each of some columns at a value and fit all other coefficients.
 
         Raises
         ------
         DataError
-            A value further from the estimate than exp can hold.
+            If exp would overflow at a value, so far is it from the estimate.
         """
         count = len(columns)
-        self._look_around(columns)
+        self._compute_local_scales(columns)
         for j, v in zip(columns, values, strict=True):
-            if not self.can_hold(j, v):
+            if not self.is_representable(j, v):
                 raise DataError(
                     f"{self.problem.design.names[j]!r} can't be held at {v:g}: it moves a linear "
-                    f"predictor by more than {HOLDS:g}, further than exp can hold."
+                    f"predictor by more than {MAX_PREDICTOR_CHANGE:g}, further than exp can hold."
                 )
         lanes = np.arange(count)
         l1, l2 = (np.repeat(x[:, None], count, axis=1) for x in (self.l1, self.l2))
@@ -210,7 +229,7 @@ class ProfileFits:
 
         def start(group: int) -> np.ndarray:
             numbers = replicates.groups[group]
-            return np.stack([self._start(columns[k], values[k]) for k in numbers], axis=1)
+            return np.stack([self._starting_point(columns[k], values[k]) for k in numbers], axis=1)
 
         for group in replicates.solve(l1, l2, TOL, start, "during"):
             gradients = group.batch.gradients()
@@ -223,25 +242,25 @@ class ProfileFits:
                 )
                 if sure:
                     self.values.setdefault(j, []).append(out[-1])
-                    self._keep(j, values[k], fit.beta * self.scale)
+                    self._remember(j, values[k], fit.beta * self.scale)
         return out
 
-    def approach(self, j: int, value: float) -> ProfilePoint:
-        """Hold a column at a value that was too far from those done, coming nearer by steps."""
-        (found,) = self.at([j], [value])
+    def fit_in_steps(self, j: int, value: float) -> ProfilePoint:
+        """Fix a column at a value that is far from those done, in several steps towards it."""
+        (found,) = self.fit([j], [value])
         pieces = 2
-        while not found.sure and pieces <= MOST_PIECES:
-            done = np.array([v.at for v in self.values.get(j, [])] or [float(self.beta[j])])
+        while not found.converged and pieces <= MAX_PIECES:
+            done = np.array([v.value for v in self.values.get(j, [])] or [float(self.beta[j])])
             nearest = float(done[np.abs(done - value).argmin()])
             for at in np.linspace(nearest, value, pieces + 1)[1:]:
-                (found,) = self.at([j], [float(at)])
-                if not found.sure:
+                (found,) = self.fit([j], [float(at)])
+                if not found.converged:
                     break
             pieces *= 2
-        return found if found.at == value else self.at([j], [value])[0]
+        return found if found.value == value else self.fit([j], [value])[0]
 
     def _base(self) -> np.ndarray:
-        """The problem's offset, over the rows of η where those are not rows of X: (·, 1)."""
+        """Return the problem's offset, (·, 1), over the rows of η if these are not X's rows."""
         problem = self.problem
         if problem.offset is None:
             return np.zeros((1, 1))
@@ -249,27 +268,28 @@ class ProfileFits:
         return offset if problem.likelihood.order is not None else problem.likelihood.lift(offset)
 
     def _column(self, j: int) -> np.ndarray:
-        """The column in X's units, over the rows of η."""
+        """Return column j in X's units, over the rows of η."""
         if j not in self._columns:
             self._columns[j] = self._predictor(np.array([j]), self.scale[j])
         return self._columns[j]
 
     def _predictor(self, columns: np.ndarray, coefficients: np.ndarray | float) -> np.ndarray:
-        """Linear predictor of coefficients of some scaled columns, over the rows of η."""
+        """Compute the linear predictor of some scaled columns, over the rows of η."""
         D = np.zeros((len(self.scale), 1))
         D[columns, 0] = coefficients
         backend = self.problem.likelihood.backend
         return np.asarray(backend.to_host(self.problem.design.matmul(D, backend))[:, 0])
 
-    def _keep(self, j: int, value: float, beta: np.ndarray) -> None:
+    def _remember(self, j: int, value: float, beta: np.ndarray) -> None:
+        """Store the coefficients of a converged point as a starting point for others."""
         at = np.flatnonzero(beta)
         bisect.insort(self._done.setdefault(j, []), (value, at, beta[at]), key=lambda x: x[0])
 
-    def _start(self, j: int, value: float) -> np.ndarray:
-        """Coefficients between those of the nearest values done, or along the tangent from one."""
+    def _starting_point(self, j: int, value: float) -> np.ndarray:
+        """Interpolate between the nearest points done, or follow the tangent from one of them."""
         done = self._done.get(j, [])
         i = bisect.bisect(done, value, key=lambda x: x[0])
-        near = [self._whole(*done[k]) for k in (i - 1, i) if 0 <= k < len(done)]
+        near = [self._dense_coefficients(*done[k]) for k in (i - 1, i) if 0 <= k < len(done)]
         if len(near) == 2 and near[1][0] > near[0][0]:
             (a, low), (b, high) = near
             share = (value - a) / (b - a)
@@ -286,7 +306,10 @@ class ProfileFits:
             out[others] = np.where(turned, 0.0, moved)
         return out
 
-    def _whole(self, value: float, at: np.ndarray, beta: np.ndarray) -> tuple[float, np.ndarray]:
+    def _dense_coefficients(
+        self, value: float, at: np.ndarray, beta: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Expand a stored point to its value and all p coefficients."""
         out = np.zeros(len(self.scale))
         out[at] = beta
         return value, out
@@ -295,23 +318,23 @@ class ProfileFits:
 def hessian_of_support(
     batch: Batch, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The Hessian where a batch stands over the columns that can move, and some others.
+    """Compute the Hessian at a batch's current point, over its support and further columns.
 
     Parameters
     ----------
     batch : Batch
     beta, l1, l2 : (p,) arrays
-        Coefficients there and penalties, in X's units.
+        Coefficients at the current point and penalties, in X's units.
     columns : int array
-        Columns that are wanted too.
+        Further columns to include.
 
     Returns
     -------
     support : (k,) int array
-        Columns that are not zero or have no penalty, and those wanted; ascending.
-    H : (k, k) array, or (k,) where it is too large
-        Of the scaled columns, with normal priors and enough on its diagonal to have an inverse;
-        or the diagonal of that of the loss.
+        Columns that are nonzero or unpenalised, and those requested; ascending.
+    H : (k, k) array, or (k,) if it would be too large
+        Hessian in the scaled columns, with normal priors and a small ridge that makes it
+        invertible; or the diagonal of the loss's Hessian.
     """
     scale = batch.term.scale
     support = np.union1d(np.flatnonzero(((l1 == 0) & (l2 == 0)) | (beta != 0)), columns)
@@ -323,19 +346,19 @@ def hessian_of_support(
         return support, G[at]
     H = G[np.ix_(at, at)].astype(np.float64)
     own, kappa = np.diag(H), l2[support] / scale[support] ** 2
-    return support, H + np.diag(kappa + np.where(own > 0, LITTLE * own, 1.0))
+    return support, H + np.diag(kappa + np.where(own > 0, RELATIVE_RIDGE * own, 1.0))
 
 
-def _without_outliers(column: np.ndarray, free_level: bool) -> np.ndarray:
-    """A column with what is far beyond most of its entries brought in.
+def _clip_outliers(column: np.ndarray, free_level: bool) -> np.ndarray:
+    """Clip the entries of a column that are far larger than most.
 
-    A few rows whose predictors run off end no profile: their losses end it, or they no longer
-    have a part in it. Where the level is free, entries are looked at about their median.
+    A few rows with extreme predictors do not limit a profile: their losses either end it or
+    vanish. If the level is free, deviations are taken from the median.
     """
     middle = float(np.median(column)) if free_level else 0.0
     sizes = np.abs(column - middle)
     some = sizes[sizes > 0]
-    limit = OUTLYING * float(np.quantile(some, MOST_OF)) if len(some) else 0.0
+    limit = OUTLIER_FACTOR * float(np.quantile(some, BULK_QUANTILE)) if len(some) else 0.0
     if not (sizes > limit).any():
         return column
     return np.clip(column - middle, -limit, limit)

@@ -1,7 +1,7 @@
-"""Which coefficients without penalty a replicate's data do not determine, and which run away.
+"""Detection of unpenalised coefficients that a replicate does not identify or that diverge.
 
-A draw can lack the only cases of an exposure. Its likelihood then rises for ever, or says nothing
-about the coefficient; neither is seen in where the steps happened to stop.
+A bootstrap draw can lack the only cases of an exposure. Its likelihood then has no finite maximum,
+or does not depend on the coefficient at all. Where the iterations stopped shows neither.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from ..solve.separation import SINGULAR, SMALL, WORN, separating_direction, unde
 
 __all__ = ["UnidentifiedCoefficients"]
 
-MOVED = 1e-3  # of a direction's largest part: a column that runs away with it
-TIMES = 8  # directions, one after another
+# A column diverges along a direction if its part is above this share of the largest one.
+MIN_SHARE = 1e-3
+# The largest number of separating directions that are removed one after another.
+MAX_DIRECTIONS = 8
 
 
 class UnidentifiedCoefficients:
-    """Looks for loose coefficients among the columns without penalty, at fits with other weights.
+    """A detector of unidentified coefficients in fits of one problem with other row weights.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     beta : (p,) array
-        Coefficients in X's units at which all data determine those columns.
+        Coefficients of the full data in X's units, at which the unpenalised columns are identified.
     free : (f,) int array
-        Columns without any penalty, ascending.
+        The unpenalised columns, ascending.
     """
 
     def __init__(self, problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
@@ -44,38 +46,42 @@ class UnidentifiedCoefficients:
         self.h0 = np.diag(self._hessian(*self._state(problem, beta)))
 
     def _state(self, part: Any, beta: np.ndarray) -> tuple[Any, Any]:
+        """Compute the linear predictors and bound weights of a replicate's problem."""
         return linear_predictor(part, beta * part.design.scale), bound_weights(part)
 
     def _hessian(self, eta: Any, weights: Any) -> np.ndarray:
+        """Compute the exact Hessian over the unpenalised columns, (f, f)."""
         likelihood = self.problem.likelihood
         curvature = likelihood.curvature(eta, weights, exact=True)
         return np.asarray(likelihood.backend.to_host(hessian(self.rows, curvature)))
 
     def mark(self, weights: np.ndarray, fit: Fit) -> np.ndarray | None:
-        """What loose coefficients are: ±inf, or NaN where the data say nothing; others zero.
+        """Mark the coefficients that a replicate's data do not identify.
 
         Parameters
         ----------
         weights : (n,) array
             Row weights of the replicate.
         fit : Fit
-            Where it ended.
+            The replicate's fit.
 
         Returns
         -------
         (p,) array or None
-            In X's units with the intercept at X = 0; None where nothing is loose.
+            ±inf for coefficients that diverge, NaN for those that the likelihood does not depend
+            on, zero for all others; in X's units with the intercept at X = 0. None if all are
+            identified.
         """
         if len(self.free) == 0:
             return None
         part = replace(self.problem, weights=weights)
-        if self._firm(part, fit.beta, fit.nuisance):
+        if self._has_finite_optimum(part, fit.beta, fit.nuisance):
             return None
         design, out = part.design, np.zeros(part.design.p)
         unknown = undetermined_columns(part, self.free, partners=True)
         out[unknown] = np.nan
         rest = np.setdiff1d(self.free, unknown)
-        for _ in range(TIMES):
+        for _ in range(MAX_DIRECTIONS):
             found = self._direction(part, fit, rest) if len(rest) else None
             if found is None:
                 break
@@ -84,7 +90,7 @@ class UnidentifiedCoefficients:
             whole[rest], unit[rest] = direction, size
             whole = design.uncentered_coefficients(whole / design.scale) * design.scale
             share = np.abs(whole * unit)
-            moved = np.flatnonzero(share > MOVED * share.max())
+            moved = np.flatnonzero(share > MIN_SHARE * share.max())
             out[moved] = np.inf * np.sign(whole[moved])
             rest = np.setdiff1d(rest, moved)
         return out if (out != 0).any() else None
@@ -92,25 +98,25 @@ class UnidentifiedCoefficients:
     def _direction(
         self, part: Any, fit: Fit, free: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """A direction along which the loss falls for ever, as of `separating_direction`."""
+        """Find a direction along which the loss always falls, as `separating_direction` does."""
         if fit.nuisance is None:
             found: tuple[np.ndarray, np.ndarray] | None = separating_direction(part, fit.beta, free)
             return found
-        try:  # here the likelihood's own parameters go along
+        try:  # the nuisance parameters move along with the coefficients
             h0 = information_at_start(part, free)
             vector = rising_direction(part, fit, free, h0)
-        except FloatingPointError:  # so far out that these have no numbers
+        except FloatingPointError:  # the nuisance parameters overflow so far out
             return None
         root = np.sqrt(h0)
         return None if vector is None else (vector / root, root)
 
-    def _firm(self, part: Any, beta: np.ndarray, nuisance: Nuisance | None) -> bool:
-        """Whether the end proves that there is a finite optimum: see `solve.separation`."""
+    def _has_finite_optimum(self, part: Any, beta: np.ndarray, nuisance: Nuisance | None) -> bool:
+        """Return whether the final point proves a finite optimum; see `solve.separation`."""
         likelihood = part.likelihood
         eta, weights = self._state(part, beta)
         if nuisance is None:
             H, r = self._hessian(eta, weights), likelihood.evaluate(eta, weights)[1]
-        else:  # which need not be fitted again
+        else:  # the nuisance parameters are at their optimum and need not be fitted again
             point = nuisance.at(np.ascontiguousarray(eta[:, 0]))
             r, H = point.gradient()[:, None], hessian(self.rows, point.curvature())
         h = np.diag(H)

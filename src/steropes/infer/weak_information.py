@@ -1,8 +1,9 @@
-"""Coefficients that nearly weightless rows alone say something about: refused.
+"""Rejection of fits in which only rows of negligible weight inform a coefficient.
 
-A certificate counts in standard errors. Where the rows that a coefficient depends on weigh next
-to nothing its standard error is astronomic, every value is within a small part of it, and
-"converged" would mean nothing: the events of a hazard, the smaller class, a column's only rows.
+A certificate is measured in standard errors. If the rows that a coefficient depends on have
+negligible weights, its standard error is astronomic and every value is within a small fraction of
+it, so that "converged" would mean nothing. Such rows are the events of a hazard, the smaller class
+of a binary outcome, or the only nonzero rows of a column.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ __all__ = [
     "weak_information_error",
 ]
 
-TINY_WEIGHT = 1e-6  # a positive weight from which on there is nothing to look for
-WEAK_INFORMATION = 1e-9  # information on a column of size one: a standard error of some 30,000
+# The check is skipped if all positive weights are at least this large.
+TINY_WEIGHT = 1e-6
+# The smallest information accepted on a column of size one; its standard error is about 30,000.
+WEAK_INFORMATION = 1e-9
 
 
 def refuse_weak_information(problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
-    """Refuse a fit of which columns without penalty have next to no information.
+    """Reject a fit in which an unpenalised column has almost no information.
 
     Parameters
     ----------
@@ -34,7 +37,13 @@ def refuse_weak_information(problem: Any, beta: np.ndarray, free: np.ndarray) ->
     beta : (p,) array
         Coefficients in X's units.
     free : (k,) int array
-        The columns without penalty.
+        The unpenalised columns.
+
+    Raises
+    ------
+    DataError
+        Some row has a tiny positive weight, and the information on a column is below
+        `WEAK_INFORMATION`.
     """
     if len(free) == 0 or not has_tiny_weights(problem.weights):
         return
@@ -48,14 +57,14 @@ def refuse_weak_information(problem: Any, beta: np.ndarray, free: np.ndarray) ->
 
 
 def has_tiny_weights(weights: np.ndarray) -> bool:
-    """Whether some positive weight is next to nothing."""
+    """Return whether some positive weight is below `TINY_WEIGHT`."""
     return bool(((weights > 0) & (weights < TINY_WEIGHT)).any())
 
 
 def weak_information_error(names: list[str]) -> DataError:
-    """The refusal, for the columns named."""
+    """Create the error for some columns by name."""
     return DataError(
         f"sample_weight leaves nothing to estimate {listed(names)} from: the rows or events that "
-        "say something about it weigh almost nothing. Give such rows a weight of zero (they are "
-        "absent then), weights of about one, or the columns a prior."
+        "inform it have almost no weight. Give such rows a weight of zero, which removes them, "
+        "use weights of about one, or give the columns a prior."
     )

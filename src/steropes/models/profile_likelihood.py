@@ -14,7 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import check_level
 from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, listed
 from ..infer.profile_fits import FromObjective, ProfileFits, ProfilePoint
-from ..infer.profile_search import End, Maximum, find_end, find_maximum, refine, run
+from ..infer.profile_search import (
+    Limit,
+    Maximum,
+    find_limit,
+    find_maximum,
+    refine_grid,
+    run_searches,
+)
 from .coefficient_tables import positions
 from .wald_inference import Inference
 
@@ -91,9 +98,9 @@ class Profiling(Inference):
                 parts = [_at(held, j, given) for j in columns]
             for j, values in zip(columns, parts, strict=True):
                 table: dict[str, Any] = {"param": names[j]} if several else {}
-                table["point"] = [v.at for v in values]
-                table["log_likelihood"] = [v.f if v.sure else np.nan for v in values]
-                table["gradient"] = [v.g if v.sure else np.nan for v in values]
+                table["point"] = [v.value for v in values]
+                table["log_likelihood"] = [v.f if v.converged else np.nan for v in values]
+                table["gradient"] = [v.g if v.converged else np.nan for v in values]
                 tables.append(pd.DataFrame(table))
             _tell_short([names[j] for j in columns], parts)
         return pd.concat(tables, ignore_index=True)
@@ -104,7 +111,7 @@ class Profiling(Inference):
         limits: dict[int, tuple[float, float]] = {}
         for held, columns in self._held(chosen):
             _, ends = self._ends(held, columns, drop)
-            limits |= {j: (a.at, b.at) for j, (a, b) in zip(columns, ends, strict=True)}
+            limits |= {j: (a.value, b.value) for j, (a, b) in zip(columns, ends, strict=True)}
         return np.array([limits[j] for j in chosen]).reshape(-1, 2)
 
     def _likelihood_ratios(self, chosen: list[int]) -> np.ndarray:
@@ -115,10 +122,10 @@ class Profiling(Inference):
         roots: dict[int, float] = {}
         unknown: list[str] = []
         for held, columns in self._held(chosen):
-            best = held.at(columns, [float(held.beta[j]) for j in columns])
+            best = held.fit(columns, [float(held.beta[j]) for j in columns])
             zero = _at_zero(held, columns)
             for j, top, low in zip(columns, best, zero, strict=True):
-                known = top.sure and low is not None and low.sure
+                known = top.converged and low is not None and low.converged
                 roots[j] = np.nan
                 if known and low is not None:
                     fall = max(2.0 * (top.f - low.f), 0.0)
@@ -164,11 +171,11 @@ class Profiling(Inference):
 
     def _ends(
         self, held: ProfileFits, columns: list[int], drop: float, **exact: float
-    ) -> tuple[list[Maximum], list[tuple[End, End]]]:
+    ) -> tuple[list[Maximum], list[tuple[Limit, Limit]]]:
         """Maxima, and where the profiles are lower by ``drop`` on both sides."""
         se = held.standard_errors(columns)
-        far = [0.0 if held.idle(j) else held.reach(j, FAR) for j in columns]
-        tops = run(
+        far = [0.0 if held.is_flat(j) else held.largest_change(j, FAR) for j in columns]
+        tops = run_searches(
             held,
             columns,
             [
@@ -177,11 +184,11 @@ class Profiling(Inference):
             ],
         )
         searches = [
-            find_end(top, side, drop, s, f, **exact)
+            find_limit(top, side, drop, s, f, **exact)
             for side in (-1, 1)
             for top, s, f in zip(tops, se, far, strict=True)
         ]
-        ends = run(held, columns * 2, searches)
+        ends = run_searches(held, columns * 2, searches)
         both = list(zip(ends[: len(columns)], ends[len(columns) :], strict=True))
         names = [held.problem.design.names[j] for j in columns]
         _tell_monotone(names, both)
@@ -193,10 +200,10 @@ class Profiling(Inference):
         tops, ends = self._ends(held, columns, drop, exact=ROUGHLY)
         searches = []
         for j, top, (a, b) in zip(columns, tops, ends, strict=True):
-            inside = {v.at: v for v in held.values.get(j, []) if a.last <= v.at <= b.last}
-            inside[top.point.at] = top.point
-            searches.append(refine([inside[at] for at in sorted(inside)]))
-        return run(held, columns, searches)
+            inside = {v.value: v for v in held.values.get(j, []) if a.last <= v.value <= b.last}
+            inside[top.point.value] = top.point
+            searches.append(refine_grid([inside[at] for at in sorted(inside)]))
+        return run_searches(held, columns, searches)
 
 
 def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[Any]:
@@ -204,9 +211,9 @@ def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[Any]:
     distinct, back = np.unique(points, return_inverse=True)
     order = np.argsort(np.abs(distinct - held.beta[j]), kind="stable")
     values: list[Any] = [None] * len(distinct)
-    found = held.at([j] * len(order), [float(distinct[k]) for k in order])
+    found = held.fit([j] * len(order), [float(distinct[k]) for k in order])
     for k, value in zip(order, found, strict=True):
-        values[k] = value if value.sure else held.approach(j, value.at)
+        values[k] = value if value.converged else held.fit_in_steps(j, value.value)
     return [values[k] for k in back]
 
 
@@ -220,12 +227,12 @@ def _points(points: Any) -> np.ndarray:
     return values
 
 
-def _tell_monotone(names: list[str], ends: list[tuple[End, End]]) -> None:
+def _tell_monotone(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
     """Warn of sides without an end."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):
-        if np.isinf(a.at) or np.isinf(b.at):
-            where = [s for s, end in (("−∞", a), ("+∞", b)) if np.isinf(end.at)]
+        if np.isinf(a.value) or np.isinf(b.value):
+            where = [s for s, end in (("−∞", a), ("+∞", b)) if np.isinf(end.value)]
             said.append(f"{name!r} (towards {' and '.join(where)})")
     if said:
         warnings.warn(
@@ -238,22 +245,22 @@ def _tell_monotone(names: list[str], ends: list[tuple[End, End]]) -> None:
 
 def _at_zero(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
     """The profiles at zero; None where zero is further away than exp can hold."""
-    there = [j for j in columns if held.can_hold(j, 0.0)]
+    there = [j for j in columns if held.is_representable(j, 0.0)]
     found: dict[int, ProfilePoint] = dict(
-        zip(there, held.at(there, [0.0] * len(there)), strict=True)
+        zip(there, held.fit(there, [0.0] * len(there)), strict=True)
     )
     for j, value in found.items():
-        if not value.sure:
-            found[j] = held.approach(j, 0.0)
+        if not value.converged:
+            found[j] = held.fit_in_steps(j, 0.0)
     return [found.get(j) for j in columns]
 
 
 def _tell_short(names: list[str], profiles: list[list[ProfilePoint]]) -> None:
     """Warn of points whose fits stopped early."""
     short = [
-        f"{name!r} at {', '.join(f'{v.at:.4g}' for v in values if not v.sure)}"
+        f"{name!r} at {', '.join(f'{v.value:.4g}' for v in values if not v.converged)}"
         for name, values in zip(names, profiles, strict=True)
-        if not all(v.sure for v in values)
+        if not all(v.converged for v in values)
     ]
     if short:
         warnings.warn(
@@ -264,11 +271,11 @@ def _tell_short(names: list[str], profiles: list[list[ProfilePoint]]) -> None:
         )
 
 
-def _tell_unknown(names: list[str], ends: list[tuple[End, End]]) -> None:
+def _tell_unknown(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
     """Warn of sides on which fits stopped early before an end was found."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):
-        said += [f"{name!r} beyond {end.last:.4g}" for end in (a, b) if np.isnan(end.at)]
+        said += [f"{name!r} beyond {end.last:.4g}" for end in (a, b) if np.isnan(end.value)]
     if said:
         warnings.warn(
             f"Fits for the profile of {', '.join(said)} stopped before their tolerance, so it is "

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from ..data import check_level
 from ..errors import DataError
-from ..infer.profile_search import flat_end
+from ..infer.profile_search import is_flat_at_end
 from .plot_style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def profile_curve(
     ax.axhline(-cut, color=MUTED, lw=0.9, ls=(0, (4, 3)))
     lower = _crossing(curve, x[0], fine[at], top - cut)
     upper = _crossing(curve, x[-1], fine[at], top - cut)
-    flat = [flat_end(curve, x[k], x[-1 - k], g[k]) for k in (0, -1)]
+    flat = [is_flat_at_end(curve, x[k], x[-1 - k], g[k]) for k in (0, -1)]
     ends = (x[0] if lower is None else lower, x[-1] if upper is None else upper)
     within = (fine >= ends[0]) & (fine <= ends[1])
     ax.fill_between(fine[within], fallen[within], -cut, color=colour_of(0), alpha=0.14, lw=0)

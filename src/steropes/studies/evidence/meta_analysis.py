@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.infer.profile_search import FLAT_END
+from steropes.infer.profile_search import MAX_FLAT_CHANGE
 from steropes.studies.evidence.profile_interpolation import Profile
 
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
@@ -112,7 +112,10 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
     grid = total.grid()
     values = total(grid)
     at, top = int(np.argmax(values)), float(values.max())
-    level = [total.open(side) and top - values[end] <= FLAT_END for side, end in ((-1, 0), (1, -1))]
+    level = [
+        total.open(side) and top - values[end] <= MAX_FLAT_CHANGE
+        for side, end in ((-1, 0), (1, -1))
+    ]
     if all(level):
         raise DataError("the profiles are flat: the data say nothing of the effect")
     if any(level):

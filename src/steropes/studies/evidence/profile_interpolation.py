@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.infer.profile_search import flat_end
+from steropes.infer.profile_search import is_flat_at_end
 
 __all__ = ["NormalProfile", "Profile"]
 
@@ -76,8 +76,8 @@ class Profile:
         self._curve = CubicHermiteSpline(x, y, slope)
         self._slopes = float(slope[0]), float(slope[-1])
         self.low, self.high = float(x[0]), float(x[-1])
-        flat = flat_end(self._curve, self.low, self.high, self._slopes[0])
-        if flat_end(self._curve, self.high, self.low, self._slopes[1]):
+        flat = is_flat_at_end(self._curve, self.low, self.high, self._slopes[0])
+        if is_flat_at_end(self._curve, self.high, self.low, self._slopes[1]):
             self.high = math.inf
         if flat:
             self.low = -math.inf
