@@ -17,6 +17,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.cohorts import Cohort
 from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.dates import age_sql
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.irregular_rows import last_day, reversed_eras
 from steropes.studies.database.omop import UNNAMED, OmopDatabase, Workspace
@@ -115,11 +116,12 @@ def extract_covariates(
     Row i of the design is row i of ``cohort.people``. ``db`` may be another connection than the
     one that the cohort was built on, but must be to the same database.
 
-    Age in five-year groups (index year minus year of birth), sex, calendar year of the start, and
-    one column for each condition, drug (ingredient), procedure, measurement and observation
-    concept recorded in the window. Concept 0 ("no matching concept") makes no column. A column
-    that everybody has repeats the intercept and is dropped too, and of two levels that are each
-    other's complement (as a rule, the sexes) the more common one.
+    The columns are completed years of age in groups of five (a month or day of birth that is not
+    recorded counts as the first), sex, calendar year of the start, and one for each condition, drug
+    (ingredient), procedure, measurement and observation concept recorded in the window. Concept 0
+    ("no matching concept") makes no column. A column that everybody has repeats the intercept and
+    is dropped too, and of two levels that are each other's complement (as a rule, the sexes) the
+    more common one.
 
     Raises
     ------
@@ -232,9 +234,9 @@ def _collect(db: OmopDatabase, work: Workspace, rules: CovariateRules, excluded:
     work.run(f"""
     INSERT INTO entries
     WITH born AS (
-        SELECT person_id, min(year_of_birth)::BIGINT AS born, min(gender_concept_id)::BIGINT AS sex
+        SELECT person_id, {db.birth_day()} AS born, min(gender_concept_id)::BIGINT AS sex
         FROM {person} GROUP BY 1),
-    known AS (SELECT row_id, year(start) AS year, year(start) - born AS age, sex
+    known AS (SELECT row_id, year(start) AS year, {age_sql("born", "start")} AS age, sex
               FROM cohort JOIN born USING (person_id))
     SELECT row_id, {ORDER.index("age")}, age // 5 * 5 FROM known WHERE age >= 0
     UNION ALL SELECT row_id, {ORDER.index("sex")}, sex FROM known WHERE sex <> 0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.controls.signal_injection import checked_ratios
+from steropes.studies.database.dates import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.execution.validation import real, whole
@@ -168,12 +169,12 @@ def _exposed(
         SELECT person_id, first AS lo, last AS hi
         FROM ({joined_spells("SELECT * FROM windows WHERE first <= last")})),
     people AS (  -- a table that repeats a person would repeat the outcomes
-        SELECT person_id, min(gender_concept_id) AS sex, min(year_of_birth) AS born
+        SELECT person_id, min(gender_concept_id) AS sex, {db.birth_day()} AS born
         FROM {db.table("person")} GROUP BY 1)
     SELECT j.person_id::BIGINT AS person_id, (lo - DATE '1970-01-01')::BIGINT AS lo,
            (hi - DATE '1970-01-01')::BIGINT AS hi,
            any_value(coalesce(p.sex, 0))::BIGINT AS sex,
-           any_value(floor((year(lo) - coalesce(p.born, year(lo))) / 10))::BIGINT AS decade,
+           any_value(floor(coalesce({age_sql("p.born", "lo")}, 0) / 10))::BIGINT AS decade,
            count(x.on_day)::BIGINT AS n
     FROM joined j JOIN people p USING (person_id)
     LEFT JOIN outcomes x ON x.person_id = j.person_id AND x.on_day BETWEEN lo AND hi
