@@ -181,16 +181,14 @@ class ColumnHessian:
 
     def sweep(
         self, V: np.ndarray, c: np.ndarray, apart: np.ndarray, s: np.ndarray, y: np.ndarray,
-        h: np.ndarray, l1: np.ndarray, rest: np.ndarray,
+        h: np.ndarray, l1: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
         """See `OfColumns.sweep`, and `sweep_columns` for the vectors."""
         V, c = np.vstack([np.where(apart, 0.0, self.m), V]), np.append(-self.c, c)
         z, delta, done = np.zeros(self.columns.n), np.zeros(self.k), np.zeros(len(c))
         moved = False
         for piece in self.columns.pieces:
-            moved |= sweep_columns(
-                *piece.columns, self.v, V, c, apart, s, y, h, l1, rest, delta, done, z
-            )
+            moved |= sweep_columns(*piece.columns, self.v, V, c, apart, s, y, h, l1, delta, done, z)
         if not moved:
             return None
         out = np.empty(self.k)

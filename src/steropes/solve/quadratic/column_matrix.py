@@ -45,7 +45,7 @@ class OfColumns(Protocol):
 
     def sweep(
         self, V: np.ndarray, c: np.ndarray, apart: np.ndarray, s: np.ndarray, y: np.ndarray,
-        h: np.ndarray, l1: np.ndarray, rest: np.ndarray,
+        h: np.ndarray, l1: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
         """One pass of descent for one replicate: the point y (k,) moves.
 
@@ -161,17 +161,14 @@ class ColumnSweeps:
 
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-        rest: np.ndarray,
     ) -> None:  # fmt: skip
         """See `Sweeps.run`."""
         matrix = self.matrix
 
         def lane(b: int) -> None:
-            slope, curve, first, least = (np.ascontiguousarray(x[:, b]) for x in (s, h, l1, rest))
+            slope, curve, first = (np.ascontiguousarray(x[:, b]) for x in (s, h, l1))
             point = y[:, b].copy()
-            change = matrix.columns.sweep(
-                *self._terms[b], matrix.apart, slope, point, curve, first, least
-            )
+            change = matrix.columns.sweep(*self._terms[b], matrix.apart, slope, point, curve, first)
             if change is not None:
                 s[:, b] += change + l2[:, b] * (point - y[:, b])
                 y[:, b] = point

@@ -24,16 +24,13 @@ class Sweeps(Protocol):
 
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-        rest: np.ndarray,
     ) -> None:  # fmt: skip
         """One pass over all coordinates: the point y and its slopes s move, (k, B) both.
 
         Parameters
         ----------
         h, l1, l2 : (k, B) arrays
-            Curvature in all of each coordinate (zero: it rests), and penalties.
-        rest : (k, B) array
-            A coordinate that violates its optimality condition by no more stays where it is.
+            Total curvature of each coordinate (those without any do not move), and penalties.
         """
 
 

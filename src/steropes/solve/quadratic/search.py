@@ -30,7 +30,6 @@ SLOW = 0.5  # contraction in a round with a Newton step from which its system is
 DEAR = 150  # which is dear with more columns than that: it is left to the driver's next step
 EASY = 0.7  # if the violation is no more than such a share of the first one; or else the step is
 PATIENCE = 2  # made again before, until so many rounds in a row were slow
-RESTS = 0.3  # of the largest violation: what violates by less waits for the next Newton step
 WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
 CUTS = 5  # times that a Newton step is shortened
 SHORTER = 0.4
@@ -115,17 +114,17 @@ class Search:
         first = self._violation()
         violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
         settled = violation  # before the last Newton step
-        share, stalls = 0.0, np.zeros(len(first), np.int64)
+        stalls = np.zeros(len(first), np.int64)
         live = first > m.tolerance
         if (first < READY).all() and live.any() and not self._small(live):
             # Supports are those of the last step, nearly: a sweep would say nothing new.
             self._newton(live, first)
-            violation, share = self._violation(), RESTS
+            violation = self._violation()
         for r in range(ROUNDS):
             live = violation > m.tolerance
             if not live.any():
                 break
-            self._sweep(live, share * np.where(np.isfinite(violation), violation, 0.0))
+            self._sweep(live)
             if r % EXACT == EXACT - 1:
                 self._refresh()
             before, violation = violation, self._violation()
@@ -147,7 +146,6 @@ class Search:
                 else:
                     self._polish(stalled)
                 violation = self._violation()
-                share = RESTS
         return self.y - self.m.y
 
     def _let_go(self) -> None:
@@ -167,13 +165,10 @@ class Search:
         """The slopes, free of what the sweeps' roundings have added up to."""
         self.s = self.m.slopes(self.shared, self.y - self.m.y)
 
-    def _sweep(self, live: np.ndarray, rest: np.ndarray) -> None:
-        """One sweep of coordinate descent over the coordinates that can move.
-
-        Those whose violation is no more than ``rest`` (B,) stay where they are.
-        """
+    def _sweep(self, live: np.ndarray) -> None:
+        """One sweep of coordinate descent over the coordinates that can move."""
         m = self.m
-        self._sweeps.run(self.s, self.y, np.where(live, self.h, 0.0), m.l1, m.l2, rest * m.unit)
+        self._sweeps.run(self.s, self.y, np.where(live, self.h, 0.0), m.l1, m.l2)
 
     def linear_step(self, left: float) -> np.ndarray:
         """The Newton step with today's signs, whatever becomes of them; a share of it is left."""
