@@ -23,7 +23,7 @@ __all__ = ["Models", "Search"]
 
 EXACT = 5  # rounds between two products that free the slopes of what roundings add up to
 ROUNDS = 40
-READY = 0.02  # violation from which on a Newton step comes first, and is solved through
+READY = 0.02  # A Newton step that starts from a smaller violation is solved through.
 SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
 SWEEPS_ALONE = 2  # the same of a single replicate, whose sweeps others help little with
 SLOW = 0.5  # contraction in a round with a Newton step from which its system is solved exactly,
@@ -115,11 +115,6 @@ class Search:
         violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
         settled = violation  # before the last Newton step
         stalls = np.zeros(len(first), np.int64)
-        live = first > m.tolerance
-        if (first < READY).all() and live.any() and not self._small(live):
-            # Supports are those of the last step, nearly: a sweep would say nothing new.
-            self._newton(live, first)
-            violation = self._violation()
         for r in range(ROUNDS):
             live = violation > m.tolerance
             if not live.any():
