@@ -18,6 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 DAY = dt.timedelta(days=1)
+LOOK_BACK = dt.timedelta(days=99_999)  # the default of R and of the library
 CHILDREN = {TARGET: 1011, OUTCOME: 2011}
 
 
@@ -230,7 +231,8 @@ def population(
     """A comparison of drug eras by CohortMethod's rules: (person, arm, start, time, event).
 
     First era of each drug; who has both drugs keeps the one that came first; outcomes before the
-    start in the same observation leave the person out; at risk from the start for so many days.
+    start in the same observation leave the person out if they lie within the library's default
+    look-back of 99,999 days; at risk from the start for so many days.
     """
     observed, out = observed_days(db), []
     first: dict[tuple[int, int], tuple[dt.date, dt.date]] = {}
@@ -251,7 +253,7 @@ def population(
             if row["person_id"] == person and row["condition_concept_id"] in family(db, OUTCOME)
         }
         inside = sorted(o for o in outcomes if o is not None and span[0] <= o <= span[1])
-        if any(o < start for o in inside):
+        if any(DAY <= start - o <= LOOK_BACK for o in inside):
             continue
         end = min(start + risk_end * DAY, span[1])
         events = [o for o in inside if start <= o <= end]

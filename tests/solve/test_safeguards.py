@@ -6,6 +6,7 @@ from scipy import sparse, special
 from sklearn.model_selection import KFold
 
 import steropes
+from steropes.solve.point import Penalty
 
 
 def rare_columns(rng, n, p, highest):
@@ -120,3 +121,8 @@ def test_far_columns_that_nearly_cancel_have_large_coefficients(family, storage)
     turned = kind(fit_intercept=False).fit(np.column_stack([a - b / 10, X[:, 1] / 5e4]), y)
     first, second = turned.coef_
     np.testing.assert_allclose(m.coef_, [first, second / 5e4 - first / 10], rtol=1e-5)
+
+
+def test_a_penalty_that_overflows_is_infinite_without_a_warning():
+    penalty = Penalty.of(np.zeros(1), np.ones(1), np.ones(1), 1, 1)
+    assert penalty.value(np.array([[1e200]]), np.array([0])) == np.inf

@@ -101,7 +101,8 @@ class Penalty:
 
     def value(self, beta: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Of coefficients (k, lanes) of the columns W, the others being zero: (lanes,)."""
-        return column_sum(self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta)
+        with np.errstate(over="ignore"):  # an infinite value makes the line search step back
+            return column_sum(self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta)
 
 
 def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:
