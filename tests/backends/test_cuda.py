@@ -57,7 +57,7 @@ def test_auto_takes_the_cpu():
 
 def test_ccd_is_refused_on_a_device():
     """solver="ccd" is the CPU's; nothing falls back silently."""
-    from steropes.solve.ccd import solve_ccd
+    from steropes.solve.cyclic_descent import solve_ccd
 
     class Problem:
         design = None

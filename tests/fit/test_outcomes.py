@@ -14,7 +14,7 @@ from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
 from steropes.likelihoods.multi_outcome import OutcomesBeside
 from steropes.models.fit_inputs import Given
 from steropes.solve.certificate import certificate
-from steropes.solve.data_term import ActiveColumns
+from steropes.solve.data_term import WorkingColumns
 
 N = 400
 
@@ -66,7 +66,7 @@ def test_certificates_of_outcomes_together_are_those_of_each(family, storage, mo
 
 def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
     X, given = drawn(rng, LogisticRegression)
-    join = ActiveColumns.join
+    join = WorkingColumns.join
 
     def corrupted(self, columns):
         out = join(self, columns)
@@ -74,7 +74,7 @@ def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
             self.rows.lines.data[:40] *= 1.05
         return out
 
-    monkeypatch.setattr(ActiveColumns, "join", corrupted)
+    monkeypatch.setattr(WorkingColumns, "join", corrupted)
     X[X == 1] = 3.0  # entries that are stored
     table = fit_many(LogisticRegression(prior=Laplace(0.05)), sparse.csc_array(X), given)
     assert not table.converged.any()
@@ -133,7 +133,7 @@ def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
     problem = model._make_problem(as_design(sparse.csc_array(X)), Given(given["o0"]["y"]))
     likelihood = problem.likelihood
     together = likelihood if family is LogisticRegression else OutcomesBeside([likelihood], N)
-    active = ActiveColumns(problem.design, None, likelihood.backend)
+    active = WorkingColumns(problem.design, None, likelihood.backend)
     at = MeanCurvature(together, rng.exponential(size=N), active, 40)
     active.join(np.arange(20))
     first = at.matrix()

@@ -16,7 +16,7 @@ from steropes.likelihoods.curvature import ChannelCurvature
 from steropes.likelihoods.matched_cox import MatchedCoxLikelihood
 from steropes.likelihoods.time_varying import PiecewiseCoxLikelihood
 from steropes.solve.hessian import diagonal, hessian
-from steropes.solve.predictor import bound_weights, linear_predictor
+from steropes.solve.linear_predictor import bound_weights, linear_predictor
 
 SOURCE = Path(steropes.__file__).parent
 ROOMS = ["backends", "data", "design", "likelihoods", "priors", "solve", "fit", "select", "infer"]

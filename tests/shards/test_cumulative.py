@@ -10,7 +10,7 @@ from steropes import CrossValidation, Laplace, Normal, ShardedDesign, as_design
 from steropes.fit.shards.sharded_problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
 from steropes.models.fit_inputs import Given
-from steropes.solve.hessian import profiled
+from steropes.solve.hessian import profiled_hessian
 
 CUTS = (0, 90, 95, 200)
 
@@ -91,7 +91,7 @@ def test_subsets_of_rows_in_blocks(data):
 
 def test_many_thresholds_are_pooled_for_steps_and_not_for_errors(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(profiled, "POOL", 20)
+    monkeypatch.setattr(profiled_hessian, "POOL", 20)
     one, blocks = (CumulativeProbabilityModel().fit(Z, y) for Z in (X, in_blocks(X)))
     np.testing.assert_allclose(blocks.coef_, one.coef_, atol=2e-8)
     np.testing.assert_allclose(blocks.vcov(), one.vcov(), rtol=1e-6)

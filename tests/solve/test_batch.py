@@ -16,7 +16,7 @@ from steropes.likelihoods import (
 )
 from steropes.solve import Batch, Common
 from steropes.solve.certificate import violations
-from steropes.solve.data_term import ActiveColumns, LocalTerm
+from steropes.solve.data_term import LocalTerm, WorkingColumns
 from steropes.solve.shared_hessian import SharedHessian
 
 KINDS = {"linear": LinearLikelihood, "logistic": LogisticLikelihood, "poisson": PoissonLikelihood}
@@ -167,7 +167,7 @@ def test_batches_may_share_a_working_set(rng):
     X, _, likelihood, design, _ = setting("cox", rng)
     W = weights_of(rng, len(X), 10)
     l1, zero = np.full(design.p, 2.0), np.zeros(design.p)
-    active = ActiveColumns(design, likelihood.order, likelihood.backend)
+    active = WorkingColumns(design, likelihood.order, likelihood.backend)
     shared = Common(active, SharedHessian(likelihood.backend.pool))
     first = batch_of(design, likelihood, W[:, :5], None, 5, shared).solve(l1, zero, tol=1e-10)
     second = batch_of(design, likelihood, W[:, 5:], None, 5, shared).solve(l1, zero, tol=1e-10)
@@ -204,7 +204,7 @@ def test_violations_are_distances_from_the_subdifferential():
 def test_a_replicate_s_own_hessian_is_not_taken_for_that_of_other_columns(rng):
     """Batches share the working set, and another one may have let columns go and others in."""
     _, _, likelihood, design, _ = setting("logistic", rng)
-    active = ActiveColumns(design, likelihood.order, likelihood.backend)
+    active = WorkingColumns(design, likelihood.order, likelihood.backend)
     common = Common(active, SharedHessian(likelihood.backend.pool))
     folds = batch_of(design, likelihood, weights_of(rng, 150, 3), B=3, common=common)
     full = batch_of(design, likelihood, np.ones((150, 1)), common=common)

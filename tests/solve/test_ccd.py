@@ -12,7 +12,7 @@ from steropes.backends.cpu.ccd import LINEAR, _step, sweep
 from steropes.design import as_design
 from steropes.fit import Problem
 from steropes.likelihoods import CoxLikelihood
-from steropes.solve.ccd import _cox_sweeper, solve_ccd
+from steropes.solve.cyclic_descent import _cox_sweeper, solve_ccd
 
 N = 200
 PRIORS = {

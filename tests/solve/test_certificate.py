@@ -11,8 +11,8 @@ import steropes.models.base
 from drawn_families import FAMILIES, N, drawn
 from every_family import case
 from steropes.solve.certificate import certificate, violations
-from steropes.solve.data_term import ActiveColumns
-from steropes.solve.predictor import linear_predictor
+from steropes.solve.data_term import WorkingColumns
+from steropes.solve.linear_predictor import linear_predictor
 
 MATCHED = ("conditional exact", "conditional efron", "conditional poisson", "case series")
 
@@ -22,7 +22,7 @@ MATCHED = ("conditional exact", "conditional efron", "conditional poisson", "cas
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_working_copy_that_is_wrong_shows(monkeypatch, family, storage, prior, rng):
     model, settings, X, y, more, _ = drawn(family, rng)
-    join = ActiveColumns.join
+    join = WorkingColumns.join
 
     def corrupted(self, columns):
         out = join(self, columns)
@@ -33,7 +33,7 @@ def test_a_working_copy_that_is_wrong_shows(monkeypatch, family, storage, prior,
             rows.lines.data[:40] *= 1.01
         return out
 
-    monkeypatch.setattr(ActiveColumns, "join", corrupted)
+    monkeypatch.setattr(WorkingColumns, "join", corrupted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", steropes.NotConvergedWarning)
         m = model(**settings, prior=prior).fit(storage(X), y, **more)

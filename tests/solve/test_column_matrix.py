@@ -8,10 +8,10 @@ from scipy import sparse
 
 from steropes.backends.cpu import CpuBackend
 from steropes.design import as_design
-from steropes.solve.data_term.by_columns import ColumnHessian, Columns
+from steropes.solve.data_term.column_hessian import ColumnHessian, StoredColumns
 from steropes.solve.hessian import centred as centred_product
 from steropes.solve.quadratic import ColumnMatrix, LowRank, SharedMatrix
-from steropes.solve.quadratic.blocks import Blocks, BlocksInverse
+from steropes.solve.quadratic.block_preconditioner import BlockPreconditioner, ColumnBlocks
 
 
 def chains(rng, n, count):
@@ -51,7 +51,7 @@ def pair(X, rng, free=(), centered=False, order=None, jobs=2):
     mask = np.isin(W, list(free))
     backend = CpuBackend(jobs)
     product = centred_product(v) if centered else None
-    columns = ColumnHessian(Columns(design, W, order), v, product, backend)
+    columns = ColumnHessian(StoredColumns(design, W, order), v, product, backend)
     return ColumnMatrix(columns, mask), SharedMatrix(H, mask, backend.pool)
 
 
@@ -113,18 +113,18 @@ def test_a_sweep_goes_coordinate_by_coordinate(X, free, M, B, rng):
 @pytest.mark.parametrize("free", [(), (5,)])
 def test_blocks_are_those_of_the_array(X, free, rng):
     mine, array = pair(X, rng, free, centered=True)
-    blocks = Blocks(mine)
+    blocks = ColumnBlocks(mine)
     if X.shape[1] == 32:  # all are stored alike
-        np.testing.assert_array_equal(blocks.of, Blocks(array).of)
+        np.testing.assert_array_equal(blocks.of, ColumnBlocks(array).of)
     assert len(np.unique(blocks.of)) < mine.k / 2
     at, B = np.arange(mine.k), 2
     support, ridge = rng.random((mine.k, B)) < 0.8, rng.uniform(0, 1, (mine.k, B))
     h = mine.diagonal[:, None] + ridge
     r = np.where(support, rng.normal(size=(mine.k, B)), 0.0)
-    found = BlocksInverse(mine, blocks, at, support, ridge, h)(r, np.arange(B))
-    theirs = Blocks(array)
+    found = BlockPreconditioner(mine, blocks, at, support, ridge, h)(r, np.arange(B))
+    theirs = ColumnBlocks(array)
     theirs.of = blocks.of
-    expected = BlocksInverse(array, theirs, at, support, ridge, h)(r, np.arange(B))
+    expected = BlockPreconditioner(array, theirs, at, support, ridge, h)(r, np.arange(B))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -135,7 +135,9 @@ def test_blocks_grow_and_change_their_kind(rng):
 
     def of(k):
         return ColumnMatrix(
-            ColumnHessian(Columns(design, np.arange(k), None), v, centred_product(v), backend),
+            ColumnHessian(
+                StoredColumns(design, np.arange(k), None), v, centred_product(v), backend
+            ),
             none[:k],
         )
 
@@ -143,12 +145,16 @@ def test_blocks_grow_and_change_their_kind(rng):
     m = rows.T @ v
     H = rows.T @ (v[:, None] * rows) - np.outer(m, m) / v.sum()
     whole, array = of(32), SharedMatrix(H, none, backend.pool)
-    np.testing.assert_array_equal(Blocks(whole, Blocks(of(20))).of, Blocks(whole).of)
-    assert Blocks(whole).serve(whole)
-    assert not Blocks(whole).serve(array)
-    assert not Blocks(array).serve(whole)
-    assert not Blocks(of(20)).serve(whole)
-    np.testing.assert_array_equal(Blocks(whole, Blocks(array)).of, Blocks(whole).of)
+    np.testing.assert_array_equal(
+        ColumnBlocks(whole, ColumnBlocks(of(20))).of, ColumnBlocks(whole).of
+    )
+    assert ColumnBlocks(whole).serve(whole)
+    assert not ColumnBlocks(whole).serve(array)
+    assert not ColumnBlocks(array).serve(whole)
+    assert not ColumnBlocks(of(20)).serve(whole)
+    np.testing.assert_array_equal(
+        ColumnBlocks(whole, ColumnBlocks(array)).of, ColumnBlocks(whole).of
+    )
 
 
 def test_no_number_depends_on_the_threads(X, rng):
@@ -156,4 +162,4 @@ def test_no_number_depends_on_the_threads(X, rng):
     x = rng.normal(size=(one.k, 1))
     np.testing.assert_array_equal(one.times(x), two.times(x))
     np.testing.assert_array_equal(one.times(np.tile(x, 3)), two.times(np.tile(x, 3)))
-    np.testing.assert_array_equal(Blocks(one).of, Blocks(two).of)
+    np.testing.assert_array_equal(ColumnBlocks(one).of, ColumnBlocks(two).of)

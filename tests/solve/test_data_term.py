@@ -12,7 +12,7 @@ from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.certificate import violations
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.point import on_the_way
+from steropes.solve.iterate import on_the_way
 
 PENALTIES = {"lasso": (2.0, 0.0), "ridge": (0.0, 3.0), "both": (1.5, 0.5)}
 

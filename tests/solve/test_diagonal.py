@@ -7,7 +7,7 @@ from scipy import sparse
 import steropes
 from drawn_families import FAMILIES, drawn
 from steropes.solve.hessian import diagonal, hessian
-from steropes.solve.predictor import bound_weights, linear_predictor
+from steropes.solve.linear_predictor import bound_weights, linear_predictor
 
 
 @pytest.mark.parametrize("exact", [True, False])

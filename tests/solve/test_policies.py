@@ -11,12 +11,12 @@ from steropes.solve import Batch
 from steropes.solve.bfgs import BfgsPairs
 from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.data_term import LocalTerm
+from steropes.solve.descent_state import DescentState
 from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, idle, most_urgent
 from steropes.solve.hessians import Hessians
-from steropes.solve.point import Penalty
-from steropes.solve.quadratic import Quadratic, SharedMatrix
+from steropes.solve.iterate import Penalty
+from steropes.solve.quadratic import QuadraticModel, SharedMatrix
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
-from steropes.solve.run import Run
 
 
 def test_a_replicate_is_slow_where_its_last_step_brought_little():
@@ -107,7 +107,7 @@ def test_a_column_without_curvature_goes_no_further_than_the_model_can_tell():
 def test_a_step_along_which_a_hessian_is_rounding_takes_nothing_out_of_it():
     """Duplicated columns: along their difference G has 1e-16, whose inverse is no curvature."""
     x = np.array([1.0, 1.0, 0.3])
-    model = Quadratic(SharedMatrix(np.outer(x, x), np.zeros(3, bool), ThreadPool(1)))
+    model = QuadraticModel(SharedMatrix(np.outer(x, x), np.zeros(3, bool), ThreadPool(1)))
     sigma, pairs = np.ones((3, 2)), BfgsPairs()
     step = np.array([[1.0, 1.0], [-1.0 + 1e-15, 0.5], [0.0, 0.2]])
     pairs.add(0, step, 0.1 * step, [0, 1])
@@ -130,7 +130,7 @@ def test_models_are_solved_as_far_as_the_last_step_says_that_the_hessian_is_righ
 
 def test_replicates_that_lag_have_hessians_of_their_own_where_these_cost_little():
     todo, slow, stands = np.ones(2, bool), np.array([0.1, 0.5]), np.array([0.1, 0.95])
-    run = Run(1e-6, complete=False, lanes=2)
+    run = DescentState(1e-6, complete=False, lanes=2)
     run.rates.record(np.ones(2), todo, fresh=True)
     assert run.may_differ(1000, slow, todo)
     assert not run.may_differ(1001, slow, todo)
@@ -153,7 +153,7 @@ def test_columns_are_looked_at_before_a_hessian_of_those_that_there_are(rng, mon
     term.join(np.arange(10))
     batch.hessians.follow()
     monkeypatch.setattr(Hessians, "_newton", False)
-    run, todo = Run(1e-8, complete=False, lanes=term.lanes), np.ones(term.lanes, bool)
+    run, todo = DescentState(1e-8, complete=False, lanes=term.lanes), np.ones(term.lanes, bool)
     half, far = np.full(term.lanes, 0.5), np.full(term.lanes, 2.0)
     assert not batch._look_instead(run, half, todo)  # nothing is known of the rate
     run.rates.record(np.full(term.lanes, 0.6), todo, fresh=False)

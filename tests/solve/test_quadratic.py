@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from steropes.backends.threads import ThreadPool
-from steropes.solve.quadratic import LowRank, Quadratic, SharedMatrix
-from steropes.solve.quadratic import search as search_module
-from steropes.solve.quadratic import shared as shared_module
-from steropes.solve.quadratic.cholesky import Cholesky
-from steropes.solve.quadratic.support import support_steps
-from steropes.solve.quadratic.sweeps import AloneSweeps
+from steropes.solve.quadratic import LowRank, QuadraticModel, SharedMatrix
+from steropes.solve.quadratic import minimise as search_module
+from steropes.solve.quadratic import shared_matrix as shared_module
+from steropes.solve.quadratic.coordinate_sweeps import SingleSweeps
+from steropes.solve.quadratic.partial_cholesky import Cholesky
+from steropes.solve.quadratic.support_newton import support_steps
 
 
 def by_descent(H, g, beta, l1, l2, sweeps=20_000):
@@ -45,7 +45,7 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     l1[:free] = l2[:free] = 0.0
     at = np.arange(k) < free
-    step = Quadratic(SharedMatrix(G.astype(dtype), at, ThreadPool(1))).minimize(
+    step = QuadraticModel(SharedMatrix(G.astype(dtype), at, ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9)
     )
     for b in range(B):
@@ -87,13 +87,13 @@ def test_all_others_are_told_of_what_moved_in_a_panel(dtype, B, free, rng):
 def test_a_long_single_model_ends_at_the_minimum_of_a_short_one(free, rng, monkeypatch):
     G, sigma, g, beta, l1, l2 = model(rng, 600, 1)  # of two panels
     l1[:free] = l2[:free] = 0.0
-    run, swept = AloneSweeps.run, []
-    monkeypatch.setattr(AloneSweeps, "run", lambda *given: (swept.append(1), run(*given)))
+    run, swept = SingleSweeps.run, []
+    monkeypatch.setattr(SingleSweeps, "run", lambda *given: (swept.append(1), run(*given)))
 
     def minimum(long):
         monkeypatch.setattr(shared_module, "LONG", long)
         swept.clear()
-        step = Quadratic(SharedMatrix(G, np.arange(600) < free, ThreadPool(2))).minimize(
+        step = QuadraticModel(SharedMatrix(G, np.arange(600) < free, ThreadPool(2))).minimize(
             sigma, g, beta, l1, l2, np.ones((600, 1)), np.full(1, 1e-9), None, True
         )
         return step, len(swept)
@@ -111,7 +111,7 @@ def test_what_is_behind_the_matrix_in_its_rows_is_not_looked_at(B, rng):
     wide = np.full((40, 57), np.nan)
     wide[:, :40] = G
     steps = [
-        Quadratic(SharedMatrix(rows, np.arange(40) < 1, ThreadPool(1))).minimize(
+        QuadraticModel(SharedMatrix(rows, np.arange(40) < 1, ThreadPool(1))).minimize(
             sigma, g, beta, l1, l2, np.ones((40, B)), np.full(B, 1e-9)
         )
         for rows in (G, wide)
@@ -190,7 +190,7 @@ def test_near_the_minimum_one_newton_step_is_solved_through_and_ends_the_search(
     k, B, done = 60, 3, []
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     unit, tolerance, free = l1.copy(), np.full(B, 1e-9), np.zeros(k, bool)
-    best = beta + Quadratic(SharedMatrix(G, free, ThreadPool(1))).minimize(
+    best = beta + QuadraticModel(SharedMatrix(G, free, ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, unit, tolerance
     )
     # From near there, what is zero staying so.
@@ -198,15 +198,15 @@ def test_near_the_minimum_one_newton_step_is_solved_through_and_ends_the_search(
     D = start - beta
     g = g + sigma * (G @ (sigma * D))
     for name in ("_sweep", "_newton"):
-        inner = getattr(search_module.Search, name)
+        inner = getattr(search_module.Minimiser, name)
 
         def noted(self, *given, inner=inner, name=name):
             done.append(name)
             return inner(self, *given)
 
-        monkeypatch.setattr(search_module.Search, name, noted)
-    monkeypatch.setattr(search_module.Search, "_small", lambda self, lanes: False)
-    step = Quadratic(SharedMatrix(G, free, ThreadPool(1))).minimize(
+        monkeypatch.setattr(search_module.Minimiser, name, noted)
+    monkeypatch.setattr(search_module.Minimiser, "_small", lambda self, lanes: False)
+    step = QuadraticModel(SharedMatrix(G, free, ThreadPool(1))).minimize(
         sigma, g, start, l1, l2, unit, np.full(B, 1e-6)
     )
     assert done.count("_newton") == 1
@@ -219,7 +219,7 @@ def test_a_model_with_nothing_but_its_free_columns_to_move_is_solved(rng):
     G, sigma, _, _, _, _ = model(rng, 7, 1)
     g, zero = np.full((7, 1), 3.0), np.zeros((7, 1))
     l1 = np.where(np.arange(7) < 1, 0.0, 1e3)[:, None]
-    step = Quadratic(SharedMatrix(G, np.arange(7) < 1, ThreadPool(1))).minimize(
+    step = QuadraticModel(SharedMatrix(G, np.arange(7) < 1, ThreadPool(1))).minimize(
         sigma, g, zero, l1, zero, np.ones((7, 1)), np.array([1e-8])
     )
     assert step[0, 0] == pytest.approx(-3.0 / (sigma[0, 0] ** 2 * G[0, 0]))
@@ -230,7 +230,7 @@ def test_low_rank_terms_are_part_of_the_model(rng):
     k, B = 25, 2
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     U, c = rng.normal(size=(2, k, B)), rng.uniform(1.0, 5.0, (2, B))
-    step = Quadratic(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
+    step = QuadraticModel(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9), LowRank(U, c)
     )
     for b in range(B):
@@ -241,12 +241,12 @@ def test_low_rank_terms_are_part_of_the_model(rng):
 
 def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(monkeypatch, rng):
     """What lies outside of the part that is looked at joins it where it wants to move."""
-    from steropes.solve.quadratic import model as model_module
+    from steropes.solve.quadratic import quadratic_model as model_module
 
     k, B = 120, 3
     G, sigma, g, beta, l1, l2 = model(rng, k, B, correlated=0.5)
     monkeypatch.setattr(model_module, "NEAR", 5.0)  # nobody is looked at for their slope
-    step = Quadratic(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
+    step = QuadraticModel(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
         sigma, g, 0 * beta, l1, l2, np.ones((k, B)), np.full(B, 1e-8)
     )
     for b in range(B):
@@ -258,11 +258,11 @@ def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(monkeypatch, 
 def test_sweeps_alone_and_newton_steps_end_at_one_minimum(monkeypatch, rng):
     G, sigma, g, beta, l1, l2 = model(rng, 80, 3, correlated=0.8)
     arguments = (sigma, g, beta, l1, l2, np.ones((80, 3)), np.full(3, 1e-7))
-    both = Quadratic(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
-    monkeypatch.setattr(search_module.Search, "_newton", lambda self, live, violation: None)
-    monkeypatch.setattr(search_module.Search, "_polish", lambda self, lanes: None)
+    both = QuadraticModel(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
+    monkeypatch.setattr(search_module.Minimiser, "_newton", lambda self, live, violation: None)
+    monkeypatch.setattr(search_module.Minimiser, "_polish", lambda self, lanes: None)
     monkeypatch.setattr(search_module, "ROUNDS", 20_000)
-    sweeps = Quadratic(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
+    sweeps = QuadraticModel(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
     np.testing.assert_allclose(both, sweeps, atol=1e-7)
 
 
@@ -283,7 +283,7 @@ def test_a_factor_in_tiles_is_a_factor(n, rng):
 def test_a_coefficient_without_curvature_goes_to_zero_under_a_penalty():
     # A column whose ones are all held out: only the penalty has a say.
     G = np.array([[31.0, 0.0], [0.0, 0.0]])
-    model = Quadratic(SharedMatrix(G, np.array([True, False]), ThreadPool(1)))
+    model = QuadraticModel(SharedMatrix(G, np.array([True, False]), ThreadPool(1)))
     g, beta, l1 = np.array([[-6.2], [0.0]]), np.array([[1000.0], [-7.5]]), np.array([[0.0], [0.1]])
     zero = np.zeros((2, 1))
     step = model.minimize(np.ones((2, 1)), g, beta, l1, zero, np.ones((2, 1)), np.array([1e-9]))

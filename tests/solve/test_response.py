@@ -5,7 +5,7 @@ import pytest
 from test_batch import batch_of, setting, weights_of
 
 from simulators import FAMILIES
-from steropes.solve.quadratic import Quadratic
+from steropes.solve.quadratic import QuadraticModel
 
 
 def fitted(family, rng, B=3):
@@ -88,6 +88,6 @@ def test_a_lasso_without_a_zero_has_no_dense_factor(rng, monkeypatch):
     def refuse(*_):
         raise AssertionError("a dense factor")
 
-    monkeypatch.setattr(Quadratic, "_solve", refuse)
+    monkeypatch.setattr(QuadraticModel, "_solve", refuse)
     response = batch.response(*at(1e-3 * 1.01, solve=False))
     assert response.step()

@@ -12,7 +12,7 @@ from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch, hessians, worth
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.data_term.thinning import thinned
+from steropes.solve.data_term.row_subsampling import thinned
 
 
 def problem(family, rng, n, p):

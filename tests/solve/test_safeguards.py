@@ -6,7 +6,7 @@ from scipy import sparse, special
 from sklearn.model_selection import KFold
 
 import steropes
-from steropes.solve.point import Penalty
+from steropes.solve.iterate import Penalty
 
 
 def rare_columns(rng, n, p, highest):

@@ -9,8 +9,8 @@ from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import LinearLikelihood, LogisticLikelihood, PoissonLikelihood
 from steropes.solve import Batch
-from steropes.solve.data_term import LocalShard, LocalTerm, ShardedFamily, ShardedTerm, Together
-from steropes.solve.data_term.messages import At, Request, Span, Value
+from steropes.solve.data_term import LocalShard, LocalShards, LocalTerm, ShardedFamily, ShardedTerm
+from steropes.solve.data_term.sharded.shard_messages import At, Request, Span, Value
 
 BACKEND = get_backend("cpu", 1)
 FAMILIES = {
@@ -41,7 +41,7 @@ def sharded(name, X, y, w, o, cuts=(0, 90, 205, 300)):
     whole = FAMILIES[name](y, BACKEND)
     family = ShardedFamily(False, whole.reach, whole.dispersion, whole.score_of)
     B, ones = w.shape[1], np.ones(X.shape[1])
-    together = Together(shards, np.diff(cuts))
+    together = LocalShards(shards, np.diff(cuts))
     return ShardedTerm(together, family, ones, BACKEND.pool, w, o, B, BACKEND.lanes(B))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..solve.data_term import ShardedTerm
-from ..solve.data_term.messages import (
+from ..solve.data_term.sharded.shard_messages import (
     Answer,
     Ask,
     At,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..design.blocks import DenseBlock, SparseBlock
-from ..solve.data_term import ActiveColumns
+from ..solve.data_term import WorkingColumns
 from ..solve.hessian import hessian
 from .own_intercept import own_intercept, refuse_no_intercept
 from .plan import FederatedPlan
@@ -187,7 +187,7 @@ class _Curved:
         intercept = self.own or bool(plan.intercepts)
         wide = design.with_intercept() if intercept else design
         at = np.concatenate([[0], 1 + columns]) if intercept else columns
-        self.active = ActiveColumns(wide, likelihood.order, likelihood.backend)
+        self.active = WorkingColumns(wide, likelihood.order, likelihood.backend)
         self.active.join(at)
         self.by = np.argsort(np.argsort(at))  # columns join in ascending order
         self.scale, self.shift = design.scale[columns], shift[columns]

@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import DataError, SeparationError
 from ..priors import Normal, Prior
 from ..solve import Batch
-from ..solve.data_term import Accuracy, CurvatureAt, LocalTerm, TermWithSmooth
+from ..solve.data_term import Accuracy, CurvatureAt, LocalTerm, SmoothPenaltyTerm
 from .plan import FederatedPlan
 from .protocol import Message
 from .rows import SiteRows
@@ -74,7 +74,7 @@ class Correction:
         return self.matrix[np.ix_(columns, columns)]
 
 
-class _SurrogateTerm(TermWithSmooth):
+class _SurrogateTerm(SmoothPenaltyTerm):
     """The lead's losses with the correction, which need not be convex far from b̄."""
 
     def curvature(

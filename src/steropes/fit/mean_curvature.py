@@ -14,8 +14,8 @@ import numpy as np
 
 from ..likelihoods import Likelihood
 from ..likelihoods.curvature import GroupedCurvature
-from ..solve.data_term import ActiveColumns
-from ..solve.data_term.local import LocalCurvature
+from ..solve.data_term import WorkingColumns
+from ..solve.data_term.local_term import LocalCurvature
 from ..solve.hessian import diagonal, hessian
 
 __all__ = ["MeanCurvature"]
@@ -33,13 +33,13 @@ class MeanCurvature(LocalCurvature):
     likelihood : Likelihood
     v : (n,) array
         The diagonal, in the order of X's rows.
-    active : ActiveColumns
+    active : WorkingColumns
     columns : int
         How many columns may matter to one outcome, at most.
     """
 
     def __init__(
-        self, likelihood: Likelihood, v: np.ndarray, active: ActiveColumns, columns: int
+        self, likelihood: Likelihood, v: np.ndarray, active: WorkingColumns, columns: int
     ) -> None:
         self.likelihood, self.rows_enough = likelihood, ENOUGH * max(columns, 1)
         curvature = _diagonal(likelihood, v)

@@ -13,8 +13,8 @@ from ..likelihoods import Likelihood
 from ..likelihoods.multi_outcome import OutcomesBeside
 from ..solve import Batch, Fit
 from ..solve.certificate import certificates
-from ..solve.data_term import ActiveColumns
-from ..solve.data_term.within import WithinColumns
+from ..solve.data_term import WorkingColumns
+from ..solve.data_term.working_set_term import WorkingSetTerm
 from ..solve.shared_hessian import SharedHessian
 from ..solve.worth import in_single_precision
 from .mean_curvature import MeanCurvature
@@ -129,10 +129,10 @@ class _Group:
         self.problems, self.l1, self.l2, self.tol, self.stop = problems, l1, l2, tol, stop
         self.design, backend = first.design, first.likelihood.backend
         self.likelihood = _side_by_side(problems)
-        self.active = ActiveColumns(self.design, None, backend)
+        self.active = WorkingColumns(self.design, None, backend)
         self.hessian = SharedHessian(backend.pool)
         weights, offset = _weights_and_offsets(problems)
-        self.term = WithinColumns(
+        self.term = WorkingSetTerm(
             self.design, self.likelihood, weights, offset, len(problems), self.active
         )
         self.batch = Batch(self.term, self.hessian, apart=True)

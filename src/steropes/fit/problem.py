@@ -13,15 +13,15 @@ from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import AllColumns, GroupPenalty, Penalty, Prior, PriorColumns, SmoothTerm
 from ..solve import Batch, Common
 from ..solve.data_term import (
-    ActiveColumns,
-    ColumnSet,
     DataTerm,
     LocalTerm,
     ProfiledTerm,
-    TermWithSmooth,
+    SmoothPenaltyTerm,
+    WorkingColumns,
+    WorkingSet,
 )
-from ..solve.determinant import LogDeterminant
-from ..solve.joined import JoinedBatch
+from ..solve.group_penalty.group_penalty_batch import GroupPenaltyBatch
+from ..solve.information_determinant import LogDeterminant
 from ..solve.shared_hessian import SharedHessian
 from .shifted_smooth_term import ShiftedSmoothTerm
 
@@ -148,14 +148,14 @@ class Problem:
     def common(self) -> Common:
         """A working set and Hessian for batches of this problem to share."""
         likelihood = self.likelihood
-        active = ActiveColumns(self.design, likelihood.order, likelihood.backend)
+        active = WorkingColumns(self.design, likelihood.order, likelihood.backend)
         return Common(active, SharedHessian(likelihood.backend.pool))
 
     def term(
         self,
         weights: np.ndarray | None = None,
         B: int = 1,
-        active: ColumnSet | None = None,
+        active: WorkingSet | None = None,
         offset: np.ndarray | None = None,
     ) -> DataTerm:
         """The data term, with the prior's smooth term where there is one.
@@ -174,13 +174,15 @@ class Problem:
                 f"columns: at most {MOST_JOINED:,} of them. X has {self.design.p:,}; use Normal() "
                 "or Laplace(), or leave rare columns out."
             )
-        return TermWithSmooth(inner, lambda prior: self.smooth_term(prior, w, offset), self.prior)
+        return SmoothPenaltyTerm(
+            inner, lambda prior: self.smooth_term(prior, w, offset), self.prior
+        )
 
     def _of_data(
-        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: ColumnSet | None
+        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: WorkingSet | None
     ) -> DataTerm:
         """The data term without what the prior adds."""
-        assert active is None or isinstance(active, ActiveColumns)  # as `common` makes it
+        assert active is None or isinstance(active, WorkingColumns)  # as `common` makes it
         likelihood = self.likelihood
         if isinstance(likelihood, NuisanceLikelihood):
             return ProfiledTerm(self.design, likelihood, weights, offset, B, active)
@@ -200,7 +202,7 @@ class Problem:
         if penalty is None:
             batch = Batch(term, shared, apart)
         else:
-            batch = JoinedBatch(term, penalty, shared)
+            batch = GroupPenaltyBatch(term, penalty, shared)
         if start := self.start:
             beta = np.zeros((self.design.p, 1))
             at = slice(self.n_constant)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import get_backend
-from ..solve.predictor import bound_weights, linear_predictor
+from ..solve.linear_predictor import bound_weights, linear_predictor
 
 __all__ = ["Baseline", "fitted_state"]
 

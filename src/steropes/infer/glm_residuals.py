@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, xlogy
 
-from ..solve.predictor import linear_predictor
+from ..solve.linear_predictor import linear_predictor
 
 __all__ = ["Family", "outcome_and_predictor", "response_residuals", "row_scores"]
 

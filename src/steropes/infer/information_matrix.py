@@ -12,10 +12,14 @@ from ..errors import DataError, SeparationError, listed
 from ..likelihoods.curvature import GroupedCurvature, SubdistributionCurvature
 from ..priors import GroupPenalty
 from ..solve import Batch
-from ..solve.far_offsets import refuse_for_offsets
 from ..solve.hessian import hessian
-from ..solve.predictor import bound_weights, linear_predictor
-from ..solve.separation import named, separating_direction, separating_without_others
+from ..solve.linear_predictor import bound_weights, linear_predictor
+from ..solve.separation.extreme_offsets import refuse_for_offsets
+from ..solve.separation.separating_direction import (
+    named,
+    separating_direction,
+    separating_without_others,
+)
 
 __all__ = ["Information", "refuse_collinear", "refuse_separated", "refuse_undetermined"]
 

@@ -13,7 +13,7 @@ from ..errors import DataError
 from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 from ..solve.hessian import hessian
-from ..solve.predictor import bound_weights, linear_predictor
+from ..solve.linear_predictor import bound_weights, linear_predictor
 from .profile_fits import hessian_of_support
 
 __all__ = [

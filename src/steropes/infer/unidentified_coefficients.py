@@ -14,10 +14,16 @@ from scipy import linalg
 
 from ..likelihoods.nuisance import Nuisance
 from ..solve import Fit
-from ..solve.determined import information_at_start, rising_direction
 from ..solve.hessian import hessian
-from ..solve.predictor import bound_weights, linear_predictor
-from ..solve.separation import SINGULAR, SMALL, WORN, separating_direction, undetermined_columns
+from ..solve.linear_predictor import bound_weights, linear_predictor
+from ..solve.separation.identifiability import information_at_start, rising_direction
+from ..solve.separation.separating_direction import (
+    SINGULAR,
+    SMALL,
+    WORN,
+    separating_direction,
+    undetermined_columns,
+)
 
 __all__ = ["UnidentifiedCoefficients"]
 

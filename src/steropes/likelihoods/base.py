@@ -51,8 +51,8 @@ class Likelihood(ABC):
         Change of a coefficient of a column of size one beyond which the curvature at the start
         says nothing of the loss.
     ccd : {"linear", "logistic", "poisson", "strata", "cox"} or None
-        Which coordinate-wise derivatives of `steropes.solve.ccd` are those of this likelihood. A
-        subclass does not inherit it: its derivatives are others unless it says they are not.
+        Which coordinate-wise derivatives of `steropes.solve.cyclic_descent` are those of this
+        likelihood. A subclass does not inherit it, because its derivatives may differ.
     grouped : bool
         Whether its curvature has rank-one terms beside the diagonal.
     has_third : bool

@@ -28,7 +28,7 @@ from ..likelihoods import Likelihood
 from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
-from ..solve.far_offsets import extreme_offsets
+from ..solve.separation.extreme_offsets import extreme_offsets
 from .confidence_intervals import Intervals
 from .display import Shown
 from .fit_inputs import Given

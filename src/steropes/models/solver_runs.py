@@ -12,14 +12,14 @@ from ..errors import DataError
 from ..fit import Problem, certified_fit_under_prior
 from ..infer import refuse_undetermined
 from ..solve import Batch, Fit
-from ..solve.trace import Trace
+from ..solve.fit_trace import FitTrace
 from .fixed_coefficients import begin_at
 
 __all__ = ["by_columns", "by_newton"]
 
 
-def by_columns(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, Trace]:
-    """Cyclic coordinate descent: see `steropes.solve.ccd`.
+def by_columns(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, FitTrace]:
+    """Cyclic coordinate descent: see `steropes.solve.cyclic_descent`.
 
     Raises
     ------
@@ -28,9 +28,9 @@ def by_columns(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, Trace]
     SeparationError
         Where columns without penalty are collinear or say nothing.
     """
-    from ..solve.ccd import solve_ccd
+    from ..solve.cyclic_descent import solve_ccd
 
-    prior, trace = problem.prior, Trace()
+    prior, trace = problem.prior, FitTrace()
     if prior is not None and not prior.plain:
         raise DataError(
             f"solver='ccd' is for priors of each coefficient by itself; "
@@ -45,7 +45,7 @@ def by_columns(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, Trace]
 
 def by_newton(
     problem: Problem, start: Any, tol: float, max_iter: int, step: Callable[[int, float], None]
-) -> tuple[Fit, Problem, Trace]:
+) -> tuple[Fit, Problem, FitTrace]:
     """Newton steps over a working set, with the certificate.
 
     Parameters
@@ -59,7 +59,7 @@ def by_newton(
 
     Returns
     -------
-    Fit, the problem under the prior as it ended (of one that follows β), Trace
+    Fit, the problem under the prior as it ended (of one that follows β), FitTrace
 
     Raises
     ------
@@ -73,7 +73,7 @@ def by_newton(
     if not np.isfinite(batch.term.loss[0]):
         _refuse_start(problem)
     known = batch is start
-    batch.watch(trace := Trace())  # of this fit, not of the path that led to it
+    batch.watch(trace := FitTrace())  # of this fit, not of the path that led to it
     if not known:
         refuse_undetermined(problem, batch, *problem.penalties(prior))
         if start is not None:
@@ -84,7 +84,7 @@ def by_newton(
     return fit, problem, trace
 
 
-def _end(trace: Trace, problem: Problem, fit: Fit) -> None:
+def _end(trace: FitTrace, problem: Problem, fit: Fit) -> None:
     nonzero = int(np.count_nonzero(fit.beta))
     trace.record(fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian)
 

@@ -12,8 +12,12 @@ import numpy as np
 from ..errors import NotConvergedWarning, SeparationError, listed
 from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import INFINITE_PENALTY
-from ..solve.determined import refuse_separated, refuse_undetermined_columns
-from ..solve.separation import named, separating_without_others, undetermined_columns
+from ..solve.separation.identifiability import refuse_separated, refuse_undetermined_columns
+from ..solve.separation.separating_direction import (
+    named,
+    separating_without_others,
+    undetermined_columns,
+)
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
 

@@ -20,17 +20,17 @@ from ..likelihoods.nuisance import Nuisance
 from ..priors import GroupPenalty, Prior
 from .certificate import units, violations
 from .data_term import DataTerm
+from .descent_state import EARLY_LOOKS, DescentState
 from .fit import Fit, fits
+from .fit_trace import FitTrace
 from .growth import idle, most_urgent
 from .hessians import DEAR, Hessians
+from .iterate import Penalty, Point, on_the_way
 from .outside import outside_violations
-from .point import Penalty, Point, on_the_way
 from .response import Response
-from .run import EARLY_LOOKS, Run
+from .score_units import smaller, variances_here
 from .shared_hessian import SharedHessian
 from .step import commit, propose, search
-from .trace import Trace
-from .units import smaller, variances_here
 
 __all__ = ["Batch"]
 
@@ -75,7 +75,7 @@ class Batch:
         self.certificate = np.full(term.lanes, np.inf)
         self.surprised = False
         self._here: np.ndarray | None = None  # scores' variances where replicates stopped
-        self.trace: Trace | None = None  # where steps are recorded, if anyone wants to know
+        self.trace: FitTrace | None = None  # where steps are recorded, if anyone wants to know
         self._left_out = False  # whether columns that look urgent had to wait
 
     # -- where the replicates are ----------------------------------------------------------------
@@ -109,7 +109,7 @@ class Batch:
             self.point.gradients = self.term.gradients(tol)
         return self.point.gradients[:, : self.term.B]
 
-    def watch(self, trace: Trace) -> None:
+    def watch(self, trace: FitTrace) -> None:
         """Record steps there from now on."""
         self.trace = trace
 
@@ -221,7 +221,7 @@ class Batch:
         self.penalty, point, self._here = penalty, self.point, None
         self.hessians.under(penalty)
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
-        run = Run(tol, complete, self.term.lanes)
+        run = DescentState(tol, complete, self.term.lanes)
         if point.gradients is not None:
             self._admit(run)  # who is missing is known without another look
         while True:
@@ -253,7 +253,7 @@ class Batch:
             self._step(run, violation, unit, todo)
             run.steps += 1
 
-    def _look_instead(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> bool:
+    def _look_instead(self, run: DescentState, violation: np.ndarray, todo: np.ndarray) -> bool:
         """Whether to look for missing columns now, where steps would go on by another Hessian.
 
         It would be of the columns that there are, and those that join need one again.
@@ -261,7 +261,7 @@ class Batch:
         far = run.near or violation.max() > LOOSE
         return self.alone and not far and self.hessians.wanting(run, violation, todo)
 
-    def _next_level(self, run: Run, added: bool) -> None:
+    def _next_level(self, run: DescentState, added: bool) -> None:
         """How far to go before the next look, after one that found missing columns or none."""
         if run.complete or self._left_out:
             run.complete = run.complete and not self._left_out
@@ -275,7 +275,9 @@ class Batch:
             if run.near and self.shared.thinned:
                 self.shared.forget()  # it would be a step in vain
 
-    def _step(self, run: Run, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray) -> None:
+    def _step(
+        self, run: DescentState, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray
+    ) -> None:
         """Propose, search, commit; and take note of those whose step failed."""
         assert self.penalty is not None
         term, point, penalty = self.term, self.point, self.penalty
@@ -330,7 +332,7 @@ class Batch:
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
         return _certain(np.maximum(column_max(v), term.unsettled)), unit
 
-    def _stale_units(self, run: Run) -> bool:
+    def _stale_units(self, run: DescentState) -> bool:
         """Whether replicates are not yet at the aim in the units of where they are.
 
         Single fits are certified by themselves.
@@ -340,7 +342,7 @@ class Batch:
         self._here = variances_here(self.term)
         return bool(((self._violation()[0] > run.aim) & ~run.stuck).any())
 
-    def _look(self, run: Run) -> bool:
+    def _look(self, run: DescentState) -> bool:
         """Compute the certificate over all columns; let violators in and say if any did."""
         assert self.penalty is not None
         if self.point.gradients is None:
@@ -369,7 +371,7 @@ class Batch:
         self.point.gradients = None
         return True
 
-    def _admit(self, run: Run) -> None:
+    def _admit(self, run: DescentState) -> None:
         """Let violators in before the first step, where the gradients are known."""
         assert self.penalty is not None
         assert self.point.gradients is not None

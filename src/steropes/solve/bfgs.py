@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.tall import column_sum
-from .quadratic import LowRank, Quadratic
+from .quadratic import LowRank, QuadraticModel
 
 __all__ = ["BfgsPairs"]
 
@@ -32,7 +32,7 @@ class BfgsPairs:
         self.pairs = self.pairs[count:]
         self._terms, self._built = None, 0
 
-    def terms(self, version: int, model: Quadratic, sigma: np.ndarray) -> LowRank:
+    def terms(self, version: int, model: QuadraticModel, sigma: np.ndarray) -> LowRank:
         """Return the terms beside a model, for replicates with factors σ (k, B)."""
         self._check(version)
         low = LowRank.none(*sigma.shape) if self._terms is None else self._terms
@@ -52,7 +52,7 @@ class BfgsPairs:
 
 
 def _bfgs(
-    model: Quadratic, sigma: np.ndarray, step: np.ndarray, change: np.ndarray, low: LowRank
+    model: QuadraticModel, sigma: np.ndarray, step: np.ndarray, change: np.ndarray, low: LowRank
 ) -> LowRank:
     """Terms that make the Hessians agree with the change of the gradients along a step."""
     s, y = model.step(step, sigma), model.gradient(change, sigma)

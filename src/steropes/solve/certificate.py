@@ -11,7 +11,7 @@ import numpy as np
 from ..likelihoods.nuisance import Nuisance
 from ..priors import INFINITE_PENALTY
 from .hessian import diagonal
-from .predictor import bound_weights, linear_predictor
+from .linear_predictor import bound_weights, linear_predictor
 
 __all__ = [
     "certificate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .data_term import ColumnSet
+from .data_term import WorkingSet
 from .shared_hessian import SharedHessian
 
 __all__ = ["Common"]
@@ -16,9 +16,9 @@ class Common:
 
     Attributes
     ----------
-    active : ColumnSet
+    active : WorkingSet
     hessian : SharedHessian
     """
 
-    active: ColumnSet
+    active: WorkingSet
     hessian: SharedHessian

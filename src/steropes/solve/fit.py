@@ -9,7 +9,7 @@ import numpy as np
 
 from ..likelihoods.nuisance import Nuisance
 from .data_term import DataTerm
-from .point import Point
+from .iterate import Point
 
 __all__ = ["Fit", "fits"]
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from .bfgs import BfgsPairs
 from .data_term import Accuracy, DataTerm
-from .point import Penalty
-from .quadratic import ColumnMatrix, Quadratic, SharedMatrix
-from .run import Run
+from .descent_state import DescentState
+from .iterate import Penalty
+from .quadratic import ColumnMatrix, QuadraticModel, SharedMatrix
 from .shared_hessian import SharedHessian
 from .step import Curvatures
 from .worth import in_single_precision, one_row_in, too_wide
@@ -62,7 +62,7 @@ class Hessians:
         self.alone = shared is None and term.B == 1
         self.shared = SharedHessian(term.pool) if shared is None else shared
         self.bfgs = BfgsPairs()
-        self.own: dict[int, tuple[np.ndarray, Quadratic]] = {}
+        self.own: dict[int, tuple[np.ndarray, QuadraticModel]] = {}
         self.lane = -1
         self.moved = self.fresh = False
         self._idle = False  # whether the last step moved nobody
@@ -125,7 +125,7 @@ class Hessians:
 
     def curvatures(self) -> Curvatures:
         """What a step takes of them."""
-        own: dict[int, Callable[[], Quadratic]]
+        own: dict[int, Callable[[], QuadraticModel]]
         free = None if self._penalty is None else self._penalty.free[self.term.W]
         if self._by_columns() and not self.alone and self.shared.known and free is not None:
             # Each is made where it is used, not all at once: they are as large as the rows.
@@ -149,12 +149,12 @@ class Hessians:
 
     # -- when each is made -----------------------------------------------------------------------
 
-    def renew(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> None:
+    def renew(self, run: DescentState, violation: np.ndarray, todo: np.ndarray) -> None:
         """See to them before a step: keep the shared one, compute it again, or give some their own.
 
         Parameters
         ----------
-        run : Run
+        run : DescentState
         violation : (lanes,) array
         todo : (lanes,) bool array
             Replicates that are not there yet.
@@ -191,18 +191,18 @@ class Hessians:
         else:
             self.fresh = self.fresh and self._idle
 
-    def wanting(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> bool:
+    def wanting(self, run: DescentState, violation: np.ndarray, todo: np.ndarray) -> bool:
         """Whether steps go so badly with the Hessian there is that the next one has another."""
         return self.shared.known and not self._newton and self._due(run, violation, todo)
 
-    def _due(self, run: Run, violation: np.ndarray, todo: np.ndarray) -> bool:
+    def _due(self, run: DescentState, violation: np.ndarray, todo: np.ndarray) -> bool:
         """Whether the shared one is to be computed before a step."""
         if not self.shared.known or self._newton:
             return True
         slow = len(run.rates.slow(violation, todo)) > 0
         return slow and not self.fresh and self._worth_it(run, violation)
 
-    def _still_own(self) -> list[tuple[int, Quadratic]]:
+    def _still_own(self) -> list[tuple[int, QuadraticModel]]:
         """The replicates' own models that are of the working set as it is."""
         W = self.term.W
         return [(b, q) for b, (own, q) in self.own.items() if np.array_equal(own, W)]
@@ -255,13 +255,13 @@ class Hessians:
             return COLUMNS
         return self.term.hessian_cost(not self._exact)
 
-    def _worth_it(self, run: Run, violation: np.ndarray) -> bool:
+    def _worth_it(self, run: DescentState, violation: np.ndarray) -> bool:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
         patient = len(self.term.W) > (PATIENT if self.alone else DEAR)
         return run.rates.worth_hessian(violation, run.tol, self._cost, patient)
 
-    def _own_model(self, b: int) -> Quadratic | None:
+    def _own_model(self, b: int) -> QuadraticModel | None:
         """The model with a replicate's own Hessian; None where ten of them would be too large."""
         assert self._penalty is not None
         free = self._penalty.free[self.term.W]
@@ -277,9 +277,9 @@ class Hessians:
         assert at is not None
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
-        return Quadratic(SharedMatrix(G, free, self.term.pool))
+        return QuadraticModel(SharedMatrix(G, free, self.term.pool))
 
-    def _own_by_columns(self, b: int, beside: Quadratic | None = None) -> Quadratic:
+    def _own_by_columns(self, b: int, beside: QuadraticModel | None = None) -> QuadraticModel:
         """The same, exact and by columns; blocks are those of another's."""
         assert self._penalty is not None
         free = self._penalty.free[self.term.W]
@@ -288,7 +288,7 @@ class Hessians:
         assert columns is not None
         if beside is None and self.shared.by_columns:
             beside = self.shared.model(free)
-        return Quadratic(ColumnMatrix(columns, free), None, beside)
+        return QuadraticModel(ColumnMatrix(columns, free), None, beside)
 
     def _factors(self) -> np.ndarray:
         """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""
@@ -307,5 +307,5 @@ class Hessians:
         return np.where(self.term.total > 0, self.term.total / self.shared.weight, 1.0)
 
 
-def _itself(model: Quadratic) -> Quadratic:
+def _itself(model: QuadraticModel) -> QuadraticModel:
     return model

@@ -16,7 +16,7 @@ import numpy as np
 from ..backends.tall import column_max, column_sum
 from .damping import Damping
 from .data_term import DataTerm
-from .point import Penalty, Point
+from .iterate import Penalty, Point
 from .step import Curvatures, minima
 
 __all__ = ["Response"]

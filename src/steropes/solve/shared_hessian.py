@@ -8,8 +8,8 @@ from ..backends.threads import ThreadPool
 from .certificate import informative
 from .data_term import CurvatureAt, DataTerm
 from .growing import GrowingMatrix
-from .positive import positive
-from .quadratic import ColumnMatrix, Coordinates, OfColumns, Quadratic, SharedMatrix
+from .psd_modification import make_positive_definite
+from .quadratic import ColumnMatrix, ColumnOperator, QuadraticModel, ReducedMatrix, SharedMatrix
 
 __all__ = ["SharedHessian"]
 
@@ -39,7 +39,7 @@ class SharedHessian:
     def __init__(self, pool: ThreadPool) -> None:
         self.pool = pool
         self._exact: GrowingMatrix | None = None
-        self._columns: OfColumns | None = None  # where the working set is too wide for it
+        self._columns: ColumnOperator | None = None  # where the working set is too wide for it
         self._positive: np.ndarray | None = None  # made of it where it is not
         self.ridge: np.ndarray | None = None
         self.h = np.empty(0)
@@ -49,7 +49,7 @@ class SharedHessian:
         self.count = 0
         self.thinned = False
         self.grouped = False  # whether the curvature has rank-one terms
-        self._model: tuple[int, Quadratic] | None = None  # of a version
+        self._model: tuple[int, QuadraticModel] | None = None  # of a version
         self._information: tuple[int, np.ndarray] | None = None  # the same
 
     @property
@@ -157,24 +157,24 @@ class SharedHessian:
         if at.convex:
             return H
         added = np.zeros(len(H)) if ridge is None else ridge[term.W]
-        return positive(H, added, at.uncentred())
+        return make_positive_definite(H, added, at.uncentred())
 
     def _changed(self) -> None:
         self.count += 1
         self.version += 1
 
-    def model(self, free: np.ndarray) -> Quadratic:
+    def model(self, free: np.ndarray) -> QuadraticModel:
         """The quadratic model, ``free`` (k,) being the columns without penalty."""
         if not self.known:
             raise RuntimeError("there is no Hessian to make a model of")
         version, model = (-1, None) if self._model is None else self._model
         if model is None or version != self.version or not np.array_equal(model.free, free):
             last = None if model is None else model.factors  # still near enough, perhaps
-            model = Quadratic(self._coordinates(free), last)
+            model = QuadraticModel(self._coordinates(free), last)
             self._model = self.version, model
         return model
 
-    def _coordinates(self, free: np.ndarray) -> Coordinates:
+    def _coordinates(self, free: np.ndarray) -> ReducedMatrix:
         if self._columns is not None:
             return ColumnMatrix(self._columns, free)
         assert self._exact is not None

@@ -12,8 +12,8 @@ from ..backends.tall import column_all, column_max, column_sum, columns
 from .bfgs import BfgsPairs
 from .damping import Damping
 from .data_term import DataTerm, Trial
-from .point import Penalty, Point
-from .quadratic import LowRank, Quadratic
+from .iterate import Penalty, Point
+from .quadratic import LowRank, QuadraticModel
 from .shared_hessian import SharedHessian
 
 __all__ = ["Proposal", "commit", "minima", "propose", "search"]
@@ -44,7 +44,7 @@ class Curvatures:
     shared: SharedHessian
     sigma: np.ndarray
     bfgs: BfgsPairs
-    own: dict[int, Callable[[], Quadratic]]
+    own: dict[int, Callable[[], QuadraticModel]]
     apart: bool = False
 
 
@@ -107,7 +107,7 @@ def minima(
     shared: list[int] = []
 
     def minimum(
-        model: Quadratic, sigma: Any, at: list[int], low: LowRank | None, alone: bool = True
+        model: QuadraticModel, sigma: Any, at: list[int], low: LowRank | None, alone: bool = True
     ) -> Any:
         factors = columns(sigma, at)
         h = model.diagonal(factors, low)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .data_term import DataTerm
-from .point import Penalty
+from .iterate import Penalty
 
 __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 

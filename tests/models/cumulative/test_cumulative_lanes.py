@@ -14,7 +14,7 @@ from steropes.fit import Problem
 from steropes.likelihoods.cumulative import CODES, CumulativeLikelihood, Interval, Thresholds
 from steropes.likelihoods.curvature import ProfiledCurvature
 from steropes.solve.certified import certified_fit
-from steropes.solve.hessian import diagonal, hessian, profiled
+from steropes.solve.hessian import diagonal, hessian, profiled_hessian
 
 
 def made(X, y, link="logit", prior=None, offset=None, weights=None, jobs=2, upper=None):
@@ -200,7 +200,7 @@ def test_eliminated_hessians_are_those_of_dense_blocks(chain, storage, rng):
     Z = X / design.scale
     CX = C @ Z[at]
     expected = Z.T @ (v[:, None] * Z) - CX.T @ np.linalg.solve(T, CX)
-    np.testing.assert_allclose(profiled.cross(rows, curvature), CX, atol=1e-12)
+    np.testing.assert_allclose(profiled_hessian.cross(rows, curvature), CX, atol=1e-12)
     np.testing.assert_allclose(hessian(rows, curvature), expected, atol=1e-10)
     np.testing.assert_allclose(diagonal(rows, curvature), np.diag(expected), atol=1e-10)
     part = hessian(rows, curvature, 4)
@@ -212,7 +212,7 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
     n, p = 3000, 40
     X = sparse.random(n, p, density=0.1, random_state=1, format="csc")
     y = X[:, :3] @ [1.0, -1.0, 0.5] + rng.logistic(size=n)
-    monkeypatch.setattr(profiled, "MANY", 1000)
+    monkeypatch.setattr(profiled_hessian, "MANY", 1000)
     problem = made(X, y, prior=Normal(1.0))
     pooled = fitted(problem)
     point = pooled.nuisance.at(problem.design.matmul(
@@ -223,7 +223,7 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
     )
     exact, coarse = (hessian(rows, point.curvature(coarse=c)) for c in (False, True))
     assert 0 < np.abs(coarse - exact).max() < 1e-3 * np.abs(exact).max()
-    monkeypatch.setattr(profiled, "MANY", 10**9)
+    monkeypatch.setattr(profiled_hessian, "MANY", 10**9)
     np.testing.assert_allclose(pooled.beta, fitted(problem).beta, atol=1e-8)
 
 
@@ -234,9 +234,9 @@ def test_a_coarse_hessian_knows_stiff_links_behind_a_weak_one(rng, monkeypatch):
     n, K, k = 80, 12, 6
     low, up, pointers, a, b, _, _, _ = draws_of_curvature(rng, n, K, True)
     rows = as_design(rng.normal(size=(n, k))).by_rows(np.arange(k), None, get_backend("cpu", 1))
-    monkeypatch.setattr(profiled, "POOL", 7)
-    monkeypatch.setattr(profiled, "MANY", 10)
-    monkeypatch.setattr(profiled, "WIDE", 2)
+    monkeypatch.setattr(profiled_hessian, "POOL", 7)
+    monkeypatch.setattr(profiled_hessian, "MANY", 10)
+    monkeypatch.setattr(profiled_hessian, "WIDE", 2)
 
     def coarse(weak):
         block = Chain(np.full(K, 200.0), np.r_[0.0, weak, np.full(K - 2, 50.0)])

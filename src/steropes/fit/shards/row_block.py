@@ -14,8 +14,8 @@ from ...design.face import DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.cumulative import LevelPart
 from ...likelihoods.risk_part import RiskPart
-from ...solve.data_term import ActiveColumns, LevelShard, LocalShard, RiskShard
-from ...solve.data_term.messages import Answer, Request
+from ...solve.data_term import LevelShard, LocalShard, RiskShard, WorkingColumns
+from ...solve.data_term.sharded.shard_messages import Answer, Request
 from .symmetric_packing import pack_symmetric
 
 __all__ = ["BlockDataMissing", "RowBlock"]
@@ -41,7 +41,7 @@ class RowBlock:
         self.design, self.backend = design, backend
         self._kept: dict[str, Any] = {}
         self._shards: dict[str, LocalShard | RiskShard | LevelShard | None] = {}
-        self._active: dict[bytes, ActiveColumns] = {}
+        self._active: dict[bytes, WorkingColumns] = {}
 
     # -- what it keeps ---------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class RowBlock:
             active = (
                 self._active.pop(max(grows, key=len))
                 if grows
-                else ActiveColumns(self.design, None, self.backend)
+                else WorkingColumns(self.design, None, self.backend)
             )
             active.become(chosen)
             self._active[key] = active

@@ -15,15 +15,15 @@ from ...likelihoods.nuisance import NuisanceLikelihood
 from ...likelihoods.risk_exchange import RiskExchange
 from ...solve import Common
 from ...solve.data_term import (
-    ColumnSet,
     DataTerm,
     LevelTerm,
     RiskTerm,
     ShardedFamily,
     ShardedTerm,
+    WorkingSet,
 )
-from ...solve.data_term.messages import Answer, Request, Told
-from ...solve.data_term.together import Bindings
+from ...solve.data_term.sharded.local_shards import ShardBindings
+from ...solve.data_term.sharded.shard_messages import Answer, Request, Told
 from ...solve.shared_hessian import SharedHessian
 from ..problem import Problem
 from .model_columns_by_block import ColumnMaker, column_makers, rows_in_blocks, rows_of_eta
@@ -58,7 +58,7 @@ class BlockLikelihoods:
         eta: list[np.ndarray] | None = None,
     ) -> None:
         self.blocks, self.rows, self.eta = blocks, int(sum(blocks.rows)), eta
-        self.bindings = Bindings()
+        self.bindings = ShardBindings()
         self.key = f"family-{next(_numbers)}"
         made: Sequence[ColumnMaker | None] = (
             [None] * len(parts) if column_makers is None else column_makers
@@ -73,7 +73,7 @@ class BlockLikelihoods:
         B: int,
         told: Sequence[Told] | None = None,
     ) -> str:
-        """See `ToldShards.bind`."""
+        """See `ContextShards.bind`."""
         weights = np.broadcast_to(weights, (self.rows, B))
         key, new = self.bindings.take(weights, offset, B)
         key = f"{self.key}/{key}"
@@ -131,10 +131,10 @@ class ShardedProblem(Problem):
     def common(self) -> Common:
         """See `Problem.common`."""
         pool = self.likelihood.backend.pool
-        return Common(ColumnSet(self.design.p), SharedHessian(pool))
+        return Common(WorkingSet(self.design.p), SharedHessian(pool))
 
     def _of_data(
-        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: ColumnSet | None
+        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: WorkingSet | None
     ) -> DataTerm:
         likelihood, backend = self.likelihood, self.likelihood.backend
         if self.exchange is not None:

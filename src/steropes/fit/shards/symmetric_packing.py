@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...solve.data_term.messages import Answer
+from ...solve.data_term.sharded.shard_messages import Answer
 
 __all__ = ["pack_symmetric", "unpack_symmetric"]
 

@@ -24,8 +24,8 @@ from ...likelihoods.cumulative import (
 from ...priors import Prior
 from ...select.folds import random_generator
 from ...solve import Batch
-from ...solve.determined import refuse_undetermined_columns
-from ...solve.trace import Trace
+from ...solve.fit_trace import FitTrace
+from ...solve.separation.identifiability import refuse_undetermined_columns
 from ..base import PenalizedModel
 from ..fit_inputs import Given
 from ..progress import Progress
@@ -237,7 +237,7 @@ class CumulativeProbabilityModel(
         self, problem: Any, prior: Prior | None, start: Any, progress: Progress
     ) -> None:
         settings = (self.tol, self.max_iter, progress.step)
-        trace = Trace()
+        trace = FitTrace()
         if self._subset is None:
             part, problem = fit_part(problem, prior, start, trace, *settings)
             self._parts = [part]

@@ -15,8 +15,8 @@ from ...infer.cumulative_subsets import combine_thresholds, subset_positions
 from ...likelihoods.cumulative import CumulativeLikelihood
 from ...priors import Prior
 from ...solve import Batch
-from ...solve.determined import refuse_separated, refuse_undetermined_columns
-from ...solve.trace import Trace
+from ...solve.fit_trace import FitTrace
+from ...solve.separation.identifiability import refuse_separated, refuse_undetermined_columns
 from ..fixed_coefficients import begin_at
 
 __all__ = ["fit_part", "fit_subsets"]
@@ -26,7 +26,7 @@ def fit_part(
     problem: Problem,
     prior: Prior | None,
     start: Batch | np.ndarray | None,
-    trace: Trace,
+    trace: FitTrace,
     tol: float,
     max_iter: int,
     step: Callable[[int, float], None] | None,
@@ -77,7 +77,7 @@ def fit_subsets(
                 likelihood=CumulativeLikelihood(whole.y, whole.link, rows, whole.backend),
                 weights=np.where(rows, problem.weights, 0.0),
             )
-            parts.append(fit_part(part, prior, start, Trace(), tol, max_iter, step)[0])
+            parts.append(fit_part(part, prior, start, FitTrace(), tol, max_iter, step)[0])
         except SeparationError as error:
             raise SeparationError(where.format(error), error.columns) from None
         except DataError as error:

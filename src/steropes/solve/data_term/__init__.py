@@ -1,34 +1,34 @@
 """What the solver asks of model and data, and the implementation for rows on this machine."""
 
-from .active import ActiveColumns, ColumnSet
-from .face import Accuracy, CurvatureAt, DataTerm, Trial
-from .level_shard import LevelShard
-from .level_term import LevelTerm
-from .local import LocalTerm
-from .profiled import ProfiledTerm
-from .risk_shard import RiskShard
-from .risk_term import RiskTerm
-from .shard import LocalShard
-from .sharded import ShardedFamily, ShardedTerm
-from .together import Together
-from .with_smooth import TermWithSmooth
+from .local_term import LocalTerm
+from .profiled_term import ProfiledTerm
+from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
+from .sharded.level_shard import LevelShard
+from .sharded.level_term import LevelTerm
+from .sharded.local_shard import LocalShard
+from .sharded.local_shards import LocalShards
+from .sharded.risk_shard import RiskShard
+from .sharded.risk_term import RiskTerm
+from .sharded.sharded_term import ShardedFamily, ShardedTerm
+from .smooth_penalty_term import SmoothPenaltyTerm
+from .working_columns import WorkingColumns, WorkingSet
 
 __all__ = [
     "Accuracy",
-    "ActiveColumns",
-    "ColumnSet",
     "CurvatureAt",
     "DataTerm",
     "LevelShard",
     "LevelTerm",
     "LocalShard",
+    "LocalShards",
     "LocalTerm",
     "ProfiledTerm",
     "RiskShard",
     "RiskTerm",
     "ShardedFamily",
     "ShardedTerm",
-    "TermWithSmooth",
-    "Together",
+    "SmoothPenaltyTerm",
     "Trial",
+    "WorkingColumns",
+    "WorkingSet",
 ]

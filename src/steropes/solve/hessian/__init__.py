@@ -4,8 +4,8 @@
 (`steropes.likelihoods.curvature`) and how its rows are laid out (`steropes.design.face`).
 """
 
-from .dispatch import diagonal, hessian
-from .eta import centred, eta_product
-from .profiled import cross, pooled_groups
+from .curvature_kinds import diagonal, hessian
+from .curvature_products import centred, eta_product
+from .profiled_hessian import cross, pooled_groups
 
 __all__ = ["centred", "cross", "diagonal", "eta_product", "hessian", "pooled_groups"]

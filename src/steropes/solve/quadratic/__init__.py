@@ -4,17 +4,17 @@ It knows nothing of likelihoods or of X: a matrix (an array, or what multiplies 
 and penalties come in, steps go out.
 """
 
-from .column_matrix import ColumnMatrix, OfColumns
-from .coordinates import Coordinates
+from .column_matrix import ColumnMatrix, ColumnOperator
 from .low_rank import LowRank
-from .model import Quadratic
-from .shared import SharedMatrix
+from .quadratic_model import QuadraticModel
+from .reduced_matrix import ReducedMatrix
+from .shared_matrix import SharedMatrix
 
 __all__ = [
     "ColumnMatrix",
-    "Coordinates",
+    "ColumnOperator",
     "LowRank",
-    "OfColumns",
-    "Quadratic",
+    "QuadraticModel",
+    "ReducedMatrix",
     "SharedMatrix",
 ]

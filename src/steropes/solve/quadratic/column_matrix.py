@@ -9,19 +9,19 @@ import numpy as np
 from ...backends.cpu.blocks import block_squares
 from ...backends.tall import column_any
 from ...backends.threads import ThreadPool
-from .coordinates import Coordinates, Sweeps
+from .coordinate_sweeps import own_terms
+from .correlated_pairs import room_for_squares
 from .low_rank import LowRank
-from .pairs import room_for_squares
-from .sweeps import own_terms
+from .reduced_matrix import ReducedMatrix, Sweeps
 
-__all__ = ["ColumnMatrix", "OfColumns"]
+__all__ = ["ColumnMatrix", "ColumnOperator"]
 
 SOLVABLE = 100  # columns whose products are worth an exact solution
 REGULAR = 1e-8  # of its diagonal: what makes a singular part regular
 ROUNDING = 1e-7  # of a column's own curvature: what is left of less is rounding
 
 
-class OfColumns(Protocol):
+class ColumnOperator(Protocol):
     """A Hessian over some columns that is never made, only multiplied by.
 
     Attributes
@@ -37,7 +37,7 @@ class OfColumns(Protocol):
     def k(self) -> int:
         """How many columns there are."""
 
-    def only(self, at: np.ndarray) -> OfColumns:
+    def only(self, at: np.ndarray) -> ColumnOperator:
         """The same of the columns at some places, ascending."""
 
     def times(self, x: np.ndarray) -> np.ndarray:
@@ -57,7 +57,7 @@ class OfColumns(Protocol):
     def strong_pairs(
         self, Y: np.ndarray, size: np.ndarray, known: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Coordinates.strong_pairs`, of this matrix less Y'Y (M, k)."""
+        """See `ReducedMatrix.strong_pairs`, of this matrix less Y'Y (M, k)."""
 
     def correlations(
         self, Y: np.ndarray, size: np.ndarray, of: np.ndarray
@@ -65,19 +65,19 @@ class OfColumns(Protocol):
         """Correlations under the same matrix in blocks ``of``, as `block_squares` takes them."""
 
 
-class ColumnMatrix(Coordinates):
+class ColumnMatrix(ReducedMatrix):
     """A Hessian G of columns; products with it read their entries.
 
     Of as many columns as there is no memory for G, that takes no longer than to read G would.
 
     Parameters
     ----------
-    columns : OfColumns
+    columns : ColumnOperator
     free : (k,) bool array
         Columns without any penalty.
     """
 
-    def __init__(self, columns: OfColumns, free: np.ndarray) -> None:
+    def __init__(self, columns: ColumnOperator, free: np.ndarray) -> None:
         self.columns = columns
 
         def rows(f: np.ndarray) -> np.ndarray:
@@ -89,33 +89,33 @@ class ColumnMatrix(Coordinates):
 
     @property
     def dense(self) -> None:
-        """See `Coordinates.dense`: there is none."""
+        """See `ReducedMatrix.dense`: there is none."""
 
     @property
     def solvable(self) -> int:
-        """See `Coordinates.solvable`."""
+        """See `ReducedMatrix.solvable`."""
         return SOLVABLE
 
     @property
     def rounding(self) -> float:
-        """See `Coordinates.rounding`."""
+        """See `ReducedMatrix.rounding`."""
         return REGULAR
 
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
-        """See `Coordinates.part`: a product for each column."""
+        """See `ReducedMatrix.part`: a product for each column."""
         one = np.zeros((self.k, len(at)))
         one[at, np.arange(len(at))] = 1.0
         A = self.times(one)[at]
         return (0.5 * (A + A.T)).astype(dtype)
 
     def only(self, at: np.ndarray) -> ColumnMatrix:
-        """See `Coordinates.only`."""
+        """See `ReducedMatrix.only`."""
         out = self._cut(at)
         out.columns = self.columns.only(at)
         return out
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """See `Coordinates.times`."""
+        """See `ReducedMatrix.times`."""
         f = self.f
         if not len(f):
             return self.columns.times(x)
@@ -127,17 +127,17 @@ class ColumnMatrix(Coordinates):
         return out
 
     def sweeps(self, low: LowRank) -> Sweeps:
-        """See `Coordinates.sweeps`."""
+        """See `ReducedMatrix.sweeps`."""
         return ColumnSweeps(self, low)
 
     # -- blocks ----------------------------------------------------------------------------------
 
     def strong_pairs(self, size: np.ndarray, known: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `Coordinates.strong_pairs`."""
+        """See `ReducedMatrix.strong_pairs`."""
         return self.columns.strong_pairs(self.Y, size, known)
 
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
-        """See `Coordinates.correlations`."""
+        """See `ReducedMatrix.correlations`."""
         firm = self.diagonal > ROUNDING * self.whole
         size = np.where(firm, self.diagonal, np.inf) ** -0.5
         return self.columns.correlations(self.Y, size, of)
@@ -145,7 +145,7 @@ class ColumnMatrix(Coordinates):
     def squares(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Coordinates.squares`: correlations of another point may do, in today's units."""
+        """See `ReducedMatrix.squares`: correlations of another point may do, in today's units."""
         at, out = room_for_squares(starts)
         size = np.sqrt(np.maximum(self.diagonal, 0.0))
         block_squares(*known, size, members, starts, 0, len(starts) - 1, at, out)

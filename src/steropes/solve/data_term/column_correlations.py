@@ -1,0 +1,119 @@
+"""Columns of X that hang together, where there is no matrix to look it up in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...backends.cpu import CpuBackend, Lines
+from ...backends.cpu.blocks import column_squares, strong_column_pairs
+from ...backends.threads import ThreadPool, balanced_chunks
+from ..quadratic.correlated_pairs import found_pairs
+
+__all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]
+
+CHUNKS = 8  # of columns that are worked on side by side
+STRIPE = 256  # columns that are worked on at once
+
+
+class Piece(NamedTuple):
+    """Some columns, as one block of X stores them.
+
+    Attributes
+    ----------
+    lines : Lines
+    at : (c,) int array
+        The place of each among all, ascending.
+    sparse : bool
+    """
+
+    lines: Lines
+    at: np.ndarray
+    sparse: bool
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What kernels take."""
+        x = self.lines
+        return x.starts, x.ends, x.indices, x.data
+
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """The same with their places."""
+        return *self.arrays, self.at
+
+    @property
+    def chunks(self) -> list[tuple[int, int]]:
+        """Ranges of columns with nearly equal entries."""
+        work = np.cumsum(np.append(0, self.lines.ends - self.lines.starts + 1))
+        return balanced_chunks(work, CHUNKS)
+
+
+def strong_pairs(
+    piece: Piece, v: np.ndarray, terms: tuple[np.ndarray, np.ndarray], size: np.ndarray,
+    known: int, backend: CpuBackend,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """See `ReducedMatrix.strong_pairs`, of the columns of one piece.
+
+    ``terms`` are V and c of the matrix X' diag(v) X + V' diag(c) V of these columns.
+    """
+    first, k, n = int(np.searchsorted(piece.at, known)), len(piece.at), len(v)
+    if first == k:
+        return np.empty((0, 2), np.int64), np.empty(0)
+    rows = backend.to_rows([(piece.lines, np.arange(k))], np.arange(n), n, k)
+    by_rows = rows.starts, rows.ends, rows.indices, rows.data
+    own = size[piece.at]
+
+    def some(a: int, b: int, least: float, *room: np.ndarray) -> int:
+        count: int = strong_column_pairs(
+            *piece.arrays, *by_rows, v, *terms, own, a, b, least, np.empty(b), *room
+        )
+        return count
+
+    stripes = [(a, min(a + STRIPE, k)) for a in range(first, k, STRIPE)]
+    pairs, strength = found_pairs(some, stripes, backend.pool, (k - first) * k)
+    return piece.at[pairs], strength
+
+
+class Correlations(NamedTuple):
+    """Those within blocks, each a square.
+
+    Attributes
+    ----------
+    squares : array
+    at : (m,) int array
+        Places of the columns that are in a block of several;
+    first, width, place : (m,) int arrays
+        where the square of each begins, its rows, and which of them the column is.
+    """
+
+    squares: np.ndarray
+    at: np.ndarray
+    first: np.ndarray
+    width: np.ndarray
+    place: np.ndarray
+
+
+def correlations(
+    piece: Piece, v: np.ndarray, terms: tuple[np.ndarray, np.ndarray], size: np.ndarray,
+    of: np.ndarray, pool: ThreadPool,
+) -> Correlations:  # fmt: skip
+    """Correlations of the columns of one piece within the blocks ``of``; see `strong_pairs`."""
+    group, own = of[piece.at], size[piece.at]
+    several = np.flatnonzero(np.bincount(group, minlength=len(of))[group] > 1)
+    members = several[np.argsort(group[several], kind="stable")]
+    starts = np.flatnonzero(np.diff(group[members], prepend=-1, append=-1))
+    lengths = np.diff(starts)
+    at = np.cumsum(lengths**2) - lengths**2
+    squares = np.empty(int((lengths**2).sum()))
+
+    def some(a: int, b: int) -> None:
+        z = np.zeros(len(v))
+        column_squares(*piece.arrays, v, *terms, own, members, starts, a, b, at, z, squares)
+
+    work = np.append(0, np.cumsum(lengths.astype(float) ** 2))
+    pool.map(some, balanced_chunks(work, CHUNKS), int(work[-1]))
+    place = np.arange(len(members)) - np.repeat(starts[:-1], lengths)
+    width = np.repeat(lengths, lengths)
+    return Correlations(squares, piece.at[members], np.repeat(at, lengths), width, place)

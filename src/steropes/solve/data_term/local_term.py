@@ -1,0 +1,363 @@
+"""The data term of rows on this machine: a design, a likelihood and weights."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...backends.cpu import CpuBackend
+from ...design.face import AnyRows, DesignLike
+from ...likelihoods import Likelihood
+from ...likelihoods.curvature import ProfiledCurvature
+from ...likelihoods.nuisance import Nuisance
+from ...priors import Prior
+from ..hessian import centred, diagonal, eta_product, hessian
+from .column_cache import ColumnCache
+from .column_hessian import ColumnHessian
+from .protocols import Accuracy, CurvatureAt, Trial
+from .row_subsampling import enough, thinned
+from .working_columns import WorkingColumns
+
+__all__ = ["LocalTerm"]
+
+SINGLE = 1e-4  # of λ: the tolerance from which a look at all columns is in single precision
+MANY_LANES = 8  # replicates whose residuals do not stay in the cache
+
+
+class LocalTerm:
+    """Replicates of one model: same X and outcome, other row weights or offsets.
+
+    Parameters
+    ----------
+    design : Design
+    likelihood : Likelihood
+    weights : (n, B) or (n, 1) array
+        Row weights of the replicates, in the rows of X.
+    offset : (n, B) or (n, 1) array or None
+        Added to the linear predictor.
+    B : int
+        Number of replicates.
+    active : WorkingColumns, optional
+        To share with other terms of the same model.
+    """
+
+    def __init__(
+        self,
+        design: DesignLike,
+        likelihood: Likelihood,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        active: WorkingColumns | None = None,
+    ) -> None:
+        self.design, self.likelihood = design, likelihood
+        self.backend = backend = likelihood.backend
+        self.p, self.B, self.lanes = design.p, B, backend.lanes(B)
+        self.scale, self.pool = design.scale, backend.pool
+        self.rows, self.columnar = max(likelihood.n, 1), design.plain
+        self.reach, self.evidence = likelihood.reach, likelihood.evidence
+        self.order = order = likelihood.order
+        take = (lambda x: x) if order is None else (lambda x: x[order])
+        weights = np.asarray(weights, np.float64)
+        if order is not None and weights.shape[1] == 1 and np.ptp(weights) == 0:
+            weights = weights[: len(order)]  # all the same: a view of as many will do
+        else:
+            weights = take(weights)
+        w = self._in_lanes(weights)
+        self.total = w.sum(axis=0)
+        self.w = backend.asarray(w)
+        self.bound = likelihood.weigh(self.w)
+        offsets = np.zeros((1, 1))
+        if offset is not None:
+            offsets = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
+        self.offset = backend.asarray(offsets)
+        self.active = WorkingColumns(design, order, backend) if active is None else active
+        self.eta: Any = None
+        self.r: Any = None
+        self._loss = np.zeros(self.lanes)
+        self._gradient = ColumnCache(self.active)
+        self._diagonals = ColumnCache(self.active)  # of one curvature
+        self._whose: weakref.ref[LocalCurvature] | None = None
+        self.place(np.zeros((design.p, self.lanes)))
+
+    def _in_lanes(self, x: np.ndarray) -> np.ndarray:
+        """One column a lane, the lanes without a replicate zero; a single one is not copied."""
+        if self.lanes == 1:
+            return np.ascontiguousarray(x)
+        out = np.zeros((len(x), self.lanes))
+        out[:, : self.B] = x
+        return out
+
+    # -- the working set ---------------------------------------------------------------------
+
+    @property
+    def W(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.active.W
+
+    @property
+    def inside(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.active.inside
+
+    @property
+    def entries(self) -> int:
+        """See `DataTerm`."""
+        return self.active.rows.entries
+
+    def hessian_cost(self, coarse: bool) -> float:
+        """See `DataTerm.hessian_cost`: entries a row, against what a step does with each entry."""
+        return self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0
+
+    def join(self, columns: np.ndarray) -> int:
+        """See `DataTerm.join`."""
+        return self.active.join(columns)
+
+    def keep(self, at: np.ndarray) -> None:
+        """See `DataTerm.keep`."""
+        self.active.keep(at)
+
+    def under(self, prior: Prior) -> bool:
+        """See `DataTerm.under`; these are the data's alone."""
+        return False
+
+    # -- the points ----------------------------------------------------------------------------
+
+    @property
+    def loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._loss
+
+    @property
+    def data_loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._loss
+
+    @property
+    def dispersion(self) -> Any:
+        """See `DataTerm.dispersion`."""
+        return self.likelihood.dispersion(self._loss, self.total)
+
+    @property
+    def fall(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return np.zeros(self.lanes)
+
+    @property
+    def unsettled(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return np.zeros(self.lanes)
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """See `DataTerm.nuisance`."""
+        return None
+
+    def readmit(self, tol: float) -> np.ndarray:
+        """See `DataTerm.readmit`."""
+        return np.zeros(self.lanes, bool)
+
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """See `DataTerm.place`."""
+        eta = self._predictors(beta)
+        loss, r = self.likelihood.evaluate(eta, self.bound)
+        self._arrive(eta, self.backend.to_host(loss), r)
+
+    def _predictors(self, beta: np.ndarray) -> Any:
+        """η of coefficients (p, lanes)."""
+        eta = self.backend.xp.zeros((self.likelihood.n_eta, self.lanes))
+        eta += self.offset
+        if len(self.W):
+            eta += self.active.rows.matmul(self.backend.asarray(beta[self.W]))
+        return eta
+
+    def _arrive(self, eta: Any, loss: np.ndarray, r: Any) -> None:
+        self.eta, self.r, self._loss = eta, r, loss
+        self._gradient.forget()
+
+    def gradient(self) -> np.ndarray:
+        """See `DataTerm.gradient`."""
+        return self._gradient.sums(lambda rows: self.backend.to_host(rows.rmatmul(self.r)))
+
+    def gradients(self, tol: float) -> np.ndarray:
+        """See `DataTerm.gradients`.
+
+        Several replicates' residuals do not stay in the cache. Where they are read in single
+        precision (outside of the working set, whose gradient is exact) half as much is fetched;
+        that is when ``tol`` is a thousand times the rounding.
+        """
+        g = np.empty((self.p, self.lanes))
+        g[self.W] = self.gradient()
+        outside = np.flatnonzero(~self.inside)
+        if len(outside) == 0:
+            return g
+        r, xp = self.r, self.backend.xp
+        single = self.lanes >= MANY_LANES and tol >= SINGLE and self.backend.single_precision_sums
+        dtype = np.float32 if single else np.float64
+        if self.order is not None:
+            whole = xp.zeros((self.design.n, self.lanes), dtype)
+            whole[self.order] = r
+            r = whole
+        r = xp.asarray(r, dtype)
+        g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
+        if not single:  # who joins now need not be summed again
+            g.flags.writeable = False  # others see it too
+            self._gradient.know(g)
+        return g
+
+    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
+        """See `DataTerm.along`."""
+        return LocalTrial(self, self.active.rows.matmul(self.backend.asarray(D)))
+
+    # -- curvature -----------------------------------------------------------------------------
+
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> LocalCurvature | None:
+        """See `DataTerm.curvature`."""
+        w, likelihood = self.w[:, lane : lane + 1], self.likelihood.of_lane(lane)
+        if thin > 1:
+            w = thinned(w, thin, self.backend)
+        bound = likelihood.weigh(w) if self.lanes > 1 or thin > 1 else self.bound
+        curvature = likelihood.curvature(
+            self.eta[:, lane : lane + 1], bound, exact=accuracy == "exact"
+        )
+        if thin > 1 and not enough(curvature.v, len(self.W)):
+            return None
+        return LocalCurvature(self.active, curvature, w[:, 0])
+
+    def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
+        """See `DataTerm.relative`.
+
+        A column of few ones can lose a good part of its curvature with the rows of one fold,
+        which a common factor would miss. None where the base has no weight in a row that counts,
+        or rows of η are not rows of weights.
+        """
+        assert isinstance(curvature, LocalCurvature)  # terms that share a Hessian are alike
+        if self.likelihood.many_outcomes:
+            return self._relative_now(curvature)
+        found = self.relative_diagonals(curvature)
+        if found is None:
+            return None
+        h0, h = found
+        return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
+
+    def relative_diagonals(self, curvature: LocalCurvature) -> tuple[np.ndarray, np.ndarray] | None:
+        """A curvature's diagonal, (k, 1), and those with the replicates' weights, (k, lanes)."""
+        xp, to_host = self.backend.xp, self.backend.to_host
+        base = curvature.base[:, None]
+        if self._whose is None or self._whose() is not curvature:
+            if self.active.rows.layout != "rows" or bool((self.w[curvature.base == 0] > 0).any()):
+                return None
+            self._diagonals.forget()
+            self._whose = weakref.ref(curvature)
+
+        def make(rows: AnyRows) -> np.ndarray:
+            assert rows.layout == "rows"
+            v = curvature.curvature.v[:, None]
+            share = v / xp.where(base > 0, base, 1.0)
+            (V,) = self.backend.map_rows(lambda share, w: (share * w,), share, self.w)
+            return np.hstack([to_host(rows.diagonals(v)), to_host(rows.diagonals(V))])
+
+        known = self._diagonals.sums(make)
+        return known[:, :1], known[:, 1:]
+
+    def _relative_now(self, curvature: LocalCurvature) -> np.ndarray:
+        """The same where the outcomes differ, and with them the points: of the curvatures there."""
+        rows, xp = self.active.rows, self.backend.xp
+        assert rows.layout == "rows"  # families with an outcome a row
+        V = xp.zeros_like(self.w)
+        for b in range(self.B):
+            one, own = slice(b, b + 1), self.likelihood.of_lane(b)
+            V[:, b] = own.curvature(self.eta[:, one], own.weigh(self.w[:, one])).v
+        h0 = self.backend.to_host(rows.diagonals(curvature.curvature.v[:, None]))
+        h = self.backend.to_host(rows.diagonals(V))
+        return np.clip(np.where(h0 * h > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-4, 1e4)
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`."""
+        parts = self.left_out_parts(weights, difference)
+        score = self.likelihood.score_of(parts[0])
+        return score - self.likelihood.score_of(parts[1]) if difference else score
+
+    def left_out_parts(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """The sums over rows that make the scores, (1, m, B); see `Likelihood.score_parts`.
+
+        With ``difference`` those of all rows and those of the replicates' own, (2, m, B).
+        """
+        likelihood, B = self.likelihood, self.B
+        w = self.backend.asarray((weights if self.order is None else weights[self.order])[:, None])
+        asked = w + self.backend.xp.zeros_like(self.w) if difference else w - self.w
+        asked[:, B:] = 0.0
+        parts = [likelihood.score_parts(self.eta, asked, self.w)]
+        if difference:
+            parts.append(likelihood.score_parts(self.eta, self.w, self.w))
+        return np.stack([self.backend.to_host(x)[:, :B] for x in parts])
+
+
+class LocalTrial:
+    """A direction in the linear predictors; see `Trial`."""
+
+    def __init__(self, term: LocalTerm, d_eta: Any) -> None:
+        self.term, self.d_eta = term, d_eta
+        self.end: tuple[Any, np.ndarray, Any] | None = None
+        term.r = None  # as large as the predictors, and of no more use
+
+    def loss(self, t: np.ndarray) -> np.ndarray:
+        """See `Trial.loss`."""
+        term, length = self.term, self.term.backend.asarray(t)
+        if (t != 1.0).any():  # NumPy is slow at a product with a short row, n times
+            (eta,) = term.backend.map_rows(lambda e, d: (e + d * length,), term.eta, self.d_eta)
+        else:
+            (eta,) = term.backend.map_rows(lambda e, d: (e + d,), term.eta, self.d_eta)
+        loss, r = term.likelihood.evaluate(eta, term.bound)
+        host = term.backend.to_host(loss)
+        self.end = eta, host, r
+        return host
+
+    def commit(self) -> None:
+        """See `Trial.commit`."""
+        if self.end is None:
+            raise RuntimeError("commit() before loss()")
+        self.term._arrive(*self.end)
+
+
+class LocalCurvature:
+    """A likelihood's curvature with the rows it is of; see `CurvatureAt`.
+
+    Attributes
+    ----------
+    base : (n,) array
+        Row weights of its replicate.
+    """
+
+    def __init__(self, active: WorkingColumns, curvature: Any, base: Any) -> None:
+        self.active, self.curvature, self.base = active, curvature, base
+        self.grouped, self.convex = curvature.grouped, True
+        if isinstance(curvature, ProfiledCurvature) and curvature.safer is not None:
+            # As it is: what to make of it is the solver's to say, who knows the penalties.
+            self.curvature, self.convex = replace(curvature, safer=None), False
+
+    def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `CurvatureAt.matrix`."""
+        H = hessian(self.active.rows, self.curvature, first, rough)
+        return self.active.backend.to_host(H)
+
+    def diagonal(self) -> np.ndarray:
+        """See `CurvatureAt.diagonal`."""
+        return self.active.backend.to_host(diagonal(self.active.rows, self.curvature))
+
+    def uncentred(self) -> np.ndarray:
+        """See `CurvatureAt.uncentred`."""
+        v = self.curvature.v if self.convex else np.abs(self.curvature.v)
+        return self.active.backend.to_host(self.active.rows.diagonal(v))
+
+    def by_columns(self) -> ColumnHessian:
+        """See `CurvatureAt.by_columns`; where it may be indefinite, what it is at most."""
+        backend = self.active.backend
+        v = np.abs(backend.to_host(self.curvature.v))
+        product = eta_product(self.curvature, backend) if self.convex else centred(v)
+        host = backend if backend.on_host else CpuBackend()
+        return ColumnHessian(self.active.stored(), v, product, host)

@@ -1,0 +1,192 @@
+"""The data term of a likelihood with nuisance parameters, which move with the points.
+
+Each replicate has its own, and its own block of the Hessian, exact at each point; what is shared
+between replicates is, as ever, the Hessian of the coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ...design.face import DesignLike
+from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from ..hessian import pooled_groups
+from .local_term import LocalCurvature, LocalTerm
+from .protocols import Accuracy
+from .working_columns import WorkingColumns
+
+__all__ = ["ProfiledTerm"]
+
+PAIR = 0.04  # time of a product of two entries, in that of an entry in a step,
+WHOLE_PAIR = 0.007  # the same where they are of whole rows,
+LOGARITHMS = 40.0  # and the time of a row's likelihood
+LEAST = 0.7  # of a step: what a Hessian of any columns costs
+
+
+class ProfiledTerm(LocalTerm):
+    """Replicates of one model with nuisance parameters; see `LocalTerm` for the rest."""
+
+    likelihood: NuisanceLikelihood
+
+    def __init__(
+        self,
+        design: DesignLike,
+        likelihood: NuisanceLikelihood,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        active: WorkingColumns | None = None,
+    ) -> None:
+        self.points: list[NuisancePoint] = []
+        super().__init__(design, likelihood, weights, offset, B, active)
+
+    def hessian_cost(self, coarse: bool) -> float:
+        """See `DataTerm.hessian_cost`.
+
+        Products of a row's entries, and of whole rows for each of α, against the entries and the
+        many logarithms of a step.
+        """
+        a_row, K = self.entries / self.rows, max(p.nuisance.K for p in self.points)
+        groups = pooled_groups(self.active.rows, K) if coarse else K
+        pairs = PAIR * a_row**2 + WHOLE_PAIR * groups / self.rows * len(self.W) ** 2
+        return (LEAST + pairs / (LOGARITHMS + a_row)) / self.B
+
+    # -- the points ----------------------------------------------------------------------------
+
+    @property
+    def fall(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._of_points(lambda point: point.fall)
+
+    @property
+    def unsettled(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self._of_points(lambda point: point.unsettled)
+
+    def _of_points(self, number: Callable[[NuisancePoint], float]) -> np.ndarray:
+        out = np.zeros(self.lanes)
+        out[: self.B] = [number(point) for point in self.points]
+        return out
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """See `DataTerm.nuisance`."""
+        return self.points[lane].nuisance
+
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """See `DataTerm.place`."""
+        eta = self._predictors(beta)
+
+        def one(b: int) -> NuisancePoint:
+            own = of_lane(eta, b)
+            if self.points and like is None:
+                point = self.points[b].nuisance.at(own)
+                if np.isfinite(point.loss):
+                    return point
+            return self.likelihood.begin(own, of_lane(self.w, b), like).at(own)
+
+        self.settle(eta, self.each(one, range(self.B)))
+
+    def each(self, function: Callable[[int], Any], lanes: Iterable[int]) -> list:
+        """What a function of a lane, of a few operations for each of its rows, gives for some."""
+        lanes = list(lanes)
+        return self.pool.map(function, [(b,) for b in lanes], 8 * len(self.w) * len(lanes))
+
+    def settle(self, eta: Any, points: list[NuisancePoint]) -> None:
+        """Let the replicates be here."""
+        r, loss = np.zeros(eta.shape), np.zeros(self.lanes)
+
+        def one(b: int) -> None:
+            r[:, b] = points[b].gradient()
+            loss[b] = points[b].loss
+
+        self.each(one, range(self.B))
+        self.points = points
+        self._arrive(eta, loss, r)
+
+    def readmit(self, tol: float) -> np.ndarray:
+        """See `DataTerm.readmit`."""
+        out, points = np.zeros(self.lanes, bool), list(self.points)
+        for b, point in enumerate(self.points):
+            own = of_lane(self.eta, b)
+            more = point.nuisance.readmitted(own, tol)
+            if more is not None:
+                points[b], out[b] = more.at(own), True
+        if out.any():
+            self.settle(self.eta, points)
+        return out
+
+    def along(self, D: np.ndarray, live: np.ndarray) -> ProfiledTrial:
+        """See `DataTerm.along`."""
+        return ProfiledTrial(self, self.active.rows.matmul(self.backend.asarray(D)), live)
+
+    # -- curvature and scores --------------------------------------------------------------------
+
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> LocalCurvature | None:
+        """See `DataTerm.curvature`; a part of the rows would be without most of α."""
+        if thin > 1:
+            return None
+        return LocalCurvature(
+            self.active, self.points[lane].curvature(accuracy == "coarse"), self.w[:, lane]
+        )
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`; rows are independent, so both scores are one."""
+        whole = weights if self.order is None else weights[self.order]
+
+        def one(b: int) -> float:
+            held = whole - of_lane(self.w, b)
+            return self.points[b].nuisance.score(of_lane(self.eta, b), held)
+
+        return np.array(self.each(one, range(self.B)))
+
+
+class ProfiledTrial:
+    """A direction in η with the nuisance parameters' own; see `Trial`."""
+
+    def __init__(self, term: ProfiledTerm, d_eta: np.ndarray, live: np.ndarray) -> None:
+        self.term, self.d_eta = term, d_eta
+        self.lanes = [b for b in range(term.B) if live[b]]
+        steps = term.each(lambda b: term.points[b].direction(of_lane(d_eta, b)), self.lanes)
+        self.directions = dict(zip(self.lanes, steps, strict=True))
+        self.reached: dict[int, tuple[float, NuisancePoint]] = {}
+
+    def loss(self, t: np.ndarray) -> np.ndarray:
+        """See `Trial.loss`; only what is at another place than before is evaluated."""
+        fresh = [b for b in self.lanes if b not in self.reached or self.reached[b][0] != t[b]]
+
+        def one(b: int) -> tuple[float, NuisancePoint]:
+            nuisance = self.term.points[b].nuisance.moved(self.directions[b], float(t[b]))
+            return float(t[b]), nuisance.at(self._eta(b, float(t[b])))
+
+        self.reached.update(zip(fresh, self.term.each(one, fresh), strict=True))
+        out = self.term.loss.copy()
+        for b, (_, point) in self.reached.items():
+            out[b] = point.loss if np.isfinite(point.loss) and point.usable else np.inf
+        return out
+
+    def _eta(self, b: int, t: float) -> np.ndarray:
+        return of_lane(self.term.eta, b) + t * of_lane(self.d_eta, b)
+
+    def commit(self) -> None:
+        """See `Trial.commit`."""
+        if len(self.reached) < len(self.lanes):
+            raise RuntimeError("commit() before loss()")
+        term, t = self.term, np.zeros(self.term.lanes)
+        points = list(term.points)
+        for b, (length, point) in self.reached.items():
+            t[b] = length
+            if length > 0:
+                settled = point.nuisance.settled()
+                same = settled is point.nuisance
+                points[b] = point if same else settled.at(self._eta(b, length))
+        term.settle(term.eta + self.d_eta * t, points)
+
+
+def of_lane(x: np.ndarray, b: int) -> np.ndarray:
+    """A lane's column (n,), together in memory."""
+    return np.ascontiguousarray(x[:, b])

@@ -1,0 +1,279 @@
+"""The data term of rows in shards that have a few thresholds in common.
+
+Thresholds are here; a step sends them with the coefficients, and shards answer with sums by
+threshold (`likelihoods.level_exchange`), of which the gradient with the thresholds eliminated,
+their own step and the Hessian's last term are made. So a step is one request, whose answer is as
+long as the working set times the thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ....likelihoods.blocks import Chain
+from ....likelihoods.level_exchange import LevelExchange, LevelPoint, Moved
+from ....likelihoods.nuisance import Nuisance, NuisanceLikelihood
+from ..protocols import Accuracy, CurvatureAt, Trial
+from ..working_columns import WorkingSet
+from .level_state import LevelState, padded, require_positive
+from .shard_messages import (
+    At,
+    ContextShards,
+    Gradients,
+    Hessian,
+    LeftOut,
+    LevelMean,
+    LevelSums,
+    added,
+)
+from .sharded_term import ShardedCurvature, ShardedFamily, ShardedTerm
+
+__all__ = ["LevelTerm"]
+
+
+class LevelTerm(ShardedTerm):
+    """Replicates of one model whose rows are in shards, with few thresholds.
+
+    Parameters
+    ----------
+    shards : ContextShards
+    exchange : LevelExchange
+    likelihood : NuisanceLikelihood
+        Of all rows; only their outcomes are asked of it.
+    scale, weights, offset, B, active
+        As in `ShardedTerm`.
+    """
+
+    def __init__(
+        self,
+        shards: ContextShards,
+        exchange: LevelExchange,
+        likelihood: NuisanceLikelihood,
+        scale: np.ndarray,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        active: WorkingSet | None = None,
+    ) -> None:
+        self.exchange, self.told, self.offset = exchange, shards, offset
+        self.own = np.broadcast_to(weights, (shards.rows, B))
+        backend = likelihood.backend
+        family = ShardedFamily(
+            likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
+        )
+        self._thresholds: list[Moved] | None = None
+        self._spot: LevelState | None = None
+        super().__init__(
+            shards, family, scale, backend.pool, weights, offset, B, backend.lanes(B), active
+        )
+
+    def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        return self._bound(self.own, offset)
+
+    def _bound(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        told = self.exchange.told(weights, offset)
+        return self.told.bind(weights, offset, weights.shape[1], told)
+
+    def _totals(self) -> np.ndarray:
+        out = np.zeros(self.lanes)
+        out[: self.B] = added(self._ask(self._at(), LevelMean()), "weight")
+        return out
+
+    # -- the points ----------------------------------------------------------------------------
+
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """See `DataTerm.place`; thresholds stay where they are finite there."""
+        before = self._thresholds
+        self.beta, self._spot = np.array(beta, np.float64), None
+        if before is not None and like is None:
+            found = np.isfinite(self.spot.loss[: self.B])
+            if found.all():
+                return
+        fresh = self._begun(like)
+        if before is not None and like is None:
+            fresh = [old if ok else new for old, new, ok in zip(before, fresh, found, strict=True)]
+        self._thresholds, self._spot = fresh, None
+
+    def _begun(self, like: Nuisance | None = None) -> list[Moved]:
+        level = added(self._ask(self._at(), LevelMean()), "eta") / self.total[: self.B]
+        lanes = range(self.B)
+        return [self.exchange.begin(float(level[b]), self.own[:, b], like) for b in lanes]
+
+    @property
+    def spot(self) -> LevelState:
+        """Where the replicates are, with the sums over the working set as it is."""
+        if self._thresholds is None:
+            self._thresholds = self._begun()
+        if self._spot is None or self._spot.version != self.active.version:
+            self._spot = self.seen(self.beta[self.W], self._thresholds)
+        return self._spot
+
+    def seen(self, beta: np.ndarray, thresholds: list[Moved]) -> LevelState:
+        """Ask for the sums at a point."""
+        spot = LevelState(thresholds, self._point(thresholds), self.active.version)
+        self._take(spot, beta)
+        finite = np.isfinite(spot.loss[: self.B])
+        bad = np.array([ok and not spot.block(b).positive for b, ok in enumerate(finite)])
+        if bad.any():  # by rounding, far out
+            spot = LevelState(thresholds, replace(spot.point, clipped=bad), self.active.version)
+            self._take(spot, beta)
+        return spot
+
+    def _take(self, spot: LevelState, beta: np.ndarray) -> None:
+        answers = self._ask(At(self.key, self.W, beta, levels=spot.point), LevelSums())
+        self.counted(answers)
+        spot.take(answers)
+
+    def _point(self, thresholds: Sequence[Moved]) -> LevelPoint:
+        alpha, delta = (
+            padded([getattr(t, name) for t in thresholds]) for name in ("alpha", "delta")
+        )
+        return LevelPoint(alpha, delta, np.zeros(len(thresholds), bool))
+
+    def arrive(self, beta: np.ndarray, spot: LevelState) -> None:
+        """Let the points be where a trial has been."""
+        self.beta[self.W] = beta
+        self._thresholds, self._spot = spot.thresholds, spot
+
+    @property
+    def loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.spot.loss
+
+    @property
+    def fall(self) -> np.ndarray:
+        """See `DataTerm`."""
+        out, spot = np.zeros(self.lanes), self.spot
+        out[: self.B] = [spot.fall(b) for b in range(self.B)]
+        return out
+
+    @property
+    def unsettled(self) -> np.ndarray:
+        """See `DataTerm`."""
+        K = np.ones(self.lanes)
+        K[: self.B] = [max(len(t.alpha), 1) for t in self.spot.thresholds]
+        return np.sqrt(np.maximum(self.fall, 0.0) / K)
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """See `DataTerm.nuisance`."""
+        return self.exchange.nuisance(self.own[:, lane], self.spot.thresholds[lane])
+
+    def gradient(self) -> np.ndarray:
+        """See `DataTerm.gradient`."""
+        spot = self.spot
+        g = np.array(spot.slope)
+        for b in range(self.B):
+            g[:, b] += spot.crossed(b).T @ require_positive(*spot.solved(b))
+        return g
+
+    def gradients(self, tol: float) -> np.ndarray:
+        """See `DataTerm.gradients`."""
+        own, spot = self.gradient(), self.spot
+        t = padded([spot.solved(b)[1] for b in range(self.B)])
+        at = At(self.key, self.W, self.beta[self.W], levels=replace(spot.point, t=t))
+        g = added(self._ask(at, Gradients(tol)), "gradients")
+        g[self.W] = own
+        return g
+
+    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
+        """See `DataTerm.along`."""
+        return LevelTrial(self, D, live)
+
+    # -- curvature and scores --------------------------------------------------------------------
+
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
+        """See `DataTerm.curvature`; thin ones are not made."""
+        return None if thin > 1 else LevelCurvature(self, lane)
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`; rows are independent, so both scores are one."""
+        whole = self._bound(weights[:, None], None)
+        at = At(self.key, self.W, self.beta[self.W], levels=self.spot.point)
+        try:
+            return added(self._ask(at, LeftOut(whole, difference)), "score")
+        finally:
+            self.shards.release(whole)
+
+
+class LevelTrial:
+    """A direction in the coefficients with the thresholds' own; see `Trial`."""
+
+    def __init__(self, term: LevelTerm, D: np.ndarray, live: np.ndarray) -> None:
+        self.term, self.D, self.start = term, D, term.beta[term.W]
+        self.spot, self.live = term.spot, live
+        self.steps = {b: self._step(b) for b in range(term.B) if live[b]}
+        self.end: tuple[np.ndarray, LevelState] | None = None
+
+    def _step(self, b: int) -> np.ndarray:
+        block, t = self.spot.solved(b)
+        return np.asarray(
+            block.solve(self.spot.crossed(b) @ self.D[:, b]) - require_positive(block, t)
+        )
+
+    def loss(self, t: np.ndarray) -> np.ndarray:
+        """See `Trial.loss`."""
+        t = np.where(self.live, t, 0.0)
+        thresholds = list(self.spot.thresholds)
+        for b, step in self.steps.items():
+            if t[b] != 0:
+                thresholds[b] = thresholds[b].moved(step, float(t[b]))
+        beta = self.start + t * self.D
+        self.end = beta, self.term.seen(beta, thresholds)
+        return self.end[1].reachable(self.term.total)
+
+    def commit(self) -> None:
+        """See `Trial.commit`."""
+        if self.end is None:
+            raise RuntimeError("commit() before loss()")
+        self.term.arrive(*self.end)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A replicate's thresholds, and their block, where a curvature is of."""
+
+    point: LevelPoint
+    block: Chain
+
+
+class LevelCurvature(ShardedCurvature):
+    """See `ShardedCurvature`."""
+
+    def __init__(self, term: LevelTerm, lane: int) -> None:
+        super().__init__(term, lane)
+        spot, one = term.spot, slice(lane, lane + 1)
+        some, p = slice(len(spot.thresholds[lane].alpha)), spot.point
+        point = LevelPoint(p.alpha[some, one], p.delta[some, one], p.clipped[one])
+        block, t = spot.solved(lane)
+        require_positive(block, t)
+        self.kept = _Kept(point, block)
+
+    @property
+    def at(self) -> At:
+        """See `ShardedCurvature.at`."""
+        return replace(self.place(), levels=self.kept.point)
+
+    def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `CurvatureAt.matrix`."""
+        k = len(self.term.W)
+        answers = self.term._ask(self.at, Hessian(self.lane, True, first, rough))
+        strip = added(answers, "matrix")[: k - first, :k]
+        M = added(answers, "cross")[:, :k]
+        strip -= M[:, first:].T @ self.kept.block.solve(M)
+        H = np.empty((k, k), answers[0]["matrix"].dtype)
+        H[first:] = strip
+        return H
+
+    def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        version, k = self.term.active.version, len(self.term.W)
+        if self._diagonals is None or self._diagonals[0] != version:
+            answers = self.term._ask(self.at, Hessian(self.lane, False))
+            raw, M = added(answers, "diagonal")[:k], added(answers, "cross")[:, :k]
+            h = raw - (M * self.kept.block.solve(M)).sum(axis=0)
+            self._diagonals = version, np.maximum(h, 0.0), raw
+        return self._diagonals[1:]

@@ -1,0 +1,52 @@
+"""Sums of the columns over risk sets: X is here, and how it is summed a likelihood's part says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....backends.face import Array
+from ....design.face import PieceLike
+from ....likelihoods.risk_part import PartWeights, RiskPart
+from ..working_columns import WorkingColumns
+
+__all__ = ["moments"]
+
+
+def moments(
+    part: RiskPart, active: WorkingColumns, r: Array, weights: PartWeights, chosen: np.ndarray,
+    apart: bool,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """``at_risk`` and, with ``apart``, ``tied``: sums of r x at some groups, (F, k) each.
+
+    Parameters
+    ----------
+    r : (n, 1) array
+    chosen : (F,) int array
+        Groups, ascending.
+    """
+    rows, u = active.rows, r[:, 0]
+    if rows.layout == "rows":
+        N, E = part.moments(rows.sums, rows.k, u, weights, chosen)
+    else:
+        assert rows.layout == "pieces"  # no other model over time has risk sets
+        N, E = _by_interval(part, rows, u, weights, chosen)
+    if apart:
+        assert E is not None  # of families that tell them apart
+        return {"at_risk": N, "tied": E}
+    return {"at_risk": N if E is None else N + E}
+
+
+def _by_interval(
+    part: RiskPart, rows: PieceLike, u: Array, weights: PartWeights, chosen: np.ndarray
+) -> tuple[Array, Array]:
+    """Of columns that act in some intervals of time; see `PieceLike`."""
+    assert part.rows.interval is not None
+    of = part.rows.interval[part.rows.groups.stratum[chosen]]
+    N, E = np.zeros((2, len(chosen), rows.k))
+    for q, (pieces, X, at, columns, _) in enumerate(rows.intervals()):
+        here = np.flatnonzero(of == q)
+        if len(here) and pieces.stop > pieces.start:
+            n, e = part.moments(X.sums, X.k, u[pieces], weights, chosen[here], pieces)
+            assert e is not None
+            N[np.ix_(here, at)], E[np.ix_(here, at)] = n[:, columns], e[:, columns]
+    return N, E

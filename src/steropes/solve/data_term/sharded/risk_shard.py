@@ -1,0 +1,224 @@
+"""Rows that are here and have risk sets in common with rows elsewhere, as a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....design.face import DesignLike
+from ....likelihoods.curvature import GroupedCurvature
+from ....likelihoods.risk_part import Hazards, PartWeights, RiskPart
+from ...hessian import hessian
+from ..working_columns import WorkingColumns
+from .local_shard import Unbound, place_of
+from .risk_moments import moments
+from .shard_base import ShardBase
+from .shard_messages import (
+    WIDEST,
+    Ask,
+    At,
+    Gradients,
+    Hessian,
+    Relative,
+    RiskSums,
+    Slope,
+    Told,
+    Tops,
+)
+
+__all__ = ["RiskShard"]
+
+PLACES = 3  # that are kept: of the steps, of the shared curvature, and of the last one
+
+
+@dataclass(frozen=True)
+class _Here:
+    """η of some replicates at a point, and r where it has been asked for."""
+
+    eta: np.ndarray
+    weights: PartWeights
+    r: np.ndarray | None = None
+    shift: np.ndarray | None = None
+
+
+class RiskShard(ShardBase):
+    """See `Shard`; a step is two requests.
+
+    Parameters
+    ----------
+    design : Design
+    part : RiskPart
+        Of these rows.
+    """
+
+    def __init__(self, design: DesignLike, part: RiskPart) -> None:
+        super().__init__(design, part.order, part.backend)
+        self.part = part
+        self._bound: dict[str, tuple[PartWeights, np.ndarray | None]] = {}
+        self._here: dict[tuple[str, int | None, bytes], _Here] = {}
+
+    def knows(self, key: str) -> bool:
+        """Whether replicates are bound."""
+        return key in self._bound
+
+    def bind(self, key: str, weights: np.ndarray, offset: np.ndarray | None, told: Told) -> None:
+        """See `ContextShards.bind`: offsets are among what is told."""
+        part = self.part
+        w = self._in_lanes(np.asarray(weights, np.float64)[part.row])
+        common = {name: x for name, x in told.items() if name != "offset"}
+        own = self._in_lanes(told["offset"]) if "offset" in told else None
+        self._bound[key] = part.weigh(w, common), own
+
+    def _in_lanes(self, x: np.ndarray) -> np.ndarray:
+        B = x.shape[1]
+        out = np.zeros((len(x), self.part.backend.lanes(B)))
+        out[:, :B] = x
+        return out
+
+    def release(self, key: str) -> None:
+        """See `Shard.release`."""
+        self._bound.pop(key, None)
+        for known in [k for k in self._here if k[0] == key]:
+            del self._here[known]
+
+    def _answer(self, at: At, ask: Ask, active: WorkingColumns) -> Iterable[tuple[str, np.ndarray]]:
+        match ask:
+            case RiskSums():
+                return self._sums(at, ask, active)
+            case Tops():
+                here = self._at(at, ask.lane, active)
+                return [("tops", self.part.tops(here.eta, here.weights))]
+            case Slope():
+                r = self._gradient(at, active)
+                entries = np.array(active.rows.entries)
+                return [("gradient", np.asarray(active.rows.rmatmul(r))), ("entries", entries)]
+            case Gradients():
+                return [("gradients", self._gradients(at, active))]
+            case Hessian():
+                return self._hessian(at, ask, active)
+            case Relative():
+                return self._relative(at, ask, active)
+            case _:
+                raise ValueError(f"risk sets are not asked for {type(ask).__name__}")
+
+    # -- where replicates are --------------------------------------------------------------------
+
+    def _at(self, at: At, lane: int | None, active: WorkingColumns) -> _Here:
+        """η of all replicates, or of one."""
+        key = at.replicates, lane, place_of(at)
+        if key in self._here:
+            self._here[key] = self._here.pop(key)  # the last one that was wanted
+            return self._here[key]
+        if at.replicates not in self._bound:
+            raise Unbound(at.replicates)
+        weights, offset = self._bound[at.replicates]
+        if lane is not None:
+            weights = weights.of_lane(lane)
+        eta = active.rows.matmul(np.ascontiguousarray(at.beta))
+        if offset is not None:
+            one = lane is not None and offset.shape[1] > 1
+            eta = eta + (offset[:, lane : lane + 1] if one and lane is not None else offset)
+        self._keep(key, here := _Here(eta, weights))
+        return here
+
+    def _keep(self, key: tuple[str, int | None, bytes], here: _Here) -> None:
+        """Keep a place; of all lanes of replicates there is one, where they are now."""
+        for old in [k for k in self._here if k[:2] == key[:2] and key[1] is None]:
+            del self._here[old]
+        self._here[key] = here
+        while len(self._here) > PLACES:
+            del self._here[next(iter(self._here))]
+
+    def _rated(
+        self, at: At, lane: int | None, shift: np.ndarray | None, active: WorkingColumns
+    ) -> tuple[_Here, np.ndarray]:
+        """The place with r there, and the events' part of the loss."""
+        here = self._at(at, lane, active)
+        r, linear = self.part.rates(here.eta, here.weights, shift)
+        self._keep((at.replicates, lane, place_of(at)), _Here(here.eta, here.weights, r, shift))
+        return _Here(here.eta, here.weights, r, shift), linear
+
+    def _r(
+        self, at: At, lane: int | None, active: WorkingColumns
+    ) -> tuple[np.ndarray, PartWeights]:
+        """R at a point whose hazards are known."""
+        assert at.hazards is not None
+        here, shift = self._at(at, lane, active), at.hazards.shift
+        same = here.shift is shift or (
+            here.shift is not None and shift is not None and np.array_equal(here.shift, shift)
+        )
+        if here.r is None or not same:
+            here = self._rated(at, lane, shift, active)[0]
+        assert here.r is not None
+        return here.r, here.weights
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _sums(
+        self, at: At, ask: RiskSums, active: WorkingColumns
+    ) -> Iterable[tuple[str, np.ndarray]]:
+        here = self._at(at, ask.lane, active)
+        largest = float(np.abs(here.eta).max(initial=0.0))
+        out = [("largest", np.array(largest))]
+        if largest >= WIDEST and ask.shift is None:
+            return out
+        here, linear = self._rated(at, ask.lane, ask.shift, active)
+        assert here.r is not None
+        out += [("linear", linear), *self.part.sums(here.r, here.weights).items()]
+        if ask.squares:
+            out.append(("squares", self.part.squares(here.r, here.weights)))
+        return out
+
+    def _gradient(self, at: At, active: WorkingColumns) -> np.ndarray:
+        """Derivative of the loss in η."""
+        assert at.hazards is not None
+        r, weights = self._r(at, None, active)
+        return self.part.gradient(r, weights, at.hazards)
+
+    def _gradients(self, at: At, active: WorkingColumns) -> np.ndarray:
+        """Over all columns; what is of the working set is asked for apart, and zero here."""
+        r = self._gradient(at, active)
+        if self.part.order is not None:
+            whole = np.zeros((self.design.n, r.shape[1]))
+            whole[self.part.order] = r
+            r = whole
+        return np.asarray(self.design.rmatmul(r, self.part.backend))
+
+    def _hessian(
+        self, at: At, ask: Hessian, active: WorkingColumns
+    ) -> Iterable[tuple[str, np.ndarray]]:
+        assert at.hazards is not None
+        assert ask.groups is not None
+        rows = active.rows
+        r, weights = self._r(at, ask.lane, active)
+        out = list(moments(self.part, active, r, weights, ask.groups, ask.apart).items())
+        v = self._diagonal(r, weights, at.hazards)
+        if ask.matrix:
+            H = hessian(rows, GroupedCurvature(v), ask.first, ask.rough)
+            out.append(("matrix", np.asarray(H)[ask.first :]))
+        else:
+            out.append(("diagonal", np.asarray(rows.diagonal(v))))
+        return out
+
+    def _diagonal(self, r: np.ndarray, weights: PartWeights, hazards: Hazards) -> np.ndarray:
+        return np.asarray(r * self.part.exposure(weights, hazards))[:, 0]
+
+    def _relative(
+        self, at: At, ask: Relative, active: WorkingColumns
+    ) -> Iterable[tuple[str, np.ndarray]]:
+        assert at.hazards is not None
+        r, weights = self._r(at, ask.lane, active)
+        others = self._bound[ask.others][0].w
+        rows, base, k = active.rows, weights.w, len(at.columns)
+        if rows.layout != "rows" or bool(((base == 0) & (others > 0)).any()):
+            none = np.zeros((k, 1)), np.zeros((k, others.shape[1]))
+            return [("base", none[0]), ("own", none[1]), ("usable", np.array(False))]
+        v = self._diagonal(r, weights, at.hazards)[:, None]
+        own = v * (others / np.where(base > 0, base, 1.0))
+        return [
+            ("base", np.asarray(rows.diagonals(v))),
+            ("own", np.asarray(rows.diagonals(own))),
+            ("usable", np.array(True)),
+        ]

@@ -1,0 +1,211 @@
+"""The data term of rows in shards whose risk sets they have in common.
+
+A step is two rounds. In the first, shards send sums over risk sets, as many numbers as there are
+distinct event times; their totals make the losses, which is all that a line search needs, and the
+hazard's steps. In the second they are sent these, and each makes the gradient of its rows. A
+Hessian takes one such exchange of its own, and the sums of r x at the bins of its event times.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ....backends.face import Backend
+from ....likelihoods.base import Bound, Likelihood
+from ....likelihoods.risk_exchange import RiskExchange, RiskHessian
+from ..protocols import Accuracy, CurvatureAt
+from ..working_columns import WorkingSet
+from .shard_messages import (
+    WIDEST,
+    Answer,
+    At,
+    ContextShards,
+    Gradients,
+    Hessian,
+    RiskSums,
+    Slope,
+    Tops,
+    added,
+)
+from .sharded_term import ShardedCurvature, ShardedFamily, ShardedState, ShardedTerm
+
+__all__ = ["RiskTerm"]
+
+
+class RiskTerm(ShardedTerm):
+    """Replicates of one model whose rows, and their risk sets, are in shards.
+
+    Parameters
+    ----------
+    shards : ContextShards
+    exchange : RiskExchange
+    likelihood : Likelihood
+        Of all rows; only their outcomes and weights are asked of it.
+    scale, weights, offset, B, active
+        As in `ShardedTerm`.
+    """
+
+    def __init__(
+        self,
+        shards: ContextShards,
+        exchange: RiskExchange,
+        likelihood: Likelihood,
+        scale: np.ndarray,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        active: WorkingSet | None = None,
+    ) -> None:
+        self.exchange, self.likelihood, self.told = exchange, likelihood, shards
+        backend: Backend = likelihood.backend
+        self.own, self.offset = np.broadcast_to(weights, (shards.rows, B)), offset
+        self.w, self.bound = self._bound(self.own, backend.lanes(B))
+        self._others: dict[bool, tuple[str, Bound, Any]] = {}
+        family = ShardedFamily(
+            likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
+        )
+        super().__init__(
+            shards, family, scale, backend.pool, weights, offset, B, backend.lanes(B), active
+        )
+
+    def _bound(self, weights: np.ndarray, lanes: int) -> tuple[np.ndarray, Bound]:
+        """Row weights (n, ·) in the model's order and in lanes, and what the likelihood binds."""
+        order = self.likelihood.order
+        w = np.zeros((self.likelihood.n, lanes))
+        w[:, : weights.shape[1]] = weights if order is None else weights[order]
+        return w, self.likelihood.weigh(w)
+
+    def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        return self.told.bind(self.own, offset, self.B, self._tell(self.bound))
+
+    def _tell(self, bound: Bound) -> list[dict[str, np.ndarray]]:
+        """What shards are told beside their weights."""
+        offset, order = self.offset, self.likelihood.order
+        if offset is not None:
+            offset = np.asarray(offset, np.float64)
+            offset = np.asarray(self.likelihood.lift(offset if order is None else offset[order]))
+        return self.exchange.told(bound, offset)
+
+    def _totals(self) -> np.ndarray:
+        return np.asarray(self.w.sum(axis=0))
+
+    # -- the points ----------------------------------------------------------------------------
+
+    def visit(self, at: At) -> ShardedState:
+        """See `ShardedTerm.visit`; the gradient is another round, of trials that are taken."""
+        return self._visit(at, self.bound)
+
+    def _visit(self, at: At, bound: Bound) -> ShardedState:
+        sums, shift = self.sums(at)
+        loss, hazards = self.exchange.loss(sums, bound, shift)
+        return ShardedState(np.asarray(loss), None, hazards)
+
+    def sums(
+        self, at: At, lane: int | None = None, squares: bool = False
+    ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+        """Sums over risk sets, and what was taken from η of each stratum (None for nothing)."""
+        answers, shift = self._ask(at, RiskSums(lane, None, squares)), None
+        if max(float(a["largest"]) for a in answers) >= WIDEST:
+            tops = [a["tops"] for a in self._ask(at, Tops(lane))]
+            top = np.max(tops, axis=0)
+            shift = np.where(np.isfinite(top), top, 0.0)
+            answers = self._ask(at, RiskSums(lane, shift, squares))
+        names = [name for name in answers[0] if name != "largest"]
+        return {name: added(answers, name) for name in names}, shift
+
+    def _at(self) -> At:
+        known = None if self._here is None else self._here.hazards
+        return At(self.key, self.W, self.beta[self.W], known)
+
+    def _slope(self) -> np.ndarray:
+        answers = self._ask(self._at(), Slope())
+        self.counted(answers)
+        return added(answers, "gradient")
+
+    def gradients(self, tol: float) -> np.ndarray:
+        """See `DataTerm.gradients`."""
+        own = self.gradient()
+        g = added(self._ask(self._at(), Gradients(tol)), "gradients")
+        g[self.W] = own
+        return g
+
+    # -- curvature and scores --------------------------------------------------------------------
+
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
+        """See `DataTerm.curvature`; thin ones are not made."""
+        return None if thin > 1 else RiskCurvature(self, lane)
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`."""
+        if difference not in self._others:
+            w = weights[:, None] if difference else weights[:, None] - self.own
+            held, bound = self._bound(w, self.likelihood.backend.lanes(w.shape[1]))
+            key = self.told.bind(w, self.offset, w.shape[1], self._tell(bound))
+            weakref.finalize(self, self.told.release, key).atexit = False
+            constant = self.likelihood.score_constant(held)
+            if difference:
+                constant = constant - self.likelihood.score_constant(self.w)
+            self._others[difference] = key, bound, constant
+        key, bound, constant = self._others[difference]
+        score = constant - self._visit(At(key, self.W, self.beta[self.W]), bound).loss
+        return (score + self.loss if difference else score)[: self.B]
+
+
+class RiskCurvature(ShardedCurvature):
+    """See `ShardedCurvature`."""
+
+    def __init__(self, term: RiskTerm, lane: int) -> None:
+        super().__init__(term, lane)
+        self.risk = term
+        self._parts: RiskHessian | None = None
+
+    @property
+    def parts(self) -> RiskHessian:
+        """What the sums over risk sets make of it, which does not depend on the working set."""
+        if self._parts is None:
+            term, one = self.risk, slice(self.lane, self.lane + 1)
+            sums, shift = term.sums(self.place(), self.lane, squares=True)
+            self._parts = term.exchange.hessian(sums, term.w[:, one], shift)
+        return self._parts
+
+    @property
+    def at(self) -> At:
+        """See `ShardedCurvature.at`."""
+        return replace(self.place(), hazards=self.parts.hazards)
+
+    def _sums(self, matrix: bool, first: int, rough: bool) -> list[Answer]:
+        groups, apart = self.parts.groups, self.parts.apart
+        ask = Hessian(self.lane, matrix, first, rough, groups=groups, apart=apart)
+        return self.term._ask(self.at, ask)
+
+    def _moments(self, answers: list[Answer], k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        names = ("at_risk", "tied") if self.parts.apart else ("at_risk",)
+        return self.parts.moments({name: added(answers, name)[:, :k] for name in names})
+
+    def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `CurvatureAt.matrix`."""
+        k = len(self.term.W)
+        answers = self._sums(True, first, rough)
+        strip = added(answers, "matrix")[: k - first, :k]
+        for M, c in self._moments(answers, k):
+            strip -= (M[:, first:] * c[:, None]).T @ M
+        H = np.empty((k, k), answers[0]["matrix"].dtype)
+        H[first:] = strip
+        return H
+
+    def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        version, k = self.term.active.version, len(self.term.W)
+        if self._diagonals is None or self._diagonals[0] != version:
+            answers = self._sums(False, 0, False)
+            raw = added(answers, "diagonal")[:k]
+            h = raw.copy()
+            for M, c in self._moments(answers, k):
+                h -= c @ M**2
+            self._diagonals = version, np.maximum(h, 0.0), raw
+        return self._diagonals[1:]

@@ -1,0 +1,365 @@
+"""The data term of rows in shards: what the solver asks is asked of each, and summed.
+
+The sum of the shards' losses, gradients and Hessians is that of the model, so the steps are those
+of one machine. A step is one request for losses and gradients over the working set, and now and
+then one for a Hessian or for the gradient over all columns. Answers are added in the order of the
+shards: the result depends on how rows are cut into shards (in its last digits), and not on where
+they are or who answers first.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ....backends.threads import ThreadPool
+from ....likelihoods.nuisance import Nuisance
+from ....likelihoods.risk_part import Hazards
+from ....priors import Prior
+from ..protocols import Accuracy, CurvatureAt, Trial
+from ..working_columns import WorkingSet
+from .shard_messages import (
+    Answer,
+    Ask,
+    At,
+    Gradients,
+    Hessian,
+    LeftOut,
+    Relative,
+    Request,
+    Shards,
+    Totals,
+    Value,
+    added,
+)
+
+__all__ = ["ShardedCurvature", "ShardedFamily", "ShardedState", "ShardedTerm"]
+
+
+@dataclass(frozen=True)
+class ShardedFamily:
+    """What is known of a likelihood where its rows are not.
+
+    Attributes
+    ----------
+    grouped : bool
+        Whether its curvature has rank-one terms.
+    reach : float
+        See `DataTerm`.
+    dispersion : callable
+        See `Likelihood.dispersion`.
+    score_of : callable
+        See `Likelihood.score_of`.
+    """
+
+    grouped: bool
+    reach: float
+    dispersion: Callable[[np.ndarray, np.ndarray], np.ndarray | float]
+    score_of: Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class ShardedState:
+    """What is known where the replicates are.
+
+    Attributes
+    ----------
+    loss : (lanes,) array
+    gradient : (int, (k, lanes) array) or None
+        Over the working set, and the version of that; None where it has not been asked for.
+    hazards : Hazards or None
+        See `At`.
+    """
+
+    loss: np.ndarray
+    gradient: tuple[int, np.ndarray] | None = None
+    hazards: Hazards | None = None
+
+
+class ShardedTerm:
+    """Replicates of one model whose rows are in shards.
+
+    Parameters
+    ----------
+    shards : Shards
+    family : ShardedFamily
+    scale : (p,) array
+        What the columns were divided by.
+    pool : ThreadPool
+        For what is computed here.
+    weights : (n, B) or (n, 1) array
+        Row weights of the replicates.
+    offset : (n, B) or (n, 1) array or None
+    B, lanes : int
+        Replicates, and the lanes that the shards pad them to.
+    active : WorkingSet, optional
+        To share with other terms of the same model.
+    """
+
+    columnar = False
+    evidence = 0  # Hessians are of all rows: shards work side by side
+
+    def __init__(
+        self,
+        shards: Shards,
+        family: ShardedFamily,
+        scale: np.ndarray,
+        pool: ThreadPool,
+        weights: np.ndarray,
+        offset: np.ndarray | None = None,
+        B: int = 1,
+        lanes: int = 1,
+        active: WorkingSet | None = None,
+    ) -> None:
+        self.shards, self.family, self.pool = shards, family, pool
+        self.scale, self.p, self.B, self.lanes = scale, len(scale), B, lanes
+        self.rows, self.reach = max(shards.rows, 1), family.reach
+        self.active = WorkingSet(self.p) if active is None else active
+        self.key = self._bind(weights, offset)
+        weakref.finalize(self, shards.release, self.key).atexit = False
+        self.beta = np.zeros((self.p, lanes))
+        self._here: ShardedState | None = None
+        self._entries = (-1, 0)
+        self.total = self._totals()
+
+    def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        return self.shards.bind(weights, offset, self.B)
+
+    def _totals(self) -> np.ndarray:
+        """Sums of the row weights, (lanes,)."""
+        return added(self._ask(self._at(), Totals()), "weight")
+
+    def _at(self) -> At:
+        return At(self.key, self.W, self.beta[self.W])
+
+    def _ask(self, at: At, ask: Ask) -> list[Answer]:
+        return list(self.shards.ask(Request(at, (ask,))))
+
+    # -- the working set ---------------------------------------------------------------------
+
+    @property
+    def W(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.active.W
+
+    @property
+    def inside(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.active.inside
+
+    @property
+    def entries(self) -> int:
+        """See `DataTerm`; as of the last request."""
+        version, entries = self._entries
+        return entries if version == self.active.version else self.rows * len(self.W)
+
+    def hessian_cost(self, coarse: bool) -> float:
+        """See `DataTerm.hessian_cost`; as of rows on one machine, and k² numbers to be sent."""
+        return self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0
+
+    def join(self, columns: np.ndarray) -> int:
+        """See `DataTerm.join`."""
+        return self.active.join(columns)
+
+    def keep(self, at: np.ndarray) -> None:
+        """See `DataTerm.keep`."""
+        self.active.keep(at)
+
+    def under(self, prior: Prior) -> bool:
+        """See `DataTerm.under`; these are the data's alone."""
+        return False
+
+    # -- the points ----------------------------------------------------------------------------
+
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """See `DataTerm.place`."""
+        self.beta = np.array(beta, np.float64)
+        self._here = None
+
+    @property
+    def here(self) -> ShardedState:
+        """What is known at the points."""
+        if self._here is None:
+            self._here = self.visit(self._at())
+        return self._here
+
+    @property
+    def loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.here.loss
+
+    @property
+    def data_loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.loss
+
+    @property
+    def dispersion(self) -> np.ndarray | float:
+        """See `DataTerm.dispersion`."""
+        return self.family.dispersion(self.loss, self.total)
+
+    @property
+    def fall(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return np.zeros(self.lanes)
+
+    @property
+    def unsettled(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return np.zeros(self.lanes)
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """See `DataTerm.nuisance`."""
+        return None
+
+    def readmit(self, tol: float) -> np.ndarray:
+        """See `DataTerm.readmit`."""
+        return np.zeros(self.lanes, bool)
+
+    def visit(self, at: At) -> ShardedState:
+        """Ask for losses at a point; gradients come along, as most trials are where one stays."""
+        answers = self._ask(at, Value())
+        self.counted(answers)
+        return ShardedState(
+            added(answers, "loss"), (self.active.version, added(answers, "gradient"))
+        )
+
+    def counted(self, answers: Sequence[Answer]) -> None:
+        """Take note of how many entries the working set has."""
+        self._entries = self.active.version, int(added(answers, "entries"))
+
+    def stay(self, beta: np.ndarray, reached: ShardedState) -> None:
+        """Let the points be where coefficients of the working set are these, (k, lanes)."""
+        self.beta[self.W] = beta
+        self._here = reached
+
+    def gradient(self) -> np.ndarray:
+        """See `DataTerm.gradient`."""
+        known = self.here.gradient
+        if known is None or known[0] != self.active.version:
+            known = self.active.version, self._slope()
+            self._here = replace(self.here, gradient=known)
+        return known[1]
+
+    def _slope(self) -> np.ndarray:
+        """The gradient over the working set where the points are, (k, lanes)."""
+        known = self.visit(self._at()).gradient
+        assert known is not None
+        return known[1]
+
+    def gradients(self, tol: float) -> np.ndarray:
+        """See `DataTerm.gradients`."""
+        g = added(self._ask(self._at(), Gradients(tol)), "gradients")
+        g[self.W] = self.gradient()
+        return g
+
+    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
+        """See `DataTerm.along`."""
+        return ShardedTrial(self, D)
+
+    # -- curvature -----------------------------------------------------------------------------
+
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
+        """See `DataTerm.curvature`; thin ones are not made."""
+        return None if thin > 1 else ShardedCurvature(self, lane)
+
+    def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
+        """See `DataTerm.relative`."""
+        assert isinstance(curvature, ShardedCurvature)  # terms that share a Hessian are alike
+        answers = self._ask(curvature.at, Relative(curvature.lane, self.key))
+        if not all(bool(a["usable"]) for a in answers):
+            return None
+        k = len(self.W)
+        h0, h = added(answers, "base")[:k], added(answers, "own")[:k]
+        return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`."""
+        whole = self.shards.bind(weights[:, None], None, 1)
+        try:
+            parts = added(self._ask(self._at(), LeftOut(whole, difference)), "score")
+        finally:
+            self.shards.release(whole)
+        score = self.family.score_of(parts[0])
+        return score - self.family.score_of(parts[1]) if difference else score
+
+
+class ShardedTrial:
+    """A direction in the coefficients; see `Trial`."""
+
+    def __init__(self, term: ShardedTerm, D: np.ndarray) -> None:
+        self.term, self.D, self.start = term, D, term.beta[term.W]
+        self.end: tuple[np.ndarray, ShardedState] | None = None
+
+    def loss(self, t: np.ndarray) -> np.ndarray:
+        """See `Trial.loss`."""
+        term = self.term
+        beta = self.start + t * self.D
+        self.end = beta, term.visit(At(term.key, term.W, beta))
+        return self.end[1].loss
+
+    def commit(self) -> None:
+        """See `Trial.commit`."""
+        if self.end is None:
+            raise RuntimeError("commit() before loss()")
+        self.term.stay(*self.end)
+
+
+class ShardedCurvature:
+    """The curvature where a replicate was when it was asked for; see `CurvatureAt`."""
+
+    convex = True
+
+    def __init__(self, term: ShardedTerm, lane: int) -> None:
+        self.term, self.lane, self.grouped = term, lane, term.family.grouped
+        some = np.flatnonzero(term.beta[:, lane])
+        self._columns, self._beta = some, term.beta[some, lane]
+        self._diagonals: tuple[int, np.ndarray, np.ndarray] | None = None
+
+    @property
+    def at(self) -> At:
+        """Where to ask for it."""
+        return self.place()
+
+    def place(self) -> At:
+        """The point, over the working set as it is."""
+        beta = np.zeros(self.term.p)
+        beta[self._columns] = self._beta
+        W = self.term.W
+        gone = self._columns[~self.term.inside[self._columns]]
+        if len(gone):  # columns that have left since: they are at the end of the request
+            W = np.concatenate([W, gone])
+        return At(self.term.key, W, beta[W][:, None])
+
+    def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `CurvatureAt.matrix`."""
+        k = len(self.term.W)
+        answers = self.term._ask(self.at, Hessian(self.lane, True, first, rough))
+        strip = added(answers, "matrix")[: k - first, :k]
+        H = np.empty((k, k), answers[0]["matrix"].dtype)
+        H[first:] = strip
+        return H
+
+    def diagonal(self) -> np.ndarray:
+        """See `CurvatureAt.diagonal`."""
+        return self._both()[0]
+
+    def by_columns(self) -> None:
+        """See `CurvatureAt.by_columns`: shards have none."""
+
+    def uncentred(self) -> np.ndarray:
+        """See `CurvatureAt.uncentred`."""
+        return self._both()[1]
+
+    def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        version, k = self.term.active.version, len(self.term.W)
+        if self._diagonals is None or self._diagonals[0] != version:
+            answers = self.term._ask(self.at, Hessian(self.lane, False))
+            both = added(answers, "diagonal")[:k], added(answers, "uncentred")[:k]
+            self._diagonals = version, *both
+        return self._diagonals[1:]

@@ -1,0 +1,231 @@
+"""A data term with a smooth term of the prior added to its losses.
+
+To the solver the sum is one more data term, so that nothing else of it knows of such priors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...backends.threads import ThreadPool
+from ...likelihoods.nuisance import Nuisance
+from ...priors import Prior, SmoothTerm
+from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
+
+__all__ = ["SmoothPenaltyTerm"]
+
+
+class SmoothPenaltyTerm:
+    """Losses L_b(β) + S_b(β); see `DataTerm`.
+
+    Parameters
+    ----------
+    inner : DataTerm
+        Of the losses L.
+    of : callable
+        Takes a prior and returns its smooth term for the B replicates, in X's units, or None.
+    prior : Prior
+        The one to begin with.
+    """
+
+    columnar = False  # a model by columns sees no curvature between them
+
+    pool: ThreadPool
+
+    def __init__(
+        self, inner: DataTerm, of: Callable[[Prior], SmoothTerm | None], prior: Prior
+    ) -> None:
+        self.inner, self._of, self.prior = inner, of, prior
+        self.smooth = of(prior)
+        self.p, self.B, self.lanes = inner.p, inner.B, inner.lanes
+        self.scale, self.total, self.pool = inner.scale, inner.total, inner.pool
+        self.reach, self.rows = inner.reach, inner.rows
+        self.evidence = 0  # a part of the rows has not the same curvature
+        self.beta = np.zeros((self.p, self.lanes))
+        self.added = np.zeros(self.lanes)  # S at the points
+        self._slope: np.ndarray | None = None
+        self._arrive(self.beta, self.value(self.beta))
+
+    def under(self, prior: Prior) -> bool:
+        """See `DataTerm.under`."""
+        if prior is not self.prior:
+            self.prior, self.smooth = prior, self._of(prior)
+            self._arrive(self.beta, self.value(self.beta))
+        return True
+
+    def value(self, beta: np.ndarray) -> np.ndarray:
+        """S of coefficients of the scaled columns, (lanes,)."""
+        out = np.zeros(self.lanes)
+        if self.smooth is None:
+            return out
+        out[: self.B] = self.smooth.value(beta[:, : self.B] / self.scale[:, None])
+        return out
+
+    def _arrive(self, beta: np.ndarray, added: np.ndarray) -> None:
+        self.beta, self.added, self._slope = beta, added, None
+
+    @property
+    def slope(self) -> np.ndarray:
+        """Gradient of S at the points over the scaled columns, (p, lanes)."""
+        if self._slope is None:
+            scale = self.scale[:, None]
+            self._slope = np.zeros((self.p, self.lanes))
+            if self.smooth is not None:
+                slope = self.smooth.gradient(self.beta[:, : self.B] / scale)
+                self._slope[:, : self.B] = slope / scale
+        return self._slope
+
+    # -- the working set ---------------------------------------------------------------------
+
+    @property
+    def W(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.inner.W
+
+    @property
+    def inside(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.inner.inside
+
+    @property
+    def entries(self) -> int:
+        """See `DataTerm`."""
+        return self.inner.entries
+
+    def join(self, columns: np.ndarray) -> int:
+        """See `DataTerm.join`."""
+        return self.inner.join(columns)
+
+    def keep(self, at: np.ndarray) -> None:
+        """See `DataTerm.keep`."""
+        self.inner.keep(at)
+
+    # -- the points ----------------------------------------------------------------------------
+
+    @property
+    def loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.inner.loss + self.added
+
+    def hessian_cost(self, coarse: bool) -> float:
+        """See `DataTerm.hessian_cost`."""
+        return self.inner.hessian_cost(coarse)
+
+    @property
+    def unsettled(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.inner.unsettled
+
+    @property
+    def fall(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.inner.fall
+
+    @property
+    def data_loss(self) -> np.ndarray:
+        """See `DataTerm`."""
+        return self.inner.data_loss
+
+    @property
+    def dispersion(self) -> Any:
+        """See `DataTerm`."""
+        return self.inner.dispersion
+
+    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+        """See `DataTerm.place`."""
+        self.inner.place(beta, like)
+        beta = beta.copy()
+        self._arrive(beta, self.value(beta))
+
+    def gradient(self) -> np.ndarray:
+        """See `DataTerm.gradient`."""
+        return self.inner.gradient() + self.slope[self.W]
+
+    def gradients(self, tol: float) -> np.ndarray:
+        """See `DataTerm.gradients`."""
+        return self.inner.gradients(tol) + self.slope
+
+    def nuisance(self, lane: int) -> Nuisance | None:
+        """See `DataTerm.nuisance`."""
+        return self.inner.nuisance(lane)
+
+    def readmit(self, tol: float) -> np.ndarray:
+        """See `DataTerm.readmit`."""
+        return self.inner.readmit(tol)
+
+    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
+        """See `DataTerm.along`."""
+        return _Trial(self, D, live)
+
+    # -- curvature -----------------------------------------------------------------------------
+
+    def curvature(
+        self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
+    ) -> CurvatureAt | None:
+        """See `DataTerm.curvature`."""
+        at = self.inner.curvature(lane, thin, accuracy)
+        return None if at is None else _Curvature(self, at, self.beta[:, lane] / self.scale)
+
+    def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
+        """See `DataTerm.relative`: factors of columns would tear a joint term apart."""
+        return None
+
+    def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
+        """See `DataTerm.left_out_score`."""
+        return self.inner.left_out_score(weights, difference)
+
+
+class _Trial:
+    def __init__(self, term: SmoothPenaltyTerm, D: np.ndarray, live: np.ndarray) -> None:
+        self.term, self.inner, self.D = term, term.inner.along(D, live), D
+        self.end: tuple[np.ndarray, np.ndarray] | None = None
+
+    def loss(self, t: np.ndarray) -> np.ndarray:
+        term, beta = self.term, self.term.beta.copy()
+        beta[term.W] += t * self.D
+        self.end = beta, term.value(beta)
+        return self.inner.loss(t) + self.end[1]
+
+    def commit(self) -> None:
+        if self.end is None:
+            raise RuntimeError("commit() before loss()")
+        self.inner.commit()
+        self.term._arrive(*self.end)
+
+
+class _Curvature:
+    """The curvature of losses with that of the smooth term where it was asked for."""
+
+    grouped: bool
+    convex: bool
+
+    def __init__(self, term: SmoothPenaltyTerm, inner: CurvatureAt, beta: np.ndarray) -> None:
+        self.term, self.inner, self.beta = term, inner, beta
+        self.grouped, self.convex = inner.grouped, inner.convex
+
+    def _added(self) -> np.ndarray:
+        W = self.term.W
+        scale = self.term.scale[W]
+        if self.term.smooth is None:
+            return np.zeros((len(W), len(W)))
+        return self.term.smooth.hessian(self.beta, W) / scale / scale[:, None]
+
+    def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `CurvatureAt.matrix`."""
+        G = self.inner.matrix(first, rough)
+        G[first:] += self._added()[first:]
+        return G
+
+    def diagonal(self) -> np.ndarray:
+        """See `CurvatureAt.diagonal`."""
+        return self.inner.diagonal() + np.diag(self._added())
+
+    def uncentred(self) -> np.ndarray:
+        """See `CurvatureAt.uncentred`."""
+        return self.inner.uncentred() + np.diag(self._added())
+
+    def by_columns(self) -> None:
+        """See `CurvatureAt.by_columns`: the smooth term's is of no columns."""

@@ -1,0 +1,1 @@
+"""Proximal Newton steps for penalties of groups of coefficients (group lasso and fused lasso)."""

@@ -1,0 +1,136 @@
+"""The minimum of a quadratic model with norms of groups of coordinates.
+
+Sweeps of block coordinate descent, which find what is zero, take turns with Newton steps on the
+rest, where the objective is smooth and the sweeps are slow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from ...backends.cpu.group_descent import group_sweeps
+from ...priors import GroupPenalty
+from .ill_scaled_group import group_minimum, is_uneven
+
+__all__ = ["minimum"]
+
+ROUNDS = 200
+SWEEPS = 3
+HALVINGS = 20
+RIDGE = 1e-13  # of a matrix with ones on its diagonal, that makes its factor exist
+
+
+def minimum(
+    H: np.ndarray, g: np.ndarray, beta: np.ndarray, penalty: GroupPenalty, held: np.ndarray,
+    unit: np.ndarray, tolerance: float,
+) -> np.ndarray:  # fmt: skip
+    """Minimise g'd + ½ d'Hd + P(β + d) and return β + d, (k,).
+
+    Parameters
+    ----------
+    H : (k, k) array
+    g, beta : (k,) arrays
+    penalty : GroupPenalty
+        P, of these coefficients.
+    held : (k,) bool array
+        Coefficients that stay at zero; of a chain all or none.
+    unit, tolerance
+        The violation of each coordinate's conditions to stop at is tolerance × unit.
+    """
+    A = penalty.in_steps(H)
+    theta = penalty.steps(beta[:, None])[:, 0]
+    start = theta.copy()
+    s0 = penalty.slopes(g[:, None])[:, 0]
+    c = s0 - A @ theta
+    blocks = _Blocks(A, penalty, held)
+    s = s0.copy()
+    for _ in range(ROUNDS):
+        group_sweeps(A, s, theta, *blocks.arrays, SWEEPS)
+        for x, lam in blocks.uneven:
+            theta[x] = group_minimum(A[np.ix_(x, x)], A[x] @ theta + c[x], theta[x], lam)
+        s = A @ theta + c
+        v = blocks.violations(s, theta)
+        if not (v > tolerance * unit).any():
+            break
+        theta = _newton(A, c, theta, penalty, held)
+        s = A @ theta + c
+        v = blocks.violations(s, theta)
+        if not (v > tolerance * unit).any():
+            break
+    if not np.isfinite(theta).all():
+        return penalty.coefficients(start[:, None])[:, 0]
+    return penalty.coefficients(theta[:, None])[:, 0]
+
+
+class _Blocks:
+    """The groups as the kernel takes them, those of one coordinate among them."""
+
+    def __init__(self, A: np.ndarray, penalty: GroupPenalty, held: np.ndarray) -> None:
+        alone = ~held
+        groups = [x[~held[x]] for x in penalty.groups]
+        for x in penalty.groups:
+            alone[x] = False
+        several = [x for x in groups if len(x) > 1]
+        uneven = [x for x in several if is_uneven(A[x, x])]
+        self.uneven = [(x, float(penalty.l1[x[0]])) for x in uneven]
+        groups = [x for x in groups if not any(x is y for y in uneven)]
+        self.groups = [x for x in groups if len(x)] + [np.array([j]) for j in np.flatnonzero(alone)]
+        self.lam = np.array([penalty.l1[x[0]] for x in self.groups])
+        index = np.concatenate([*self.groups, np.empty(0, np.int64)]).astype(np.int64)
+        size = np.array([len(x) for x in self.groups], np.int64)
+        pointers = np.concatenate([[0], np.cumsum(size)])
+        by_values = [x for x in self.groups if len(x) > 1]
+        values, vectors = np.zeros(len(index)), []
+        for i, x in enumerate(by_values):  # these come first
+            w, V = linalg.eigh(A[np.ix_(x, x)])
+            values[pointers[i] : pointers[i + 1]] = np.maximum(w, 0.0)
+            vectors.append(V.ravel())
+        starts = np.concatenate([[0], np.cumsum(np.where(size > 1, size**2, 0))])
+        flat = np.concatenate([*vectors, np.empty(0)])
+        self.arrays = (index, pointers, values, flat, starts, self.lam)
+        self.some = GroupPenalty(np.where(held, 0.0, penalty.l1), tuple(x for x in several))
+        self.held = held
+
+    def violations(self, s: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Of the conditions in the steps; what is held has none."""
+        v = self.some.violations(np.where(self.held, 0.0, s)[:, None], theta[:, None])[:, 0]
+        return np.where(self.held, 0.0, v)
+
+
+def _newton(
+    A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: GroupPenalty, held: np.ndarray
+) -> np.ndarray:
+    """A Newton step where nothing is at its corner; what would change its sign stops at zero."""
+    plain = GroupPenalty(penalty.l1, penalty.groups)
+    size = plain.norms(theta[:, None])[:, 0]
+    at = np.flatnonzero(((size > 0) | (plain.l1 == 0)) & ~held)
+    if not len(at):
+        return theta
+    slope = A @ theta + c + plain.l1 * theta / np.where(size > 0, size, 1.0)
+    M = A[np.ix_(at, at)] + plain.hessian(theta)[np.ix_(at, at)]
+    root = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
+    M = M / root / root[:, None]
+    M[np.diag_indices(len(M))] += RIDGE
+    try:
+        step = -linalg.cho_solve(linalg.cho_factor(M), slope[at] / root) / root
+    except linalg.LinAlgError:
+        return theta
+    single = np.ones(len(theta), bool)
+    for x in penalty.groups:
+        single[x] = False
+
+    def value(x: np.ndarray) -> float:
+        return float(0.5 * x @ (A @ x) + c @ x + plain.value(x[:, None])[0])
+
+    before, t = value(theta), 1.0
+    crossing = single[at] & (plain.l1[at] > 0)
+    for _ in range(HALVINGS):
+        now = theta.copy()
+        now[at] += t * step
+        over = crossing & (now[at] * theta[at] < 0)
+        now[at[over]] = 0.0
+        if value(now) <= before:
+            return now
+        t *= 0.5
+    return theta

@@ -1,0 +1,106 @@
+"""Several linear predictors a person: the channels' cross products, and theirs with a baseline.
+
+A block of the Hessian for each pair of channels is a Gram matrix of X. Between a channel and the
+baseline stand n · K numbers, which live for one multiplication each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...backends.cpu import pooled
+from ...backends.threads import balanced_chunks
+from ...design.face import ChannelLike
+from ...likelihoods.curvature import ChannelCurvature
+from .symmetric_fill import mirrored
+
+__all__ = ["hessian"]
+
+ROWS = 2048  # people whose baseline terms are held at once
+PARTS = 8  # sums over people, fixed whatever the number of threads
+
+
+def hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int = 0) -> np.ndarray:
+    """See `steropes.solve.hessian`."""
+    if rows.has_rest:
+        return rows.fold(_hessian(rows.extended(), curvature, first))
+    return _hessian(rows, curvature, first)
+
+
+def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.ndarray:
+    H = np.zeros((rows.k, rows.k))
+    B, at_base = rows.baseline, rows.baseline_at
+    H[np.ix_(at_base, at_base)] = B.T @ (curvature.at_time[:, None] * B)
+    for c, (at_c, columns_c) in enumerate(rows.places):
+        if len(at_c) == 0:
+            continue
+        for d in range(c, len(rows.places)):
+            at_d, columns_d = rows.places[d]
+            new = np.concatenate([columns_c[at_c >= first], columns_d[at_d >= first]])
+            if len(at_d) == 0 or len(new) == 0:
+                continue
+            begin = int(new.min())
+            G = mirrored(rows.X.gram(curvature.pair(c, d), begin), begin)
+            if _is_run(at_c) and c == d and np.array_equal(columns_c, np.arange(len(G))):
+                run = slice(at_c[0], at_c[-1] + 1)  # without a copy in between
+                H[run, run] = G
+                continue
+            part = G[np.ix_(columns_c, columns_d)]
+            del G
+            H[np.ix_(at_c, at_d)] = part
+            H[np.ix_(at_d, at_c)] = part.T
+        if len(at_base) and max(at_c.max(), at_base.max()) >= first:
+            cross = _with_baseline(rows, curvature, c)[columns_c]
+            H[np.ix_(at_c, at_base)] = cross
+            H[np.ix_(at_base, at_c)] = cross.T
+    return H
+
+
+def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np.ndarray:
+    """Σ_i x_i Σ_k f_c(k) v_ik B_k', (columns of X, M): some thousand people at a time."""
+    at, B, X = curvature, rows.baseline, rows.X
+    # With an intercept an interval the inner sum has one term each and stays apart: a
+    # person adds to the intervals they are at risk in and to no others.
+    free = B.shape[0] == B.shape[1] and np.array_equal(B, np.diag(np.diag(B)))
+    M = len(B) if free else B.shape[1]
+    basis = np.empty((0, M)) if free else B
+    n = len(at.first)
+    if X.lines is None and X.dense is None and X.k:  # rows that are elsewhere
+        S = np.empty((n, M))
+        pooled.moments(at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, S, 0, n)
+        width = rows.backend.lanes(M)  # as products take them
+        S = np.concatenate([S, np.zeros((n, width - M))], axis=1)
+        parts = [X.rmatmul(S[:, m : m + 8]) for m in range(0, width, 8)]
+        total = np.concatenate(parts, axis=1)[:, :M]
+        return total * np.diag(B) if free else total
+
+    def part(a: int, b: int) -> np.ndarray:
+        S = np.empty((min(ROWS, b - a), M))
+        out = np.zeros((X.k, M))
+        sparse = np.zeros((X.k, M))
+        for i0 in range(a, b, ROWS):
+            i1 = min(i0 + ROWS, b)
+            s = S[: i1 - i0]
+            pooled.moments(
+                at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, s, i0, i1
+            )
+            if X.lines is not None:
+                lo, hi = (at.first, at.last) if free else (zero, full)
+                x = X.lines
+                pooled.scatter_range(x.starts, x.ends, x.indices, x.data, s, lo, hi, sparse, i0, i1)
+            if X.dense is not None:
+                out[X.dense_at] += X.dense[i0:i1].T @ s
+        out += sparse
+        return out
+
+    zero = np.zeros(0 if free else n, np.int32)
+    full = np.full(0 if free else n, M, np.int32)
+    work = np.zeros(n + 1, np.int64)
+    np.cumsum(at.last - at.first + 1, out=work[1:])
+    parts = rows.backend.pool.map(part, balanced_chunks(work, PARTS), 8 * int(work[-1]))
+    total = sum(parts, np.zeros((X.k, M)))
+    return total * np.diag(B) if free else total
+
+
+def _is_run(at: np.ndarray) -> bool:
+    return bool((np.diff(at) == 1).all())

@@ -1,0 +1,86 @@
+"""Which file makes the Hessian: by the kind of curvature and the layout of the rows."""
+
+from __future__ import annotations
+
+from typing import NoReturn, assert_never
+
+from ...backends.face import Array
+from ...design.face import AnyRows
+from ...likelihoods.curvature import (
+    AnyCurvature,
+    ChannelCurvature,
+    GroupedCurvature,
+    OperatorCurvature,
+    ProfiledCurvature,
+    SubdistributionCurvature,
+)
+from . import (
+    channel_hessian,
+    grouped_hessian,
+    interval_hessian,
+    operator_hessian,
+    profiled_hessian,
+    subdistribution_hessian,
+)
+
+__all__ = ["diagonal", "hessian"]
+
+
+def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool = False) -> Array:
+    """X' H_η X for the columns of some rows, (k, k).
+
+    Parameters
+    ----------
+    first : int
+        Only the rows from here on are needed (the others may be anything).
+    rough : bool
+        Whether it may be rounded to single precision.
+    """
+    match curvature:
+        case GroupedCurvature():
+            if rows.layout == "rows":
+                return grouped_hessian.hessian(rows, curvature, first, rough)
+            if rows.layout == "pieces":
+                return interval_hessian.hessian(rows, curvature, first)
+        case SubdistributionCurvature():
+            if rows.layout == "rows":
+                return subdistribution_hessian.hessian(rows, curvature, first)
+        case ChannelCurvature():
+            if rows.layout == "channels":
+                return channel_hessian.hessian(rows, curvature, first)
+        case OperatorCurvature():
+            return operator_hessian.hessian(rows, curvature, first)
+        case ProfiledCurvature():
+            if rows.layout == "rows":
+                return profiled_hessian.hessian(rows, curvature, first)
+        case _:
+            assert_never(curvature)
+    _refuse(rows, curvature)
+
+
+def diagonal(rows: AnyRows, curvature: AnyCurvature) -> Array:
+    """The diagonal of `hessian`, (k,), in one pass over the rows where there is a way."""
+    match curvature:
+        case GroupedCurvature():
+            if rows.layout == "rows":
+                return grouped_hessian.diagonal(rows, curvature)
+            if rows.layout == "pieces":
+                return interval_hessian.diagonal(rows, curvature)
+        case SubdistributionCurvature():
+            if rows.layout == "rows":
+                return subdistribution_hessian.diagonal(rows, curvature)
+        case ChannelCurvature():
+            if rows.layout == "channels":
+                return rows.diagonal(curvature.v)
+        case OperatorCurvature():
+            return operator_hessian.diagonal(rows, curvature)
+        case ProfiledCurvature():
+            if rows.layout == "rows":
+                return profiled_hessian.diagonal(rows, curvature)
+        case _:
+            assert_never(curvature)
+    _refuse(rows, curvature)
+
+
+def _refuse(rows: AnyRows, curvature: AnyCurvature) -> NoReturn:
+    raise NotImplementedError(f"{type(curvature).__name__} over rows laid out as {rows.layout!r}")

@@ -1,0 +1,57 @@
+"""Effects that are step functions of time: one Hessian an interval, added up.
+
+No group of rows reaches over two intervals, so each has a curvature of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...backends.face import Array
+from ...design.face import PieceLike, RowsLike
+from ...likelihoods.curvature import GroupedCurvature
+from . import grouped_hessian
+from .symmetric_fill import mirrored
+
+__all__ = ["diagonal", "hessian"]
+
+
+def hessian(rows: PieceLike, curvature: GroupedCurvature, first: int = 0) -> Array:
+    """See `steropes.solve.hessian`."""
+    G = rows.backend.xp.zeros((rows.k, rows.k))
+    for X, part, at, columns, begin in _parts(rows, curvature, first):
+        H = mirrored(grouped_hessian.hessian(X, part, begin), begin)
+        G[np.ix_(at, at)] += H[np.ix_(columns, columns)]
+    return G
+
+
+def diagonal(rows: PieceLike, curvature: GroupedCurvature) -> Array:
+    """See `steropes.solve.hessian`."""
+    h = rows.backend.xp.zeros(rows.k)
+    for X, part, at, columns, _ in _parts(rows, curvature, 0):
+        h[at] += grouped_hessian.diagonal(X, part)[columns]
+    return h
+
+
+def _parts(
+    rows: PieceLike, curvature: GroupedCurvature, first: int
+) -> Iterator[tuple[RowsLike, GroupedCurvature, np.ndarray, np.ndarray, int]]:
+    """Yield each interval's rows and curvature, and where its columns go and come from."""
+    if curvature.u is None:  # the diagonal alone
+        for pieces, X, at, columns, begin in rows.intervals(first):
+            yield X, GroupedCurvature(curvature.v[pieces]), at, columns, begin
+        return
+    n = len(curvature.v)
+    lines = np.arange(n) if curvature.rows is None else curvature.rows
+    for pieces, X, at, columns, begin in rows.intervals(first):
+        # Lines are in order of the intervals, though not of the rows inside of them.
+        a, b = (int((lines < edge).sum()) for edge in (pieces.start, pieces.stop))
+        inside = (curvature.runs >= a) & (curvature.runs <= b)
+        part = GroupedCurvature(
+            curvature.v[pieces], curvature.u[a:b], curvature.runs[inside] - a, curvature.c[a:b],
+            None if curvature.rows is None else curvature.rows[a:b] - pieces.start,
+        )  # fmt: skip
+        if b > a:
+            yield X, part, at, columns, begin

@@ -1,0 +1,245 @@
+"""Nuisance parameters eliminated: S = V − C' T⁻¹ C with V = X' diag(v) X and C = H_αη X.
+
+Where T is a chain, C is never stored: its rows are made, eliminated and multiplied out a few
+thousand at a time. Otherwise T joins distant parameters, and C is as dense as they are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import linalg
+
+from ...backends.cpu import tridiagonal
+from ...backends.face import Array
+from ...backends.threads import ThreadPool, balanced_chunks
+from ...design.face import AnyRows, RowsLike
+from ...likelihoods.blocks import Chain
+from ...likelihoods.curvature import ProfiledCurvature
+from .symmetric_fill import mirrored
+
+__all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
+
+ENTRIES = 1 << 20  # of C that are held at once
+POOL = 500  # groups of parameters in a coarse one
+WIDE, MANY = 32, 5000  # columns and parameters from which on pooling saves something
+SMALL = 256  # columns up to which the Gram matrix fits the cache
+GRAM_ENTRIES = 1 << 19  # of X that are weighted at once
+SINGULAR = 1e-10  # least eigenvalue, of a matrix with ones on its diagonal, that is positive
+
+
+def hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int = 0) -> Array:
+    """See `steropes.solve.hessian`; all of it is computed where the loss is not convex."""
+    if rows.k == 0:
+        return np.zeros((0, 0))
+    if curvature.safer is None:
+        return _hessian(rows, curvature, first)
+    S = _hessian(rows, curvature, 0)
+    if _positive(S):
+        return S
+    S = _hessian(rows, curvature.safer(), 0)
+    S[np.diag_indices(rows.k)] *= 1 + SINGULAR
+    return S
+
+
+def diagonal(rows: RowsLike, curvature: ProfiledCurvature) -> Array:
+    """See `steropes.solve.hessian`."""
+    h = rows.diagonal(curvature.v)
+    block = curvature.block
+    if rows.k == 0:
+        return h
+    if not isinstance(block, Chain):
+        C = cross(rows, curvature)
+        return h - (C * block.solve(C)).sum(axis=0)
+    for Z in _eliminated(rows, curvature, block):
+        h = h - np.einsum("ij,ij->j", Z, Z)
+    return h
+
+
+def cross(rows: RowsLike, curvature: ProfiledCurvature) -> np.ndarray:
+    """C, (K, k)."""
+    if isinstance(curvature.block, Chain):
+        out = np.empty((curvature.block.K, rows.k))
+        _fill(rows, curvature, _numbers(curvature), 0, curvature.block.K, out)
+        return out
+    return _scattered(rows, curvature)
+
+
+def _positive(S: np.ndarray) -> bool:
+    h = np.diag(S)
+    if not (h > 0).all():
+        return False
+    root = np.sqrt(h)
+    return bool(linalg.eigvalsh(S / root / root[:, None], subset_by_index=[0, 0])[0] > SINGULAR)
+
+
+def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.ndarray:
+    block = curvature.block
+    S = _gram(rows, curvature.v, first)
+    if not isinstance(block, Chain):
+        C = cross(rows, curvature)
+        S[:, first:] -= C.T @ block.solve(C[:, first:])
+    else:
+        pooled = _pooled(rows, curvature, block) if curvature.coarse else None
+        if pooled is not None:
+            S[:, first:] -= pooled.T @ pooled[:, first:]
+        else:
+            ones = np.ones(max(64, ENTRIES // rows.k))
+            for Z in _eliminated(rows, curvature, block):
+                if first:
+                    S[:, first:] -= Z.T @ Z[:, first:]
+                else:
+                    S -= _weighted_gram(Z, ones[: len(Z)], rows.backend.pool)
+    corner = S[first:, first:]
+    S[first:, first:] = 0.5 * (corner + corner.T)
+    S[first:, :first] = S[:first, first:].T
+    return S
+
+
+# -- V -----------------------------------------------------------------------------------------
+
+
+def _gram(rows: RowsLike, v: np.ndarray, first: int) -> np.ndarray:
+    if rows.lines is not None or rows.dense is None or first:
+        return mirrored(rows.gram(v, first), first)
+    return _weighted_gram(rows.dense, v, rows.backend.pool)
+
+
+def _weighted_gram(X: np.ndarray, v: np.ndarray, pool: ThreadPool) -> np.ndarray:
+    """X' diag(v) X, summed in an order that the number of threads does not change."""
+    n, k = X.shape
+    G = np.zeros((k, k))
+    step = max(256, -(-n // 16)) if k <= SMALL else max(256, GRAM_ENTRIES // k)
+
+    def part(i0: int, i1: int) -> np.ndarray:
+        if k > SMALL:
+            return (X[i0:i1] * v[i0:i1, None]).T @ X[i0:i1]
+        g = np.zeros((k, k))
+        tridiagonal.gram_dense(X, v, g, i0, i1)
+        return g
+
+    for g in pool.map(part, [(i, min(i + step, n)) for i in range(0, n, step)]):
+        G += g
+    return np.tril(G) + np.tril(G, -1).T
+
+
+# -- C -----------------------------------------------------------------------------------------
+
+
+def _numbers(curvature: ProfiledCurvature) -> np.ndarray:
+    """The rows of the model that the curvature's are."""
+    return np.arange(len(curvature.v)) if curvature.rows is None else curvature.rows
+
+
+def _fill(
+    rows: RowsLike, curvature: ProfiledCurvature, at: np.ndarray, k0: int, k1: int, out: np.ndarray
+) -> None:
+    """C[k0:k1] of a chain."""
+    out[:] = 0.0
+    pointers, u, w = curvature.pointers, curvature.a, curvature.b
+    assert pointers is not None
+    if elsewhere(rows):
+        out -= _sums_elsewhere(rows, curvature, at, pointers[k0 : k1 + 2])
+        return
+    whole = rows.lines is None
+
+    def part(a: int, b: int) -> None:
+        a, b = a + k0, b + k0
+        here = out[a - k0 : b - k0]
+        if rows.dense is not None:
+            D = here if whole else np.zeros((b - a, rows.dense.shape[1]))
+            tridiagonal.cross_dense(rows.dense, at, u, w, pointers, a, b, D)
+            if not whole:
+                here[:, rows.dense_at] = D
+        if rows.lines is not None:
+            x = rows.lines
+            tridiagonal.cross_lines(
+                x.starts, x.ends, x.indices, x.data, at, u, w, pointers, a, b, here
+            )
+
+    entries = int(pointers[k1] - pointers[k0]) * rows.k
+    rows.backend.pool.map(part, balanced_chunks(pointers[k0 : k1 + 1], 4), entries)
+
+
+def elsewhere(rows: AnyRows) -> bool:
+    """Whether the entries are in blocks elsewhere, of which there are only sums here."""
+    return rows.lines is None and rows.layout == "rows" and rows.dense is None
+
+
+def _sums_elsewhere(
+    rows: RowsLike, curvature: ProfiledCurvature, at: np.ndarray, runs: np.ndarray
+) -> np.ndarray:
+    """−C of the parameters whose runs begin at ``runs`` but the last two, by one request.
+
+    A parameter's rows are its own run and the next one, which lie together.
+    """
+    first, own, both = runs[:-2], np.diff(runs[:-1]), runs[2:] - runs[:-2]
+    pointers = np.concatenate([[0], np.cumsum(both)])
+    place = np.arange(pointers[-1]) - np.repeat(pointers[:-1], both)
+    row = place + np.repeat(first, both)
+    u = np.where(place < np.repeat(own, both), curvature.a[row], curvature.b[row])
+    return rows.sums(u, pointers, at[row])
+
+
+def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> Iterator[np.ndarray]:
+    """Yield D^(−1/2) L⁻¹ C for T = L D L', some rows at a time; the array is used again."""
+    size = max(64, ENTRIES // rows.k)
+    store, carry = np.empty((min(size, block.K), rows.k)), np.zeros(rows.k)
+    at = _numbers(curvature)
+    for k0 in range(0, block.K, size):
+        Z = store[: min(size, block.K - k0)]
+        _fill(rows, curvature, at, k0, k0 + len(Z), Z)
+        tridiagonal.eliminate(Z, block.W, block.d, carry, k0)
+        yield Z
+
+
+def pooled_groups(rows: AnyRows, K: int) -> int:
+    """As how many a chain of K parameters is eliminated in a coarse Hessian."""
+    if elsewhere(rows):  # each of which sends k numbers
+        return K if K <= 2 * POOL else POOL
+    return K if rows.lines is None or rows.k < WIDE or K <= MANY else POOL
+
+
+def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.ndarray | None:
+    """The same with neighbouring parameters as one: some hundred rows instead of K.
+
+    Far cheaper where X is sparse, whose rows are dense once eliminated. None where it saves
+    nothing, or can't be done.
+    """
+    pointers, at = curvature.pointers, curvature.rows
+    if pooled_groups(rows, block.K) == block.K or pointers is None:
+        return None
+    if not (block.W[1:] > 0).all() or (at is not None and not (np.diff(at) > 0).all()):
+        return None
+    # Finer towards the ends, where α is steep.
+    place = 0.5 - 0.5 * np.cos(np.pi * np.arange(POOL) / POOL)
+    first = np.unique((place * block.K).astype(np.int64))
+    u, d = np.add.reduceat(block.u, first), np.empty(len(first))
+    edges = np.append(first, block.K)
+    # From the middle of one group to the next the links are springs in a row. (Each sum is its
+    # own: stiff springs are lost in the sum of all from the first one on.)
+    middle = (edges[:-1] + edges[1:] - 1) // 2
+    slack = (1.0 / block.W[1:])[: middle[-1]]
+    W = np.concatenate([[0.0], 1.0 / np.add.reduceat(slack, middle[:-1])])
+    if not tridiagonal.factor(u, W, d):
+        return None
+    a, b = curvature.a, curvature.b
+    if at is not None:
+        a, b = np.zeros(rows.n), np.zeros(rows.n)
+        a[at], b[at] = curvature.a, curvature.b
+        pointers = np.append(at, rows.n)[pointers]  # what lies between has no weight
+    Z = -rows.sums(a, pointers[edges]) - rows.sums(b, pointers[edges + 1])
+    tridiagonal.eliminate(Z, W, d, np.zeros(rows.k), 0)
+    return Z
+
+
+def _scattered(rows: RowsLike, curvature: ProfiledCurvature) -> np.ndarray:
+    """C where the rows are in no order."""
+    K, at = curvature.block.K, _numbers(curvature)
+    out = np.zeros((K, rows.k))
+    for parameter, x in ((curvature.up, curvature.a), (curvature.low, curvature.b)):
+        by = np.argsort(parameter, kind="stable")
+        pointers = np.searchsorted(parameter[by], np.arange(K + 1))
+        out -= rows.sums(x[by], pointers, at[by])
+    return out

@@ -1,0 +1,103 @@
+"""One replicate's minimum with today's signs, exactly: where conjugate gradients get nowhere.
+
+Coefficients that come to zero on the way stay there, and the jump is made again without them.
+More columns than the rows can tell apart have no unique minimum but an ℓ1 norm that falls along
+the null directions: they are taken, by a matrix that is made regular, until enough columns have
+gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from .low_rank import LowRank
+from .reduced_matrix import ReducedMatrix
+
+__all__ = ["WORK", "cholesky_solve", "fixed_sign_minimum"]
+
+WORK = 2e9  # cubes of columns, in sum, of the jumps that are made in a row
+SINGULAR = 1e-7  # smallest pivot, of one, of a matrix whose inverse is believed
+
+
+def cholesky_solve(H: np.ndarray, q: np.ndarray) -> Any:
+    """−H⁻¹q, or None where H, with a diagonal of ones, is nearly singular; H is overwritten."""
+    try:  # in place: H is symmetric, so its transpose is the column-major H that LAPACK wants
+        factor = linalg.cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        return None
+    if np.diag(factor[0]).min(initial=1.0) < SINGULAR:  # its step would be noise
+        return None
+    return -linalg.cho_solve(factor, q, check_finite=False)
+
+
+def fixed_sign_minimum(
+    shared: ReducedMatrix, low: LowRank, l1: np.ndarray, l2: np.ndarray, y: np.ndarray,
+    slope: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """The new point (k,) of one replicate.
+
+    Parameters
+    ----------
+    low : LowRank
+        Of that replicate alone.
+    l1, l2, y, slope : (k,) arrays
+        Penalties, the point, and the slopes of all smooth terms there.
+    """
+    y, slope = y.copy(), slope.copy()
+    added = shared.rounding
+    signs = np.sign(y)
+    left = WORK
+    first = np.flatnonzero((y != 0) | (l1 == 0))
+    A = _matrix(shared, low, l2, first)  # of which supports have less and less
+    while left > 0:
+        support = np.flatnonzero((y != 0) | (l1 == 0))
+        if len(support) == 0:
+            return y
+        q = (slope + signs * l1)[support]
+        H, size = _scaled(A, np.searchsorted(first, support))
+        regular = H.copy() if l1.any() else None
+        step = cholesky_solve(H, q / size)
+        if step is None and regular is not None:
+            regular[np.diag_indices(len(regular))] += added
+            step = cholesky_solve(regular, q / size)
+        if step is None:
+            return y
+        step /= size
+        old = y[support]
+        crossing = (old * (old + step) < 0) & (l1[support] > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            limits = np.where(crossing, -old / step, 1.0)
+        t = float(limits.min(initial=1.0))
+        y[support] = old + t * step
+        stopped = crossing & (limits <= t)
+        y[support[stopped]] = 0.0
+        left -= len(support) ** 3 + 1
+        if not stopped.any():
+            return y
+        d = np.zeros((len(y), 1))
+        d[support, 0] = y[support] - old
+        slope += (shared.times(d) + low.product(d))[:, 0] + l2 * d[:, 0]
+    return y
+
+
+def _matrix(shared: ReducedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """The replicate's matrix on some coordinates."""
+    H = shared.part(support, np.float64)
+    if len(low.U):
+        U = low.U[:, support, 0]
+        H += (U * low.c[:, :1]).T @ U
+    H[np.diag_indices(len(H))] += l2[support]
+    return H
+
+
+def _scaled(A: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of a matrix with a diagonal of ones, and the scales."""
+    H = A[np.ix_(at, at)]
+    h = np.diag(H)
+    size = np.sqrt(np.where(h > 0, h, 1.0))
+    H /= size
+    H /= size[:, None]
+    return H, size

@@ -1,0 +1,133 @@
+"""A Cholesky factor in tiles: all threads work on it, and its bits do not depend on how many."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from ...backends.threads import ThreadPool
+from . import dense_products
+
+__all__ = ["Cholesky"]
+
+TILE = 256
+STRIPES = 8  # parts of a panel that go side by side
+SOME = 64  # vectors that one thread takes at a time
+
+
+class Cholesky:
+    """A = L L' of a symmetric positive definite matrix, or the first m columns of L.
+
+    Parameters
+    ----------
+    A : (n, m) array
+        Its first m columns, of which the lower triangle is overwritten.
+    pool : ThreadPool
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Where the block of the first m is not positive definite in its own precision.
+    """
+
+    def __init__(self, A: np.ndarray, pool: ThreadPool) -> None:
+        self.L = A
+        self.m = A.shape[1]
+        self.pool = pool
+        self.tiles = [(a, min(a + TILE, self.m)) for a in range(0, self.m, TILE)]
+        self.inverses: list[np.ndarray] = []  # of the diagonal tiles
+        for a, b in self.tiles:
+            self._tile(a, b)
+
+    def _tile(self, a: int, b: int) -> None:
+        """Columns a … b of L, of all rows below."""
+        L, n = self.L, len(self.L)
+        if a:  # left-looking: a panel is written once
+
+            def update(i: int, j: int) -> None:
+                L[i:j, a:b] -= L[i:j, :a] @ L[a:b, :a].T
+
+            self.pool.map(update, _stripes(a, n))
+        tile = linalg.cholesky(L[a:b, a:b], lower=True, check_finite=False)
+        inverse = linalg.solve_triangular(
+            tile, np.eye(b - a, dtype=L.dtype), lower=True, check_finite=False
+        )
+        L[a:b, a:b] = tile
+        self.inverses.append(inverse)
+
+        def scale(i: int, j: int) -> None:
+            L[i:j, a:b] = L[i:j, a:b] @ inverse.T
+
+        self.pool.map(scale, _stripes(b, n))
+
+    def append(self, A: np.ndarray, first: int) -> None:
+        """Go on with a larger matrix, whose rows ``first`` and later have not been worked on.
+
+        Parameters
+        ----------
+        A : (n, m) array
+            Its first rows are those of ``L``.
+        """
+        self.L = A
+
+        def some(i: int, j: int) -> None:
+            new = A[i:j]
+            for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
+                if a:
+                    new[:, a:b] -= new[:, :a] @ A[a:b, :a].T
+                new[:, a:b] = new[:, a:b] @ inverse.T
+
+        self.pool.map(some, _stripes(first, len(A)))
+
+    def forward(self, Z: np.ndarray) -> None:
+        """From R (n, B) to L⁻¹R of the rows that are eliminated, in place."""
+        for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
+            if a:
+                Z[a:b] -= dense_products.times(self.L[a:b], Z[:a], self.pool)
+            Z[a:b] = inverse @ Z[a:b]
+
+    def down(self, Z: np.ndarray) -> None:
+        """Take from the rows that are not eliminated what L⁻¹R explains of them, in place."""
+        if 0 < self.m < len(self.L):
+            Z[self.m :] -= dense_products.times(self.L[self.m :], Z[: self.m], self.pool)
+
+    def up(self, Z: np.ndarray) -> None:
+        """Take from L⁻¹R what the solution of the rows below explains, in place."""
+        L, m = self.L, self.m
+        if 0 < m < len(L):
+            Z[:m] -= dense_products.transposed_times(L[m:], Z[m:], self.pool, (0, m))
+
+    def backward(self, Z: np.ndarray) -> None:
+        """From L⁻¹R to A⁻¹R of the rows that are eliminated, in place."""
+        L, m = self.L, self.m
+        for (a, b), inverse in zip(self.tiles[::-1], self.inverses[::-1], strict=True):
+            if b < m:
+                Z[a:b] -= dense_products.transposed_times(L[b:m], Z[b:m], self.pool, (a, b))
+            Z[a:b] = inverse.T @ Z[a:b]
+
+    def units(self, at: np.ndarray) -> tuple[int, np.ndarray]:
+        """L⁻¹E of the unit vectors of some eliminated rows: the first row of it, and the rest.
+
+        The later the rows, the less there is to do.
+        """
+        L, m = self.L, self.m
+        first = int(at.min()) // TILE * TILE
+        E = np.zeros((m - first, len(at)), L.dtype)
+        E[at - first, np.arange(len(at))] = 1.0
+
+        def some(i: int, j: int) -> None:
+            Z = E[:, i:j]
+            start = int(at[i:j].min()) // TILE * TILE
+            for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
+                if a > start:
+                    Z[a - first : b - first] -= L[a:b, start:a] @ Z[start - first : a - first]
+                if a >= start:
+                    Z[a - first : b - first] = inverse @ Z[a - first : b - first]
+
+        self.pool.map(some, [(i, min(i + SOME, len(at))) for i in range(0, len(at), SOME)])
+        return first, E
+
+
+def _stripes(a: int, n: int) -> list[tuple[int, int]]:
+    size = max(TILE, -(-(n - a) // STRIPES))
+    return [(i, min(i + size, n)) for i in range(a, n, size)]

@@ -1,0 +1,195 @@
+"""What Newton's steps are preconditioned by, handed on from one search and matrix to the next.
+
+Blocks of columns that hang together cost next to nothing. Where what joins all columns is more than
+that, as in dense data, a factor of many columns is worth making.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...backends.tall import columns
+from .block_preconditioner import BlockPreconditioner, ColumnBlocks
+from .factor_preconditioner import FactorPreconditioner, System
+from .reduced_matrix import MatrixEntries, ReducedMatrix
+from .support_newton import ITERATIONS
+
+__all__ = ["Inverse", "PreconditionerCache"]
+
+FEW = 256  # coordinates up to which a factor costs nothing either
+MANY = 6  # iterations with blocks that are no more than with a factor
+WORTH = 200  # columns that an iteration may be lost for, each, before a factor costs less
+AGAIN = 2  # times as many columns, of which blocks may tell enough where they did not
+
+
+class PreconditionerCache:
+    """Blocks of one model's matrix, or its factor, which may yet be that of an earlier one.
+
+    Parameters
+    ----------
+    whole : ReducedMatrix
+        The matrix of all coordinates of the model.
+    last : PreconditionerCache, optional
+        Of an earlier matrix over the same columns, or the first of them.
+    takes : bool
+        Whether the factor is of no more use to ``last``.
+    beside : PreconditionerCache, optional
+        Of another replicate's matrix over the same columns, whose blocks do as well.
+
+    Attributes
+    ----------
+    inherited : bool
+        Whether the factor was made of another matrix, perhaps.
+    joined : int
+        Columns where more was found to join them than blocks can tell, 0 for nowhere. Of twice as
+        many blocks are tried again: the first few are the most frequent, which hang together.
+    """
+
+    def __init__(
+        self, whole: ReducedMatrix, last: PreconditionerCache | None = None, takes: bool = False,
+        beside: PreconditionerCache | None = None,
+    ) -> None:  # fmt: skip
+        self.whole, self._beside = whole, beside
+        self.factor: FactorPreconditioner | None = None
+        if last is not None and last.factor is not None:
+            self.factor = last.factor if takes else last.factor.fork()
+            if takes:
+                last.factor = None
+        self.inherited = self.factor is not None
+        self._blocks: ColumnBlocks | None = None if last is None else last._blocks
+        self.joined: int = 0 if last is None else last.joined
+        self._lost: int = 0 if last is None else last._lost  # iterations, with blocks
+        if self.joined and whole.k > AGAIN * self.joined:
+            self.joined, self._lost, self.factor, self.inherited = 0, 0, None, False
+
+    @property
+    def _by_blocks(self) -> bool:
+        return self.whole.dense is None or (self.whole.k > FEW and not self.joined)
+
+    def prepare(
+        self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray,
+        alone: bool = False,
+    ) -> None:  # fmt: skip
+        """Have blocks, or a factor that serves supports (len(at), B) of the coordinates ``at``.
+
+        Parameters
+        ----------
+        size : (len(at),) array
+            Of the coefficients; small ones may soon be zero.
+        l2 : (len(at), B) array
+        alone : bool
+            Whether there is no other replicate: a factor of what others have too is not enough.
+        """
+        k = self.whole.k
+        if self._by_blocks:
+            self.blocks()
+            return
+        dense = self.whole.dense
+        assert dense is not None
+        wanted, sizes, ridge = np.zeros((k, support.shape[1]), bool), np.zeros(k), np.zeros(k)
+        wanted[at], sizes[at], ridge[at] = support, size, l2.mean(axis=1)
+        if self.factor is None or not self.factor.serves(dense, wanted, ridge, alone):
+            self._make(dense, wanted, sizes, ridge)
+
+    def blocks(self) -> ColumnBlocks:
+        """Which columns hang together."""
+        if self._blocks is None and self._beside is not None:
+            self._blocks = self._beside.blocks()
+        if self._blocks is None or not self._blocks.serve(self.whole):
+            self._blocks = ColumnBlocks(self.whole, self._blocks)
+        return self._blocks
+
+    def took(
+        self, iterations: int, at: np.ndarray, support: np.ndarray, size: np.ndarray,
+        l2: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Take note of what a step took: too many with blocks in all, or with an old factor."""
+        if self._by_blocks:
+            self._lost += max(iterations - MANY, 0)
+            if self._lost > self.whole.k // WORTH:
+                self.joined = self.whole.k
+            return
+        ridge = np.zeros(self.whole.k)
+        ridge[at] = l2.mean(axis=1)
+        dense = self.whole.dense
+        same = self.factor and dense is not None and self.factor.is_of(dense, ridge)
+        old = self.inherited and not same
+        if iterations == ITERATIONS and old:
+            self.factor = None
+            self.prepare(at, support, size, l2)
+
+    def _make(
+        self, dense: MatrixEntries, wanted: np.ndarray, sizes: np.ndarray, ridge: np.ndarray
+    ) -> None:
+        self.factor = None  # two need not be held
+        self.factor = FactorPreconditioner.of(dense, wanted, sizes, ridge)
+        self.inherited = False
+
+    def inverse(
+        self, at: np.ndarray, support: np.ndarray, l2: np.ndarray, h: np.ndarray
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """What is nearly A⁻¹ on supports (len(at), B) of the coordinates ``at``.
+
+        Columns that are in no block or factor go by their diagonal ``h`` (len(at), B).
+        """
+        if self._by_blocks and self._blocks is not None:
+            return BlockPreconditioner(self.whole, self._blocks, at, support, l2, h)
+        return Inverse(self.factor, self.whole.k, at, support, h)
+
+
+@dataclass(frozen=True)
+class _Some:
+    """What `Inverse` needs of some of the replicates.
+
+    Attributes
+    ----------
+    replicates : (b,) int array
+    diagonal : (len(at), b) array
+        1 / h on their supports.
+    system : System or None
+        Where there is a factor.
+    """
+
+    replicates: np.ndarray
+    diagonal: np.ndarray
+    system: System | None
+
+
+class Inverse:
+    """Nearly A⁻¹ on each replicate's support; see `PreconditionerCache.inverse`."""
+
+    def __init__(
+        self, factor: FactorPreconditioner | None, k: int, at: np.ndarray, support: np.ndarray,
+        h: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.factor, self.whole = factor, (support, h)
+        place = np.full(k, -1)
+        place[at] = np.arange(len(at))
+        own = place[[] if factor is None else factor.at]
+        self.there = np.flatnonzero(own >= 0)  # which of the factor's columns are among these,
+        self.places = own[self.there]  # and where
+        self._last = self._of(np.arange(support.shape[1]))
+
+    def _of(self, some: np.ndarray) -> _Some:
+        support, h = (columns(x, some) for x in self.whole)
+        diagonal, system = np.where(support, 1.0 / np.where(support, h, 1.0), 0.0), None
+        if self.factor is not None:
+            within = np.zeros((len(self.factor.at), len(some)), bool)
+            within[self.there] = support[self.places]
+            system = self.factor.system(within)
+        return _Some(some, diagonal, system)
+
+    def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """Of r (len(at), len(some)) of some of the replicates, ascending."""
+        if not np.array_equal(some, self._last.replicates):
+            self._last = self._of(some)
+        diagonal, system = self._last.diagonal, self._last.system
+        z = r * diagonal
+        if self.factor is not None and system is not None:
+            R = np.zeros((len(self.factor.at), len(some)))
+            R[self.there] = r[self.places]
+            z[self.places] = self.factor.solve(R, system)[self.there]
+        return z

@@ -1,0 +1,198 @@
+"""A Hessian that replicates share, and the minima of the models made of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ...backends.tall import row_any
+from ..certificate import violations
+from .fixed_sign_minimum import cholesky_solve
+from .low_rank import LowRank
+from .minimise import Minimiser, ModelBatch
+from .preconditioner_cache import PreconditionerCache
+from .reduced_matrix import Part, ReducedMatrix
+
+__all__ = ["QuadraticModel"]
+
+NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at from the start
+ROUNDS = 8
+WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than the whole
+PRECISION = 0.1  # of a system of which only the solution to first order is wanted
+
+
+class QuadraticModel:
+    """Models  g'd + ½ d'Hd + Σ l1|β+d| + ½ Σ l2 (β+d)²  with H = ΣGΣ and low-rank terms.
+
+    G is shared, Σ = diag(σ), the low-rank terms, gradients and penalties are each replicate's.
+
+    Parameters
+    ----------
+    shared : ReducedMatrix
+        G, as an array or as columns.
+    last : PreconditionerCache, optional
+        Of an earlier matrix over the same columns (or the first of them), whose model has had
+        its time.
+    beside : QuadraticModel, optional
+        Of another replicate, over the same columns.
+    """
+
+    def __init__(
+        self,
+        shared: ReducedMatrix,
+        last: PreconditionerCache | None = None,
+        beside: QuadraticModel | None = None,
+    ) -> None:
+        self.shared, self.free = shared, shared.free
+        other = None if beside is None else beside.factors
+        self.factors: PreconditionerCache = PreconditionerCache(
+            shared, last, takes=True, beside=other
+        )
+        self._part: Part | None = None  # of the coordinates that matter
+        self._lanes: dict[int, QuadraticModel] = {}
+
+    def of_lane(self, b: int) -> QuadraticModel:
+        """The same model for one replicate by itself, with a part and a factor of its own."""
+        if b not in self._lanes:
+            out = copy.copy(self)
+            out._lanes = {}  # it is in this one's
+            out.factors = PreconditionerCache(self.shared, self.factors)
+            self._lanes[b] = out
+        return self._lanes[b]
+
+    @property
+    def f(self) -> np.ndarray:
+        """Columns that were eliminated: their coordinates are others."""
+        return self.shared.f
+
+    def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A gradient in d as one in the model's coordinates."""
+        return self.shared.gradient(g, sigma)
+
+    def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """A step d in the model's coordinates."""
+        return self.shared.step(d, sigma)
+
+    def diagonal(self, sigma: np.ndarray, low: LowRank | None) -> np.ndarray:
+        """The models' curvature in each of their coordinates, (k, B)."""
+        h = self.shared.own(sigma) ** 2 * self.shared.diagonal[:, None]
+        return h if low is None else h + low.diagonal()
+
+    def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """ΣGΣ times steps d (k, B), in the model's coordinates."""
+        own = self.shared.own(sigma)
+        return own * self.shared.times(own * d)
+
+    def minimize(
+        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        low: LowRank | None = None, alone: bool = False,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the steps d that minimise the models, (k, B).
+
+        Parameters
+        ----------
+        sigma : (k, B) array
+            Σ = diag(σ), positive.
+        g : (k, B) array
+            Gradient of the loss at β.
+        beta, l1, l2 : (k, B) arrays
+        unit : (k, B) array
+            Size of one unit of violation for each coordinate (`certificate.units`).
+        tolerance : (B,) array
+            Largest violation of the model's optimality conditions, in units.
+        low : LowRank, optional
+            In the model's coordinates (`gradient`, `step`).
+        alone : bool
+            Whether no other replicate has this model: its factor may be one's own.
+        """
+        models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
+        exactly = self.shared.dense is not None or self.shared.k <= self.shared.solvable
+        step = self._solve(models) if exactly and not l1.any() else None
+        if step is None:
+            step = self._search(models, alone)
+        d = step / own
+        gone = (models.y + step == 0.0) & (models.y != 0.0)
+        d[gone] = -beta[gone]  # at zero exactly
+        return self.shared.back(d, sigma)
+
+    def on_support(
+        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        low: LowRank | None = None, alone: bool = False,
+    ) -> np.ndarray:  # fmt: skip
+        """Steps d as of `minimize` from β = 0 where those that have a λ stay there, nearly.
+
+        That is a linear system, of which a share `PRECISION` is left, or what the tolerance leaves.
+        """
+        models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
+        search = Minimiser(self.shared, models, self.factors, np.arange(len(g)), alone=alone)
+        return self.shared.back(search.linear_step(PRECISION) / own, sigma)
+
+    def _models(
+        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        low: LowRank | None,
+    ) -> tuple[ModelBatch, np.ndarray]:  # fmt: skip
+        """The models in coordinates σ d, in which all have the same matrix, and σ, (k, B)."""
+        shared, (k, B) = self.shared, g.shape
+        own = np.broadcast_to(shared.own(sigma), (k, B))
+        at = beta * own
+        unit = np.array(np.broadcast_to(unit, (k, B)))
+        if len(self.f):
+            at[self.f] = 0.0  # new coordinates start from zero, without a penalty
+            unit[self.f] = 1.0
+        low = LowRank.none(k, B) if low is None else low.scaled(own)
+        models = ModelBatch(
+            g=shared.gradient(g, sigma) / own, y=at, l1=l1 / own, l2=l2 / own**2,
+            unit=unit / own, low=low, tolerance=np.asarray(tolerance, np.float64),
+        )  # fmt: skip
+        return models, own
+
+    def _search(self, m: ModelBatch, alone: bool) -> np.ndarray:
+        """Search over the coordinates that can matter until no other one wants to move."""
+        k = len(m.g)
+        live = (m.y != 0) | (m.l1 == 0) | (np.abs(m.g + m.l2 * m.y) > NEAR * m.l1)
+        some = row_any(live)
+        D = np.zeros(m.g.shape)
+        started = False
+        for _ in range(ROUNDS):
+            self._part = self.shared.taken(np.flatnonzero(some), self._part, WHOLE)
+            at, shared = self._part
+            start = D[at] if started else None
+            search = Minimiser(shared, m.only(at), self.factors, at, start, alone)
+            D[at] = search.run()
+            started = True
+            if len(at) == k:
+                break
+            outside = np.ones(k, bool)
+            outside[at] = False
+            s = m.slopes(self.shared, D)
+            v = violations(s, m.y + D, m.l1, np.zeros(1)) / m.unit
+            missing = row_any(v > m.tolerance) & outside
+            if not missing.any():
+                break
+            some = some | missing
+        return D
+
+    def _solve(self, m: ModelBatch) -> Any:
+        """Newton's steps where nothing is penalised in ℓ1; None where a matrix is singular."""
+        everything = np.arange(len(m.g))
+        A = self.shared.part(everything, np.float64)
+
+        def one(b: int) -> Any:
+            H = A.copy() if m.g.shape[1] > 1 else A
+            if m.low.c[:, b].any():
+                U = m.low.U[:, :, b]
+                H += (U * m.low.c[:, b, None]).T @ U
+            H[np.diag_indices(len(H))] += m.l2[:, b]
+            size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
+            H /= size
+            H /= size[:, None]
+            step = cholesky_solve(H, (m.g[:, b] + m.l2[:, b] * m.y[:, b]) / size)
+            return None if step is None else step / size
+
+        k, B = m.g.shape
+        steps = self.shared.pool.map(one, [(b,) for b in range(B)], B * k**3 // 3)
+        if any(step is None for step in steps):
+            return None
+        return np.stack(steps, axis=1)

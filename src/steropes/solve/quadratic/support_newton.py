@@ -1,0 +1,80 @@
+"""Newton's step on the replicates' supports: conjugate gradients with one factor for all.
+
+Products and solves take all replicates at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...backends.tall import column_any, column_sum, columns
+from .low_rank import LowRank
+from .reduced_matrix import ReducedMatrix
+
+__all__ = ["ITERATIONS", "support_steps"]
+
+ITERATIONS = 16
+
+
+def support_steps(
+    shared: ReducedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray, residual: np.ndarray,
+    enough: np.ndarray, inverse: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    exact: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
+    """Steps p with (A + low + diag(l2)) p = residual on each replicate's support, nearly.
+
+    Parameters
+    ----------
+    support : (k, B) bool array
+    residual : (k, B) array
+    enough : (k, B) array
+        A residual of this size is as good as none.
+    inverse : callable
+        Takes (k, b) of some replicates, and which these are, nearly to A⁻¹ of it, each replicate's
+        on its own support: what to precondition by.
+    exact : (B,) array
+        Share of the residual that may be left.
+
+    Returns
+    -------
+    p : (k, B) array
+        Zero outside of the support.
+    Hp : (k, B) array
+        The matrices times p, everywhere.
+    iterations : int
+    """
+    P, HP = np.zeros(residual.shape), np.zeros(residual.shape)
+    at = np.arange(residual.shape[1])  # replicates that are not there yet
+    r = np.where(support, residual, 0.0)
+    z = inverse(r, at) * support
+    v, p, Hp = z.copy(), np.zeros(r.shape), np.zeros(r.shape)
+    rz = column_sum(r * z)
+    aim = np.square(exact) * rz
+    iterations = 0
+    while iterations < ITERATIONS:
+        go = (rz > aim) & column_any(np.abs(r) > enough)
+        if not go.all():
+            P[:, at], HP[:, at] = p, Hp
+            at, aim, rz = at[go], aim[go], rz[go]
+            some = np.flatnonzero(go)
+            r, v, p, Hp, enough, support, l2 = (
+                columns(x, some) for x in (r, v, p, Hp, enough, support, l2)
+            )
+            low = low.lanes(go)
+        if not len(at):
+            break
+        iterations += 1
+        q = shared.times(v) + l2 * v + low.product(v)
+        curve = column_sum(v * q)
+        a = np.where(curve > 0, rz / np.where(curve > 0, curve, 1.0), 0.0)
+        p += a * v
+        Hp += a * q
+        r -= a * q * support
+        z = inverse(r, at) * support
+        new = np.where(curve > 0, column_sum(r * z), 0.0)
+        v = z + new / np.where(rz > 0, rz, 1.0) * v
+        rz = new
+    P[:, at], HP[:, at] = p, Hp
+    return P, HP, iterations

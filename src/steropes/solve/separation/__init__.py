@@ -1,0 +1,1 @@
+"""Checks that unpenalised coefficients are identifiable and have finite estimates."""

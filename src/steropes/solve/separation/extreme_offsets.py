@@ -1,0 +1,62 @@
+"""Refusals of columns for which offsets are to blame, and not X."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...errors import SeparationError, listed
+from ..batch import Batch
+
+__all__ = ["FAR", "extreme_offsets", "refuse_for_offsets"]
+
+FAR = 60.0  # a difference of offsets by which one row has 10²⁶ times the weight of another
+Answer = TypeVar("Answer")
+
+
+def extreme_offsets(problem: Any) -> str | None:
+    """The smallest and the largest offset of rows that count, where these are far apart."""
+    if problem.offset is None:
+        return None
+    offset = problem.offset[: len(problem.weights)]
+    rows = np.flatnonzero(problem.weights > 0)
+    if not len(rows) or np.ptp(offset[rows]) < FAR:
+        return None
+    low, high = (int(rows[f(offset[rows])]) for f in (np.argmin, np.argmax))
+    return f"{offset[low]:g} in row {low}, {offset[high]:g} in row {high}"
+
+
+def refuse_for_offsets(
+    refuse: Callable[[Any, Batch, np.ndarray], Answer], problem: Any, batch: Batch, free: np.ndarray
+) -> Answer:
+    """Refuse columns that the data do not determine, with the reason.
+
+    Where offsets are far apart a Hessian is that of a few rows, among which columns may be
+    constant or collinear that are not so in X.
+
+    Parameters
+    ----------
+    refuse : function
+        Raises `SeparationError` by the Hessian where a batch starts.
+    problem : steropes.fit.Problem
+    batch : Batch
+    free : (k,) int array
+        Columns without penalty.
+    """
+    try:
+        return refuse(problem, batch, free)
+    except SeparationError as error:
+        extremes, bad = extreme_offsets(problem), error.columns
+        if extremes is None:
+            raise
+    alone = replace(problem, offset=None)
+    refuse(alone, alone.batch(), free)  # where X is to blame it says so
+    raise SeparationError(
+        f"The offsets are so far apart ({extremes}) that most rows count for nothing beside the "
+        f"others, and these do not determine the coefficients of {listed(bad)}. Check the unit: an "
+        "offset is on the scale of the linear predictor, such as the log of a time at risk.",
+        bad,
+    )

@@ -1,0 +1,189 @@
+"""Refusals of models with nuisance parameters: columns without information, and separation.
+
+`separating_direction` knows losses of the coefficients alone; here α goes along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ...errors import SeparationError, listed
+from ..batch import Batch
+from ..fit import Fit
+from ..hessian import hessian
+from ..linear_predictor import bound_weights, linear_predictor
+from .extreme_offsets import refuse_for_offsets
+from .separation_lp import ordering_direction
+
+__all__ = [
+    "information_at_start",
+    "refuse_separated",
+    "refuse_undetermined_columns",
+    "rising_direction",
+]
+
+COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
+LEAST = 1e-10  # information along any direction, relative to that at the start, above rounding
+STILL = 1e-3  # change of linear predictors by a step that has nowhere to go
+
+
+def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
+    """Raise `SeparationError` for columns without penalty that are constant or collinear.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+        Of a likelihood with nuisance parameters.
+    batch : Batch
+        Of one replicate, at its start; the Hessian there is computed, which the fit needs anyway.
+    free : (k,) int array
+        Columns without penalty.
+
+    Returns
+    -------
+    (k,) array
+        The information of each of them at the start, for `refuse_separated`.
+    """
+    return refuse_for_offsets(_refuse_at_start, problem, batch, free)
+
+
+def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
+    """`refuse_undetermined_columns` by the Hessian where the batch starts."""
+    names = problem.design.names
+    S, raw = _information(problem, batch, free)
+    h = np.diag(S)
+    empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
+    if empty.any():
+        bad = [names[j] for j in free[empty]]
+        raise SeparationError(
+            f"The data say nothing about the coefficients of {listed(bad)}: constant among the "
+            "rows that count. α takes the place of an intercept. Drop these columns or give "
+            "them a prior.",
+            bad,
+        )
+    size = np.sqrt(h)
+    C = S / size / size[:, None]
+    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=COLLINEAR, lower=1)
+    if rank < len(free):
+        pivot = pivot - 1
+        loose, kept = pivot[rank:], pivot[:rank]
+        bad = [names[free[j]] for j in sorted(loose)]
+        weight = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, loose)])[0]
+        partner = kept[np.flatnonzero(np.abs(weight).max(axis=1) > 1e-6)]
+        raise SeparationError(
+            f"Collinear columns: {listed(bad)} can be written as a combination of "
+            f"{listed([names[free[j]] for j in sorted(partner)]) or 'other columns'}. Drop one "
+            "or give them a prior.",
+            bad,
+        )
+    return h
+
+
+def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Hessian over the free columns where the batch starts, and its diagonal for fixed α."""
+    if problem.likelihood.convex:
+        H, raw = batch.prepare(free, whole=True), batch.uncentred()
+        at = _places(batch, free)
+        return H[np.ix_(at, at)], raw[at]
+    # Columns are judged by a curvature that none can be without.
+    likelihood = problem.likelihood
+    rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
+    eta = linear_predictor(problem, np.zeros(problem.design.p))[:, 0]
+    start = likelihood.begin(eta, bound_weights(problem)[:, 0])
+    curvature = start.at(eta).curvature(magnitude=True)
+    return hessian(rows, curvature), rows.diagonal(curvature.v)
+
+
+def _places(batch: Batch, free: np.ndarray) -> np.ndarray:
+    """Where columns are in the working set."""
+    by = np.argsort(batch.term.W, kind="stable")
+    return by[np.searchsorted(batch.term.W[by], free)]
+
+
+def refuse_separated(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> None:
+    """Raise `SeparationError` where the likelihood rises for ever along some direction of β.
+
+    Parameters
+    ----------
+    problem, fit, free, h0
+        See `rising_direction`.
+    """
+    vector = rising_direction(problem, fit, free, h0)
+    if vector is None:
+        return
+    names, share = problem.design.names, np.abs(vector)
+    bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
+    raise SeparationError(
+        "The likelihood has no finite maximum: it keeps rising as the coefficients of "
+        f"{listed(bad)} go to infinity (the outcome is separated by them). Drop or "
+        "merge these columns, or give them a prior.",
+        bad,
+    )
+
+
+def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> np.ndarray | None:
+    """The direction of β along which the likelihood rises for ever, or None.
+
+    Where the fit's own end does not prove that there is a maximum the rows' order does, or that
+    there is none (`separation_lp`): nothing in it hangs on how far the fit has gone.
+
+    Parameters
+    ----------
+    problem, free
+        As above.
+    fit : Fit
+    h0 : (k,) array
+        What `refuse_undetermined_columns` returned.
+
+    Returns
+    -------
+    (k,) array or None
+        Of the free columns, times the roots of ``h0``.
+    """
+    likelihood = problem.likelihood
+    order = likelihood.thresholds_around()
+    if order is None:
+        return None
+    rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
+    root = np.sqrt(h0)
+    if _proven(problem, fit, rows, root):
+        return None
+    low, up = (end.copy() for end in order)
+    absent = ~(bound_weights(problem)[:, 0] > 0)
+    low[absent], up[absent] = -1, max(int(up.max()), int(low.max()) + 1)
+    return ordering_direction(rows, low, up, root)
+
+
+def information_at_start(problem: Any, free: np.ndarray) -> np.ndarray:
+    """The information (k,) of columns without penalty at the start, for `rising_direction`."""
+    return np.diag(_information(problem, problem.batch(), free)[0])
+
+
+def _proven(problem: Any, fit: Fit, rows: Any, root: np.ndarray) -> bool:
+    """Whether the fit's own end proves that there is a maximum, free of rounding.
+
+    It does if a Newton step of the columns without penalty, ``rows``, moves no linear predictor.
+    Where the likelihood rises for ever such a step is half as long as what has been walked with a
+    Cauchy link, one over it with a probit link, and still 0.03 where a cloglog link's tail is as
+    small as rounding.
+    """
+    if not fit.converged or fit.nuisance is None:
+        return False
+    likelihood = problem.likelihood
+    eta = linear_predictor(problem, fit.beta * problem.design.scale)[:, 0]
+    point = fit.nuisance.at(np.ascontiguousarray(eta))
+    with np.errstate(all="ignore"):  # what is no number proves nothing
+        S = hessian(rows, replace(point.curvature(), safer=None)) / root / root[:, None]
+        g = rows.rmatmul(point.gradient()[:, None])[:, 0] / root
+    if not (np.isfinite(S).all() and np.isfinite(g).all()):
+        return False
+    value, vector = linalg.eigh(S)
+    if not value[0] > LEAST:
+        return False
+    step = vector @ (vector.T @ g / value) / root
+    moved = rows.matmul(likelihood.backend.asarray(step[:, None]))
+    return bool(likelihood.extent(moved, problem.weights) < STILL)

@@ -1,0 +1,129 @@
+"""The loss as a function of the coefficients without penalty, the others staying where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..hessian import diagonal, hessian
+from ..linear_predictor import bound_weights, linear_predictor
+
+__all__ = ["UnpenalisedLoss"]
+
+RISE = 1e-5  # of the slope here: less there is contamination of the direction
+NOISE = 2e-15  # of the rows' weight: what differences of probabilities are off by
+CLEAN = 0.01  # of the slope here, above which noise proves nothing
+
+
+class UnpenalisedLoss:
+    """The loss as a function of some columns' coefficients, b (f,) in the scaled columns.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    base : (rows of η, 1) array
+        Linear predictors without these columns.
+    columns : (f,) int array
+        Ascending.
+    rows : RowsLike, optional
+        These columns by rows, where they are there already.
+    """
+
+    def __init__(self, problem: Any, base: Any, columns: np.ndarray, rows: Any = None) -> None:
+        self.likelihood = problem.likelihood
+        self.backend, self.base = self.likelihood.backend, base
+        self.rows = _by_rows(problem, columns) if rows is None else rows
+        self.weights, self.row_weights = bound_weights(problem), problem.weights
+        self.noise = NOISE * float(problem.weights.sum())
+
+    @classmethod
+    def beside(
+        cls, problem: Any, columns: np.ndarray, scaled: np.ndarray, eta: Any = None
+    ) -> UnpenalisedLoss:
+        """The loss where the other columns' coefficients are those of ``scaled`` (p,).
+
+        ``eta`` (rows of η, 1) are the linear predictors there, with these columns, where they are
+        known: η without them is what is left of it.
+        """
+        if eta is None:
+            others = scaled.copy()
+            others[columns] = 0.0
+            return cls(problem, linear_predictor(problem, others), columns)
+        rows = _by_rows(problem, columns)
+        own = rows.matmul(problem.likelihood.backend.asarray(scaled[columns, None]))
+        return cls(problem, eta - own, columns, rows)
+
+    def rise(self, slope: float, extent: float) -> float:
+        """The slope far along a direction that is none, for what it is here and moves η by.
+
+        Where 1 − p cancels, what is left of a slope of zero is rounding of the rows' weights.
+        """
+        noise = self.noise * extent
+        return max(RISE * slope, noise if noise < CLEAN * slope else 0.0)
+
+    def __call__(self, b: np.ndarray) -> float:
+        """Loss, infinite where it is not a number."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(self.likelihood.loss(self.eta(b), self.weights)[0])
+        return value if np.isfinite(value) else np.inf
+
+    def overflows(self, b: np.ndarray) -> bool:
+        """Whether a row's mean is greater than any number: not where risk sets underflow."""
+        with np.errstate(all="ignore"):
+            _, r = self.likelihood.evaluate(self.eta(b), self.weights)
+        r = self.backend.to_host(r)
+        return bool(np.isinf(r).any() and not np.isnan(r).any())
+
+    def eta(self, b: np.ndarray) -> Any:
+        """Linear predictors, (rows of η, 1)."""
+        return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
+
+    def gradient(self, b: np.ndarray) -> np.ndarray:
+        """Derivatives in b, (f,), which far out may not be numbers."""
+        with np.errstate(all="ignore"):  # callers look
+            _, r = self.likelihood.evaluate(self.eta(b), self.weights)
+        return self.backend.to_host(self.rows.rmatmul(r))[:, 0]
+
+    def slope(self, b: np.ndarray, s: np.ndarray) -> float:
+        """Derivative along s, infinite where the loss is."""
+        if not np.isfinite(self(b)):
+            return np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            slope = float(self.gradient(b) @ s)
+        return slope if np.isfinite(slope) else np.inf
+
+    def hessian(self, b: np.ndarray, levelled: bool = False) -> np.ndarray:
+        """Exact: pooled event times would leave information where there is none.
+
+        ``levelled``: where a constant has brought the means to the outcome's size.
+        """
+        with np.errstate(all="ignore"):
+            eta = self._levelled(b) if levelled else self.eta(b)
+            curvature = self.likelihood.curvature(eta, self.weights, exact=True)
+            return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
+
+    def diagonal(self, b: np.ndarray) -> np.ndarray:
+        """The levelled Hessian's diagonal, nearly."""
+        curvature = self.likelihood.curvature(self._levelled(b), self.weights)
+        return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
+
+    def unit(self) -> np.ndarray:
+        """The Hessian's diagonal, nearly, where all linear predictors are zero."""
+        curvature = self.likelihood.curvature(0.0 * self.base, self.weights)
+        h = np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
+        return np.where(h > 0, h, 1.0)
+
+    def _levelled(self, b: np.ndarray) -> Any:
+        eta = self.eta(b)
+        return eta + self.likelihood.level(eta, self.weights)
+
+    def extent(self, s: np.ndarray) -> float:
+        """How far a step moves the linear predictors."""
+        d = self.rows.matmul(self.backend.asarray(s[:, None]))
+        return float(self.likelihood.extent(d, self.row_weights))
+
+
+def _by_rows(problem: Any, columns: np.ndarray) -> Any:
+    likelihood = problem.likelihood
+    return problem.design.by_rows(columns, likelihood.order, likelihood.backend)
