@@ -307,7 +307,7 @@ class Prior(ABC):
             return next(c for c in cls.__mro__ if name in c.__dict__)
 
         declared = owner("by_column")
-        seams = ("separable", "smooth", "group_penalty", "next")
+        seams = ("separable", "smooth", "group_penalty", "next_penalty")
         return declared is not Prior and all(issubclass(declared, owner(s)) for s in seams)
 
     def _entries(self, setting: str, names: Sequence[str]) -> list[Any] | None:
